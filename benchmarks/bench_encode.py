@@ -1,0 +1,164 @@
+"""The roads in: events from Arrow columns, and rules from texts that share their shapes.
+
+- *events*: seconds to encode 1,000,000 flat rows of 15 columns (six of integers, four of doubles,
+  three of strings, a boolean, a timestamp; a tenth is null) for 10,000 rules that mention all
+  of them. Once as they are and once with the strings dictionary-encoded; the best of three.
+- *rules*: rules per second for texts made from 20 templates, where all but the literals is the
+  same: every text parsed in full, then through `Shapes`, which parses a template once; and
+  1,000,000 such rules until they are in a Matcher and have answered an event.
+
+All of it runs on one core. Rates are by CPU time, which a busy machine spoils less than the
+seconds that passed; both are shown.
+
+Usage: python benchmarks/bench_encode.py [--quick] [--results FOLDER]
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from report import RESULTS, Row, save, show
+
+import tamis
+from tamis.encode.columns import ColumnEncoder
+from tamis.encode.rules import EncodedRules, RuleEncoder
+from tamis.expr.shapes import Shapes
+
+INTEGERS = [f"int{i}" for i in range(6)]
+DOUBLES = [f"double{i}" for i in range(4)]
+WORDS = {"country": 200, "category": 5_000, "user": 200_000}
+"""The string columns and how many distinct values each has."""
+PARSED = 20_000
+"""How many texts are parsed in full; the rate does not depend on it."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="tiny sizes: only to see it run")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="where the JSON goes")
+    args = parser.parse_args()
+    size = 2_000 if args.quick else 1_000_000
+    events = measure_events(rows=size, rules=size // 100)
+    rules = measure_rules(size)
+    show(f"Events: {size:,} rows × 15 columns", events)
+    show("Rules from 20 templates", rules)
+    save("bench_encode", {"events": events, "rules": rules}, args.results)
+
+
+def measure_events(rows: int, rules: int) -> list[Row]:
+    encoded = encoded_rules(texts_of_templates(rules))
+    batch = flat_batch(rows)
+    encoder = ColumnEncoder(encoded.dictionary, encoded.texts)
+
+    def figures(name: str, columns: pa.RecordBatch) -> Row:
+        encoder.encode(columns.slice(0, 100))
+        best = min((timed(lambda: encoder.encode(columns)) for _ in range(3)), key=lambda t: t.cpu)
+        return {"columns": name, **best.row(rows, "rows/s")}
+
+    return [figures("plain strings", batch), figures("dictionaries", with_dictionaries(batch))]
+
+
+def measure_rules(size: int) -> list[Row]:
+    texts = texts_of_templates(size)
+    shapes = Shapes()
+
+    def figures(road: str, take: Callable[[list[str]], Any], given: list[str]) -> Row:
+        taken = timed(lambda: take(given))
+        return {"road": road, "rules": len(given), **taken.row(len(given), "rules/s")}
+
+    return [
+        figures("parsed in full", lambda given: [tamis.parse(t) for t in given], texts[:PARSED]),
+        figures("through Shapes", lambda given: [shapes.parse(t) for t in given], texts),
+        figures("into a Matcher", matcher_of, texts),
+    ]
+
+
+def matcher_of(texts: list[str]) -> tamis.Matcher:
+    matcher = tamis.Matcher()
+    matcher.add_many(pa.table({"id": np.arange(len(texts)), "rule": texts}))
+    matcher.match_array({"int0": 5})
+    return matcher
+
+
+def encoded_rules(texts: list[str]) -> EncodedRules:
+    encoder = RuleEncoder()
+    for text in texts:
+        encoder.add_text(text, "strong")
+    return encoder.finish()
+
+
+def texts_of_templates(count: int) -> list[str]:
+    """Rules of 20 shapes, each of three to five predicates over all kinds of columns."""
+    random = np.random.default_rng(1)
+    templates = [template(random) for _ in range(20)]
+    chosen = random.integers(len(templates), size=count).tolist()
+    numbers = random.integers(1_000, size=(count, 8)).tolist()
+    return [
+        templates[t] % tuple(row[: templates[t].count("%")])
+        for t, row in zip(chosen, numbers, strict=True)
+    ]
+
+
+def template(random: np.random.Generator) -> str:
+    forms = [f"{name} > %d" for name in INTEGERS]
+    forms += [f"{name} BETWEEN %d.5 AND 1%d.25" for name in DOUBLES]
+    forms += [f"{name} IN ('{name}-%d', '{name}-1%d')" for name in WORDS]
+    forms += ["flag = TRUE AND int0 <> %d", "seen_at >= TIMESTAMP '2024-01-01 00:00:00.%06d'"]
+    picked = random.choice(len(forms), size=random.integers(3, 5), replace=False)
+    return " AND ".join(forms[i] for i in picked)
+
+
+def flat_batch(rows: int) -> pa.RecordBatch:
+    random = np.random.default_rng(2)
+    start = int(datetime(2024, 1, 1, tzinfo=UTC).timestamp() * 1_000_000)
+    columns: dict[str, Any] = {name: random.integers(2_000, size=rows) for name in INTEGERS}
+    columns |= {name: random.random(rows) * 2_000 for name in DOUBLES}
+    for name, distinct in WORDS.items():
+        words = pa.array([f"{name}-{i}" for i in range(distinct)])
+        columns[name] = words.take(pa.array(random.integers(distinct, size=rows)))
+    columns["flag"] = random.integers(2, size=rows).astype(bool)
+    times = start + random.integers(10_000_000, size=rows)
+    columns["seen_at"] = pa.array(times).cast(pa.timestamp("us", "UTC"))
+    return pa.record_batch({name: holed(random, column) for name, column in columns.items()})
+
+
+def holed(random: np.random.Generator, column: Any) -> pa.Array:
+    """The column with a tenth of its values absent."""
+    kept = pa.array(random.random(len(column)) >= 0.1)
+    return pa.compute.if_else(kept, pa.array(column), None)
+
+
+def with_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.record_batch(
+        {
+            name: column.dictionary_encode() if name in WORDS else column
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        }
+    )
+
+
+class Taken(NamedTuple):
+    """Seconds that passed, and seconds of CPU."""
+
+    wall: float
+    cpu: float
+
+    def row(self, count: int, rate: str) -> Row:
+        return {"seconds": self.wall, "CPU s": self.cpu, rate: count / self.cpu}
+
+
+def timed(call: Callable[[], Any]) -> Taken:
+    wall, cpu = perf_counter(), process_time()
+    call()
+    return Taken(perf_counter() - wall, process_time() - cpu)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""Tamis holds millions of Boolean rules and finds those that an event satisfies.
+
+>>> import tamis
+>>> m = tamis.Matcher()
+>>> m.add("teens", "age BETWEEN 13 AND 19 AND country IN ('FR', 'BE')")
+>>> m.add("not-ca", "state <> 'CA'")
+>>> m.match({"age": 15, "country": "FR"})
+['teens']
+
+A rule is a WHERE-like text, a model (:class:`And`, :class:`Or`, :class:`Not`,
+:class:`Predicate`) or the JSON form. An event is a mapping, and many events are a list of
+mappings, an Arrow table, a pandas or a polars frame. What a rule means is decided by
+:func:`evaluate`; every engine gives the same answer, faster.
+"""
+
+from __future__ import annotations
+
+from tamis.errors import (
+    DuplicateRuleError,
+    EventError,
+    InputFileError,
+    MissingExtraError,
+    PatternError,
+    RuleError,
+    RuleSyntaxError,
+    RuleTooLargeError,
+    SchemaError,
+    TamisError,
+    UnknownEngineError,
+    UnknownRuleError,
+)
+from tamis.expr.evaluate import evaluate, score
+from tamis.expr.explain import Explanation
+from tamis.expr.json import from_json, to_json
+from tamis.expr.model import And, Expr, Not, Op, Or, Predicate, all_of, any_of
+from tamis.expr.sql import parse, to_sql
+from tamis.matcher.matcher import AddReport, BadRule, Matcher
+from tamis.matcher.rule import Rule, tagged
+
+__all__ = [
+    "AddReport",
+    "And",
+    "BadRule",
+    "DuplicateRuleError",
+    "EventError",
+    "Explanation",
+    "Expr",
+    "InputFileError",
+    "Matcher",
+    "MissingExtraError",
+    "Not",
+    "Op",
+    "Or",
+    "PatternError",
+    "Predicate",
+    "Rule",
+    "RuleError",
+    "RuleSyntaxError",
+    "RuleTooLargeError",
+    "SchemaError",
+    "TamisError",
+    "UnknownEngineError",
+    "UnknownRuleError",
+    "all_of",
+    "any_of",
+    "engines",
+    "evaluate",
+    "from_json",
+    "parse",
+    "score",
+    "tagged",
+    "to_json",
+    "to_sql",
+]
+
+__version__ = "0.1.0"
+
+
+def engines() -> list[str]:
+    """The names of all engines; ``"auto"`` stands for the one that serves most users best."""
+    from tamis.engines.registry import ENGINES
+
+    return list(ENGINES)

@@ -1,0 +1,406 @@
+"""The command ``tamis``.
+
+Results go to standard output, everything else to standard error. Bad input is one line there and
+exit code 1, wrong usage exit code 2. A progress bar is shown to people, never to a pipe.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from typer.core import TyperGroup
+
+import tamis
+from tamis.errors import RuleSyntaxError, TamisError, UnknownRuleError
+from tamis.expr.model import Op, Predicate, predicates
+from tamis.expr.shapes import Shapes
+from tamis.files import (
+    STDIN,
+    Question,
+    answers,
+    load_rule,
+    load_rules,
+    open_output,
+    read_event,
+)
+from tamis.matcher.matcher import Matcher
+from tamis.matcher.rule import Rule, RuleId, Tagged, tagged
+
+__all__ = ["app", "main"]
+
+_SHOWN = 10
+"""How many of the most used attributes are shown."""
+
+
+class Logic(StrEnum):
+    """The logic of rules that do not name their own."""
+
+    STRONG = "strong"
+    WEAK = "weak"
+
+
+class _Commands(TyperGroup):
+    """The commands, which all report bad input alike."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except TamisError as error:
+            _complain(error)
+            raise typer.Exit(1) from None
+        except BrokenPipeError:
+            # Whoever read the results has enough. What is still in the buffer must go nowhere,
+            # or Python complains about it at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(0) from None
+        except OSError as error:
+            _complain(error)
+            raise typer.Exit(1) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(130) from None
+        return result
+
+
+app = typer.Typer(
+    cls=_Commands,
+    name="tamis",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def main() -> None:
+    """Run the command."""
+    # Not every terminal has all the characters that explanations and messages use.
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    app(prog_name="tamis")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tamis {tamis.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    """Find the rules that events satisfy.
+
+    Files are JSON lines, CSV or Parquet, told by their names; - is standard
+    input, as JSON lines.
+    """
+
+
+def _known_engine(name: str) -> str:
+    known = ["auto", *tamis.engines()]
+    if name not in known:
+        raise typer.BadParameter(f"{name!r} is not one of {', '.join(known)}.")
+    return name
+
+
+RulesFile = Annotated[str, typer.Argument(metavar="RULES", help="A file of rules.")]
+EventsFile = Annotated[str, typer.Argument(metavar="EVENTS", help="A file of events.")]
+EngineName = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        metavar="NAME",
+        callback=_known_engine,
+        help=f"How to match: {', '.join(['auto', *tamis.engines()])}.",
+    ),
+]
+LogicName = Annotated[
+    Logic, typer.Option("--logic", help="The logic of rules that do not name their own.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+@app.command("match")
+def match_events(
+    rules: RulesFile,
+    events: EventsFile,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE",
+            help="Write the matches to this file: .jsonl, .ndjson, .csv or .parquet.",
+        ),
+    ] = None,
+    top: Annotated[
+        int | None,
+        typer.Option("--top", min=1, metavar="N", help="The N best rules only, and their scores."),
+    ] = None,
+    count: Annotated[
+        bool, typer.Option("--count", help="How many rules match, not which ones.")
+    ] = False,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="ID", help="Look at this rule only; may be repeated."),
+    ] = None,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tag", metavar="TAG", help="Look at rules with this tag only; may be repeated."
+        ),
+    ] = None,
+    event_id: Annotated[
+        str | None,
+        typer.Option(
+            "--event-id",
+            metavar="NAME",
+            help="The attribute that names an event, in place of its number in the file.",
+        ),
+    ] = None,
+    engine: EngineName = "auto",
+    logic: LogicName = Logic.STRONG,
+    skip_bad_rules: Annotated[
+        bool,
+        typer.Option("--skip-bad-rules", help="Leave out rules that are refused, and say which."),
+    ] = False,
+) -> None:
+    """Find the rules that each event satisfies.
+
+    Prints a line of JSON for each event: {"event": 1, "rules": ["r1", "r7"]},
+    where an event is known by its number in the file, from 1.
+    """
+    _refuse_if(top is not None and count, "--top and --count exclude each other.")
+    _refuse_if(bool(only and tag), "--only and --tag exclude each other.")
+    _refuse_if(rules == events == STDIN, "RULES and EVENTS cannot both be standard input.")
+    with open_output(out) as output, _progress(out is not None) as show:
+        matcher = Matcher(engine, logic)
+        _load(matcher, rules, logic, skip_bad_rules, show)
+        question = Question(
+            kind="count" if count else "match" if top is None else "top",
+            n=top or 0,
+            only=_chosen(matcher, only, tag),
+            event_id=event_id,
+        )
+        done = 0
+        show("Matching events", done, None)
+        for answer in answers(matcher, events, question):
+            output.write(answer)
+            done += len(answer.keys)
+            show("Matching events", done, answer.fraction)
+
+
+@app.command("explain")
+def explain_rule(
+    rules: RulesFile,
+    rule_id: Annotated[str, typer.Argument(metavar="RULE-ID", help="The rule's id.")],
+    event: Annotated[
+        str,
+        typer.Argument(
+            metavar="EVENT",
+            help="A JSON object, FILE:NUMBER, or - for a JSON object on standard input.",
+        ),
+    ],
+    logic: LogicName = Logic.STRONG,
+    as_json: AsJson = False,
+) -> None:
+    """Show why a rule matches an event, or why it does not."""
+    _refuse_if(rules == event == STDIN, "RULES and EVENT cannot both be standard input.")
+    matcher = Matcher(logic=logic)
+    rule = load_rule(matcher, rules, rule_id, logic=logic)
+    explanation = matcher.explain(rule.id, read_event(event))
+    if as_json:
+        _print_json(
+            {"rule": rule.id, "matches": explanation.held, "explanation": explanation.to_json()}
+        )
+    else:
+        typer.echo(f"{rule.id} {'matches' if explanation.held else 'does not match'}:")
+        typer.echo(str(explanation))
+
+
+@app.command("stats")
+def show_stats(
+    rules: RulesFile,
+    engine: EngineName = "auto",
+    logic: LogicName = Logic.STRONG,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a file of rules comes to, and what its rules look at."""
+    matcher = Matcher(engine, logic)
+    with _progress(True) as show:
+        loaded = _load(matcher, rules, logic, False, show)
+        attributes, operators = _uses(loaded, show)
+    stats = matcher.stats()
+    if as_json:
+        _print_json({**stats, "attribute_uses": dict(attributes), "operator_uses": dict(operators)})
+        return
+    console = Console(highlight=False)
+    console.print(_table(["", ""], [(name, value) for name, value in stats.items()], header=False))
+    console.print()
+    console.print(_table(["attribute", "predicates"], attributes.most_common(_SHOWN)))
+    console.print()
+    console.print(_table(["operator", "predicates"], operators.most_common()))
+
+
+@app.command("warmup")
+def compile_kernels() -> None:
+    """Compile and cache the kernels of every engine, once after installing."""
+    from tamis.warmup import warmup
+
+    with _progress(True) as show:
+        show("Compiling kernels", 0, None)
+        seconds = warmup()
+    for name, taken in seconds.items():
+        typer.echo(f"{name:<12} {taken:6.1f} s")
+
+
+@app.command("demo")
+def run_demo(
+    rules: Annotated[
+        int, typer.Option("--rules", min=1, metavar="N", help="How many rules to generate.")
+    ] = 20_000,
+    flights: Annotated[
+        int | None,
+        typer.Option(
+            "--flights", min=1, metavar="N", help="How many flights to match.", show_default="all"
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", help="The same seed gives the same rules.")
+    ] = 1,
+) -> None:
+    """Match a year of flights out of New York against alert rules."""
+    from tamis import demo
+
+    demo.run(rules, seed, flights=flights)
+
+
+_Show = Callable[[str, int, float | None], None]
+"""Shows what is going on: a title, how many things are done, and what part of all that is."""
+
+
+@contextmanager
+def _progress(wanted: bool) -> Iterator[_Show]:
+    """A progress bar on standard error, for people only.
+
+    Results on the terminal are progress enough, and would get in its way: `wanted` is false if
+    results go to standard output as they come.
+    """
+    if not sys.stderr.isatty() or (sys.stdout.isatty() and not wanted):
+        yield lambda title, done, fraction: None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[done]:,}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("", total=None, done=0)
+
+        def show(title: str, done: int, fraction: float | None) -> None:
+            total = None if fraction is None else 1.0
+            progress.update(
+                task, description=title, total=total, completed=fraction or 0, done=done
+            )
+
+        yield show
+
+
+def _load(matcher: Matcher, path: str, logic: Logic, skip_bad: bool, show: _Show) -> list[Rule]:
+    """Add a file's rules, and say which were skipped."""
+
+    def watch(count: int, fraction: float | None) -> None:
+        show("Adding rules" if fraction is None else "Reading rules", count, fraction)
+
+    report = load_rules(matcher, path, logic=logic, skip_bad=skip_bad, watch=watch)
+    for error in report.bad:
+        typer.echo(f"tamis: skipped: {_one_line(str(error))}", err=True)
+    if report.bad:
+        typer.echo(f"tamis: {len(report.bad):,} rules were skipped", err=True)
+    return [rule for rule in report.rules if rule.id in matcher]
+
+
+def _chosen(
+    matcher: Matcher, only: list[str] | None, tags: list[str] | None
+) -> Tagged | list[RuleId] | None:
+    if tags:
+        return tagged(*tags)
+    return [_rule_id(matcher, text) for text in only] if only else None
+
+
+def _rule_id(matcher: Matcher, text: str) -> RuleId:
+    """The id that `text` stands for: that string, or else that integer."""
+    if text in matcher:
+        return text
+    if text.removeprefix("-").isdecimal() and int(text) in matcher:
+        return int(text)
+    raise UnknownRuleError(f"there is no rule {text!r}")
+
+
+def _uses(rules: list[Rule], show: _Show) -> tuple[Counter[str], Counter[str]]:
+    """How many predicates there are on each attribute, and with each operator."""
+    attributes: Counter[str] = Counter()
+    operators: Counter[str] = Counter()
+    shapes = Shapes()
+    for i, rule in enumerate(rules):
+        expr = shapes.parse(rule.source) if isinstance(rule.source, str) else rule.source
+        for predicate in predicates(expr):
+            attributes[predicate.attribute] += 1
+            operators[_operator(predicate)] += 1
+        if i % 10_000 == 0:
+            show("Counting predicates", i, i / len(rules))
+    return attributes, operators
+
+
+def _operator(predicate: Predicate) -> str:
+    if not predicate.negated:
+        return predicate.op
+    return {Op.EQ: "<>", Op.PRESENT: "IS NULL"}.get(predicate.op, f"NOT {predicate.op}")
+
+
+def _table(titles: list[str], rows: list[tuple[str, Any]], header: bool = True) -> Table:
+    table = Table(box=None, pad_edge=False, show_header=header, header_style="bold")
+    table.add_column(titles[0], overflow="fold")
+    table.add_column(titles[1], justify="right")
+    for name, value in rows:
+        table.add_row(name, f"{value:,}" if isinstance(value, int) else str(value))
+    return table
+
+
+def _print_json(value: Any) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
+
+
+def _refuse_if(wrong: bool, message: str) -> None:
+    if wrong:
+        raise typer.BadParameter(message)
+
+
+def _complain(error: TamisError | OSError) -> None:
+    message = error.summary if isinstance(error, RuleSyntaxError) else str(error)
+    typer.echo(f"tamis: {_one_line(message)}", err=True)
+
+
+def _one_line(text: str) -> str:
+    """`text` on one line, whatever a file's name or a rule's text holds."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

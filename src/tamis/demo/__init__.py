@@ -1,0 +1,10 @@
+"""The demo: a year of real flights against thousands of alert rules.
+
+``tamis demo`` and ``make demo`` run :func:`run`.
+"""
+
+from tamis.demo.alerts import alert_rules
+from tamis.demo.flights import load_flights
+from tamis.demo.main import Summary, run
+
+__all__ = ["Summary", "alert_rules", "load_flights", "run"]

@@ -1,0 +1,124 @@
+"""The flat arrays that kernels read. A list of lists is a flat array and a `…_start` array.
+
+Everything is numbered from 0: attributes, atoms, conjunctions, programs, text predicates, and
+the rules in the order in which they were added.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "GOTO_FALSE",
+    "GOTO_TRUE",
+    "IF_ABSENT",
+    "NEGATED",
+    "RANGE",
+    "SET",
+    "TEXT",
+    "AtomArrays",
+    "Events",
+    "FormArrays",
+    "ScoreArrays",
+]
+
+RANGE: Final = 0
+SET: Final = 1
+TEXT: Final = 2
+"""How an atom is tested: by a run of codes, by a list of codes, or by its text id."""
+
+NEGATED: Final = 4
+IF_ABSENT: Final = 8
+"""Bits that stand beside the test."""
+
+GOTO_TRUE: Final = -1
+GOTO_FALSE: Final = -2
+"""Where a program ends."""
+
+
+class AtomArrays(NamedTuple):
+    """Each distinct atom, in terms of codes."""
+
+    table: NDArray[np.int32]
+    """A row for each atom: attribute, test and flags, low, high. All of it is read at once, so
+    it stands together."""
+    codes: NDArray[np.int32]
+    """The codes of all SET atoms, rising within each."""
+
+    @property
+    def attribute(self) -> NDArray[np.int32]:
+        """The attribute's number."""
+        return self.table[:, 0]
+
+    @property
+    def test(self) -> NDArray[np.int32]:
+        """RANGE, SET or TEXT."""
+        return self.table[:, 1] & 3
+
+    @property
+    def flags(self) -> NDArray[np.int32]:
+        """NEGATED and IF_ABSENT."""
+        return self.table[:, 1] & ~3
+
+    @property
+    def low(self) -> NDArray[np.int32]:
+        """RANGE: the first code. SET: where its codes begin in `codes`. TEXT: its text id."""
+        return self.table[:, 2]
+
+    @property
+    def high(self) -> NDArray[np.int32]:
+        """RANGE: the last code. SET: where its codes end in `codes`."""
+        return self.table[:, 3]
+
+
+class FormArrays(NamedTuple):
+    """How rules are made of atoms: as conjunctions, or as programs where those are too many."""
+
+    conjunction_start: NDArray[np.int64]
+    conjunction_atom: NDArray[np.int32]
+    owner_start: NDArray[np.int64]
+    owner: NDArray[np.int32]
+    """The rules that each conjunction belongs to, rising."""
+    program_start: NDArray[np.int64]
+    program: NDArray[np.int32]
+    """A row for each instruction: an atom, and which instruction of the program comes next if it
+    holds and if it does not, or GOTO_TRUE, or GOTO_FALSE."""
+    program_rule: NDArray[np.int32]
+    """The rule that each program is."""
+    cover_start: NDArray[np.int64]
+    cover_atom: NDArray[np.int32]
+    """One of these atoms holds whenever the program does; none where nothing covers it."""
+
+
+class ScoreArrays(NamedTuple):
+    """How each rule is scored: its tree in postfix order, before any simplification."""
+
+    start: NDArray[np.int64]
+    code: NDArray[np.int32]
+    """An atom, or for an operator with k operands -(2k + 1) (AND) or -(2k + 2) (OR)."""
+    weights: NDArray[np.int32]
+    """For an atom, where its weights begin in `weight`; -1 where they are all 1."""
+    weight: NDArray[np.float64]
+    """One weight for a RANGE or TEXT atom, one for each code of a SET atom."""
+    depth: int
+    """How many operands wait at once, at most."""
+
+
+class Events(NamedTuple):
+    """Events in terms of codes: only present attributes that some rule mentions."""
+
+    start: NDArray[np.int64]
+    attribute: NDArray[np.int32]
+    """The entries of one attribute stand together within an event."""
+    code: NDArray[np.int32]
+    """One entry for each distinct value of the attribute."""
+    text_start: NDArray[np.int64]
+    text: NDArray[np.int32]
+    """The text predicates that the event satisfies, by id."""
+    weight: NDArray[np.float64]
+    """The weight of each entry; an empty array where all weigh 1."""
+    text_weight: NDArray[np.float64]
+    """For each of `text`, the sum of the weights of the values that satisfy it."""

@@ -1,0 +1,300 @@
+"""Arrow data → flat arrays, column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tamis.encode.arrays import Events
+from tamis.encode.dictionary import ABSENT, Axis, Dictionary
+from tamis.encode.kernel import kernel
+from tamis.encode.texts import TextIndex
+from tamis.errors import EventError
+
+__all__ = ["AttributeConflict", "ColumnEncoder"]
+
+
+class AttributeConflict(Exception):  # a signal to the caller, no error
+    """Two columns give values to one attribute, so that its values must be joined row by row."""
+
+
+class _Leaf(NamedTuple):
+    """The values of one attribute."""
+
+    attribute: int
+    values: pa.Array
+    rows: NDArray[np.int64] | None
+    """The row of each value; None where the i-th value is that of row i."""
+
+
+class _Entries(NamedTuple):
+    attribute: int
+    rows: NDArray[np.int64]
+    codes: NDArray[np.int32]
+
+
+class ColumnEncoder:
+    """Encodes Arrow data for one set of rules.
+
+    A struct's fields and a map's keys are attributes with dotted names; the elements of a list are
+    values of a multi-valued attribute. Columns that no rule mentions are not looked at.
+    """
+
+    def __init__(self, dictionary: Dictionary, texts: TextIndex) -> None:
+        self._attributes = dictionary.attributes
+        self._axes = dictionary.axes
+        self._texts = texts
+        self._prefixes = {
+            name[:i] for name in self._attributes for i, char in enumerate(name) if char == "."
+        }
+
+    def encode(self, batch: pa.RecordBatch) -> Events:
+        """The events of a batch, one a row.
+
+        Raises
+        ------
+        EventError
+            A column that rules mention has a type that Tamis cannot read.
+        AttributeConflict
+            Two columns give values to one attribute.
+        """
+        codes: list[_Entries] = []
+        texts: list[_Entries] = []
+        for leaf in sorted(self._leaves(batch), key=lambda leaf: leaf.attribute):
+            if codes and codes[-1].attribute == leaf.attribute:
+                raise AttributeConflict
+            leaf = _without_nulls(leaf)
+            rows = np.arange(batch.num_rows) if leaf.rows is None else leaf.rows
+            codes.append(_present(_Entries(leaf.attribute, rows, self._codes(leaf))))
+            if leaf.attribute in self._texts and _is_string(leaf.values.type):
+                texts.append(self._text_entries(leaf, rows))
+        start, attribute, code = _assembled(codes, batch.num_rows)
+        text_start, _, text = _assembled(texts, batch.num_rows)
+        nothing = np.empty(0, np.float64)
+        return Events(start, attribute, code, text_start, text, nothing, nothing)
+
+    def _leaves(self, batch: pa.RecordBatch) -> Iterator[_Leaf]:
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            yield from self._walk(name, column, None)
+
+    def _walk(self, path: str, values: pa.Array, rows: NDArray[np.int64] | None) -> Iterator[_Leaf]:
+        kind = values.type
+        if pa.types.is_dictionary(kind) and pa.types.is_nested(kind.value_type):
+            values = values.dictionary_decode()
+            kind = values.type
+        if path not in self._attributes and path not in self._prefixes:
+            return
+        if pa.types.is_struct(kind):
+            for field, child in zip(kind, values.flatten(), strict=True):
+                yield from self._walk(f"{path}.{field.name}", child, rows)
+        elif pa.types.is_map(kind):
+            yield from self._walk_map(path, values, rows)
+        elif _is_list(kind):
+            inner = np.repeat(_rows_of(values, rows), _lengths(values))
+            yield from self._walk(path, values.flatten(), inner)
+        elif path in self._attributes:
+            _check_type(path, kind)
+            if not pa.types.is_null(kind):
+                leaf = _Leaf(self._attributes[path], values, rows)
+                yield leaf if rows is None else _distinct(leaf)
+
+    def _walk_map(
+        self, path: str, values: pa.MapArray, rows: NDArray[np.int64] | None
+    ) -> Iterator[_Leaf]:
+        inner = np.repeat(_rows_of(values, rows), _lengths(values))
+        keys, items = _as_list(values).flatten().flatten()
+        keys = pc.dictionary_encode(keys)
+        for number, key in enumerate(keys.dictionary.to_pylist()):
+            here = np.flatnonzero(keys.indices.to_numpy(zero_copy_only=False) == number)
+            yield from self._walk(f"{path}.{key}", items.take(pa.array(here)), inner[here])
+
+    def _codes(self, leaf: _Leaf) -> NDArray[np.int32]:
+        axis = self._axes[leaf.attribute]
+        values = leaf.values
+        if pa.types.is_dictionary(values.type):
+            distinct = self._codes(_Leaf(leaf.attribute, values.dictionary, None))
+            codes: NDArray[np.int32] = distinct[values.indices.to_numpy()]
+            return codes
+        return _plain_codes(axis, values)
+
+    def _text_entries(self, leaf: _Leaf, rows: NDArray[np.int64]) -> _Entries:
+        values = leaf.values
+        if not pa.types.is_dictionary(values.type):
+            values = pc.dictionary_encode(values)
+        held = [
+            np.array(self._texts.held(leaf.attribute, value), np.int32)
+            for value in values.dictionary.to_pylist()
+        ]
+        indices = values.indices.to_numpy()
+        lengths = np.array([len(ids) for ids in held], np.int64)[indices]
+        found = [held[i] for i in indices[lengths > 0]]
+        texts = np.concatenate(found) if found else np.empty(0, np.int32)
+        return _Entries(leaf.attribute, np.repeat(rows, lengths), texts)
+
+
+def _present(entries: _Entries) -> _Entries:
+    """`entries` without the NaNs."""
+    present = entries.codes != ABSENT
+    if present.all():
+        return entries
+    return _Entries(entries.attribute, entries.rows[present], entries.codes[present])
+
+
+def _is_string(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    )
+
+
+def _check_type(path: str, kind: pa.DataType) -> None:
+    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    known = (
+        _is_string(inner)
+        or pa.types.is_boolean(inner)
+        or pa.types.is_integer(inner)
+        or pa.types.is_floating(inner)
+        or pa.types.is_timestamp(inner)
+        or pa.types.is_date(inner)
+        or pa.types.is_null(inner)
+    )
+    if not known:
+        raise EventError(
+            f"column {path!r} has the type {kind}, which no rule can compare; "
+            "cast it to a string, an integer, a double, a boolean or a timestamp"
+        )
+
+
+def _rows_of(values: pa.Array, rows: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    return np.arange(len(values)) if rows is None else rows
+
+
+def _lengths(values: pa.Array) -> NDArray[np.int64]:
+    if pa.types.is_map(values.type):
+        values = _as_list(values)
+    lengths = pc.fill_null(pc.list_value_length(values), 0)
+    result: NDArray[np.int64] = lengths.to_numpy(zero_copy_only=False).astype(np.int64)
+    return result
+
+
+def _as_list(values: pa.MapArray) -> pa.Array:
+    """A map as the list of its keys and items."""
+    entry = pa.struct([("key", pa.string()), ("item", values.type.item_type)])
+    return values.cast(pa.list_(entry))
+
+
+def _distinct(leaf: _Leaf) -> _Leaf:
+    """`leaf` without the values that a row holds twice."""
+    leaf = _without_nulls(leaf)
+    assert leaf.rows is not None
+    encoded = leaf.values
+    if not pa.types.is_dictionary(encoded.type):
+        encoded = pc.dictionary_encode(encoded)
+    keys = leaf.rows * (len(encoded.dictionary) + 1) + encoded.indices.to_numpy()
+    _, first = np.unique(keys, return_index=True)
+    if len(first) == len(keys):
+        return leaf
+    kept = np.sort(first)
+    return _Leaf(leaf.attribute, leaf.values.take(pa.array(kept)), leaf.rows[kept])
+
+
+def _without_nulls(leaf: _Leaf) -> _Leaf:
+    values = leaf.values
+    if pa.types.is_dictionary(values.type) and values.dictionary.null_count:
+        values = values.dictionary_decode()
+    if not values.null_count:
+        return leaf._replace(values=values)
+    valid = values.is_valid().to_numpy(zero_copy_only=False)
+    rows = np.flatnonzero(valid) if leaf.rows is None else leaf.rows[valid]
+    return _Leaf(leaf.attribute, values.drop_null(), rows)
+
+
+def _plain_codes(axis: Axis, values: pa.Array) -> NDArray[np.int32]:
+    """The codes of an array that holds no nulls."""
+    kind = values.type
+    if _is_string(kind):
+        return _string_codes(axis, values)
+    if pa.types.is_boolean(kind):
+        return axis.codes_of_booleans(values.to_numpy(zero_copy_only=False))
+    if pa.types.is_floating(kind):
+        return axis.codes_of_doubles(values.cast(pa.float64()).to_numpy())
+    if pa.types.is_integer(kind):
+        return axis.codes_of_ints(_as_int64(values).to_numpy())
+    return axis.codes_of_times(_as_microseconds(values))
+
+
+def _as_int64(values: pa.Array) -> pa.Array:
+    try:
+        return values.cast(pa.int64())
+    except pa.ArrowInvalid as error:
+        raise EventError(f"an integer does not fit in 64 bits: {error}") from None
+
+
+def _as_microseconds(values: pa.Array) -> NDArray[np.int64]:
+    stamps = values.cast(pa.timestamp("us", getattr(values.type, "tz", None)), safe=False)
+    result: NDArray[np.int64] = stamps.cast(pa.int64()).to_numpy()
+    return result
+
+
+def _string_codes(axis: Axis, values: pa.Array) -> NDArray[np.int32]:
+    mentioned = pa.array(axis.strings, values.type)
+    places = pc.index_in(values, value_set=mentioned)
+    codes: NDArray[np.int32] = places.fill_null(0).to_numpy().astype(np.int32)
+    codes = axis.strings_at + 2 * codes + 1
+    if places.null_count:
+        missing = places.is_null().to_numpy(zero_copy_only=False)
+        codes[missing] = _gap_codes(axis, values.filter(pa.array(missing)))
+    return codes
+
+
+def _gap_codes(axis: Axis, values: pa.Array) -> NDArray[np.int32] | int:
+    """The codes of strings that no rule mentions; any gap will do if no rule orders strings."""
+    if not axis.orders_strings:
+        return axis.strings_at
+    encoded = pc.dictionary_encode(values)
+    gaps = np.array([axis.gap(text) for text in encoded.dictionary.to_pylist()], np.int32)
+    result: NDArray[np.int32] = gaps[encoded.indices.to_numpy()]
+    return result
+
+
+def _assembled(
+    entries: list[_Entries], size: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
+    """The entries of all attributes, laid out row by row."""
+    start = np.zeros(size + 1, np.int64)
+    for entry in entries:
+        _count(entry.rows, start)
+    np.cumsum(start, out=start)
+    attribute = np.empty(start[-1], np.int32)
+    code = np.empty(start[-1], np.int32)
+    cursor = start[:-1].copy()
+    for entry in entries:
+        _fill(entry.rows, entry.codes, entry.attribute, cursor, attribute, code)
+    return start, attribute, code
+
+
+@kernel
+def _count(rows, start):  # type: ignore[no-untyped-def]  # Numba infers the types
+    for i in range(len(rows)):
+        start[rows[i] + 1] += 1
+
+
+@kernel
+def _fill(rows, codes, number, cursor, attribute, code):  # type: ignore[no-untyped-def]  # Numba infers the types
+    for i in range(len(rows)):
+        at = cursor[rows[i]]
+        attribute[at] = number
+        code[at] = codes[i]
+        cursor[rows[i]] = at + 1

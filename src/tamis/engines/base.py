@@ -1,0 +1,211 @@
+"""The protocol of engines, and what all of them share.
+
+An engine is built once from encoded rules and never changes. It answers for a range of rows of
+encoded events; everything else, threads, chunks and ranking, is done here for all engines alike.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.encode.arrays import Events
+from tamis.encode.rules import EncodedRules
+from tamis.engines.scores import top_rules
+from tamis.engines.truth import Loaded, new_loaded
+
+__all__ = ["Capabilities", "Engine", "Matches", "Scratch", "Tops"]
+
+_BUFFER = 1 << 20
+"""How many matches are collected at once, beyond what one event may need."""
+
+_ROWS_PER_TASK = 2048
+"""How many events a thread takes at a time; up to as many run without a second thread."""
+
+
+class Capabilities(NamedTuple):
+    """What an engine does by itself; the shared code makes up for the rest."""
+
+    indexed: bool
+    """Whether it reads less than all the rules for an event."""
+    prunes_top: bool = False
+    """Whether it finds the best rules without finding all."""
+
+
+class Matches(NamedTuple):
+    """The rules that each of several events matches."""
+
+    start: NDArray[np.int64]
+    rule: NDArray[np.int32]
+    """Rising within each event."""
+
+
+class Tops(NamedTuple):
+    """The best rules of each of several events, best first."""
+
+    start: NDArray[np.int64]
+    rule: NDArray[np.int32]
+    score: NDArray[np.float64]
+
+
+class Scratch:
+    """The working memory of one thread. Engines extend it."""
+
+    def __init__(self, rules: EncodedRules) -> None:
+        self.loaded: Loaded = new_loaded(len(rules.dictionary.axes), rules.texts.size)
+        self.seen = np.zeros(rules.size, np.uint8)
+        """A mark for each rule that was already found for the event."""
+
+
+class Engine(ABC):
+    """Finds the rules that events match.
+
+    Parameters
+    ----------
+    rules
+        The rules; the engine keeps the arrays and adds its own.
+    """
+
+    name: ClassVar[str]
+    capabilities: ClassVar[Capabilities]
+
+    def __init__(self, rules: EncodedRules) -> None:
+        self.rules = rules
+        self._local = threading.local()
+        self._all = np.ones(rules.size, np.uint8)
+
+    @abstractmethod
+    def run(
+        self,
+        events: Events,
+        row: int,
+        last: int,
+        mask: NDArray[np.uint8],
+        scratch: Scratch,
+        out: NDArray[np.int32],
+        counts: NDArray[np.int64],
+    ) -> int:
+        """Match the events from `row` up to, not including, `last`.
+
+        Writes the matching rules whose `mask` is set, rising within each event, end to end into
+        `out`, and their number for each event into `counts`. Stops early before an event for
+        which `out` has no room for all rules. Returns the first row that is not done.
+        """
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the engine's arrays, the encoded rules included."""
+        return sum(
+            array.nbytes
+            for group in (self.rules.atoms, self.rules.forms, self.rules.scores, *self._arrays())
+            for array in group
+            if isinstance(array, np.ndarray)
+        )
+
+    def _arrays(self) -> tuple[tuple[NDArray[np.generic], ...], ...]:
+        """The engine's own arrays, beside the encoded rules."""
+        return ()
+
+    def new_scratch(self) -> Scratch:
+        """Working memory for one thread."""
+        return Scratch(self.rules)
+
+    def match(self, events: Events, mask: NDArray[np.uint8] | None = None) -> Matches:
+        """The matching rules of each event, of those whose `mask` is set."""
+        counts = np.zeros(_size(events), np.int64)
+        found = [part for parts in self._ranges(events, mask, counts, True) for part in parts]
+        start = np.concatenate(([0], np.cumsum(counts)))
+        return Matches(start, found[0] if len(found) == 1 else np.concatenate(found or [_NOTHING]))
+
+    def count(self, events: Events, mask: NDArray[np.uint8] | None = None) -> NDArray[np.int64]:
+        """How many rules each event matches."""
+        counts = np.zeros(_size(events), np.int64)
+        for _ in self._ranges(events, mask, counts, False):
+            pass
+        return counts
+
+    def top(self, events: Events, n: int, mask: NDArray[np.uint8] | None = None) -> Tops:
+        """The `n` best of the matching rules of each event."""
+        matches = self.match(events, mask)
+        scratch = self._scratch()
+        stack = np.empty(self.rules.scores.depth, np.float64)
+        size = _size(events)
+        most = min(n, int(np.diff(matches.start).max(initial=0)))
+        counts = np.zeros(size, np.int64)
+        rule = np.empty((size, most), np.int32)
+        score = np.empty((size, most), np.float64)
+        for row in range(size):
+            rules = matches.rule[matches.start[row] : matches.start[row + 1]]
+            counts[row] = top_rules(
+                self.rules.atoms,
+                self.rules.scores,
+                events,
+                scratch.loaded,
+                row,
+                rules,
+                stack,
+                rule[row],
+                score[row],
+            )
+        kept = np.arange(most) < counts[:, None]
+        return Tops(np.concatenate(([0], np.cumsum(counts))), rule[kept], score[kept])
+
+    def _ranges(
+        self, events: Events, mask: NDArray[np.uint8] | None, counts: NDArray[np.int64], keep: bool
+    ) -> Iterator[list[NDArray[np.int32]]]:
+        """Fill `counts`, and yield the matches of range after range of rows if they are kept."""
+        chosen = self._all if mask is None else mask
+        size = len(counts)
+        starts = range(0, size, _ROWS_PER_TASK)
+
+        def run_range(start: int) -> list[NDArray[np.int32]]:
+            last = min(start + _ROWS_PER_TASK, size)
+            return self._run_range(events, start, last, chosen, counts, keep)
+
+        return map(run_range, starts) if len(starts) < 2 else _threads().map(run_range, starts)
+
+    def _run_range(
+        self,
+        events: Events,
+        row: int,
+        last: int,
+        mask: NDArray[np.uint8],
+        counts: NDArray[np.int64],
+        keep: bool,
+    ) -> list[NDArray[np.int32]]:
+        scratch = self._scratch()
+        room = self.rules.size if last - row == 1 else self.rules.size + _BUFFER
+        out = np.empty(room, np.int32)
+        parts = []
+        while row < last:
+            done = self.run(events, row, last, mask, scratch, out, counts)
+            if keep:
+                parts.append(out[: counts[row:done].sum()].copy())
+            row = done
+        return parts
+
+    def _scratch(self) -> Scratch:
+        scratch: Scratch | None = getattr(self._local, "scratch", None)
+        if scratch is None:
+            scratch = self._local.scratch = self.new_scratch()
+        return scratch
+
+
+_NOTHING = np.empty(0, np.int32)
+
+
+def _size(events: Events) -> int:
+    return len(events.start) - 1
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="tamis")

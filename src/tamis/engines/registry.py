@@ -1,0 +1,25 @@
+"""The engines by name. A new engine is registered here, and joins the contract suite by that."""
+
+from __future__ import annotations
+
+from tamis.engines.base import Engine
+from tamis.engines.scan import Scan
+from tamis.engines.sift import Sift
+from tamis.errors import UnknownEngineError
+
+__all__ = ["ENGINES", "engine_named"]
+
+ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (Scan, Sift)}
+
+_AUTO = Sift
+
+
+def engine_named(name: str) -> type[Engine]:
+    """The engine called `name`; ``"auto"`` is the one that serves most users best."""
+    if name == "auto":
+        return _AUTO
+    try:
+        return ENGINES[name]
+    except KeyError:
+        known = ", ".join(["auto", *ENGINES])
+        raise UnknownEngineError(f"unknown engine {name!r}; expected one of {known}") from None

@@ -1,0 +1,95 @@
+"""SCAN: every rule is evaluated, and dropped at the first atom that decides.
+
+The baseline of all papers of the field. It needs no index, so an engine must beat it to be worth
+its code. A conjunction's atoms are ordered so that those least likely to hold come first.
+"""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# Numba infers the types of kernels; they take the NamedTuples of tamis.encode.arrays.
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.encode.arrays import Events
+from tamis.encode.kernel import kernel
+from tamis.encode.rules import EncodedRules
+from tamis.engines.base import Capabilities, Engine, Scratch
+from tamis.engines.order import rarest_first
+from tamis.engines.output import close_row, emit_owners
+from tamis.engines.truth import atom_holds, load, program_holds, unload
+
+__all__ = ["Scan"]
+
+
+@kernel
+def _scan(atoms, forms, events, row, last, mask, loaded, seen, out, counts):
+    table, codes = atoms
+    span, text = loaded
+    event_code = events.code
+    start, conjunction_atom = forms.conjunction_start, forms.conjunction_atom
+    owner_start, owner = forms.owner_start, forms.owner
+    program_start, program_rule = forms.program_start, forms.program_rule
+    instructions = forms.program
+    found = 0
+    while row < last and len(out) - found >= len(mask):
+        first = found
+        load(events, row, loaded)
+        for conjunction in range(len(start) - 1):
+            holds = True
+            for i in range(start[conjunction], start[conjunction + 1]):
+                if not atom_holds(table, codes, event_code, span, text, conjunction_atom[i]):
+                    holds = False
+                    break
+            if holds:
+                found = emit_owners(owner_start, owner, conjunction, mask, seen, out, found)
+        for program in range(len(program_rule)):
+            if mask[program_rule[program]] and program_holds(
+                table, codes, event_code, span, text, instructions, program_start[program]
+            ):
+                out[found] = program_rule[program]
+                found += 1
+        unload(events, row, loaded)
+        close_row(out, first, found, seen)
+        counts[row] = found - first
+        row += 1
+    return row
+
+
+class Scan(Engine):
+    """Evaluates every rule on every event."""
+
+    name: ClassVar[str] = "scan"
+    capabilities: ClassVar[Capabilities] = Capabilities(indexed=False)
+
+    def __init__(self, rules: EncodedRules) -> None:
+        super().__init__(rules._replace(forms=rarest_first(rules)))
+
+    def run(
+        self,
+        events: Events,
+        row: int,
+        last: int,
+        mask: NDArray[np.uint8],
+        scratch: Scratch,
+        out: NDArray[np.int32],
+        counts: NDArray[np.int64],
+    ) -> int:
+        """Match a range of events; see `Engine.run`."""
+        return int(
+            _scan(
+                self.rules.atoms,
+                self.rules.forms,
+                events,
+                row,
+                last,
+                mask,
+                scratch.loaded,
+                scratch.seen,
+                out,
+                counts,
+            )
+        )

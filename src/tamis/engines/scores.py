@@ -1,0 +1,101 @@
+"""Kernels that score the rules an event matches and keep the best.
+
+The additions run in the order of `tamis.expr.evaluate.score_flat`, so scores are equal to its to
+the last bit.
+"""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# Numba infers the types of kernels; they take the NamedTuples of tamis.encode.arrays.
+
+from __future__ import annotations
+
+from tamis.encode.arrays import NEGATED, SET, TEXT
+from tamis.encode.kernel import kernel
+from tamis.engines.truth import atom_holds, find_code, load, unload
+
+__all__ = ["top_rules"]
+
+_NOT_HELD = -1.0
+"""The score of what does not hold; real ones are not negative."""
+
+
+@kernel
+def _atom_score(atoms, scores, events, loaded, row, place):
+    """The score of the atom at a place of the score code, or -1 where it does not hold."""
+    table, codes = atoms
+    span, text = loaded
+    code, weights, weight = events.code, scores.weights[place], scores.weight
+    atom = scores.code[place]
+    if not atom_holds(table, codes, code, span, text, atom):
+        return _NOT_HELD
+    test, low, high = table[atom, 1], table[atom, 2], table[atom, 3]
+    if test & NEGATED:
+        return 0.0
+    own = weight[weights] if weights >= 0 else 1.0
+    total = 0.0
+    if test & 3 == TEXT:
+        for i in range(events.text_start[row], events.text_start[row + 1]):
+            if events.text[i] == low:
+                total += own * (events.text_weight[i] if len(events.text_weight) else 1.0)
+        return total
+    for i in range(span[table[atom, 0], 0], span[table[atom, 0], 1]):
+        if test & 3 == SET:
+            at = find_code(codes, low, high, code[i])
+            if at < 0:
+                continue
+            own = weight[weights + at - low] if weights >= 0 else 1.0
+        elif not low <= code[i] <= high:
+            continue
+        total += own * (events.weight[i] if len(events.weight) else 1.0)
+    return total
+
+
+@kernel
+def _rule_score(atoms, scores, events, loaded, row, rule, stack):
+    """The score of a rule on the loaded event, or -1 where it does not hold."""
+    height = 0
+    for place in range(scores.start[rule], scores.start[rule + 1]):
+        code = scores.code[place]
+        if code >= 0:
+            stack[height] = _atom_score(atoms, scores, events, loaded, row, place)
+            height += 1
+            continue
+        operands = (-code - 1) >> 1
+        is_or = (-code - 1) & 1
+        result = _NOT_HELD if is_or else 0.0
+        for i in range(height - operands, height):
+            if is_or:
+                result = max(result, stack[i])
+            elif result >= 0:
+                result = result + stack[i] if stack[i] >= 0 else _NOT_HELD
+        height -= operands
+        stack[height] = result
+        height += 1
+    return stack[0]
+
+
+@kernel
+def top_rules(atoms, scores, events, loaded, row, rules, stack, best_rule, best_score):
+    """Write the best of `rules`, which the event matches, and return how many there are.
+
+    Best first; of equal scores the rule that was added first. `rules` rises; `stack` has room for
+    the operands of the deepest rule.
+    """
+    load(events, row, loaded)
+    found = 0
+    for rule in rules:
+        score = _rule_score(atoms, scores, events, loaded, row, rule, stack)
+        if found == len(best_rule):
+            if score <= best_score[found - 1]:
+                continue
+        else:
+            found += 1
+        at = found - 1
+        while at > 0 and best_score[at - 1] < score:
+            best_score[at] = best_score[at - 1]
+            best_rule[at] = best_rule[at - 1]
+            at -= 1
+        best_score[at] = score
+        best_rule[at] = rule
+    unload(events, row, loaded)
+    return found

@@ -1,0 +1,113 @@
+"""Kernels that every engine may use: whether an atom, or a program, holds on an event.
+
+An event is *loaded* into a scratch space indexed by attribute, so that a test finds its values in
+one step, and *unloaded* again, which clears only what it touched.
+"""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# Numba infers the types of kernels; they take the NamedTuples of tamis.encode.arrays.
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.encode.arrays import GOTO_TRUE, IF_ABSENT, NEGATED, RANGE, SET
+from tamis.encode.kernel import kernel
+
+__all__ = ["Loaded", "atom_holds", "find_code", "load", "new_loaded", "program_holds", "unload"]
+
+
+class Loaded(NamedTuple):
+    """One event, ready to be tested. Belongs to one thread."""
+
+    span: NDArray[np.int64]
+    """For each attribute where its entries begin and end in `Events.code`; equal if absent."""
+    text: NDArray[np.uint8]
+    """For each text predicate, 1 where some value satisfies it."""
+
+
+def new_loaded(attributes: int, texts: int) -> Loaded:
+    """Scratch space with no event in it."""
+    return Loaded(np.zeros((attributes, 2), np.int64), np.zeros(texts, np.uint8))
+
+
+@kernel
+def load(events, row, loaded):
+    """Make the event `row` the one that is tested."""
+    attributes, span = events.attribute, loaded.span
+    i = events.start[row]
+    stop = events.start[row + 1]
+    while i < stop:
+        attribute = attributes[i]
+        span[attribute, 0] = i
+        i += 1
+        while i < stop and attributes[i] == attribute:
+            i += 1
+        span[attribute, 1] = i
+    for i in range(events.text_start[row], events.text_start[row + 1]):
+        loaded.text[events.text[i]] = 1
+
+
+@kernel
+def unload(events, row, loaded):
+    """Clear what `load` wrote."""
+    attributes, span = events.attribute, loaded.span
+    for i in range(events.start[row], events.start[row + 1]):
+        span[attributes[i], 0] = 0
+        span[attributes[i], 1] = 0
+    for i in range(events.text_start[row], events.text_start[row + 1]):
+        loaded.text[events.text[i]] = 0
+
+
+@kernel
+def find_code(codes, begin, end, code):
+    """Where `code` stands in the rising codes[begin:end], or -1."""
+    low, high = begin, end
+    while low < high:
+        middle = (low + high) >> 1
+        if codes[middle] < code:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < end and codes[low] == code else -1
+
+
+@kernel
+def atom_holds(table, codes, event_code, span, text, atom):
+    """Whether `atom` holds on the loaded event."""
+    attribute = table[atom, 0]
+    test = table[atom, 1]
+    begin = span[attribute, 0]
+    end = span[attribute, 1]
+    if begin == end:
+        return (test & IF_ABSENT) != 0
+    low = table[atom, 2]
+    high = table[atom, 3]
+    satisfied = False
+    if test & 3 == RANGE:
+        for i in range(begin, end):
+            if low <= event_code[i] <= high:
+                satisfied = True
+                break
+    elif test & 3 == SET:
+        for i in range(begin, end):
+            if find_code(codes, low, high, event_code[i]) >= 0:
+                satisfied = True
+                break
+    else:
+        satisfied = text[low] != 0
+    return satisfied != ((test & NEGATED) != 0)
+
+
+@kernel
+def program_holds(table, codes, event_code, span, text, instructions, start):
+    """Whether the program at `start` holds on the loaded event."""
+    at = 0
+    while at >= 0:
+        atom = instructions[start + at, 0]
+        holds = atom_holds(table, codes, event_code, span, text, atom)
+        at = instructions[start + at, 1 if holds else 2]
+    return at == GOTO_TRUE

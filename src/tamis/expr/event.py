@@ -1,0 +1,138 @@
+"""What an event is: attributes by dotted path, each with the distinct values found there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
+from enum import IntEnum
+from typing import Any, TypeAlias
+
+from tamis.errors import EventError
+from tamis.expr.model import Value, is_unicode
+
+__all__ = ["Event", "FlatEvent", "Kind", "flatten", "kind_of", "value_key"]
+
+Event: TypeAlias = Mapping[str, Any]
+"""An event as users write it: values, lists of values, nested objects."""
+
+FlatEvent: TypeAlias = dict[str, list[Value]]
+"""An event's present attributes; no list is empty and no value stands twice in one."""
+
+_MAX_DEPTH = 200
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+
+
+class Kind(IntEnum):
+    """The kinds of values. Two values compare only when they are of one kind."""
+
+    BOOLEAN = 0
+    NUMBER = 1
+    STRING = 2
+    TIMESTAMP = 3
+
+
+def kind_of(value: Value) -> Kind:
+    """The kind of `value`; integers and doubles are both numbers."""
+    if isinstance(value, bool):
+        return Kind.BOOLEAN
+    if isinstance(value, int | float):
+        return Kind.NUMBER
+    if isinstance(value, str):
+        return Kind.STRING
+    return Kind.TIMESTAMP
+
+
+def value_key(value: Value) -> tuple[Kind, Value]:
+    """A dictionary key that tells ``True`` from ``1`` but not ``1`` from ``1.0``."""
+    return kind_of(value), value
+
+
+def flatten(event: Event) -> FlatEvent:
+    """The present attributes of `event` and their distinct values, in order of appearance.
+
+    Nulls, NaNs, empty lists and empty objects leave nothing behind. A flat key ``a.b`` and
+    a nested ``{"a": {"b": …}}`` are one attribute, and their values are joined.
+
+    Raises
+    ------
+    EventError
+        `event` is no mapping, a key is no string, or a value is of a type that no rule
+        can compare; the message names the attribute.
+    """
+    if not isinstance(event, Mapping):
+        raise EventError(
+            f"an event is a mapping of attributes to values, not {type(event).__name__}"
+        )
+    flat: FlatEvent = {}
+    for name, item in event.items():
+        _collect(_checked_name(name, ""), item, flat, 1)
+    for name, values in flat.items():
+        if len(values) > 1:
+            flat[name] = list({value_key(v): v for v in values}.values())
+    return flat
+
+
+def _collect(path: str, item: Any, flat: FlatEvent, depth: int) -> None:
+    if depth > _MAX_DEPTH:
+        raise EventError(f"the event is nested more than {_MAX_DEPTH} levels deep")
+    if isinstance(item, Mapping):
+        for name, inner in item.items():
+            _collect(f"{path}.{_checked_name(name, path)}", inner, flat, depth + 1)
+    elif isinstance(item, Sequence | set | frozenset) and not isinstance(item, str | bytes):
+        for inner in item:
+            _collect(path, inner, flat, depth + 1)
+    else:
+        value = _value(path, item)
+        if value is not None:
+            flat.setdefault(path, []).append(value)
+
+
+def _checked_name(name: Any, path: str) -> str:
+    if isinstance(name, str):
+        return name
+    where = f" in {path!r}" if path else ""
+    raise EventError(f"attribute names are strings; {name!r}{where} is {type(name).__name__}")
+
+
+def _value(path: str, item: Any) -> Value | None:
+    """`item` as a value, or None where it stands for absence."""
+    if item is None or isinstance(item, bool):
+        return item
+    if isinstance(item, str):
+        if not is_unicode(item):
+            raise EventError(f"attribute {path!r} holds half a surrogate pair, no valid Unicode")
+        return item
+    if isinstance(item, int):
+        if not _INT64_MIN <= item <= _INT64_MAX:
+            raise EventError(f"attribute {path!r} holds {item}, which does not fit in 64 bits")
+        return item
+    if isinstance(item, float):
+        return item if item == item else None
+    if isinstance(item, datetime):
+        if item != item:  # pandas' NaT is a datetime that equals nothing
+            return None
+        return _as_utc(path, item)
+    if isinstance(item, date):
+        return datetime(item.year, item.month, item.day, tzinfo=UTC)
+    if hasattr(item, "tolist"):  # NumPy scalars and arrays; both unwrap to Python values
+        return _unwrapped(path, item)
+    raise EventError(
+        f"attribute {path!r} holds a value of type {type(item).__name__}; expected a string, "
+        "an integer, a double, a boolean, a datetime, or a list of them"
+    )
+
+
+def _as_utc(path: str, item: datetime) -> datetime:
+    try:
+        return item.replace(tzinfo=UTC) if item.tzinfo is None else item.astimezone(UTC)
+    except OverflowError:
+        raise EventError(
+            f"attribute {path!r} holds {item}, which lies outside the years 1 to 9999"
+        ) from None
+
+
+def _unwrapped(path: str, item: Any) -> Value | None:
+    plain = item.tolist()
+    if isinstance(plain, list) or hasattr(plain, "tolist"):
+        raise EventError(f"attribute {path!r} holds an array; give a list instead")
+    return _value(path, plain)

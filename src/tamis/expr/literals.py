@@ -1,0 +1,77 @@
+"""How the text form of a rule spells a value, and the other way round.
+
+The strings and the names of attributes are the tokens' business (:mod:`tamis.expr.tokens`);
+here are the values that take more than removing the quotes.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+from tamis.errors import RuleError
+from tamis.expr.model import Value, value_of_literal
+
+__all__ = ["day", "number", "spell", "timestamp"]
+
+_INT64_DIGITS: Final = 19
+
+_TIMESTAMP: Final = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
+    r"(?:[ T]((?:[01][0-9]|2[0-3]):[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?)"
+    r" ?(Z|z|[+-][0-9]{2}(?::?[0-9]{2})?)?)?"
+)
+"""A day, and if there is more a time and a zone; Python's own parser takes far more."""
+
+
+def number(numeral: str) -> int | float:
+    """The number that an unsigned `numeral` spells: a double if it has a point or exponent.
+
+    The range of an integer is checked only roughly, since a sign may follow.
+    """
+    if not numeral.isdigit():
+        return float(numeral)
+    significant = numeral.lstrip("0") or "0"
+    if len(significant) > _INT64_DIGITS:
+        raise RuleError(f"the number {numeral[:30]}… is too large; integers have 64 bits")
+    return int(significant)
+
+
+def day(text: str) -> datetime:
+    """The midnight, in UTC, that a date spells."""
+    if len(text) != len("2020-01-31"):
+        raise RuleError(f"{text[:60]!r} is no date; write it like '2020-01-31'")
+    return timestamp(text)
+
+
+def timestamp(text: str) -> datetime:
+    """The UTC time that a date, or a date and a time with or without a zone, spells."""
+    match = _TIMESTAMP.fullmatch(text)
+    if match:
+        date, time, zone = match.groups()
+        try:
+            return datetime.fromisoformat(
+                f"{date}T{time or '00:00'}{(zone or 'Z').upper()}"
+            ).astimezone(UTC)
+        except (ValueError, OverflowError):
+            pass
+    raise RuleError(
+        f"{text[:60]!r} is no timestamp; write it like '2020-01-31', '2020-01-31 12:00:00' "
+        "or '2020-01-31T12:00:00.123456+01:00'"
+    )
+
+
+def spell(value: Value) -> str:
+    """`value` as a literal of the text form."""
+    value = value_of_literal(value)
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    # The base classes' repr: a subclass, such as an enumeration, prints as it likes.
+    if isinstance(value, int):
+        return int.__repr__(value)
+    if isinstance(value, float):
+        return float.__repr__(value)
+    return f"TIMESTAMP '{value.replace(tzinfo=None).isoformat(' ')}'"

@@ -1,0 +1,309 @@
+"""Rules in the forms that engines index: NNF, DNF and CNF under a budget, and covers.
+
+:func:`nnf` pushes every NOT down to the predicates, which become atoms: things that hold or
+do not, whatever the logic. It keeps all that the definition of a score looks at.
+
+:func:`simplify` is for matching alone: it merges and drops atoms that change no answer, but
+may change a score. Attributes may be multi-valued, so `x > 3 AND x < 2` and `a = 1 AND a = 2`
+stand, unless the attribute is one of the `scalars` that a schema declares single-valued.
+
+:func:`dnf` and :func:`cnf` expand under a budget and give None past it. Such a rule keeps its
+tree, and :func:`cover` finds the keys to file it under.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Final, NamedTuple, TypeAlias
+
+from tamis.expr.atoms import implies, intersect, unite
+from tamis.expr.model import (
+    FALSE,
+    TRUE,
+    And,
+    Atom,
+    Expr,
+    Logic,
+    Not,
+    Op,
+    Or,
+    Predicate,
+    all_of,
+    any_of,
+)
+
+__all__ = ["BUDGET", "Clause", "cnf", "cover", "dnf", "nnf", "simplify"]
+
+Clause: TypeAlias = tuple[Atom, ...]
+"""A conjunction of a DNF, or a disjunction of a CNF."""
+
+BUDGET: Final = 256
+"""How many atoms an expansion may hold, if that is more than twice what the tree holds."""
+
+_PAIRWISE = 16
+"""Up to how many atoms of one attribute are compared each with each."""
+
+
+def nnf(expr: Expr, logic: Logic) -> Expr:
+    """`expr` as a tree of And, Or and Atom. De Morgan's laws hold in both logics."""
+    return _nnf(expr, logic, negated=False)
+
+
+def _nnf(expr: Expr, logic: Logic, negated: bool) -> Expr:
+    match expr:
+        case Predicate():
+            return _atom(expr, logic, expr.negated is not negated)
+        case Not():
+            return _nnf(expr.child, logic, not negated)
+        case Atom():
+            assert not negated, "an atom's negation depends on a logic it no longer knows"
+            return expr
+    children = [_nnf(child, logic, negated) for child in expr.children]
+    return _joined(And if isinstance(expr, And) is not negated else Or, children)
+
+
+def _atom(predicate: Predicate, logic: Logic, negated: bool) -> Atom:
+    if_absent = negated and (logic == "weak" or predicate.op is Op.PRESENT)
+    return Atom(predicate.positive, negated, if_absent)
+
+
+def _joined(kind: type[And] | type[Or], children: Iterable[Expr]) -> Expr:
+    """An And or an Or of `children`, with children of the same kind taken apart.
+
+    What decides nothing is dropped, and a FALSE makes an AND false. A TRUE in an OR stays:
+    it decides the match, but not the score, which is the maximum over what holds.
+    """
+    flat: list[Expr] = []
+    for child in children:
+        if kind is And and child == FALSE:
+            return FALSE
+        if isinstance(child, kind):
+            flat.extend(child.children)
+        else:
+            flat.append(child)
+    return all_of(*flat) if kind is And else any_of(*flat)
+
+
+def simplify(expr: Expr, scalars: Collection[str] = ()) -> Expr:
+    """A tree that matches the same events as `expr` (a tree of And, Or and Atom).
+
+    Parameters
+    ----------
+    scalars
+        Attributes known to hold at most one value.
+    """
+    if isinstance(expr, Atom):
+        return expr
+    assert isinstance(expr, And | Or)
+    kind, decisive = (And, FALSE) if isinstance(expr, And) else (Or, TRUE)
+    joined = _joined(kind, [simplify(child, scalars) for child in expr.children])
+    if not isinstance(joined, kind):
+        return joined
+    if decisive in joined.children:
+        return decisive
+    atoms = [child for child in joined.children if isinstance(child, Atom)]
+    trees = [child for child in joined.children if not isinstance(child, Atom)]
+    reduced = _reduce_all(atoms, scalars) if kind is And else _reduce_any(atoms)
+    if reduced is None:
+        return decisive
+    return _joined(kind, [*reduced, *dict.fromkeys(trees)])
+
+
+def _by_attribute(atoms: Iterable[Atom]) -> list[list[Atom]]:
+    groups: dict[str, dict[Atom, None]] = {}
+    for atom in atoms:
+        groups.setdefault(atom.predicate.attribute, {})[atom] = None
+    return [list(group) for group in groups.values()]
+
+
+def _reduce_all(atoms: Iterable[Atom], scalars: Collection[str]) -> list[Atom] | None:
+    """Atoms whose AND is that of `atoms`; None when they contradict each other."""
+    result: list[Atom] = []
+    for group in _by_attribute(atoms):
+        if len(group) > 1:
+            group = _drop_implied(unite(group, negated=True))
+            if group[0].predicate.attribute in scalars:
+                narrowed = intersect(group)
+                if narrowed is None:
+                    return None
+                group = narrowed
+        result += group
+    return result
+
+
+def _reduce_any(atoms: Iterable[Atom]) -> list[Atom]:
+    """Atoms whose OR is that of `atoms`."""
+    result: list[Atom] = []
+    for group in _by_attribute(atoms):
+        if len(group) > 1:
+            group = _drop_implying(unite(_allow_absent(group), negated=False))
+        result += group
+    return result
+
+
+def _allow_absent(group: list[Atom]) -> list[Atom]:
+    """Store `x IS NULL OR x NOT IN (…)` as one atom: the negated one, true on absence."""
+    is_null = [a for a in group if a.predicate.op is Op.PRESENT and a.negated]
+    negated = [a for a in group if a.predicate.op is not Op.PRESENT and a.negated]
+    if not is_null or not negated:
+        return group
+    allowed = [Atom(a.predicate, negated=True, if_absent=True) for a in negated]
+    return [*(a for a in group if not a.negated), *allowed]
+
+
+def _drop_implied(group: list[Atom]) -> list[Atom]:
+    """Drop from an AND what another atom of it implies.
+
+    `x IS NOT NULL AND x NOT IN (…)`, read in the weak logic, becomes one atom first: the
+    negated one, false on absence.
+    """
+    if any(a.predicate.op is Op.PRESENT and not a.negated for a in group):
+        group = list(
+            dict.fromkeys(
+                Atom(a.predicate, a.negated, if_absent=False)
+                if a.predicate.op is not Op.PRESENT
+                else a
+                for a in group
+            )
+        )
+    return _keep_strongest(group, lambda a, b: implies(a, b))
+
+
+def _drop_implying(group: list[Atom]) -> list[Atom]:
+    """Drop from an OR what implies another atom of it."""
+    return _keep_strongest(group, lambda a, b: implies(b, a))
+
+
+def _keep_strongest(group: list[Atom], beats: Callable[[Atom, Atom], bool]) -> list[Atom]:
+    """`group` without the atoms that another one beats; of two equals the first stays."""
+    if len(group) > _PAIRWISE:
+        return group
+    kept: list[Atom] = []
+    for atom in group:
+        if not any(beats(other, atom) for other in kept):
+            kept = [other for other in kept if not beats(atom, other)]
+            kept.append(atom)
+    return kept
+
+
+class _Size(NamedTuple):
+    clauses: int
+    atoms: int
+
+
+def dnf(expr: Expr, budget: int = BUDGET, scalars: Collection[str] = ()) -> list[Clause] | None:
+    """The conjunctions whose OR is `expr` (simplified); None when they are too many.
+
+    They may hold `budget` atoms in all, or twice as many as the tree if that is more, so the
+    result is linear in the rule whatever the rule is. TRUE is one empty conjunction.
+    """
+    clauses = _expand(expr, Or, budget)
+    if clauses is None:
+        return None
+    reduced = (_reduce_all(clause, scalars) for clause in clauses)
+    return _absorb([tuple(clause) for clause in reduced if clause is not None])
+
+
+def cnf(expr: Expr, budget: int = BUDGET) -> list[Clause] | None:
+    """The disjunctions whose AND is `expr` (simplified); None when they are too many.
+
+    FALSE is one empty disjunction.
+    """
+    clauses = _expand(expr, And, budget)
+    if clauses is None:
+        return None
+    return _absorb([tuple(_reduce_any(clause)) for clause in clauses])
+
+
+def _expand(expr: Expr, outer: type[And] | type[Or], budget: int) -> list[Clause] | None:
+    limit = max(budget, 2 * _tree_atoms(expr))
+    if _expanded_size(expr, outer, limit).atoms > limit:
+        return None
+    return _clauses(expr, outer)
+
+
+def _tree_atoms(expr: Expr) -> int:
+    if isinstance(expr, Atom):
+        return 1
+    assert isinstance(expr, And | Or)
+    return sum(_tree_atoms(child) for child in expr.children)
+
+
+def _expanded_size(expr: Expr, outer: type[And] | type[Or], limit: int) -> _Size:
+    """How large the expansion would be; numbers past `limit` only say that they are."""
+    if isinstance(expr, Atom):
+        return _Size(1, 1)
+    assert isinstance(expr, And | Or)
+    sizes = [_expanded_size(child, outer, limit) for child in expr.children]
+    if isinstance(expr, outer):
+        return _Size(sum(s.clauses for s in sizes), sum(s.atoms for s in sizes))
+    clauses, atoms = 1, 0
+    for size in sizes:
+        clauses, atoms = clauses * size.clauses, atoms * size.clauses + size.atoms * clauses
+        if clauses > limit or atoms > limit:
+            return _Size(limit + 1, limit + 1)
+    return _Size(clauses, atoms)
+
+
+def _clauses(expr: Expr, outer: type[And] | type[Or]) -> list[Clause]:
+    if isinstance(expr, Atom):
+        return [(expr,)]
+    assert isinstance(expr, And | Or)
+    parts = [_clauses(child, outer) for child in expr.children]
+    if isinstance(expr, outer):
+        return [clause for part in parts for clause in part]
+    product: list[Clause] = [()]
+    for part in parts:
+        product = [(*left, *right) for left in product for right in part]
+    return product
+
+
+def _absorb(clauses: list[Clause]) -> list[Clause]:
+    """Drop a clause that holds all the atoms of another: `a OR (a AND b)` is `a`."""
+    unique = list({frozenset(clause): clause for clause in clauses}.items())
+    if len(unique) > 4 * _PAIRWISE:
+        return [clause for _, clause in unique]
+    return [clause for atoms, clause in unique if not any(other < atoms for other, _ in unique)]
+
+
+def cover(expr: Expr, cost: Callable[[Atom], float]) -> Clause | None:
+    """The cheapest atoms of which every event that satisfies `expr` satisfies at least one.
+
+    All of them need their attribute to be present, so an event finds them by what it holds.
+    None when there are no such atoms: a rule that an event may match by lacking attributes.
+
+    Parameters
+    ----------
+    expr
+        A tree of And, Or and Atom.
+    cost
+        What it costs to file a rule under an atom, for example how often events satisfy it.
+    """
+    found = _cover(expr, cost)
+    return None if found is None else tuple(dict.fromkeys(found.atoms))
+
+
+class _Cover(NamedTuple):
+    cost: float
+    atoms: list[Atom]
+
+
+def _cover(expr: Expr, cost: Callable[[Atom], float]) -> _Cover | None:
+    if isinstance(expr, Atom):
+        if expr.if_absent:
+            return None
+        if expr.negated:
+            # What a negated atom has for a key is that its attribute is there at all.
+            expr = Atom(Predicate(expr.predicate.attribute, Op.PRESENT), False, False)
+        return _Cover(cost(expr), [expr])
+    assert isinstance(expr, And | Or)
+    covers = [_cover(child, cost) for child in expr.children]
+    if isinstance(expr, And):
+        known = [c for c in covers if c is not None]
+        return min(known, key=lambda c: c.cost, default=None)
+    joined = _Cover(0.0, [])
+    for child in covers:
+        if child is None:
+            return None
+        joined = _Cover(joined.cost + child.cost, joined.atoms + child.atoms)
+    return joined

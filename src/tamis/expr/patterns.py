@@ -1,0 +1,120 @@
+"""LIKE, ILIKE and RLIKE: what a pattern means, by way of RE2.
+
+RE2 matches in time linear in the text, whatever the pattern, so that no rule can stall a
+match. Both kinds of LIKE become anchored RE2 expressions; ILIKE first maps its pattern and
+the text with :func:`fold`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import re2
+
+from tamis.errors import PatternError
+from tamis.expr.model import Op, Predicate
+
+__all__ = ["TextTest", "check_pattern", "fold", "like_parts", "regex_of", "text_test"]
+
+TextTest: TypeAlias = Callable[[str], bool]
+"""Tells whether one string satisfies a LIKE, ILIKE or RLIKE."""
+
+_MAX_PATTERN = 100_000
+"""The longest pattern taken, in characters; RE2's own limit is on the compiled size."""
+
+
+def fold(text: str) -> str:
+    """`text` in lower case, character by character, as SQL's ILIKE compares.
+
+    Each character maps to one character, whatever stands beside it: no final sigma, and
+    the dotted capital I becomes a plain i. So a pattern's part folds as it does in the whole.
+    """
+    if text.isascii():
+        return text.lower()
+    return "".join([char.lower()[0] for char in text])
+
+
+def like_parts(predicate: Predicate) -> list[str | None]:
+    """A LIKE's pattern by characters: None stands for ``%``, an empty string for ``_``.
+
+    An ILIKE's characters are folded, after its escape character has done its work.
+    """
+    pattern, *rest = predicate.values
+    assert isinstance(pattern, str)
+    escape = rest[0] if rest else None
+    folds = predicate.op is Op.ILIKE
+    parts: list[str | None] = []
+    characters = iter(pattern)
+    for char in characters:
+        if char == escape:
+            char = next(characters)
+        elif char == "%":
+            parts.append(None)
+            continue
+        elif char == "_":
+            parts.append("")
+            continue
+        parts.append(fold(char) if folds else char)
+    return parts
+
+
+def regex_of(predicate: Predicate) -> str:
+    """The RE2 expression that finds `predicate` in a text (for ILIKE, in a folded one)."""
+    if predicate.op is Op.RLIKE:
+        return str(predicate.values[0])
+    parts = [
+        ".*" if part is None else re2.escape(part) if part else "."
+        for part in like_parts(predicate)
+    ]
+    return rf"(?s)\A{''.join(parts)}\z"
+
+
+def check_pattern(predicate: Predicate) -> None:
+    """Refuse a pattern that RE2 cannot compile, or that ends with its escape character."""
+    pattern, *rest = predicate.values
+    if not all(isinstance(value, str) for value in predicate.values):
+        raise PatternError(f"{predicate.op} takes a string pattern, not {pattern!r}")
+    assert isinstance(pattern, str)
+    if len(pattern) > _MAX_PATTERN:
+        raise PatternError(
+            f"the {predicate.op} pattern has {len(pattern):,} characters; "
+            f"the limit is {_MAX_PATTERN:,}"
+        )
+    if rest:
+        _check_escape(pattern, str(rest[0]))
+    _compile(regex_of(predicate))
+
+
+def text_test(predicate: Predicate) -> TextTest:
+    """The test of one string that `predicate` (LIKE, ILIKE or RLIKE) stands for."""
+    search = _compile(regex_of(predicate)).search
+    if predicate.op is Op.ILIKE:
+        return lambda text: search(fold(text)) is not None
+    return lambda text: search(text) is not None
+
+
+def _check_escape(pattern: str, escape: str) -> None:
+    if len(escape) != 1:
+        raise PatternError(f"ESCAPE takes one character, not {escape!r}")
+    if pattern.replace(escape + escape, "").endswith(escape):
+        raise PatternError(f"the pattern {pattern!r} ends with its escape character")
+
+
+def _options() -> Any:
+    options = re2.Options()
+    options.log_errors = False
+    return options
+
+
+@lru_cache(maxsize=4096)
+def _compile(regex: str) -> Any:
+    try:
+        return re2.compile(regex, _options())
+    except re2.error as error:
+        reason = error.args[0]
+        reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+        raise PatternError(f"invalid pattern: {reason[:200]}") from None
+    except UnicodeEncodeError:
+        raise PatternError("invalid pattern: it holds half a surrogate pair") from None

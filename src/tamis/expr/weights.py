@@ -1,0 +1,119 @@
+"""Weights: what a rule and an event say about the worth of their keys."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from tamis.errors import EventError, RuleError
+from tamis.expr.event import Kind, value_key
+from tamis.expr.model import Expr, Op, Predicate, Value, predicates, value_of_literal
+from tamis.expr.sql import parse, to_sql
+
+__all__ = ["EventWeights", "RuleWeights"]
+
+_Key = tuple[str, tuple[Kind, Value]]
+
+
+class RuleWeights:
+    """w_E: a weight for a value of a positive ``=`` or ``IN``, or for another whole predicate."""
+
+    __slots__ = ("_by_predicate", "_by_value")
+
+    def __init__(self, by_value: dict[_Key, float], by_predicate: dict[Predicate, float]) -> None:
+        self._by_value = by_value
+        self._by_predicate = by_predicate
+
+    @classmethod
+    def of(cls, weights: Mapping[Any, float] | None, expr: Expr) -> RuleWeights:
+        """Check `weights` against the rule they belong to.
+
+        A key is ``(attribute, value)`` where a positive ``=`` or ``IN`` of the rule names
+        that value, or a positive predicate of another kind, as a model or as its text.
+        """
+        by_value: dict[_Key, float] = {}
+        by_predicate: dict[Predicate, float] = {}
+        if weights:
+            values, others = _weighable(expr)
+            for key, weight in weights.items():
+                if isinstance(key, tuple) and len(key) == 2:
+                    by_value[_known_value(key, values)] = _checked(weight, key, RuleError)
+                else:
+                    by_predicate[_known_predicate(key, others)] = _checked(weight, key, RuleError)
+        return cls(by_value, by_predicate)
+
+    def __bool__(self) -> bool:
+        return bool(self._by_value or self._by_predicate)
+
+    def get(self, predicate: Predicate, value: Value) -> float:
+        """The weight of `predicate` where the event's `value` satisfies it."""
+        if predicate.op is Op.EQ or predicate.op is Op.IN:
+            return self._by_value.get((predicate.attribute, value_key(value)), 1.0)
+        return self._by_predicate.get(predicate, 1.0)
+
+
+class EventWeights:
+    """w_S: a weight for a value of an event."""
+
+    __slots__ = ("_by_value",)
+
+    def __init__(self, by_value: dict[_Key, float]) -> None:
+        self._by_value = by_value
+
+    @classmethod
+    def of(cls, weights: Mapping[tuple[str, Any], float] | None) -> EventWeights:
+        """Check `weights`; keys that an event does not hold are allowed, and idle."""
+        by_value: dict[_Key, float] = {}
+        for key, weight in (weights or {}).items():
+            if not (isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str)):
+                raise EventError(f"an event weighs (attribute, value) pairs, not {key!r}")
+            by_value[(key[0], value_key(value_of_literal(key[1])))] = _checked(
+                weight, key, EventError
+            )
+        return cls(by_value)
+
+    def __bool__(self) -> bool:
+        return bool(self._by_value)
+
+    def get(self, attribute: str, value: Value) -> float:
+        """The weight of the event's `value` of `attribute`."""
+        return self._by_value.get((attribute, value_key(value)), 1.0)
+
+
+def _weighable(expr: Expr) -> tuple[set[_Key], set[Predicate]]:
+    values: set[_Key] = set()
+    others: set[Predicate] = set()
+    for predicate in predicates(expr):
+        if predicate.op is Op.EQ or predicate.op is Op.IN:
+            values.update((predicate.attribute, value_key(value)) for value in predicate.values)
+        else:
+            others.add(predicate.positive)
+    return values, others
+
+
+def _known_value(key: tuple[Any, Any], values: set[_Key]) -> _Key:
+    attribute, value = key
+    known = (attribute, value_key(value_of_literal(value)))
+    if known not in values:
+        raise RuleError(f"the weight of {key!r} is idle: no = or IN of the rule names that value")
+    return known
+
+
+def _known_predicate(key: Any, others: set[Predicate]) -> Predicate:
+    predicate = parse(key) if isinstance(key, str) else key
+    if not isinstance(predicate, Predicate):
+        raise RuleError(
+            f"a weight is for an (attribute, value) pair or for a predicate, not for {key!r}"
+        )
+    if predicate not in others:
+        raise RuleError(f"the weight of {to_sql(predicate)!r} is idle: the rule has no such part")
+    return predicate
+
+
+def _checked(weight: Any, key: Any, error: type[RuleError] | type[EventError]) -> float:
+    if isinstance(weight, bool) or not isinstance(weight, int | float):
+        raise error(f"the weight of {key!r} is {weight!r}, not a number")
+    if not math.isfinite(weight) or weight < 0:
+        raise error(f"the weight of {key!r} is {weight!r}; weights are finite and not negative")
+    return float(weight)

@@ -1,0 +1,75 @@
+"""Whatever holds events or rules, as pieces that can be encoded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from tamis.errors import EventError, RuleError
+
+__all__ = ["EventChunk", "as_arrow", "event_chunks", "rule_items"]
+
+EventChunk: TypeAlias = pa.RecordBatch | list[Mapping[str, Any]]
+
+_ROWS = 65_536
+_DICTS = 8_192
+"""How many events are encoded at a time, as Arrow rows and as mappings."""
+
+
+def as_arrow(data: Any) -> pa.Table | pa.RecordBatchReader | None:
+    """`data` as Arrow data if it is any: a table, batch, reader, pandas or polars frame."""
+    if isinstance(data, pa.Table | pa.RecordBatchReader):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__dataframe__"):
+        try:
+            return pa.table(data)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
+            raise EventError(f"the frame has no Arrow form: {error}") from None
+    return None
+
+
+def event_chunks(events: Any) -> Iterator[EventChunk]:
+    """`events` in bounded pieces: Arrow batches, or lists of mappings."""
+    arrow = as_arrow(events)
+    if isinstance(arrow, pa.Table):
+        for batch in arrow.to_batches(max_chunksize=_ROWS):
+            yield batch
+        return
+    if arrow is not None:
+        for batch in arrow:
+            for start in range(0, batch.num_rows, _ROWS):
+                yield batch.slice(start, _ROWS)
+        return
+    if isinstance(events, Mapping | str | bytes) or not isinstance(events, Iterable):
+        raise EventError(
+            "expected a list of events, an Arrow table, a pandas or a polars frame, "
+            f"not {type(events).__name__}"
+        )
+    remaining = iter(events)
+    while chunk := list(islice(remaining, _DICTS)):
+        yield chunk
+
+
+def rule_items(rules: Any) -> Iterator[tuple[Any, ...]]:
+    """`rules` as tuples of id, rule and, where it is given, logic."""
+    arrow = as_arrow(rules)
+    if arrow is None:
+        if isinstance(rules, str | bytes) or not isinstance(rules, Iterable):
+            raise RuleError(
+                "expected pairs of id and rule, a mapping, or an Arrow table with the columns "
+                f"id and rule, not {type(rules).__name__}"
+            )
+        yield from rules.items() if isinstance(rules, Mapping) else rules
+        return
+    names = arrow.schema.names
+    for needed in ("id", "rule"):
+        if needed not in names:
+            raise RuleError(f"the table of rules has no column {needed!r}; it has {names}")
+    columns = ["id", "rule", *(["logic"] if "logic" in names else [])]
+    for batch in arrow.to_batches() if isinstance(arrow, pa.Table) else arrow:
+        yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)

@@ -1,0 +1,455 @@
+"""The facade: a collection of rules that is read while it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Collection as Items
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tamis.encode.arrays import Events
+from tamis.engines.registry import engine_named
+from tamis.errors import RuleError, UnknownRuleError
+from tamis.expr.evaluate import evaluate_flat, score_flat
+from tamis.expr.event import Event
+from tamis.expr.explain import Explanation, explain_flat
+from tamis.expr.model import check_logic
+from tamis.expr.weights import EventWeights
+from tamis.matcher.collection import BadRule, Collection
+from tamis.matcher.inputs import EventChunk, event_chunks, rule_items
+from tamis.matcher.results import IdColumn, joined_matches, joined_tops
+from tamis.matcher.rule import Rule, RuleId, RuleSource, Tagged, make_rule
+from tamis.matcher.schema import Schema
+from tamis.matcher.segment import Segment, id_array
+from tamis.matcher.snapshot import Snapshot, TailRule, View
+
+__all__ = ["AddReport", "BadRule", "Matcher"]
+
+
+class AddReport(NamedTuple):
+    """What `Matcher.add_many` did."""
+
+    added: int
+    bad: list[BadRule]
+
+
+class Matcher:
+    """Holds rules and finds those that an event satisfies.
+
+    Any number of threads may read and write at once. A reader never waits: it works on the
+    state it found when it began, which never changes. Writers take turns.
+
+    Parameters
+    ----------
+    engine
+        The name of an engine; see :func:`tamis.engines`.
+    logic
+        The logic of rules that do not name their own: ``"strong"`` or ``"weak"``.
+    schema
+        What is known of attributes: ``{"price": "double", "tags": "string[]"}``. A declared
+        scalar holds at most one value, ISO texts become timestamps where one is declared,
+        and an event that contradicts the schema is an error.
+
+    Examples
+    --------
+    >>> import tamis
+    >>> m = tamis.Matcher()
+    >>> m.add("r1", "age IN (3, 4) AND state <> 'CA'")
+    >>> m.match({"age": 3, "state": "NY"})
+    ['r1']
+    """
+
+    def __init__(
+        self,
+        engine: str = "auto",
+        logic: str = "strong",
+        schema: Mapping[str, str] | None = None,
+    ) -> None:
+        self._engine = engine_named(engine)
+        self._logic = check_logic(logic)
+        self._schema = Schema(schema or {})
+        self._collection = Collection(self._engine, self._schema)
+
+    def add(
+        self,
+        id: RuleId,
+        rule: RuleSource,
+        *,
+        logic: str | None = None,
+        weights: Mapping[Any, float] | None = None,
+        payload: Any = None,
+        tags: Iterable[str] = (),
+        replace: bool = False,
+    ) -> None:
+        """Add a rule; it is found from now on.
+
+        Parameters
+        ----------
+        id
+            A string or a 64-bit integer that no other rule has.
+        rule
+            The rule as text, as a model, or in the JSON form.
+        logic
+            The rule's own logic.
+        weights
+            What the rule weighs: ``{("author", "Smith"): 2.0}`` for a value of ``=`` or ``IN``,
+            ``{"price > 10": 0.5}`` for a predicate of another kind.
+        payload
+            Any JSON to keep with the rule.
+        tags
+            Names by which ``only=tagged(…)`` finds the rule.
+        replace
+            Whether a rule of that id is replaced; without it that is an error.
+
+        Raises
+        ------
+        RuleError
+            The rule is refused, and nothing was changed.
+        """
+        try:
+            made = make_rule(id, rule, logic or self._logic, weights, payload, tags)
+        except RuleError as error:
+            error.rule_id = id
+            raise
+        self._collection.add([made], replace)
+
+    def add_many(
+        self,
+        rules: Any,
+        *,
+        on_error: Literal["raise", "skip"] = "raise",
+        replace: bool = False,
+    ) -> AddReport:
+        """Add many rules at once: all of them, or none if one is refused.
+
+        Parameters
+        ----------
+        rules
+            Pairs of id and rule (or triples with the logic), :class:`Rule` objects, a mapping,
+            or an Arrow table with the columns id, rule and, if there is one, logic.
+        on_error
+            ``"skip"`` leaves out the rules that are refused, and reports each.
+        replace
+            Whether rules of the same ids are replaced; without it that is an error.
+        """
+        if on_error not in ("raise", "skip"):
+            raise ValueError(f"on_error is 'raise' or 'skip', not {on_error!r}")
+        bad: list[BadRule] | None = [] if on_error == "skip" else None
+        made: list[Rule] = []
+        for item in rule_items(rules):
+            try:
+                made.append(self._made(item))
+            except RuleError as error:
+                error.rule_id = item[0] if isinstance(item, tuple | list) and item else None
+                if bad is None:
+                    raise
+                bad.append(BadRule.of(error.rule_id, error))
+        added = self._collection.add(made, replace, bad)
+        return AddReport(added, bad or [])
+
+    def remove(self, id: RuleId) -> None:
+        """Remove a rule; it is not found any more.
+
+        Raises
+        ------
+        UnknownRuleError
+            There is no rule of that id.
+        """
+        self._collection.remove(id)
+
+    def match(
+        self,
+        event: Event,
+        *,
+        only: Tagged | Iterable[RuleId] | None = None,
+        weights: Mapping[tuple[str, Any], float] | None = None,
+    ) -> list[RuleId]:
+        """The ids of the rules that `event` satisfies, in the order in which they were added.
+
+        Parameters
+        ----------
+        event
+            Attributes and their values.
+        only
+            Look at these rules only: ids (those that no rule has are ignored), or
+            ``tamis.tagged("gold")`` for rules with one of these tags.
+        weights
+            Checked, but without effect here: they count in :meth:`top`.
+        """
+        if weights is not None:
+            EventWeights.of(weights)
+        segments, tail = self._found(event, only)
+        found: list[RuleId] = []
+        for segment, places in segments:
+            ids = segment.ids
+            found += [ids[place] for place in places.tolist()]
+        found += [entry.rule.id for entry in tail]
+        return found
+
+    def match_array(
+        self, event: Event, *, only: Tagged | Iterable[RuleId] | None = None
+    ) -> NDArray[Any]:
+        """As :meth:`match`, but as an array: of integers if all ids are, else of objects."""
+        segments, tail = self._found(event, only)
+        parts: list[NDArray[Any]] = [segment.id_array[places] for segment, places in segments]
+        if tail:
+            parts.append(id_array([entry.rule.id for entry in tail]))
+        if len(parts) == 1:
+            return parts[0]
+        if any(part.dtype == object for part in parts):
+            parts = [part.astype(object) for part in parts]
+        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+    def top(
+        self,
+        event: Event,
+        n: int = 10,
+        *,
+        only: Tagged | Iterable[RuleId] | None = None,
+        weights: Mapping[tuple[str, Any], float] | None = None,
+    ) -> list[tuple[RuleId, float]]:
+        """The `n` matching rules with the highest scores, best first, with their scores.
+
+        Of equal scores the rule that was added first comes first.
+
+        Parameters
+        ----------
+        event
+            Attributes and their values.
+        n
+            How many rules at most.
+        only
+            As in :meth:`match`.
+        weights
+            What the event weighs: ``{("author", "Smith"): 0.8}``; 1 by default.
+        """
+        _check_n(n)
+        snapshot, chosen = self._collection.snapshot, self._chosen(only)
+        flat = self._schema.read(event)
+        event_weights = EventWeights.of(weights)
+        scored: list[tuple[float, int, RuleId]] = []
+        for view in snapshot.views:
+            segment = view.segment
+            encoded = segment.encode_weighted(flat, event_weights)
+            best = segment.engine.top(encoded, n, view.mask(chosen))
+            for place, score in zip(best.rule.tolist(), best.score.tolist(), strict=True):
+                scored.append((-score, int(segment.numbers[place]), segment.ids[place]))
+        for entry in _chosen_tail(snapshot, chosen):
+            tail_score = score_flat(entry.tree, flat, entry.weights, event_weights)
+            if tail_score is not None:
+                scored.append((-tail_score, entry.number, entry.rule.id))
+        scored.sort()
+        return [(id, -negative) for negative, _, id in scored[:n]]
+
+    def match_many(self, events: Any, *, only: Tagged | Iterable[RuleId] | None = None) -> pa.Table:
+        """The rules that each of many events satisfies.
+
+        Parameters
+        ----------
+        events
+            A list of mappings, an Arrow table, batch or reader, a pandas or a polars frame.
+            Arrow columns are read as they are, without a loop over rows.
+        only
+            As in :meth:`match`.
+
+        Returns
+        -------
+        pyarrow.Table
+            event (the row's number) and rule (its id), a row for each match, by event and
+            then in the order in which the rules were added.
+        """
+        views, chosen = self._collection.snapshot.frozen_views, self._chosen(only)
+        ids = IdColumn([view.segment for view in views])
+        schema = pa.schema([("event", pa.int64()), ("rule", ids.type)])
+        batches = []
+        for first, _, encoded in self._encoded(views, events):
+            parts = [
+                view.segment.engine.match(part, view.mask(chosen))
+                for view, part in zip(views, encoded, strict=True)
+            ]
+            found = joined_matches(parts, [len(view.segment) for view in views])
+            columns = [pa.array(found.event + first), ids.take(found.place)]
+            batches.append(pa.record_batch(columns, schema=schema))
+        return pa.Table.from_batches(batches, schema)
+
+    def count_many(self, events: Any, *, only: Tagged | Iterable[RuleId] | None = None) -> pa.Table:
+        """How many rules each of many events satisfies, without making a list of them.
+
+        Returns
+        -------
+        pyarrow.Table
+            event (the row's number) and matches, a row for each event.
+        """
+        views, chosen = self._collection.snapshot.frozen_views, self._chosen(only)
+        schema = pa.schema([("event", pa.int64()), ("matches", pa.int64())])
+        batches = []
+        for first, size, encoded in self._encoded(views, events):
+            counts = np.zeros(size, np.int64)
+            for view, part in zip(views, encoded, strict=True):
+                counts += view.segment.engine.count(part, view.mask(chosen))
+            columns = [pa.array(np.arange(first, first + size)), pa.array(counts)]
+            batches.append(pa.record_batch(columns, schema=schema))
+        return pa.Table.from_batches(batches, schema)
+
+    def top_many(
+        self, events: Any, n: int = 10, *, only: Tagged | Iterable[RuleId] | None = None
+    ) -> pa.Table:
+        """The best rules of each of many events.
+
+        Returns
+        -------
+        pyarrow.Table
+            event (the row's number), rank (1 for the best), rule and score.
+        """
+        _check_n(n)
+        views, chosen = self._collection.snapshot.frozen_views, self._chosen(only)
+        ids = IdColumn([view.segment for view in views])
+        types = [pa.int64(), pa.int64(), ids.type, pa.float64()]
+        schema = pa.schema(zip(["event", "rank", "rule", "score"], types, strict=True))
+        batches = []
+        for first, _, encoded in self._encoded(views, events):
+            parts = [
+                view.segment.engine.top(part, n, view.mask(chosen))
+                for view, part in zip(views, encoded, strict=True)
+            ]
+            best = joined_tops(parts, [len(view.segment) for view in views], n)
+            columns = [
+                pa.array(best.event + first),
+                pa.array(best.rank),
+                ids.take(best.place),
+                pa.array(best.score),
+            ]
+            batches.append(pa.record_batch(columns, schema=schema))
+        return pa.Table.from_batches(batches, schema)
+
+    def explain(self, id: RuleId, event: Event) -> Explanation:
+        """Why the rule `id` matches `event`, or does not: a tree of what held and what did not.
+
+        It prints as an indented tree; ``to_json()`` gives the same as plain data.
+        """
+        rule = self.rule(id)
+        return explain_flat(
+            self._schema.adapt_rule(rule.expr), self._schema.read(event), rule.logic
+        )
+
+    def rule(self, id: RuleId) -> Rule:
+        """The rule `id`, with all that was said about it when it was added.
+
+        Raises
+        ------
+        UnknownRuleError
+            There is no rule of that id.
+        """
+        snapshot, number = self._collection.snapshot, self._collection.number(id)
+        found = None if number is None else snapshot.find(number)
+        if found is None:
+            raise UnknownRuleError(f"there is no rule {id!r}")
+        return found
+
+    def __len__(self) -> int:
+        return self._collection.snapshot.size
+
+    def __contains__(self, id: object) -> bool:
+        return self._collection.number(id) is not None
+
+    def __iter__(self) -> Iterator[RuleId]:
+        """The ids of all rules, in the order in which they were added."""
+        return (rule.id for rule in self._collection.snapshot.rules())
+
+    def __repr__(self) -> str:
+        return f"<tamis.Matcher: {len(self):,} rules, engine {self._engine.name!r}>"
+
+    def stats(self) -> dict[str, Any]:
+        """Numbers about the collection: rules, segments, sizes."""
+        snapshot = self._collection.snapshot
+        segments = [view.segment for view in snapshot.views]
+        rules = [segment.engine.rules for segment in segments]
+        return {
+            "engine": self._engine.name,
+            "logic": self._logic,
+            "rules": snapshot.size,
+            "segments": len(segments),
+            "tail": len(snapshot.tail),
+            "attributes": len({a for r in rules for a in r.dictionary.attributes}),
+            "atoms": sum(len(r.atoms.table) for r in rules),
+            "conjunctions": sum(len(r.forms.conjunction_start) - 1 for r in rules),
+            "programs": sum(len(r.forms.program_rule) for r in rules),
+            "text_predicates": sum(r.texts.size for r in rules),
+            "bytes": sum(segment.engine.nbytes for segment in segments),
+        }
+
+    def _made(self, item: Any) -> Rule:
+        """One item of `add_many` as a rule."""
+        if isinstance(item, Rule):
+            return make_rule(
+                item.id, item.source, item.logic, item.weights, item.payload, item.tags
+            )
+        if isinstance(item, tuple | list) and len(item) in (2, 3):
+            id, source, *logic = item
+            return make_rule(id, source, (logic[0] if logic else None) or self._logic)
+        raise RuleError(f"expected a pair of id and rule, or a triple with the logic, not {item!r}")
+
+    def _chosen(self, only: Tagged | Iterable[RuleId] | None) -> Tagged | Items[int] | None:
+        """What `only` stands for: tags, or the numbers of rules."""
+        if only is None or isinstance(only, Tagged):
+            return only
+        if isinstance(only, str):
+            raise RuleError(f"only= takes a list of ids or tagged(…), not the string {only!r}")
+        numbers = (self._collection.number(id) for id in only)
+        return {number for number in numbers if number is not None}
+
+    def _found(
+        self, event: Event, only: Tagged | Iterable[RuleId] | None
+    ) -> tuple[list[tuple[Segment, NDArray[np.int32]]], list[TailRule]]:
+        """What one event matches: places in segments, and rules of the tail."""
+        snapshot, chosen = self._collection.snapshot, self._chosen(only)
+        segments = [
+            (
+                view.segment,
+                view.segment.engine.match(view.segment.encode(event), view.mask(chosen)).rule,
+            )
+            for view in snapshot.views
+        ]
+        if segments and not snapshot.tail:
+            return segments, []
+        flat = self._schema.read(event)
+        tail = [
+            entry
+            for entry in _chosen_tail(snapshot, chosen)
+            if evaluate_flat(entry.tree, flat, entry.rule.logic)
+        ]
+        return segments, tail
+
+    def _encoded(
+        self, views: tuple[View, ...], events: Any
+    ) -> Iterator[tuple[int, int, list[Events]]]:
+        """`events` in chunks: the first one's number, how many, and encoded for each view."""
+        first = 0
+        for chunk in event_chunks(events):
+            yield first, len(chunk), [_encode(view.segment, chunk, first) for view in views]
+            first += len(chunk)
+
+
+def _encode(segment: Segment, chunk: EventChunk, first: int) -> Events:
+    if isinstance(chunk, list):
+        return segment.encode_many(chunk, first)
+    return segment.encode_batch(chunk)
+
+
+def _chosen_tail(snapshot: Snapshot, chosen: Tagged | Items[int] | None) -> Iterator[TailRule]:
+    for entry in snapshot.tail:
+        if chosen is None:
+            yield entry
+        elif isinstance(chosen, Tagged):
+            if not chosen.isdisjoint(entry.rule.tags):
+                yield entry
+        elif entry.number in chosen:
+            yield entry
+
+
+def _check_n(n: int) -> None:
+    if not isinstance(n, int) or isinstance(n, bool) or n < 0:
+        raise ValueError(f"n is a whole number, not {n!r}")

@@ -1,0 +1,115 @@
+"""A rule as a collection holds it, and what callers say about rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from tamis.errors import RuleError
+from tamis.expr.check import check
+from tamis.expr.json import from_json
+from tamis.expr.model import And, Atom, Expr, Logic, Not, Or, Predicate, check_logic, is_unicode
+from tamis.expr.sql import parse, to_sql
+
+__all__ = ["Rule", "RuleId", "RuleSource", "Tagged", "checked_id", "make_rule", "tagged"]
+
+RuleId: TypeAlias = str | int
+"""A string or a 64-bit integer."""
+
+RuleSource: TypeAlias = str | Expr | Mapping[str, Any] | bool
+"""A rule as text, as a model, or in the JSON form."""
+
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """A rule of a collection, with all that was said about it when it was added."""
+
+    id: RuleId
+    source: str | Expr
+    """The rule's text as it was given, or its model."""
+    logic: Logic
+    weights: Mapping[Any, float] | None = None
+    payload: Any = None
+    """Any JSON the user hung on the rule."""
+    tags: frozenset[str] = frozenset()
+
+    @property
+    def expr(self) -> Expr:
+        """The rule's model."""
+        return parse(self.source) if isinstance(self.source, str) else self.source
+
+    @property
+    def text(self) -> str:
+        """The rule's text."""
+        return self.source if isinstance(self.source, str) else to_sql(self.source)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Tagged(frozenset[str]):
+    """Stands for the rules that carry at least one of these tags; see :func:`tagged`."""
+
+    __slots__ = ()
+
+
+def tagged(*tags: str) -> Tagged:
+    """The rules with at least one of `tags`, for ``match(event, only=tagged("gold"))``."""
+    return Tagged(_checked_tags(tags))
+
+
+def make_rule(
+    id: RuleId,
+    source: RuleSource,
+    logic: str,
+    weights: Mapping[Any, float] | None = None,
+    payload: Any = None,
+    tags: Iterable[str] = (),
+) -> Rule:
+    """A rule whose parts were checked, except for a text, which is parsed when it is encoded."""
+    return Rule(
+        checked_id(id),
+        _checked_source(source),
+        check_logic(logic),
+        weights or None,
+        payload,
+        _checked_tags(tags) if tags else frozenset(),
+    )
+
+
+def checked_id(id: Any) -> RuleId:
+    """`id` itself if it may name a rule."""
+    if isinstance(id, str):
+        if not is_unicode(id):
+            raise RuleError("a rule's id holds half a surrogate pair; it is no valid Unicode")
+        return id
+    if isinstance(id, int) and not isinstance(id, bool):
+        if not _INT64_MIN <= id <= _INT64_MAX:
+            raise RuleError(f"the rule id {id} does not fit in 64 bits")
+        return id
+    raise RuleError(f"a rule's id is a string or an integer, not {type(id).__name__} {id!r}")
+
+
+def _checked_source(source: Any) -> str | Expr:
+    if isinstance(source, str):
+        return source
+    if isinstance(source, And | Or | Not | Predicate | Atom):
+        return check(source)
+    if isinstance(source, Mapping | bool):
+        return from_json(source)
+    raise RuleError(
+        f"a rule is a text, a model or the JSON form (a dict), not {type(source).__name__}"
+    )
+
+
+def _checked_tags(tags: Iterable[str]) -> frozenset[str]:
+    if isinstance(tags, str):
+        raise RuleError(f"tags are a list of strings, not the string {tags!r}")
+    result = frozenset(tags)
+    for tag in result:
+        if not isinstance(tag, str):
+            raise RuleError(f"a tag is a string, not {tag!r}")
+    return result

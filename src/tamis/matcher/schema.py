@@ -1,0 +1,205 @@
+"""What a user declares about attributes, and what follows for rules and events.
+
+A declared scalar holds at most one value, so that predicates on it may be intersected. ISO texts
+become timestamps where one is declared. An event that contradicts the schema is an error.
+Attributes that are not declared stay free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tamis.errors import RuleError, SchemaError
+from tamis.expr.event import Event, FlatEvent, Kind, flatten, kind_of
+from tamis.expr.model import Expr, Predicate, Value, map_predicates
+
+__all__ = ["Schema"]
+
+_TYPES = {
+    "string": Kind.STRING,
+    "integer": Kind.NUMBER,
+    "double": Kind.NUMBER,
+    "boolean": Kind.BOOLEAN,
+    "timestamp": Kind.TIMESTAMP,
+}
+
+
+class _Declared(NamedTuple):
+    type: str
+    kind: Kind
+    is_list: bool
+
+
+class Schema:
+    """Declared attributes: ``{"price": "double", "tags": "string[]", "when": "timestamp"}``."""
+
+    def __init__(self, types: Mapping[str, str]) -> None:
+        if not isinstance(types, Mapping):
+            raise SchemaError(f"a schema maps attributes to types, not {type(types).__name__}")
+        self._declared = {name: _declared(name, text) for name, text in types.items()}
+        self.scalars = frozenset(n for n, d in self._declared.items() if not d.is_list)
+        """The attributes that hold at most one value."""
+
+    def __bool__(self) -> bool:
+        return bool(self._declared)
+
+    @property
+    def types(self) -> dict[str, str]:
+        """The schema as it was given."""
+        return {n: d.type + "[]" * d.is_list for n, d in self._declared.items()}
+
+    def adapt(self, predicate: Predicate) -> Predicate:
+        """`predicate` with its texts read as timestamps where the attribute is one."""
+        declared = self._declared.get(predicate.attribute)
+        if declared is None or declared.kind is not Kind.TIMESTAMP or predicate.op.is_text:
+            return predicate
+        if not any(isinstance(value, str) for value in predicate.values):
+            return predicate
+        values = []
+        for value in predicate.values:
+            read = _read_timestamp(value) if isinstance(value, str) else value
+            if read is None:
+                raise RuleError(
+                    f"{predicate.attribute!r} is declared as a timestamp; "
+                    f"{value!r} is no ISO date or time"
+                )
+            values.append(read)
+        return Predicate(predicate.attribute, predicate.op, tuple(values), predicate.negated)
+
+    def adapt_rule(self, expr: Expr) -> Expr:
+        """`expr` with every predicate adapted."""
+        return map_predicates(expr, self.adapt) if self._declared else expr
+
+    def read(self, event: Event) -> FlatEvent:
+        """`event` flattened, with ISO texts read as timestamps.
+
+        Raises
+        ------
+        SchemaError
+            A declared scalar holds a list, or a value is of another kind than declared.
+        """
+        flat = flatten(event)
+        for name, declared in self._declared.items():
+            values = flat.get(name)
+            if values is None:
+                continue
+            if not declared.is_list and (len(values) > 1 or _is_list(event.get(name))):
+                raise SchemaError(
+                    f"attribute {name!r} is declared as one {declared.type}, "
+                    "but the event holds a list"
+                )
+            flat[name] = [_conformed(name, declared, value) for value in values]
+        return flat
+
+    def conform_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """As `read`, for the columns of a batch."""
+        for name, declared in self._declared.items():
+            index = batch.schema.get_field_index(name)
+            if index >= 0:
+                column = _conformed_column(name, declared, batch.column(index))
+                batch = batch.set_column(index, pa.field(name, column.type), column)
+        return batch
+
+
+def _declared(name: Any, text: Any) -> _Declared:
+    if not isinstance(name, str) or not name:
+        raise SchemaError(f"a schema's attributes are non-empty strings, not {name!r}")
+    if isinstance(text, str):
+        plain = text.removesuffix("[]").strip()
+        if plain in _TYPES:
+            return _Declared(plain, _TYPES[plain], text.endswith("[]"))
+    known = ", ".join(_TYPES)
+    raise SchemaError(
+        f"the schema declares {name!r} as {text!r}; expected one of {known}, "
+        "with [] behind it for a list"
+    )
+
+
+def _is_list(item: Any) -> bool:
+    return isinstance(item, Sequence | set | frozenset) and not isinstance(item, str)
+
+
+def _read_timestamp(text: str) -> datetime | None:
+    try:
+        read = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)
+
+
+def _conformed(name: str, declared: _Declared, value: Value) -> Value:
+    if declared.kind is Kind.TIMESTAMP and isinstance(value, str):
+        read = _read_timestamp(value)
+        if read is None:
+            raise SchemaError(
+                f"attribute {name!r} is declared as a timestamp; {value!r} is no ISO date or time"
+            )
+        return read
+    fits = kind_of(value) is declared.kind
+    if fits and declared.type == "integer" and isinstance(value, float):
+        fits = value.is_integer()
+    if not fits:
+        raise SchemaError(
+            f"attribute {name!r} is declared as {declared.type}, but the event holds {value!r}"
+        )
+    return value
+
+
+def _conformed_column(name: str, declared: _Declared, column: pa.Array) -> pa.Array:
+    kind = column.type
+    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
+    if is_list and not declared.is_list:
+        raise SchemaError(
+            f"attribute {name!r} is declared as one {declared.type}, "
+            f"but the column holds lists ({kind})"
+        )
+    if is_list:
+        inner = _conformed_column(name, declared._replace(is_list=False), column.flatten())
+        lengths = pc.fill_null(pc.list_value_length(column), 0)
+        ends = pc.cumulative_sum(lengths.cast(pa.int32()))
+        return pa.ListArray.from_arrays(pa.concat_arrays([pa.array([0], pa.int32()), ends]), inner)
+    if declared.kind is Kind.TIMESTAMP and _is_text(kind):
+        return _read_column(name, column)
+    if not _fits(declared, kind):
+        raise SchemaError(
+            f"attribute {name!r} is declared as {declared.type}, but the column is {kind}"
+        )
+    return column
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(inner) or pa.types.is_large_string(inner))
+
+
+def _fits(declared: _Declared, kind: pa.DataType) -> bool:
+    if pa.types.is_null(kind):
+        return True
+    match declared.kind:
+        case Kind.STRING:
+            return _is_text(kind) or bool(pa.types.is_string_view(kind))
+        case Kind.BOOLEAN:
+            return bool(pa.types.is_boolean(kind))
+        case Kind.TIMESTAMP:
+            return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
+        case Kind.NUMBER:
+            is_integer = bool(pa.types.is_integer(kind))
+            return is_integer or (declared.type == "double" and bool(pa.types.is_floating(kind)))
+
+
+def _read_column(name: str, column: pa.Array) -> pa.Array:
+    encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
+    read = []
+    for text in encoded.dictionary.to_pylist():
+        stamp = _read_timestamp(text)
+        if stamp is None:
+            raise SchemaError(
+                f"attribute {name!r} is declared as a timestamp; {text!r} is no ISO date or time"
+            )
+        read.append(stamp)
+    return pa.array(read, pa.timestamp("us", "UTC")).take(encoded.indices)

@@ -1,0 +1,133 @@
+"""An immutable run of rules with an engine of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tamis.encode.arrays import Events
+from tamis.encode.columns import AttributeConflict, ColumnEncoder
+from tamis.encode.events import EventEncoder
+from tamis.encode.rules import EncodedRules
+from tamis.engines.base import Engine
+from tamis.errors import EventError, SchemaError
+from tamis.expr.event import Event, FlatEvent
+from tamis.expr.weights import EventWeights
+from tamis.matcher.rule import Rule, RuleId, Tagged
+from tamis.matcher.schema import Schema
+
+__all__ = ["Segment", "id_array"]
+
+
+def id_array(ids: list[RuleId]) -> NDArray[np.object_] | NDArray[np.int64]:
+    """`ids` as an array: of integers if all are, else of objects."""
+    if all(isinstance(id, int) for id in ids):
+        return np.array(ids, np.int64)
+    array = np.empty(len(ids), object)
+    array[:] = ids
+    return array
+
+
+class Segment:
+    """Rules in the order in which they were added, and the engine that finds them.
+
+    Parameters
+    ----------
+    rules
+        The rules.
+    numbers
+        Their places in the order of addition to the collection, rising.
+    encoded
+        The rules, encoded in the same order.
+    engine
+        The engine to build.
+    schema
+        What is declared about attributes.
+    """
+
+    def __init__(
+        self,
+        rules: Sequence[Rule],
+        numbers: NDArray[np.int64],
+        encoded: EncodedRules,
+        engine: type[Engine],
+        schema: Schema,
+    ) -> None:
+        self.rules = rules
+        self.numbers = numbers
+        self.engine = engine(encoded)
+        self._schema = schema
+        self._events = EventEncoder(encoded.dictionary, encoded.texts)
+        self._columns = ColumnEncoder(encoded.dictionary, encoded.texts)
+        self.ids: list[RuleId] = [rule.id for rule in rules]
+
+    def __len__(self) -> int:
+        return len(self.rules)
+
+    @cached_property
+    def id_array(self) -> NDArray[np.object_] | NDArray[np.int64]:
+        """The ids as an array."""
+        return id_array(self.ids)
+
+    @cached_property
+    def _tagged(self) -> dict[str, NDArray[np.int64]]:
+        places: dict[str, list[int]] = {}
+        for place, rule in enumerate(self.rules):
+            for tag in rule.tags:
+                places.setdefault(tag, []).append(place)
+        return {tag: np.array(found, np.int64) for tag, found in places.items()}
+
+    def place_of(self, number: int) -> int | None:
+        """Where the rule with that number stands; None if it is not here."""
+        place = int(np.searchsorted(self.numbers, number))
+        found = place < len(self.numbers) and self.numbers[place] == number
+        return place if found else None
+
+    def mask_of(self, only: Tagged | Collection[int]) -> NDArray[np.uint8]:
+        """A mask of the rules with one of these tags, or with one of these numbers."""
+        mask = np.zeros(len(self), np.uint8)
+        if isinstance(only, Tagged):
+            for tag in only:
+                mask[self._tagged.get(tag, _NOWHERE)] = 1
+            return mask
+        for number in only:
+            place = self.place_of(number)
+            if place is not None:
+                mask[place] = 1
+        return mask
+
+    def encode(self, event: Event) -> Events:
+        """One event, encoded for this segment."""
+        if self._schema:
+            return self._events.encode_flat([self._schema.read(event)])
+        return self._events.encode(event)
+
+    def encode_weighted(self, event: FlatEvent, weights: EventWeights) -> Events:
+        """One event that weighs its values, encoded for this segment."""
+        return self._events.encode_weighted(event, weights)
+
+    def encode_many(self, events: Sequence[Event], first: int = 0) -> Events:
+        """Events given as mappings; `first` is the number of the first one, for errors."""
+        if not self._schema:
+            return self._events.encode_many(events, first)
+        flat = []
+        for number, event in enumerate(events, first):
+            try:
+                flat.append(self._schema.read(event))
+            except (EventError, SchemaError) as error:
+                raise type(error)(f"event {number}: {error}") from None
+        return self._events.encode_flat(flat)
+
+    def encode_batch(self, batch: pa.RecordBatch) -> Events:
+        """Events given as rows of Arrow data."""
+        try:
+            return self._columns.encode(self._schema.conform_batch(batch))
+        except AttributeConflict:
+            return self.encode_many(batch.to_pylist(maps_as_pydicts="strict"))
+
+
+_NOWHERE = np.empty(0, np.int64)

@@ -1,0 +1,55 @@
+"""The benchmarks run, and write down what they say they do. Figures are not looked at."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tamis
+
+BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
+
+
+def run(name: str, results: Path) -> tuple[str, dict[str, Any]]:
+    """What a benchmark prints on tiny sizes, and what it saves."""
+    command = [sys.executable, str(BENCHMARKS / name), "--quick", "--results", str(results)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (saved,) = results.glob("*.json")
+    return done.stdout, json.loads(saved.read_text())
+
+
+def test_engines_are_measured_side_by_side(tmp_path: Path) -> None:
+    printed, saved = run("bench_engines.py", tmp_path)
+    assert [row["engine"] for row in saved["rows"]] == tamis.engines()
+    for row in saved["rows"]:
+        assert row["engine"] in printed
+        measured = ("build_s", "rules_per_s", "us_mean", "us_p50", "us_p99", "index_mb")
+        batches = ("match_many_per_s", "match_many_rows", "count_many_per_s", "count_many_rows")
+        assert all(row[name] > 0 for name in measured + batches)
+        assert row["matches"] == pytest.approx(0.01 * row["rules"], rel=0.5)
+    assert "µs/event" in printed
+
+
+def test_the_roads_in_are_measured(tmp_path: Path) -> None:
+    printed, saved = run("bench_encode.py", tmp_path)
+    assert [row["road"] for row in saved["rules"]] == [
+        "parsed in full",
+        "through Shapes",
+        "into a Matcher",
+    ]
+    assert all(row["rules/s"] > 0 for row in saved["rules"])
+    assert all(row["rows/s"] > 0 for row in saved["events"])
+    assert "15 columns" in printed
+
+
+def test_every_benchmark_is_run_here() -> None:
+    assert {path.name for path in BENCHMARKS.glob("bench_*.py")} == {
+        "bench_encode.py",
+        "bench_engines.py",
+    }

@@ -1,0 +1,97 @@
+"""Every Python block in the documentation runs.
+
+Each block runs by itself, in an empty folder. One that cannot (it needs a server, or a file
+of the reader's) opens with ```` ```python no-run ````.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from markdown_it import MarkdownIt
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class Block(NamedTuple):
+    """A fenced block of a page."""
+
+    page: Path
+    line: int
+    """The 1-based line of its first line of code."""
+    tags: frozenset[str]
+    """What follows the language on the opening fence."""
+    code: str
+
+
+def blocks_of(page: Path, text: str) -> Iterator[Block]:
+    """The Python blocks of `text`, those in lists and quotations too."""
+    for token in MarkdownIt().parse(text):
+        words = token.info.split()
+        if token.type == "fence" and words[:1] == ["python"]:
+            assert token.map is not None
+            yield Block(page, token.map[0] + 2, frozenset(words[1:]), token.content)
+
+
+def run(block: Block) -> dict[str, Any]:
+    """Run `block` in a fresh namespace; a traceback shows the page and its line."""
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    code = "\n" * (block.line - 1) + block.code
+    exec(compile(code, str(block.page), "exec"), namespace)
+    return namespace
+
+
+def cases() -> Iterator[Any]:
+    """One case a block; one that is not to be run shows up as skipped."""
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        if not page.exists():
+            continue
+        name = page.relative_to(ROOT)
+        for block in blocks_of(page, page.read_text()):
+            marks = [pytest.mark.skip(reason="tagged no-run")] if "no-run" in block.tags else []
+            yield pytest.param(block, id=f"{name}:{block.line}", marks=marks)
+
+
+@pytest.mark.parametrize("block", list(cases()))
+def test_block_runs(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run(block)
+
+
+PAGE = """\
+# A page
+
+```python
+x = 1
+```
+
+```python no-run
+raise SystemExit
+```
+
+```sql
+a = 1
+```
+
+- in a list:
+  ```python
+  y = 2
+  assert y == 3
+  ```
+"""
+
+
+def test_blocks_are_found_with_their_lines_and_tags() -> None:
+    found = list(blocks_of(Path("page.md"), PAGE))
+    assert [(b.line, set(b.tags)) for b in found] == [(4, set()), (8, {"no-run"}), (17, set())]
+    assert run(found[0])["x"] == 1
+
+
+def test_a_failing_block_points_at_its_line() -> None:
+    failing = list(blocks_of(Path("page.md"), PAGE))[-1]
+    with pytest.raises(AssertionError) as caught:
+        run(failing)
+    assert caught.traceback[-1].lineno + 1 == 18

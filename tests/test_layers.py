@@ -1,0 +1,170 @@
+"""Imports go one way: expr → encode → engines → matcher → joins, spark, server, cli.
+
+The map below is the architecture. A module that is missing from it has not been given a
+place yet, and fails the test until somebody decides where it belongs.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parent.parent / "src" / "tamis"
+
+ROOT = "tamis"
+"""The package itself: ``import tamis``, or a public name taken from it."""
+
+BELOW_MATCHER = {"errors", "expr", "encode", "engines"}
+PUBLIC = BELOW_MATCHER | {"matcher"}
+
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "expr": {"errors"},
+    "encode": {"errors", "expr"},
+    "engines": {"errors", "expr", "encode"},
+    "matcher": BELOW_MATCHER,
+    ROOT: PUBLIC,
+    "workloads": {"errors", "expr"},
+    "files": PUBLIC,
+    "warmup": PUBLIC,
+    "joins": PUBLIC,
+    "spark": PUBLIC | {ROOT},
+    "server": PUBLIC | {ROOT},
+    "demo": PUBLIC | {ROOT},
+    # The command is the outermost layer: it starts all the others.
+    "cli": PUBLIC | {ROOT, "demo", "files", "joins", "server", "spark", "warmup", "workloads"},
+    "__main__": {"cli"},
+}
+"""Which layers each layer may import, besides itself."""
+
+
+def layer_of(module: str) -> str:
+    """The layer of a dotted module name: the part after ``tamis``."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else ROOT
+
+
+def modules(source: Path = SOURCE) -> dict[str, Path]:
+    """Every module under `source`, by its dotted name."""
+    found = {}
+    for path in sorted(source.rglob("*.py")):
+        parts = path.relative_to(source.parent).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imports(module: str, text: str, is_package: bool = False) -> Iterator[tuple[int, str]]:
+    """The line and the dotted name of everything of Tamis that `text` imports.
+
+    An import inside a function or under ``TYPE_CHECKING`` is an arrow like any other.
+    """
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = _names_from(node, module, is_package)
+        elif isinstance(node, ast.Call):
+            names = _names_called(node)
+        else:
+            continue
+        for name in names:
+            if name == ROOT or name.startswith(f"{ROOT}."):
+                yield node.lineno, name
+
+
+def _names_from(node: ast.ImportFrom, module: str, is_package: bool) -> list[str]:
+    origin = node.module or ""
+    if node.level:
+        keep = len(module.split(".")) - node.level + is_package
+        origin = ".".join([*module.split(".")[:keep], *filter(None, [origin])])
+    if origin != ROOT:
+        return [origin]
+    # `from tamis import expr` imports a layer, `from tamis import Matcher` the package.
+    return [f"{ROOT}.{alias.name}" if alias.name in MAY_IMPORT else ROOT for alias in node.names]
+
+
+def _names_called(node: ast.Call) -> list[str]:
+    """What ``import_module("tamis.…")`` imports."""
+    called = getattr(node.func, "attr", getattr(node.func, "id", None))
+    if called not in {"import_module", "__import__"} or not node.args:
+        return []
+    name = node.args[0]
+    return [name.value] if isinstance(name, ast.Constant) and isinstance(name.value, str) else []
+
+
+def wrong_arrows(module: str, text: str, is_package: bool = False) -> list[str]:
+    """Every import in `text` that the map does not allow, told as a sentence."""
+    layer = layer_of(module)
+    if layer not in MAY_IMPORT:
+        return [f"{module}: the layer {layer!r} has no place in MAY_IMPORT"]
+    allowed = MAY_IMPORT[layer] | {layer}
+    return [
+        f"{module}:{line}: {layer} must not import {name}"
+        for line, name in imports(module, text, is_package)
+        if layer_of(name) not in allowed
+    ]
+
+
+@pytest.mark.parametrize("module", list(modules()))
+def test_imports_go_one_way(module: str) -> None:
+    path = modules()[module]
+    found = wrong_arrows(module, path.read_text(), path.name == "__init__.py")
+    assert not found, "\n".join(found)
+
+
+def test_every_module_is_looked_at() -> None:
+    assert {"tamis.errors", "tamis.expr", "tamis.expr.model"} <= modules().keys()
+
+
+def test_the_map_has_no_cycle() -> None:
+    done: set[str] = set()
+    while left := MAY_IMPORT.keys() - done:
+        free = {layer for layer in left if MAY_IMPORT[layer] <= done}
+        assert free, f"these layers import each other: {sorted(left)}"
+        done |= free
+
+
+@pytest.mark.parametrize(
+    ("module", "text"),
+    [
+        ("tamis.expr.model", "import tamis.encode.rules"),
+        ("tamis.expr.model", "from tamis.matcher import Matcher"),
+        ("tamis.expr.model", "from tamis import engines"),
+        ("tamis.expr.model", "from tamis import Matcher"),
+        ("tamis.expr.model", "import numpy, tamis"),
+        ("tamis.expr.model", "from ..encode import rules"),
+        ("tamis.expr.model", "from .. import encode"),
+        ("tamis.expr.model", "def late():\n    import tamis.engines.scan"),
+        ("tamis.expr.model", "if TYPE_CHECKING:\n    from tamis.engines.base import Engine"),
+        ("tamis.expr.model", "importlib.import_module('tamis.engines')"),
+        ("tamis.encode.rules", "from tamis.engines.base import Engine"),
+        ("tamis.engines.scan", "from tamis.matcher.matcher import Matcher"),
+        ("tamis.matcher.matcher", "from tamis.cli import main"),
+        ("tamis.workloads.betree", "from tamis.encode.rules import encode"),
+        ("tamis.errors", "from tamis.expr.model import Expr"),
+        ("tamis.spark.build", "from tamis.server.routes import app"),
+        ("tamis", "from tamis.cli import main"),
+        ("tamis.helpers", "x = 1"),
+    ],
+)
+def test_a_wrong_arrow_is_caught(module: str, text: str) -> None:
+    assert wrong_arrows(module, text)
+
+
+@pytest.mark.parametrize(
+    ("module", "text", "is_package"),
+    [
+        ("tamis.expr.sql", "from tamis.expr.model import And\nfrom tamis.errors import E", False),
+        ("tamis.expr.sql", "from .model import And\nfrom ..errors import E", False),
+        ("tamis.expr", "from .model import And", True),
+        ("tamis.engines.scan", "from tamis.encode.rules import RuleArrays", False),
+        ("tamis", "from tamis.matcher.matcher import Matcher", True),
+        ("tamis.cli", "import tamis\nfrom tamis import demo", False),
+        ("tamis.workloads.betree", "import tamismatic\nfrom tamis import expr", False),
+    ],
+)
+def test_a_right_arrow_is_not(module: str, text: str, is_package: bool) -> None:
+    assert not wrong_arrows(module, text, is_package)
