@@ -61,11 +61,11 @@ class _Commands(TyperGroup):
             _complain(error)
             raise typer.Exit(1) from None
         except BrokenPipeError:
-            # Whoever read the results has enough. What is still in the buffer must go nowhere,
-            # or Python complains about it at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            # Whoever read the results has enough.
+            _drop_output()
             raise typer.Exit(0) from None
         except OSError as error:
+            _drop_output()
             _complain(error)
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
@@ -185,8 +185,8 @@ def match_events(
 ) -> None:
     """Find the rules that each event satisfies.
 
-    Prints a line of JSON for each event: {"event": 1, "rules": ["r1", "r7"]},
-    where an event is known by its number in the file, from 1.
+    Prints a line of JSON for each event: {"event": 0, "rules": ["r1", "r7"]},
+    where an event is known by its number in the file, from 0.
     """
     _refuse_if(top is not None and count, "--top and --count exclude each other.")
     _refuse_if(bool(only and tag), "--only and --tag exclude each other.")
@@ -253,7 +253,13 @@ def show_stats(
         _print_json({**stats, "attribute_uses": dict(attributes), "operator_uses": dict(operators)})
         return
     console = Console(highlight=False)
-    console.print(_table(["", ""], [(name, value) for name, value in stats.items()], header=False))
+    console.print(
+        _table(
+            ["", ""],
+            [(name.replace("_", " "), value) for name, value in stats.items()],
+            header=False,
+        )
+    )
     console.print()
     console.print(_table(["attribute", "predicates"], attributes.most_common(_SHOWN)))
     console.print()
@@ -315,13 +321,15 @@ def _progress(wanted: bool) -> Iterator[_Show]:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=None, done=0)
 
         def show(title: str, done: int, fraction: float | None) -> None:
             total = None if fraction is None else 1.0
-            progress.update(
-                task, description=title, total=total, completed=fraction or 0, done=done
-            )
+            if not progress.tasks or progress.tasks[0].description != title:
+                for old in progress.task_ids:
+                    progress.remove_task(old)
+                progress.add_task(title, total=total, done=done)
+            task = progress.task_ids[0]
+            progress.update(task, total=total, completed=fraction or 0.0, done=done)
 
         yield show
 
@@ -394,6 +402,11 @@ def _print_json(value: Any) -> None:
 def _refuse_if(wrong: bool, message: str) -> None:
     if wrong:
         raise typer.BadParameter(message)
+
+
+def _drop_output() -> None:
+    """Send what is still to be written nowhere, or Python complains about it at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _complain(error: TamisError | OSError) -> None:

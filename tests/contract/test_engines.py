@@ -32,6 +32,7 @@ from tamis.expr.model import (
     Value,
     predicates,
 )
+from tamis.workloads.begen import Workload
 from tests import randoms
 from tests.randoms import EVERYTHING, MIXED, NUMBERED, TEXTS, attribute
 
@@ -311,19 +312,35 @@ def test_ids_of_either_kind(engine: str) -> None:
     check(matcher, [{"a": 1}, {"a": 2}], [ids, []])
 
 
-def test_texts_models_and_json_are_the_same_rule(engine: str) -> None:
-    rules, events, _ = _made("nested_strong")
-    exprs = [rule.expr for rule in rules[:80]]
-    matcher = tamis.Matcher(engine=engine)
-    matcher.add_many([(f"text {i}", tamis.to_sql(expr)) for i, expr in enumerate(exprs)])
-    matcher.add_many([(f"json {i}", tamis.to_json(expr)) for i, expr in enumerate(exprs)])
-    matcher.add_many([(f"model {i}", expr) for i, expr in enumerate(exprs)])
-    rules_by_id = {
-        f"{form} {i}": Rule(expr, "strong")
-        for form in ("text", "json", "model")
-        for i, expr in enumerate(exprs)
+@pytest.mark.parametrize("logic", LOGICS)
+def test_texts_models_and_json_are_the_same_rule(engine: str, logic: Logic) -> None:
+    random = Random(11)
+    exprs = [randoms.rule(random, EVERYTHING) for _ in range(80)]
+    exprs += [randoms.conjunction(random, EVERYTHING, random.randint(1, 5)) for _ in range(200)]
+    forms: dict[str, Callable[[Expr], Any]] = {
+        "text": tamis.to_sql,
+        "json": tamis.to_json,
+        "model": lambda expr: expr,
     }
-    check(matcher, events, _expected(rules_by_id, events))
+    matcher = tamis.Matcher(engine=engine, logic=logic)
+    rules: dict[RuleId, Rule] = {}
+    for form, written in forms.items():
+        matcher.add_many([(f"{form} {i}", written(expr)) for i, expr in enumerate(exprs)])
+        rules |= {f"{form} {i}": Rule(expr, logic) for i, expr in enumerate(exprs)}
+    some = events(random, EVERYTHING, 20)
+    check(matcher, some, _expected(rules, some))
+
+
+@pytest.mark.parametrize("logic", LOGICS)
+def test_the_workload_of_the_paper(engine: str, logic: Logic) -> None:
+    workload = Workload(size=1_000, operators="high", match_probability=0.1)
+    matcher = tamis.Matcher(engine=engine, logic=logic)
+    matcher.add_many(workload.rules_table())
+    rules = {number: Rule(tamis.parse(text), logic) for number, text in workload.rules()}
+    random = Random(12)
+    some: list[Event] = [*workload.events(10)]
+    some += [dict(random.sample(list(event.items()), 8)) for event in some]
+    check(matcher, some, _expected(rules, some))
 
 
 def test_rules_of_one_shape(engine: str) -> None:

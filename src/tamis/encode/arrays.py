@@ -81,7 +81,8 @@ class FormArrays(NamedTuple):
     conjunction_atom: NDArray[np.int32]
     owner_start: NDArray[np.int64]
     owner: NDArray[np.int32]
-    """The rules that each conjunction belongs to, rising."""
+    """The rules that each conjunction belongs to, rising. Both arrays are empty where conjunction i
+    is rule i, as it is in a set of plain distinct rules: then a match needs no look-up."""
     program_start: NDArray[np.int64]
     program: NDArray[np.int32]
     """A row for each instruction: an atom, and which instruction of the program comes next if it

@@ -137,13 +137,10 @@ class Axis:
 
     def code(self, value: Value) -> int:
         """The code of one value."""
-        kind = kind_of(value)
-        if kind is Kind.BOOLEAN:
+        if isinstance(value, bool):
             return _TRUE if value else _FALSE
-        if kind is Kind.TIMESTAMP:
-            assert isinstance(value, datetime)
+        if isinstance(value, datetime):
             return self._time_code(microseconds(value))
-        assert isinstance(value, int | float | str)
         code = self.exact.get(value)
         return self.gap(value) if code is None else code
 

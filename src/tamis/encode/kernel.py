@@ -1,18 +1,39 @@
-"""How kernels are compiled."""
+"""How kernels are compiled, and when a compiled one is out of date."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numba
 
 __all__ = ["kernel"]
 
-kernel: Any = numba.njit(cache=True, nogil=True, _nrt=False)
-"""Compiles a function over arrays that allocates nothing.
 
-It is compiled without Numba's runtime, so that no references are counted: with it, each array that
-is passed to an inner function or taken out of a NamedTuple costs two atomic additions, which made
-the scan of rules seven times slower (docs/decisions/0003). A kernel that tried to allocate would
-not compile.
-"""
+def _stamp() -> tuple[tuple[str, int, int], ...]:
+    """What the files of all kernels look like: name, time of change and size of each."""
+    package = Path(__file__).parent.parent
+    files = sorted((*package.glob("encode/*.py"), *package.glob("engines/**/*.py")))
+    states = [(file, file.stat()) for file in files]
+    return tuple((file.name, state.st_mtime_ns, state.st_size) for file, state in states)
+
+
+_STAMP = _stamp()
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile a function over arrays that allocates nothing, and keep the result on disk.
+
+    It is compiled without Numba's runtime, so that no references are counted: with it, each array
+    that is passed to an inner function or taken out of a NamedTuple costs two atomic additions,
+    which made the scan of rules seven times slower (docs/decisions/0003). A kernel that tried to
+    allocate would not compile.
+
+    Numba takes a compiled kernel to be fresh as long as its own file is unchanged, although the
+    code of kernels in other files may be part of it. So here it is fresh as long as all files that
+    hold kernels are.
+    """
+    dispatcher: Any = numba.njit(cache=True, nogil=True, _nrt=False)(function)
+    dispatcher._cache._cache_file._source_stamp = _STAMP
+    return dispatcher

@@ -24,8 +24,9 @@ from tamis.encode.atoms import encode_atoms, encode_weights, text_predicates
 from tamis.encode.dictionary import Dictionary
 from tamis.encode.texts import TextIndex
 from tamis.errors import RuleError
-from tamis.expr.model import And, Atom, Expr, Logic, Op, Or, Predicate, map_predicates
+from tamis.expr.model import LOGICS, And, Atom, Expr, Logic, Op, Or, Predicate, map_predicates
 from tamis.expr.normalize import cover, dnf, nnf, simplify
+from tamis.expr.pieces import AND, is_half, piece_predicate
 from tamis.expr.shapes import Leaf, Shapes, Slot, Template
 from tamis.expr.sql import parse
 from tamis.expr.weights import RuleWeights
@@ -43,6 +44,10 @@ class EncodedRules(NamedTuple):
     scores: ScoreArrays
     dictionary: Dictionary
     texts: TextIndex
+
+
+_HALF = -1
+"""In place of an atom's number: the text is a BETWEEN that was cut at its AND."""
 
 
 class _Program(NamedTuple):
@@ -129,7 +134,11 @@ class RuleEncoder:
         self._adapt = adapt
         self._shapes = Shapes() if shapes is None else shapes
         self._plans: dict[tuple[Template, Logic], _Plan | None] = {}
+        self._pieces: dict[Logic, dict[str, int]] = {logic: {} for logic in LOGICS}
+        """The numbers of the atoms of plain predicates by their text; _HALF for half a BETWEEN."""
         self._atoms: list[Atom] = []
+        self._attributes: list[str] = []
+        """The attribute of each atom."""
         self._atom_numbers: dict[Atom, int] = {}
         self._conjunctions: dict[tuple[int, ...], int] = {}
         self._owners = array("q")
@@ -155,9 +164,14 @@ class RuleEncoder:
         RuleError
             The text is no rule.
         """
+        numbers = self._conjunction(text, logic)
+        if numbers is not None:
+            score = [*numbers, -(2 * len(numbers) + 1)] if len(numbers) > 1 else numbers
+            self._append(_Form([numbers], None, score))
+            return
         split = self._shapes.split(text)
         if split is None:
-            self.add(self._shapes.parse(text), logic)
+            self.add(parse(text), logic)
             return
         template, literals = split
         plan = self._plan(template, logic)
@@ -165,11 +179,11 @@ class RuleEncoder:
             self.add(self._shapes.parse(text), logic)
             return
         try:
-            numbers = self._planned_atoms(plan, literals)
+            atoms = self._planned_atoms(plan, literals)
         except RuleError:
             parse(text)  # says where in the text the culprit stands
             raise
-        self._append(plan.form.renumbered(numbers))
+        self._append(plan.form.renumbered(atoms))
 
     def finish(self) -> EncodedRules:
         """All the rules taken, encoded."""
@@ -193,7 +207,40 @@ class RuleEncoder:
         if number is None:
             number = self._atom_numbers[atom] = len(self._atoms)
             self._atoms.append(atom)
+            self._attributes.append(atom.predicate.attribute)
         return number
+
+    def _conjunction(self, text: str, logic: Logic) -> list[int] | None:
+        """The atoms of a plain conjunction over distinct attributes; None for any other rule."""
+        known = self._pieces[logic]
+        numbers: list[int] = []
+        half = ""
+        for cut in text.split(AND):
+            piece = half + cut
+            number = known.get(piece)
+            if number is None:
+                number = self._new_piece(piece, logic)
+                if number is None:
+                    return None
+                known[piece] = number
+            if number == _HALF:
+                half = piece + AND
+            else:
+                half = ""
+                numbers.append(number)
+        if len(numbers) > _LONGEST:
+            return None
+        if half or len({self._attributes[number] for number in numbers}) < len(numbers):
+            return None
+        return numbers
+
+    def _new_piece(self, piece: str, logic: Logic) -> int | None:
+        predicate = piece_predicate(piece)
+        if predicate is None:
+            return _HALF if is_half(piece) else None
+        atom = nnf(self._adapted(predicate), logic)
+        assert isinstance(atom, Atom)
+        return self._number(atom)
 
     def _plan(self, template: Template, logic: Logic) -> _Plan | None:
         key = (template, logic)
@@ -255,19 +302,24 @@ class RuleEncoder:
         conjunctions = _Lists()
         for atoms in self._conjunctions:
             conjunctions.append(atoms)
-        pairs = np.array(self._owners, np.int64).reshape(-1, 2)
-        owners = pairs[np.argsort(pairs[:, 0], kind="stable")]
-        owner_start = np.searchsorted(owners[:, 0], np.arange(len(self._conjunctions) + 1))
         program_end, program = self._programs.arrays()
         return FormArrays(
             *conjunctions.arrays(),
-            owner_start.astype(np.int64),
-            owners[:, 1].astype(np.int32),
+            *self._owner_arrays(),
             program_end // 3,
             program.reshape(-1, 3),
             np.array(self._program_rule, np.int32),
             *self._covers.arrays(),
         )
+
+    def _owner_arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        conjunction, rule = np.array(self._owners, np.int64).reshape(-1, 2).T
+        each_its_own = len(self._conjunctions) == self.size and np.array_equal(conjunction, rule)
+        if each_its_own and len(rule) == self.size:
+            return np.empty(0, np.int64), np.empty(0, np.int32)
+        order = np.argsort(conjunction, kind="stable")
+        starts = np.searchsorted(conjunction[order], np.arange(len(self._conjunctions) + 1))
+        return starts.astype(np.int64), rule[order].astype(np.int32)
 
     def _score_arrays(self, dictionary: Dictionary) -> ScoreArrays:
         start, code = self._scores.arrays()

@@ -61,8 +61,9 @@ class Scratch:
 
     def __init__(self, rules: EncodedRules) -> None:
         self.loaded: Loaded = new_loaded(len(rules.dictionary.axes), rules.texts.size)
-        self.seen = np.zeros(rules.size, np.uint8)
-        """A mark for each rule that was already found for the event."""
+        self.seen = np.zeros(rules.size if len(rules.forms.owner) else 0, np.uint8)
+        """A mark for each rule that was already found for the event; none where conjunction i is
+        rule i, since then nothing is found twice, and all in order."""
 
 
 class Engine(ABC):

@@ -13,6 +13,11 @@ __all__ = ["close_row", "emit_owners"]
 @kernel
 def emit_owners(owner_start, owner, conjunction, mask, seen, out, found):
     """Append the rules of a satisfied conjunction that were not found before."""
+    if len(owner) == 0:
+        if mask[conjunction]:
+            out[found] = conjunction
+            found += 1
+        return found
     for i in range(owner_start[conjunction], owner_start[conjunction + 1]):
         rule = owner[i]
         if mask[rule] and not seen[rule]:
@@ -25,6 +30,8 @@ def emit_owners(owner_start, owner, conjunction, mask, seen, out, found):
 @kernel
 def close_row(out, first, found, seen):
     """Sort what was found for one event, and forget that it was seen."""
+    if len(seen) == 0:
+        return
     rising = True
     for i in range(first, found):
         seen[out[i]] = 0

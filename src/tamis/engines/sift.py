@@ -30,29 +30,34 @@ from tamis.engines.truth import load, program_holds, unload
 
 __all__ = ["Sift"]
 
-_BLOCK = 64
-"""How many counters are compared before any is looked at by itself."""
+_LOWEST_BITS = np.uint64(0x0101010101010101)
+_HIGHEST_BITS = np.uint64(0x8080808080808080)
+_BYTE = np.uint64(0xFF)
+_EIGHT = np.uint64(8)
 
 
 class SiftArrays(NamedTuple):
     """The inverted lists."""
 
-    needed: NDArray[np.uint8]
-    """For each conjunction, how many of its atoms need their attribute to be present."""
+    needed: NDArray[np.uint64]
+    """For each conjunction a byte: how many of its atoms need their attribute to be present. Filled
+    up to whole words by a number that no counter reaches."""
     node_base: NDArray[np.int64]
     """For each attribute, where the nodes of its tree begin; leaf of code c is size + c."""
     axis_size: NDArray[np.int64]
     node_start: NDArray[np.int64]
     node_atom: NDArray[np.int32]
-    """The atoms that each tree node satisfies, whether they are negated or not."""
+    """The atoms whose positive form each tree node satisfies; ~atom for a negated one."""
+    direct_start: NDArray[np.int64]
+    direct: NDArray[np.int32]
+    """The conjunctions of the atoms of each tree node, ~conjunction where the atom is negated: what
+    one value of a single-valued attribute counts, read in one run."""
     text_start: NDArray[np.int64]
     text_atom: NDArray[np.int32]
-    """The atoms of each text predicate."""
+    """The atoms of each text predicate; ~atom for a negated one."""
     posting_start: NDArray[np.int64]
     posting: NDArray[np.int32]
     """The conjunctions of each atom."""
-    step: NDArray[np.uint8]
-    """What each atom adds to their counters: 1, or -1 if it is negated."""
     present_start: NDArray[np.int64]
     present: NDArray[np.int32]
     """For each attribute, a conjunction for each negated atom that needs it to be present."""
@@ -68,9 +73,10 @@ class SiftScratch(Scratch):
 
     def __init__(self, rules: EncodedRules) -> None:
         super().__init__(rules)
-        conjunctions = len(rules.forms.conjunction_start) - 1
+        words = np.zeros(_words(len(rules.forms.conjunction_start) - 1), np.uint64)
         self.marks = _Marks(
-            np.zeros(conjunctions, np.uint8),
+            words.view(np.uint8),
+            words,
             np.zeros(len(rules.atoms.table), np.uint8),
             np.empty(len(rules.atoms.table), np.int32),
             np.zeros(len(rules.forms.program_rule), np.uint8),
@@ -80,6 +86,8 @@ class SiftScratch(Scratch):
 
 class _Marks(NamedTuple):
     counter: NDArray[np.uint8]
+    words: NDArray[np.uint64]
+    """The counters, eight at a time."""
     visited: NDArray[np.uint8]
     """A mark for each atom that a value or text predicate of a multi-valued event led to."""
     visited_list: NDArray[np.int32]
@@ -100,11 +108,12 @@ def _tree_postings(atoms, axis_size, node_base, start, items, fill):
         size = axis_size[table[atom, 0]]
         base = node_base[table[atom, 0]]
         test = table[atom, 1] & 3
+        signed = ~atom if table[atom, 1] & NEGATED else atom
         if test == SET:
             for i in range(table[atom, 2], table[atom, 3]):
                 node = base + size + codes[i]
                 if fill:
-                    items[start[node]] = atom
+                    items[start[node]] = signed
                 start[node] += 1
         elif test == RANGE:
             low = size + table[atom, 2]
@@ -112,102 +121,138 @@ def _tree_postings(atoms, axis_size, node_base, start, items, fill):
             while low < high:
                 if low & 1:
                     if fill:
-                        items[start[base + low]] = atom
+                        items[start[base + low]] = signed
                     start[base + low] += 1
                     low += 1
                 if high & 1:
                     high -= 1
                     if fill:
-                        items[start[base + high]] = atom
+                        items[start[base + high]] = signed
                     start[base + high] += 1
                 low >>= 1
                 high >>= 1
 
 
 @kernel
-def _count(posting_start, posting, step, counter, atom):
-    """Add an atom's `step` to the counters of its conjunctions."""
-    by = step[atom]
-    for i in range(posting_start[atom], posting_start[atom + 1]):
-        counter[posting[i]] += by
+def _direct_postings(node_start, node_atom, posting_start, posting, direct_start, direct, fill):
+    """Count, or with `fill` write, the conjunctions of the atoms of each tree node."""
+    size = 0
+    for node in range(len(node_start) - 1):
+        direct_start[node] = size
+        for k in range(node_start[node], node_start[node + 1]):
+            signed = node_atom[k]
+            atom = signed if signed >= 0 else ~signed
+            for i in range(posting_start[atom], posting_start[atom + 1]):
+                if fill:
+                    direct[size] = posting[i] if signed >= 0 else ~posting[i]
+                size += 1
+    direct_start[len(node_start) - 1] = size
 
 
 @kernel
-def _choose(covered_start, covered, chosen, chosen_list, size, atom):
-    """Choose the programs that an atom covers; returns how many are chosen by now."""
-    for i in range(covered_start[atom], covered_start[atom + 1]):
-        program = covered[i]
-        if not chosen[program]:
-            chosen[program] = 1
-            chosen_list[size] = program
-            size += 1
-    return size
+def _count_node(direct_start, direct, counter, node):
+    """Count all that one value satisfies at a tree node."""
+    for k in range(direct_start[node], direct_start[node + 1]):
+        conjunction = direct[k]
+        if conjunction >= 0:
+            counter[conjunction] += np.uint8(1)
+        else:
+            counter[~conjunction] -= np.uint8(1)
+
+
+@kernel
+def _count_atom(posting_start, posting, counter, signed):
+    """Count one satisfied atom."""
+    atom = signed if signed >= 0 else ~signed
+    step = np.uint8(1) if signed >= 0 else np.uint8(255)
+    for i in range(posting_start[atom], posting_start[atom + 1]):
+        counter[posting[i]] += step
+
+
+@kernel
+def _choose(index, marks, signed, choices):
+    """Choose the programs that a satisfied atom covers; returns how many are chosen by now."""
+    if signed < 0:
+        return choices
+    for i in range(index.covered_start[signed], index.covered_start[signed + 1]):
+        program = index.covered[i]
+        if not marks.chosen[program]:
+            marks.chosen[program] = 1
+            marks.chosen_list[choices] = program
+            choices += 1
+    return choices
+
+
+@kernel
+def _is_new(marks, signed_atom, visits):
+    """Mark an atom as visited; False if it was before."""
+    atom = signed_atom if signed_atom >= 0 else ~signed_atom
+    if marks.visited[atom]:
+        return False
+    marks.visited[atom] = 1
+    marks.visited_list[visits] = atom
+    return True
 
 
 @kernel
 def _count_event(index, events, row, loaded, marks):
-    """Visit all atoms that the event satisfies; returns how many programs were chosen.
+    """Count all that the event satisfies; returns how many programs were chosen.
 
     Two values of an attribute may lead to one atom, which then counts once.
     """
-    attributes, event_code, span = events.attribute, events.code, loaded.span
-    texts, text_start, text_atom = events.text, index.text_start, index.text_atom
-    axis_size, node_base = index.axis_size, index.node_base
-    node_start, node_atom = index.node_start, index.node_atom
-    posting_start, posting, step = index.posting_start, index.posting, index.step
-    present_start, present = index.present_start, index.present
-    covered_start, covered = index.covered_start, index.covered
-    counter, visited, visited_list, chosen, chosen_list = marks
+    span, node_atom, counter = loaded.span, index.node_atom, marks.counter
+    has_programs = len(index.covered) > 0
     choices = 0
     visits = 0
     for i in range(events.start[row], events.start[row + 1]):
-        attribute = attributes[i]
+        attribute = events.attribute[i]
         if span[attribute, 0] == i:
-            for k in range(present_start[attribute], present_start[attribute + 1]):
-                counter[present[k]] += np.uint8(1)
+            for k in range(index.present_start[attribute], index.present_start[attribute + 1]):
+                counter[index.present[k]] += np.uint8(1)
         several = span[attribute, 1] - span[attribute, 0] > 1
-        node = axis_size[attribute] + event_code[i]
+        node = index.axis_size[attribute] + events.code[i]
         while node > 0:
-            at = node_base[attribute] + node
-            for k in range(node_start[at], node_start[at + 1]):
-                atom = node_atom[k]
-                if several:
-                    if visited[atom]:
-                        continue
-                    visited[atom] = 1
-                    visited_list[visits] = atom
-                    visits += 1
-                _count(posting_start, posting, step, counter, atom)
-                choices = _choose(covered_start, covered, chosen, chosen_list, choices, atom)
+            at = index.node_base[attribute] + node
             node >>= 1
+            if not several:
+                _count_node(index.direct_start, index.direct, counter, at)
+            if several or has_programs:
+                for k in range(index.node_start[at], index.node_start[at + 1]):
+                    if several:
+                        if not _is_new(marks, node_atom[k], visits):
+                            continue
+                        visits += 1
+                        _count_atom(index.posting_start, index.posting, counter, node_atom[k])
+                    if has_programs:
+                        choices = _choose(index, marks, node_atom[k], choices)
     for i in range(events.text_start[row], events.text_start[row + 1]):
-        for k in range(text_start[texts[i]], text_start[texts[i] + 1]):
-            atom = text_atom[k]
-            if not visited[atom]:
-                visited[atom] = 1
-                visited_list[visits] = atom
+        text = events.text[i]
+        for k in range(index.text_start[text], index.text_start[text + 1]):
+            if _is_new(marks, index.text_atom[k], visits):
                 visits += 1
-                _count(posting_start, posting, step, counter, atom)
-                choices = _choose(covered_start, covered, chosen, chosen_list, choices, atom)
+                _count_atom(index.posting_start, index.posting, counter, index.text_atom[k])
+                choices = _choose(index, marks, index.text_atom[k], choices)
     for i in range(visits):
-        visited[visited_list[i]] = 0
+        marks.visited[marks.visited_list[i]] = 0
     return choices
 
 
 @kernel
 def _sweep(owner_start, owner, needed, counter, mask, seen, out, found):
-    """Emit the conjunctions whose counters reached what they need, and clear all counters."""
-    size = len(counter)
-    for block in range(0, size, _BLOCK):
-        stop = min(block + _BLOCK, size)
-        hits = np.uint8(0)
-        for i in range(block, stop):
-            hits |= np.uint8(counter[i] == needed[i])
-        if hits:
-            for i in range(block, stop):
-                if counter[i] == needed[i]:
-                    found = emit_owners(owner_start, owner, i, mask, seen, out, found)
-    counter[:] = 0
+    """Emit the conjunctions whose counters reached what they need, and clear all counters.
+
+    Eight counters are one word. Those that are equal to what is needed are zero bytes of the
+    difference, and a word without a zero byte is passed over.
+    """
+    for word in range(len(counter)):
+        difference = counter[word] ^ needed[word]
+        counter[word] = 0
+        if (difference - _LOWEST_BITS) & ~difference & _HIGHEST_BITS == 0:
+            continue
+        for i in range(8):
+            if difference & _BYTE == 0:
+                found = emit_owners(owner_start, owner, 8 * word + i, mask, seen, out, found)
+            difference >>= _EIGHT
     return found
 
 
@@ -224,7 +269,7 @@ def _sift(atoms, forms, index, events, row, last, mask, loaded, marks, seen, out
         first = found
         load(events, row, loaded)
         choices = _count_event(index, events, row, loaded, marks)
-        found = _sweep(owner_start, owner, index.needed, marks.counter, mask, seen, out, found)
+        found = _sweep(owner_start, owner, index.needed, marks.words, mask, seen, out, found)
         for i in range(choices + len(uncovered)):
             if i < choices:
                 program = chosen_list[i]
@@ -290,6 +335,11 @@ class Sift(Engine):
         )
 
 
+def _words(size: int) -> int:
+    """How many words `size` bytes take."""
+    return -(-size // 8)
+
+
 def _build(rules: EncodedRules) -> SiftArrays:
     atoms, forms = rules.atoms, rules.forms
     axis_size = np.array([axis.size for axis in rules.dictionary.axes], np.int64)
@@ -300,19 +350,25 @@ def _build(rules: EncodedRules) -> SiftArrays:
     flags = atoms.flags[forms.conjunction_atom]
     needs = (flags & IF_ABSENT) == 0
     strong = needs & ((flags & NEGATED) != 0)
-    is_text = np.flatnonzero(atoms.test == TEXT)
+    number = np.arange(len(atoms.table))
+    signed = np.where(atoms.flags & NEGATED, ~number, number)
+    is_text = atoms.test == TEXT
     program = np.repeat(np.arange(len(forms.program_rule)), np.diff(forms.cover_start))
+    nodes = _tree_lists(rules, axis_size, node_base)
+    postings = _lists(forms.conjunction_atom, conjunction, len(atoms.table))
+    size = len(forms.conjunction_start) - 1
+    needed = np.full(8 * _words(size), 255, np.uint8)
+    needed[:size] = np.bincount(conjunction[needs], minlength=size)
+    negated_on = atoms.attribute[forms.conjunction_atom[strong]]
     return SiftArrays(
-        np.bincount(conjunction[needs], minlength=len(forms.owner_start) - 1).astype(np.uint8),
+        needed.view(np.uint64),
         node_base,
         axis_size,
-        *_tree_lists(rules, axis_size, node_base),
-        *_lists(atoms.low[is_text], is_text, rules.texts.size),
-        *_lists(forms.conjunction_atom, conjunction, len(atoms.table)),
-        np.where(atoms.flags & NEGATED, 255, 1).astype(np.uint8),
-        *_lists(
-            atoms.attribute[forms.conjunction_atom[strong]], conjunction[strong], len(axis_size)
-        ),
+        *nodes,
+        *_direct_lists(*nodes, *postings),
+        *_lists(atoms.low[is_text], signed[is_text], rules.texts.size),
+        *postings,
+        *_lists(negated_on, conjunction[strong], len(axis_size)),
         *_lists(forms.cover_atom, program, len(atoms.table)),
         np.flatnonzero(np.diff(forms.cover_start) == 0).astype(np.int32),
     )
@@ -326,6 +382,20 @@ def _tree_lists(
     start = np.concatenate(([0], np.cumsum(ends[:-1])))
     items = np.empty(start[-1], np.int32)
     _tree_postings(rules.atoms, axis_size, node_base, start.copy(), items, True)
+    return start, items
+
+
+def _direct_lists(
+    node_start: NDArray[np.int64],
+    node_atom: NDArray[np.int32],
+    posting_start: NDArray[np.int64],
+    posting: NDArray[np.int32],
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    start = np.empty(len(node_start), np.int64)
+    lists = node_start, node_atom, posting_start, posting
+    _direct_postings(*lists, start, np.empty(0, np.int32), False)
+    items = np.empty(start[-1], np.int32)
+    _direct_postings(*lists, start, items, True)
     return start, items
 
 

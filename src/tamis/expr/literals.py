@@ -13,7 +13,17 @@ from typing import Final
 from tamis.errors import RuleError
 from tamis.expr.model import Value, value_of_literal
 
-__all__ = ["day", "number", "spell", "timestamp"]
+__all__ = [
+    "day",
+    "double",
+    "integer",
+    "negative",
+    "number",
+    "plain",
+    "spell",
+    "string",
+    "timestamp",
+]
 
 _INT64_DIGITS: Final = 19
 
@@ -75,3 +85,36 @@ def spell(value: Value) -> str:
     if isinstance(value, float):
         return float.__repr__(value)
     return f"TIMESTAMP '{value.replace(tzinfo=None).isoformat(' ')}'"
+
+
+def string(source: str) -> str:
+    """The string that a quoted `source` spells."""
+    text = source[1:-1].replace("''", "'")
+    if not text.isascii():
+        value_of_literal(text)
+    return text
+
+
+def integer(source: str) -> Value:
+    """The integer that the digits of `source` spell."""
+    # With so few digits it fits into 64 bits; this is the most common literal by far.
+    return int(source) if len(source) < _INT64_DIGITS else value_of_literal(number(source))
+
+
+def double(source: str) -> Value:
+    """The double that `source` spells."""
+    return value_of_literal(float(source))
+
+
+def negative(source: str) -> Value:
+    """The number below zero whose opposite `source` spells."""
+    return value_of_literal(-number(source))
+
+
+def plain(source: str) -> Value:
+    """The value of a quoted string or a numeral with or without a minus."""
+    if source[0] == "'":
+        return string(source)
+    if source[0] == "-":
+        return negative(source[1:])
+    return integer(source) if source.isdigit() else double(source)

@@ -4,6 +4,8 @@ The tree is immutable, hashable and comparable. Two trees are equal when they ha
 form and the same values; as everywhere in Tamis ``1`` equals ``1.0`` but never ``True``.
 
 There is no node for the constants: TRUE is an AND of nothing and FALSE an OR of nothing.
+
+Nodes are not tracked by the garbage collector: they cannot form cycles, and there may be millions.
 """
 
 from __future__ import annotations
@@ -75,6 +77,9 @@ class Op(StrEnum):
     ILIKE = "ILIKE"
     RLIKE = "RLIKE"
 
+    # An enumeration would hash its name by a Python function; predicates are hashed by the million.
+    __hash__ = str.__hash__
+
     @property
     def is_text(self) -> bool:
         """Whether it looks inside a string, so that no order of values answers it."""
@@ -84,7 +89,7 @@ class Op(StrEnum):
 _TEXT_OPS = frozenset({Op.LIKE, Op.ILIKE, Op.RLIKE})
 
 
-class Predicate(msgspec.Struct, frozen=True, eq=False):
+class Predicate(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A test of one attribute: ``age IN (3, 4)``, or with `negated` ``age NOT IN (3, 4)``.
 
     `values` holds what the operator takes: one value for a comparison, two for BETWEEN, any
@@ -121,7 +126,7 @@ class Predicate(msgspec.Struct, frozen=True, eq=False):
         return Predicate(self.attribute, self.op, self.values)
 
 
-class Atom(msgspec.Struct, frozen=True):
+class Atom(msgspec.Struct, frozen=True, gc=False):
     """A predicate that either holds or does not: what is left once every NOT is pushed down.
 
     Only :mod:`tamis.expr.normalize` makes atoms; a parsed rule holds none. The attribute
@@ -136,19 +141,19 @@ class Atom(msgspec.Struct, frozen=True):
     """Whether the atom holds on an event without the attribute."""
 
 
-class And(msgspec.Struct, frozen=True):
+class And(msgspec.Struct, frozen=True, gc=False):
     """True when all of its children are; without children, TRUE."""
 
     children: tuple[Expr, ...] = ()
 
 
-class Or(msgspec.Struct, frozen=True):
+class Or(msgspec.Struct, frozen=True, gc=False):
     """True when one of its children is; without children, FALSE."""
 
     children: tuple[Expr, ...] = ()
 
 
-class Not(msgspec.Struct, frozen=True):
+class Not(msgspec.Struct, frozen=True, gc=False):
     """True when its child is false."""
 
     child: Expr

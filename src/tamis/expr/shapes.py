@@ -19,8 +19,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple, TypeAlias
 
 from tamis.errors import RuleError
-from tamis.expr import check
-from tamis.expr.literals import day, number, timestamp
+from tamis.expr import check, literals
 from tamis.expr.model import (
     And,
     Expr,
@@ -30,7 +29,6 @@ from tamis.expr.model import (
     Predicate,
     Value,
     predicates,
-    value_of_literal,
 )
 from tamis.expr.sql import parse
 
@@ -228,10 +226,10 @@ def _sentinel(index: int, pieces: list[str | None], literal_at: int) -> _Sentine
     """A literal that no rule holds, of the kind of the one that it stands for."""
     if pieces[literal_at - _LITERAL + _INTEGER] is not None:
         whole = 7_310_000_000_000_000 + index
-        return _Sentinel(str(whole), whole, _integer)
+        return _Sentinel(str(whole), whole, literals.integer)
     if pieces[literal_at - _LITERAL + _DOUBLE] is not None:
         double = 7_310_000_000_000.5 + index
-        return _Sentinel(repr(double), double, _double)
+        return _Sentinel(repr(double), double, literals.double)
     before = _KEYWORD.search(pieces[literal_at - _LITERAL] or "")
     keyword = before[1].upper() if before else ""
     if keyword == "ESCAPE":
@@ -243,7 +241,7 @@ def _sentinel(index: int, pieces: list[str | None], literal_at: int) -> _Sentine
         return _Sentinel(f"'{moment.date()}'", moment, convert)
     else:
         string = f"sentinel\uf8ff{index}"
-    return _Sentinel(f"'{string}'", string, _string)
+    return _Sentinel(f"'{string}'", string, literals.string)
 
 
 def _slots_by_value(sentinels: list[_Sentinel]) -> dict[Value, Slot]:
@@ -251,7 +249,7 @@ def _slots_by_value(sentinels: list[_Sentinel]) -> dict[Value, Slot]:
     for index, (_, value, convert) in enumerate(sentinels):
         slots[value] = Slot(index, convert)
         if isinstance(value, int | float):
-            slots[-value] = Slot(index, _negative)
+            slots[-value] = Slot(index, literals.negative)
     return slots
 
 
@@ -270,29 +268,9 @@ def _rebuilt(expr: Expr, leaves: Iterator[Predicate]) -> Expr:
     return type(expr)(tuple([_rebuilt(child, leaves) for child in expr.children]))
 
 
-def _string(source: str) -> str:
-    string = source[1:-1].replace("''", "'")
-    if not string.isascii():
-        value_of_literal(string)
-    return string
-
-
-def _integer(source: str) -> Value:
-    # With so few digits it fits into 64 bits; this is the most common literal by far.
-    return int(source) if len(source) < 19 else value_of_literal(number(source))
-
-
-def _double(source: str) -> Value:
-    return value_of_literal(float(source))
-
-
-def _negative(source: str) -> Value:
-    return value_of_literal(-number(source))
-
-
 def _quoted_day(source: str) -> Value:
-    return day(_string(source))
+    return literals.day(literals.string(source))
 
 
 def _quoted_timestamp(source: str) -> Value:
-    return timestamp(_string(source))
+    return literals.timestamp(literals.string(source))

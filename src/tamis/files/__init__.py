@@ -11,8 +11,8 @@ where there is one, the line.
 ...     print(m.match_many(batch.events))
 """
 
-from tamis.files.answers import Answer, Question, answers
 from tamis.files.events import EventBatch, read_event, read_events
+from tamis.files.matching import Answer, Question, answers
 from tamis.files.output import open_output
 from tamis.files.rules import LoadReport, load_rule, load_rules
 from tamis.files.source import STDIN

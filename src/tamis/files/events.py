@@ -87,10 +87,12 @@ def read_event(text: str) -> dict[str, Any]:
 
 
 def _event_numbered(path: str, number: int) -> dict[str, Any]:
+    """The event at a place that `tamis match` prints: they count from 0."""
+    place = number
     for events, numbers, _ in read_events(path):
-        place = int(np.searchsorted(numbers, number))
-        if place < len(numbers) and numbers[place] == number:
+        if place < len(numbers):
             return events[place] if isinstance(events, list) else _row(events, place)
+        place -= len(numbers)
     raise InputFileError(f"there is no event {number}", path=path)
 
 

@@ -12,7 +12,7 @@ import os
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tamis.errors import InputFileError
-from tamis.files.answers import Answer
+from tamis.files.matching import Answer
 from tamis.files.source import STDIN, Format, format_of
 
 __all__ = ["Output", "open_output"]
@@ -81,7 +81,8 @@ def _written_aside(path: str) -> Iterator[IO[bytes]]:
         reason = error.strerror or str(error)
         raise InputFileError(f"cannot be written: {reason}", path=path) from None
     finally:
-        aside.unlink(missing_ok=True)
+        with suppress(OSError):
+            aside.unlink()
 
 
 class _JsonLines(Output):

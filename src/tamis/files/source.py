@@ -25,7 +25,7 @@ STDIN: Final = "-"
 
 Bytes: TypeAlias = io.BufferedIOBase
 
-_BLOCK = 1 << 20
+_BLOCK = 1 << 22
 """How many bytes are read at a time."""
 
 _BOM = b"\xef\xbb\xbf"

@@ -20,7 +20,7 @@ from tamis.expr.model import check_logic
 from tamis.expr.weights import EventWeights
 from tamis.matcher.collection import BadRule, Collection
 from tamis.matcher.inputs import EventChunk, event_chunks, rule_items
-from tamis.matcher.results import IdColumn, joined_matches, joined_tops
+from tamis.matcher.results import joined_matches, joined_tops
 from tamis.matcher.rule import Rule, RuleId, RuleSource, Tagged, make_rule
 from tamis.matcher.schema import Schema
 from tamis.matcher.segment import Segment, id_array
@@ -143,7 +143,7 @@ class Matcher:
             try:
                 made.append(self._made(item))
             except RuleError as error:
-                error.rule_id = item[0] if isinstance(item, tuple | list) and item else None
+                error.rule_id = _id_of(item)
                 if bad is None:
                     raise
                 bad.append(BadRule.of(error.rule_id, error))
@@ -261,8 +261,8 @@ class Matcher:
             event (the row's number) and rule (its id), a row for each match, by event and
             then in the order in which the rules were added.
         """
-        views, chosen = self._collection.snapshot.frozen_views, self._chosen(only)
-        ids = IdColumn([view.segment for view in views])
+        snapshot, chosen = self._collection.snapshot, self._chosen(only)
+        views, ids = snapshot.frozen_views, snapshot.ids
         schema = pa.schema([("event", pa.int64()), ("rule", ids.type)])
         batches = []
         for first, _, encoded in self._encoded(views, events):
@@ -305,8 +305,8 @@ class Matcher:
             event (the row's number), rank (1 for the best), rule and score.
         """
         _check_n(n)
-        views, chosen = self._collection.snapshot.frozen_views, self._chosen(only)
-        ids = IdColumn([view.segment for view in views])
+        snapshot, chosen = self._collection.snapshot, self._chosen(only)
+        views, ids = snapshot.frozen_views, snapshot.ids
         types = [pa.int64(), pa.int64(), ids.type, pa.float64()]
         schema = pa.schema(zip(["event", "rank", "rule", "score"], types, strict=True))
         batches = []
@@ -363,15 +363,15 @@ class Matcher:
         return f"<tamis.Matcher: {len(self):,} rules, engine {self._engine.name!r}>"
 
     def stats(self) -> dict[str, Any]:
-        """Numbers about the collection: rules, segments, sizes."""
+        """Numbers about the collection: rules, segments, sizes in bytes and otherwise."""
         snapshot = self._collection.snapshot
-        segments = [view.segment for view in snapshot.views]
+        segments = [view.segment for view in snapshot.frozen_views]
         rules = [segment.engine.rules for segment in segments]
         return {
             "engine": self._engine.name,
             "logic": self._logic,
             "rules": snapshot.size,
-            "segments": len(segments),
+            "segments": len(snapshot.views),
             "tail": len(snapshot.tail),
             "attributes": len({a for r in rules for a in r.dictionary.attributes}),
             "atoms": sum(len(r.atoms.table) for r in rules),
@@ -437,6 +437,12 @@ def _encode(segment: Segment, chunk: EventChunk, first: int) -> Events:
     if isinstance(chunk, list):
         return segment.encode_many(chunk, first)
     return segment.encode_batch(chunk)
+
+
+def _id_of(item: Any) -> Any:
+    if isinstance(item, Rule):
+        return item.id
+    return item[0] if isinstance(item, tuple | list) and item else None
 
 
 def _chosen_tail(snapshot: Snapshot, chosen: Tagged | Items[int] | None) -> Iterator[TailRule]:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from tamis.engines.base import Matches, Tops
 from tamis.matcher.rule import RuleId
-from tamis.matcher.segment import Segment
 
 __all__ = ["IdColumn", "joined_matches", "joined_tops"]
 
@@ -25,8 +24,8 @@ class IdColumn:
     Strings or integers as they are; where a collection holds both, a dense union of the two.
     """
 
-    def __init__(self, segments: Sequence[Segment]) -> None:
-        ids: list[RuleId] = [id for segment in segments for id in segment.ids]
+    def __init__(self, segments: Sequence[Sequence[RuleId]]) -> None:
+        ids = [id for segment in segments for id in segment]
         is_string = np.fromiter((isinstance(id, str) for id in ids), np.bool_, len(ids))
         self._union: tuple[NDArray[np.int8], NDArray[np.int32], list[pa.Array]] | None = None
         if is_string.all() or not is_string.any():

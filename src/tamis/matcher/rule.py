@@ -24,7 +24,7 @@ RuleSource: TypeAlias = str | Expr | Mapping[str, Any] | bool
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
-class Rule(msgspec.Struct, frozen=True):
+class Rule(msgspec.Struct, frozen=True, gc=False):
     """A rule of a collection, with all that was said about it when it was added."""
 
     id: RuleId

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tamis.expr.model import Expr
 from tamis.expr.weights import RuleWeights
+from tamis.matcher.results import IdColumn
 from tamis.matcher.rule import Rule, Tagged
 from tamis.matcher.segment import Segment
 
@@ -98,6 +99,11 @@ class Snapshot:
             return self.views
         segment = self._freeze(self.tail)
         return (*self.views, View(segment, None, len(segment)))
+
+    @cached_property
+    def ids(self) -> IdColumn:
+        """The ids of `frozen_views`, end to end."""
+        return IdColumn([view.segment.ids for view in self.frozen_views])
 
     def find(self, number: int) -> Rule | None:
         """The living rule with that number."""

@@ -34,7 +34,8 @@ class Question:
     only: Tagged | Sequence[RuleId] | None = None
     """The rules to look at, as in `Matcher.match`."""
     event_id: str | None = None
-    """The attribute that names an event; without it, its number in the file does."""
+    """The attribute that names an event; without it, its place in the file does, from 0, as in the
+    tables of `Matcher`."""
 
     def ask(self, matcher: Matcher, events: Any) -> pa.Table:
         """The answer for `events`."""
@@ -72,7 +73,7 @@ def answers(matcher: Matcher, path: str, question: Question) -> Iterator[Answer]
         while start < len(batch.numbers):
             piece = _piece(batch, start, size)
             start += len(piece.numbers)
-            keys = _keys(piece, question.event_id, path)
+            keys = _keys(piece, asked, question.event_id, path)
             table = _asked(matcher, piece, question, path)
             yield Answer(keys, table, piece.fraction)
             asked += len(keys)
@@ -109,12 +110,11 @@ def _culprit(matcher: Matcher, batch: EventBatch, path: str) -> InputFileError |
     return None
 
 
-def _keys(batch: EventBatch, event_id: str | None, path: str) -> list[str | int]:
-    numbers: list[str | int] = batch.numbers.tolist()
+def _keys(batch: EventBatch, first: int, event_id: str | None, path: str) -> list[str | int]:
     if event_id is None:
-        return numbers
+        return list(range(first, first + len(batch.numbers)))
     keys = _values(batch, event_id, path)
-    for number, key in zip(numbers, keys, strict=True):
+    for number, key in enumerate(keys, first):
         if isinstance(key, bool) or not isinstance(key, str | int):
             found = "is missing" if key is None else f"is {key!r}, no string or integer"
             raise InputFileError(f"the id {event_id!r} of event {number} {found}", path=shown(path))

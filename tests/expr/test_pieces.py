@@ -1,0 +1,275 @@
+"""The road for plain conjunctions gives what the full parse gives, rules and errors alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tamis.encode.events import EventEncoder
+from tamis.encode.rules import EncodedRules, RuleEncoder
+from tamis.engines.scan import Scan
+from tamis.errors import RuleError, RuleTooLargeError
+from tamis.expr.evaluate import evaluate
+from tamis.expr.model import LOGICS, MAX_NODES, Expr, Logic, Op, Predicate
+from tamis.expr.pieces import is_half, piece_predicate
+from tamis.expr.sql import parse, to_sql
+from tests import randoms
+from tests.randoms import EVERYTHING
+from tests.strategies import expressions, predicates
+
+
+def outcome(read: Any, text: str) -> tuple[object, ...] | None:
+    """The error that `read` raises for `text`; None if there is none."""
+    try:
+        read(text)
+    except RuleError as error:
+        return (type(error), str(error), error.position)
+    return None
+
+
+def encoded_texts(texts: Sequence[str], logic: Logic) -> EncodedRules:
+    encoder = RuleEncoder()
+    for text in texts:
+        encoder.add_text(text, logic)
+    return encoder.finish()
+
+
+def encoded_models(texts: Sequence[str], logic: Logic) -> EncodedRules:
+    encoder = RuleEncoder()
+    for text in texts:
+        encoder.add(parse(text), logic)
+    return encoder.finish()
+
+
+AND_OF_ONE = -3
+"""The road may write a single predicate as an AND of one, which scores the same."""
+
+
+def arrays(rules: EncodedRules) -> list[np.ndarray[Any, Any]]:
+    code = rules.scores.code
+    return [*rules.atoms, *rules.forms, code[code != AND_OF_ONE]]
+
+
+def agree(*texts: str) -> None:
+    """Hold `texts`, first met and met again, against the full parse."""
+    twice = [*texts, *texts]
+    for logic in LOGICS:
+        fast, full = encoded_texts(twice, logic), encoded_models(twice, logic)
+        assert fast.size == full.size
+        assert fast.dictionary.attributes == full.dictionary.attributes
+        for ours, theirs in zip(arrays(fast), arrays(full), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+# --- Equal to the full parse ------------------------------------------------------------
+
+
+@given(st.lists(st.lists(predicates(wild=True), min_size=1, max_size=5), min_size=1, max_size=4))
+def test_random_conjunctions(rules: list[list[Predicate]]) -> None:
+    agree(*[" AND ".join(map(to_sql, rule)) for rule in rules])
+
+
+@given(st.lists(expressions(), min_size=1, max_size=4), st.integers(0, 2**32))
+def test_random_rules_find_the_same_events(rules: list[Expr], seed: int) -> None:
+    random = Random(seed)
+    texts = [to_sql(rule) for rule in rules] * 2
+    texts += [" AND ".join(random.choices(texts, k=2))]
+    events = [randoms.event(random, EVERYTHING) for _ in range(3)]
+    events += [{"a": [1, "ab"], "b": 2, "age": 0.5, "state": "CA", "in": True}]
+    for logic in LOGICS:
+        found = encoded_texts(texts, logic)
+        matches = Scan(found).match(EventEncoder(found.dictionary, found.texts).encode_many(events))
+        for i, event in enumerate(events):
+            held = matches.rule[matches.start[i] : matches.start[i + 1]].tolist()
+            assert held == [n for n, t in enumerate(texts) if evaluate(parse(t), event, logic)]
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ("a = 1",),
+        ("a = 1 AND b = 2", "b = 2 AND a = 1", "a = 1 AND c = 3"),
+        ("s = 'x AND y' AND t = 'z'", "s = 'x' AND t = 'z'"),
+        ("s = ' AND ' AND t = 1", "s = 'it''s AND b = 2'", "s = 'a' AND t = 'b AND c = ''d'"),
+        ("x BETWEEN 1 AND 2", "x BETWEEN 1 AND 2 AND y = 3", "y = 3 AND x BETWEEN 1 AND 2"),
+        ("x BETWEEN 1 AND 2 AND y BETWEEN 3 AND 4", "x NOT BETWEEN -1.5 AND 2e3 AND y = 1"),
+        ("x BETWEEN 'a AND b' AND 'c'", "x BETWEEN 'a' AND 'b AND c' AND y = 1"),
+        ('"0ad-data@v" = 1 AND `a b` = 2', '"a AND b" = 1', '"it\'s" = 1 AND `"` = 2'),
+        ('"`a`" = 1 AND `"b"` = 2', '"\'a" = 1 AND c = 2'),
+        ('"a""b" = 1 AND c = 2', '"in" = 1 AND "and" = 2', '"a.b" = 1 AND c = 2'),
+        ("a.b = 1 AND c = 2", 'a."b c".`d` = 1 AND c = 2', "order.from = 1 AND c = 2"),
+        ('a.b = 1 AND "a.b" = 2', "x > 3 AND x > 5", "x = 1 AND x = 1"),
+        ("date = 1 AND timestamp = 2", "escape = 1 AND cast = 2", "a.and = 1 AND b = 2"),
+        ("a IN (1, 'x AND y', -2.5) AND b NOT IN (1,2)", "a IS NULL AND b IS NOT NULL"),
+        ("a LIKE 'x%' AND b NOT ILIKE '%y AND z%'", "a LIKE 'x!%' ESCAPE '!' AND b = 1"),
+        ("a = 1 AND b = TRUE", "a = 1 AND TRUE", "a = 1 AND d = DATE '2020-01-31'"),
+        ("a = 1 and b = 2", "a = 1  AND  b = 2", "a = 1\nAND b = 2", " a = 1 AND b = 2 "),
+        ("a = 1 AND b = 2 OR c = 3", "c = 3 OR a = 1 AND b = 2", "a = 1 AND (b = 2 OR c = 3)"),
+        ("a = 1 AND NOT b = 2", "NOT a = 1 AND b = 2", "NOT (a = 1 AND b = 2)"),
+        ("a=1 AND b<>2 AND c!=3 AND d<=4 AND e>=5 AND f<6 AND g>7",),
+        ("3 < a AND b = 1", "a = -5 AND b = - 5", "a = 1. AND b = .5", "a = 1e5 AND b = 007"),
+        ("ä = 1 AND b = 'é'", "a = '🙂' AND b = '\\'"),
+    ],
+)
+def test_texts_by_hand(texts: tuple[str, ...]) -> None:
+    agree(*texts)
+
+
+@pytest.mark.parametrize("length", [199, 200, 201, 255, 256, 257, 300, 513])
+def test_long_conjunctions(length: int) -> None:
+    """Engines count atoms in a byte, so what is longer must become a program here too."""
+    agree(" AND ".join(f"a{i} = 1" for i in range(length)))
+
+
+# --- Errors are those of the full parse -------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " AND ",
+        "a = 1 AND ",
+        " AND a = 1",
+        "a = 1 AND AND b = 2",
+        "a = 1 AND b",
+        "a = 1 AND b =",
+        "a = 1 AND in = 2",
+        "null = 1 AND b = 2",
+        "a = NULL AND b = 2",
+        "a IN () AND b = 1",
+        "a IN (1, NULL) AND b = 1",
+        "x BETWEEN 1",
+        "x BETWEEN 1 AND",
+        "x BETWEEN 1 AND y = 2",
+        "x BETWEEN 1 AND 2 AND",
+        "y = 1 AND x BETWEEN 'a'",
+        "a = 'x AND b = 'y'",
+        'a = 1 AND "b = 2',
+        "a = 9223372036854775808 AND b = 1",
+        "a = 1 AND b = 1e999",
+        "a = '\ud800' AND b = 1",
+        '"\ud800" = 1 AND b = 1',
+        '"" = 1 AND b = 1',
+        "a LIKE 5 AND b = 1",
+        "a RLIKE '(' AND b = 1",
+        "lower(a) = 'x' AND b = 1",
+        "a = 1 AND b = 2 AND c == 3",
+        "a = 1 AND b = 2)",
+        "(a = 1 AND b = 2",
+        "a = 1 {# AND b = 2",
+    ],
+)
+def test_malformed_texts(text: str) -> None:
+    expected = outcome(parse, text)
+    assert expected is not None
+    encoder = RuleEncoder()
+    good = "a = 1 AND b = 2"
+    encoder.add_text(good, "strong")
+    for _ in range(3):
+        assert outcome(lambda text: encoder.add_text(text, "strong"), text) == expected
+    encoder.add_text(good, "strong")
+    assert encoder.finish().size == 2
+
+
+EDITS = [*"'\"`.-() 0", "''", " AND ", "AND", " BETWEEN ", " OR ", "NOT ", "{#", "é"]
+
+
+@given(
+    st.lists(predicates(), min_size=1, max_size=4),
+    st.lists(st.tuples(st.floats(0, 1), st.sampled_from(EDITS), st.integers(0, 3)), max_size=3),
+)
+def test_mutated_texts(rule: list[Predicate], edits: list[tuple[float, str, int]]) -> None:
+    text = " AND ".join(map(to_sql, rule))
+    encoder = RuleEncoder()
+    for where, piece, removed in edits:
+        at = int(where * len(text))
+        text = text[:at] + piece + text[at + removed :]
+        expected = outcome(parse, text)
+        assert outcome(lambda text: encoder.add_text(text, "weak"), text) == expected
+
+
+def test_a_conjunction_of_too_many_nodes() -> None:
+    text = " AND ".join(["a = 1"] * 10 + [f"a{i} = 1" for i in range(MAX_NODES)])
+    distinct = text.removeprefix("a = 1 AND " * 10)
+    for huge in (text, distinct):
+        with pytest.raises(RuleTooLargeError, match="250,000 nodes"):
+            RuleEncoder().add_text(huge, "strong")
+
+
+# --- The road is taken ------------------------------------------------------------------
+
+
+def test_a_predicate_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def counted(piece: str) -> Predicate | None:
+        read.append(piece)
+        return piece_predicate(piece)
+
+    monkeypatch.setattr("tamis.encode.rules.piece_predicate", counted)
+    random = Random(1)
+    pool = [f"a{i} = {i}" for i in range(20)] + [f"b{i} BETWEEN {i} AND 50" for i in range(10)]
+    encoder = RuleEncoder()
+    for _ in range(500):
+        encoder.add_text(" AND ".join(random.sample(pool, 4)), "strong")
+    # A BETWEEN is met cut in half first.
+    assert sorted(read) == sorted([*pool, *(f"b{i} BETWEEN {i}" for i in range(10))])
+    assert len(encoder.finish().atoms.table) == len(pool)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "a = 1", "a=1", "a <> 'it''s'", "a != -1.5", "a <= 1e3", "a.b > 2", '"a b" < 3', "`a` >= 4",
+        "a IN (1, 'x')", "a NOT IN (1,2)", "a BETWEEN 1 AND 2", "a NOT BETWEEN 'x' AND 'y'",
+        "a LIKE 'x%'", "a NOT ILIKE '_y'", "a IS NULL", "a IS NOT NULL", "date = 1",
+    ],
+)  # fmt: skip
+def test_pieces(piece: str) -> None:
+    assert piece_predicate(piece) == parse(piece)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "a", "a = ", "= 1", "NOT a = 1", "(a = 1)", "a = 1 OR b = 2", "a = 1 AND b = 2", "TRUE",
+        "in = 1", "not = 1", "a = NULL", "a = 1e999", "a = 9223372036854775808", "a IN ()", "1 = a",
+        "a BETWEEN 1", "a = 'x", "a = 'x'y'", '"" = 1', "a = '\ud800'", "a RLIKE 'x'",
+    ],
+)  # fmt: skip
+def test_what_is_no_piece(text: str) -> None:
+    assert piece_predicate(text) is None
+
+
+def test_halves() -> None:
+    assert is_half("a BETWEEN 1")
+    assert is_half("a.b NOT BETWEEN 'it''s'")
+    for text in ("a BETWEEN", "a BETWEEN 1 AND 2", "a = 1", "a BETWEEN 'x", "a BETWEEN x"):
+        assert not is_half(text)
+
+
+def test_a_piece_keeps_its_logic() -> None:
+    encoder = RuleEncoder()
+    for logic in (*LOGICS, *LOGICS):
+        encoder.add_text("a <> 1 AND b = 2", logic)
+    rules = encoder.finish()
+    assert len(rules.atoms.table) == 3
+    matches = Scan(rules).match(EventEncoder(rules.dictionary, rules.texts).encode({"b": 2}))
+    assert matches.rule.tolist() == [1, 3]
+
+
+def test_a_piece_is_adapted_like_any_predicate() -> None:
+    def renamed(predicate: Predicate) -> Predicate:
+        return Predicate("z", Op.EQ, (7,), predicate.negated)
+
+    encoder = RuleEncoder(adapt=renamed)
+    for _ in range(2):
+        encoder.add_text("a <> 1", "strong")
+    assert list(encoder.finish().dictionary.attributes) == ["z"]
