@@ -25,7 +25,7 @@ from tamis.encode.dictionary import Dictionary
 from tamis.encode.texts import TextIndex
 from tamis.errors import RuleError
 from tamis.expr.model import LOGICS, And, Atom, Expr, Logic, Op, Or, Predicate, map_predicates
-from tamis.expr.normalize import cover, dnf, nnf, simplify
+from tamis.expr.normalize import atom_of, cover, dnf, nnf, simplify
 from tamis.expr.pieces import AND, is_half, piece_predicate
 from tamis.expr.shapes import Leaf, Shapes, Slot, Template
 from tamis.expr.sql import parse
@@ -202,10 +202,12 @@ class RuleEncoder:
     def _adapted(self, rule: Expr) -> Expr:
         return rule if self._adapt is None else map_predicates(rule, self._adapt)
 
+    def _adapted_predicate(self, predicate: Predicate) -> Predicate:
+        return predicate if self._adapt is None else self._adapt(predicate)
+
     def _number(self, atom: Atom) -> int:
-        number = self._atom_numbers.get(atom)
-        if number is None:
-            number = self._atom_numbers[atom] = len(self._atoms)
+        number = self._atom_numbers.setdefault(atom, len(self._atoms))
+        if number == len(self._atoms):
             self._atoms.append(atom)
             self._attributes.append(atom.predicate.attribute)
         return number
@@ -214,33 +216,31 @@ class RuleEncoder:
         """The atoms of a plain conjunction over distinct attributes; None for any other rule."""
         known = self._pieces[logic]
         numbers: list[int] = []
+        unknown: list[tuple[int, str, Predicate]] = []
         half = ""
         for cut in text.split(AND):
             piece = half + cut
             number = known.get(piece)
             if number is None:
-                number = self._new_piece(piece, logic)
-                if number is None:
+                predicate = piece_predicate(piece)
+                if predicate is not None:
+                    unknown.append((len(numbers), piece, self._adapted_predicate(predicate)))
+                elif is_half(piece):
+                    number = known[piece] = _HALF
+                else:
                     return None
-                known[piece] = number
             if number == _HALF:
                 half = piece + AND
             else:
                 half = ""
-                numbers.append(number)
-        if len(numbers) > _LONGEST:
+                numbers.append(number or 0)
+        if half or len(numbers) > _LONGEST:
             return None
-        if half or len({self._attributes[number] for number in numbers}) < len(numbers):
+        for place, piece, predicate in unknown:
+            numbers[place] = known[piece] = self._number(atom_of(predicate, logic))
+        if len({self._attributes[number] for number in numbers}) < len(numbers):
             return None
         return numbers
-
-    def _new_piece(self, piece: str, logic: Logic) -> int | None:
-        predicate = piece_predicate(piece)
-        if predicate is None:
-            return _HALF if is_half(piece) else None
-        atom = nnf(self._adapted(predicate), logic)
-        assert isinstance(atom, Atom)
-        return self._number(atom)
 
     def _plan(self, template: Template, logic: Logic) -> _Plan | None:
         key = (template, logic)
@@ -263,16 +263,19 @@ class RuleEncoder:
         return _Plan(form, list(places)[len(atoms) :], described)
 
     def _planned_atoms(self, plan: _Plan, literals: list[str]) -> list[int]:
-        result = []
-        for leaf, negated, if_absent, pick, numbers in plan.places:
+        result: list[int] = []
+        unknown: list[tuple[int, Hashable, Predicate]] = []
+        for leaf, _, _, pick, numbers in plan.places:
             key = pick(literals)
             number = numbers.get(key)
             if number is None:
-                predicate = leaf.fill(literals).positive
-                if self._adapt is not None:
-                    predicate = self._adapt(predicate)
-                number = numbers[key] = self._number(Atom(predicate, negated, if_absent))
-            result.append(number)
+                predicate = self._adapted_predicate(leaf.fill(literals).positive)
+                unknown.append((len(result), key, predicate))
+            result.append(number or 0)
+        for at, key, predicate in unknown:
+            place = plan.places[at]
+            atom = Atom(predicate, place.negated, place.if_absent)
+            result[at] = place.numbers[key] = self._number(atom)
         if plan.extra:
             result += [self._number(atom) for atom in plan.extra]
         return result

@@ -19,10 +19,10 @@ __all__ = [
     "integer",
     "negative",
     "number",
-    "plain",
     "spell",
     "string",
     "timestamp",
+    "value",
 ]
 
 _INT64_DIGITS: Final = 19
@@ -111,10 +111,22 @@ def negative(source: str) -> Value:
     return value_of_literal(-number(source))
 
 
-def plain(source: str) -> Value:
-    """The value of a quoted string or a numeral with or without a minus."""
-    if source[0] == "'":
+def value(source: str) -> Value:
+    """The value that any literal spells: quoted, signed, TRUE, FALSE, DATE '…', TIMESTAMP '…'."""
+    first = source[0]
+    if first == "'":
         return string(source)
-    if source[0] == "-":
+    if first == "-":
         return negative(source[1:])
-    return integer(source) if source.isdigit() else double(source)
+    if source.isdigit():
+        return integer(source)
+    if first == "T" or first == "F" or first == "D":
+        return _worded(source)
+    return double(source)
+
+
+def _worded(source: str) -> Value:
+    word, _, quoted = source.partition(" ")
+    if not quoted:
+        return word == "TRUE"
+    return (day if word == "DATE" else timestamp)(string(quoted))

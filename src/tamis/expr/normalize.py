@@ -32,7 +32,7 @@ from tamis.expr.model import (
     any_of,
 )
 
-__all__ = ["BUDGET", "Clause", "cnf", "cover", "dnf", "nnf", "simplify"]
+__all__ = ["BUDGET", "Clause", "atom_of", "cnf", "cover", "dnf", "nnf", "simplify"]
 
 Clause: TypeAlias = tuple[Atom, ...]
 """A conjunction of a DNF, or a disjunction of a CNF."""
@@ -52,7 +52,7 @@ def nnf(expr: Expr, logic: Logic) -> Expr:
 def _nnf(expr: Expr, logic: Logic, negated: bool) -> Expr:
     match expr:
         case Predicate():
-            return _atom(expr, logic, expr.negated is not negated)
+            return atom_of(expr, logic, negated)
         case Not():
             return _nnf(expr.child, logic, not negated)
         case Atom():
@@ -62,7 +62,9 @@ def _nnf(expr: Expr, logic: Logic, negated: bool) -> Expr:
     return _joined(And if isinstance(expr, And) is not negated else Or, children)
 
 
-def _atom(predicate: Predicate, logic: Logic, negated: bool) -> Atom:
+def atom_of(predicate: Predicate, logic: Logic, negated: bool = False) -> Atom:
+    """The atom that `predicate`, or its negation, is in a logic."""
+    negated = predicate.negated is not negated
     if_absent = negated and (logic == "weak" or predicate.op is Op.PRESENT)
     return Atom(predicate.positive, negated, if_absent)
 

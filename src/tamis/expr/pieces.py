@@ -14,8 +14,8 @@ from typing import Final
 
 from tamis.errors import RuleError
 from tamis.expr import check
-from tamis.expr.literals import plain
-from tamis.expr.model import Op, Predicate
+from tamis.expr.literals import value as literal
+from tamis.expr.model import Op, Predicate, is_unicode
 from tamis.expr.tokens import RESERVED
 
 __all__ = ["AND", "is_half", "piece_predicate"]
@@ -26,7 +26,10 @@ AND: Final = " AND "
 _NAME = r"""(?:[A-Za-z_]\w*+|"[^"]++"|`[^`]++`)"""
 _PATH = rf"{_NAME}(?:\.{_NAME})*+"
 _STRING = r"'[^']*+(?:''[^']*+)*+'"
-_VALUE = rf"(?:{_STRING}|-?[0-9]++(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+)"
+_VALUE = (
+    rf"(?:(?:DATE\ |TIMESTAMP\ )?+{_STRING}|-?[0-9]++(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+"
+    r"|TRUE|FALSE)"
+)
 _PIECE: Final = re.compile(
     rf"""({_PATH})\ ?
     (?: (=|<>|!=|<=|>=|<|>)\ ?({_VALUE})
@@ -39,7 +42,7 @@ _PIECE: Final = re.compile(
     )""",
     re.VERBOSE | re.ASCII,
 )
-_HALF: Final = re.compile(rf"{_PATH} (?:NOT )?+BETWEEN {_VALUE}", re.ASCII)
+_HALF: Final = re.compile(rf"{_PATH}\ (?:NOT\ )?+BETWEEN\ {_VALUE}", re.ASCII)
 _NAMES: Final = re.compile(_NAME, re.ASCII)
 _VALUES: Final = re.compile(_VALUE, re.ASCII)
 _COMPARISONS: Final = {
@@ -61,15 +64,15 @@ def piece_predicate(piece: str) -> Predicate | None:
     try:
         if comparison:
             op, negated = _COMPARISONS[comparison]
-            return Predicate(attribute, op, (plain(value),), negated)
+            return Predicate(attribute, op, (literal(value),), negated)
         negated = negation is not None
         if listed:
-            values = tuple([plain(source) for source in _VALUES.findall(listed)])
+            values = tuple([literal(source) for source in _VALUES.findall(listed)])
             return Predicate(attribute, Op.IN, values, negated)
         if low:
-            return Predicate(attribute, Op.BETWEEN, (plain(low), plain(high)), negated)
+            return Predicate(attribute, Op.BETWEEN, (literal(low), literal(high)), negated)
         if like:
-            return check.predicate(attribute, Op(like), (plain(pattern),), negated)
+            return check.predicate(attribute, Op(like), (literal(pattern),), negated)
         return Predicate(attribute, Op.PRESENT, (), is_not is None)
     except RuleError:
         return None
@@ -82,8 +85,8 @@ def is_half(piece: str) -> bool:
 
 @lru_cache(maxsize=65_536)
 def _attribute(path: str) -> str | None:
-    """The attribute that `path` names; None where it begins with a reserved word."""
+    """The attribute that `path` names; None where it is, or may be, no name."""
     first, *rest = _NAMES.findall(path)
-    if first.upper() in RESERVED:
+    if first.upper() in RESERVED or not is_unicode(path):
         return None
     return ".".join(name[1:-1] if name[0] in '"`' else name for name in (first, *rest))
