@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,10 @@ from tamis.encode.kernel import kernel
 from tamis.encode.texts import TextIndex
 from tamis.errors import EventError
 
-__all__ = ["AttributeConflict", "ColumnEncoder"]
+__all__ = ["AttributeConflict", "ColumnEncoder", "Conform"]
+
+Conform: TypeAlias = Callable[[str, pa.Array, bool], pa.Array]
+"""Takes an attribute's name, its values, and whether they come from lists."""
 
 
 class AttributeConflict(Exception):  # a signal to the caller, no error
@@ -43,9 +46,21 @@ class ColumnEncoder:
 
     A struct's fields and a map's keys are attributes with dotted names; the elements of a list are
     values of a multi-valued attribute. Columns that no rule mentions are not looked at.
+
+    Parameters
+    ----------
+    dictionary, texts
+        The codes and the text predicates of the rules.
+    conform
+        Applied to the values of every attribute, for example to read texts as timestamps where a
+        schema says so.
     """
 
-    def __init__(self, dictionary: Dictionary, texts: TextIndex) -> None:
+    def __init__(
+        self, dictionary: Dictionary, texts: TextIndex, conform: Conform | None = None
+    ) -> None:
+        self._conform = conform
+        self._names = list(dictionary.attributes)
         self._attributes = dictionary.attributes
         self._axes = dictionary.axes
         self._texts = texts
@@ -70,13 +85,31 @@ class ColumnEncoder:
                 raise AttributeConflict
             leaf = _without_nulls(leaf)
             rows = np.arange(batch.num_rows) if leaf.rows is None else leaf.rows
-            codes.append(_present(_Entries(leaf.attribute, rows, self._codes(leaf))))
+            try:
+                found = self._codes(leaf)
+            except pa.ArrowInvalid as error:
+                name = self._names[leaf.attribute]
+                raise EventError(
+                    f"column {name!r} holds a value that does not fit in 64 bits: {error}"
+                ) from None
+            codes.append(_present(_Entries(leaf.attribute, rows, found)))
             if leaf.attribute in self._texts and _is_string(leaf.values.type):
                 texts.append(self._text_entries(leaf, rows))
         start, attribute, code = _assembled(codes, batch.num_rows)
         text_start, _, text = _assembled(texts, batch.num_rows)
         nothing = np.empty(0, np.float64)
         return Events(start, attribute, code, text_start, text, nothing, nothing)
+
+    def rows(self, batch: pa.RecordBatch) -> list[dict[str, Any]]:
+        """The rows as mappings, with what rules mention only; columns of one name are joined."""
+        rows: list[dict[str, Any]] = [{} for _ in range(batch.num_rows)]
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            if name in self._attributes or name in self._prefixes:
+                for row, value in zip(
+                    rows, column.to_pylist(maps_as_pydicts="strict"), strict=True
+                ):
+                    row[name] = [row[name], value] if name in row else value
+        return rows
 
     def _leaves(self, batch: pa.RecordBatch) -> Iterator[_Leaf]:
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
@@ -100,6 +133,9 @@ class ColumnEncoder:
         elif path in self._attributes:
             _check_type(path, kind)
             if not pa.types.is_null(kind):
+                values = _without_views(values)
+                if self._conform is not None:
+                    values = self._conform(path, values, rows is not None)
                 leaf = _Leaf(self._attributes[path], values, rows)
                 yield leaf if rows is None else _distinct(leaf)
 
@@ -108,6 +144,7 @@ class ColumnEncoder:
     ) -> Iterator[_Leaf]:
         inner = np.repeat(_rows_of(values, rows), _lengths(values))
         keys, items = _as_list(values).flatten().flatten()
+        items = _without_views(items)
         keys = pc.dictionary_encode(keys)
         for number, key in enumerate(keys.dictionary.to_pylist()):
             here = np.flatnonzero(keys.indices.to_numpy(zero_copy_only=False) == number)
@@ -177,6 +214,15 @@ def _check_type(path: str, kind: pa.DataType) -> None:
         )
 
 
+def _without_views(values: pa.Array) -> pa.Array:
+    """`values` without string views, which few functions of Arrow take."""
+    if pa.types.is_string_view(values.type):
+        return values.cast(pa.large_string())
+    if pa.types.is_dictionary(values.type) and pa.types.is_string_view(values.type.value_type):
+        return pa.DictionaryArray.from_arrays(values.indices, _without_views(values.dictionary))
+    return values
+
+
 def _rows_of(values: pa.Array, rows: NDArray[np.int64] | None) -> NDArray[np.int64]:
     return np.arange(len(values)) if rows is None else rows
 
@@ -199,9 +245,12 @@ def _distinct(leaf: _Leaf) -> _Leaf:
     """`leaf` without the values that a row holds twice."""
     leaf = _without_nulls(leaf)
     assert leaf.rows is not None
-    encoded = leaf.values
-    if not pa.types.is_dictionary(encoded.type):
-        encoded = pc.dictionary_encode(encoded)
+    values = leaf.values
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if pa.types.is_floating(values.type):
+        values = pc.add(values.cast(pa.float64()), 0.0)  # so that there is one zero
+    encoded = pc.dictionary_encode(values)
     keys = leaf.rows * (len(encoded.dictionary) + 1) + encoded.indices.to_numpy()
     _, first = np.unique(keys, return_index=True)
     if len(first) == len(keys):
@@ -231,19 +280,15 @@ def _plain_codes(axis: Axis, values: pa.Array) -> NDArray[np.int32]:
     if pa.types.is_floating(kind):
         return axis.codes_of_doubles(values.cast(pa.float64()).to_numpy())
     if pa.types.is_integer(kind):
-        return axis.codes_of_ints(_as_int64(values).to_numpy())
+        return axis.codes_of_ints(values.cast(pa.int64()).to_numpy())
     return axis.codes_of_times(_as_microseconds(values))
 
 
-def _as_int64(values: pa.Array) -> pa.Array:
-    try:
-        return values.cast(pa.int64())
-    except pa.ArrowInvalid as error:
-        raise EventError(f"an integer does not fit in 64 bits: {error}") from None
-
-
 def _as_microseconds(values: pa.Array) -> NDArray[np.int64]:
-    stamps = values.cast(pa.timestamp("us", getattr(values.type, "tz", None)), safe=False)
+    if pa.types.is_timestamp(values.type) and values.type.unit == "ns":
+        nanoseconds: NDArray[np.int64] = values.cast(pa.int64()).to_numpy()
+        return nanoseconds // 1000
+    stamps = values.cast(pa.timestamp("us", getattr(values.type, "tz", None)))
     result: NDArray[np.int64] = stamps.cast(pa.int64()).to_numpy()
     return result
 

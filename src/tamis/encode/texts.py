@@ -71,9 +71,10 @@ class _PlainSet:
 class _RegexSet:
     """Expressions matched together by RE2.
 
-    An RE2 set that runs out of memory reports no match rather than an error. So each set also
-    holds the empty expression, which is found in every text: when it is not reported the set has
-    failed, and its expressions are tried one by one.
+    A set that takes too much memory may fail to compile; its expressions are then tried one by
+    one. Or it may run out of memory later, and then reports no match rather than an error. So each
+    set also holds the empty expression, which is found in every text: when it is not reported, the
+    set has failed.
     """
 
     def __init__(self, tests: Sequence[tuple[int, str, TextTest]]) -> None:
@@ -87,10 +88,13 @@ class _RegexSet:
             self._set.Add(regex)
         self._always = len(tests)
         self._set.Add("")
-        self._set.Compile()
+        try:
+            self._set.Compile()
+        except re2.error:
+            self._set = None
 
     def held(self, value: str, folded: str) -> list[int]:
-        found = self._set.Match(folded)
+        found = () if self._set is None else self._set.Match(folded)
         if self._always in found:
             return [self._tests[i][0] for i in found if i != self._always]
         return [text_id for text_id, _, test in self._tests if test(value)]

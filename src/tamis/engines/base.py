@@ -63,7 +63,9 @@ class Scratch:
         self.loaded: Loaded = new_loaded(len(rules.dictionary.axes), rules.texts.size)
         self.seen = np.zeros(rules.size if len(rules.forms.owner) else 0, np.uint8)
         """A mark for each rule that was already found for the event; none where conjunction i is
-        rule i, since then nothing is found twice, and all in order."""
+        rule i, since then nothing is found twice."""
+        self.bits = np.zeros(rules.size // 64 + 1, np.uint64)
+        """A bit for each rule, to sort what was found."""
 
 
 class Engine(ABC):

@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tamis.encode.kernel import kernel
+from tamis.engines.bits import lowest_bit
 
 __all__ = ["close_row", "emit_owners"]
 
@@ -28,17 +31,39 @@ def emit_owners(owner_start, owner, conjunction, mask, seen, out, found):
 
 
 @kernel
-def close_row(out, first, found, seen):
-    """Sort what was found for one event, and forget that it was seen."""
-    if len(seen) == 0:
-        return
+def close_row(out, first, found, seen, bits):
+    """Put what was found for one event in order, and forget that it was seen."""
     rising = True
     for i in range(first, found):
-        seen[out[i]] = 0
+        if len(seen):
+            seen[out[i]] = 0
         if i > first and out[i] < out[i - 1]:
             rising = False
-    if not rising:
+    if rising:
+        return
+    if len(bits) < _WORDS_PER_ITEM * (found - first):
+        _bit_sort(out, first, found, bits)
+    else:
         _heap_sort(out, first, found - first)
+
+
+_WORDS_PER_ITEM = 16
+"""Up to how many words of a bit set a heap sort is worth that sorts one item."""
+
+
+@kernel
+def _bit_sort(items, first, last, bits):
+    """Sort distinct small numbers by way of a bit set, which is left empty."""
+    for i in range(first, last):
+        bits[items[i] >> 6] |= np.uint64(1) << np.uint64(items[i] & 63)
+    at = first
+    for word in range(len(bits)):
+        rest = bits[word]
+        bits[word] = 0
+        while rest:
+            items[at] = 64 * word + lowest_bit(rest)
+            at += 1
+            rest &= rest - np.uint64(1)
 
 
 @kernel

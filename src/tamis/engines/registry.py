@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from tamis.engines.base import Engine
+from tamis.engines.keyed import Keyed
 from tamis.engines.scan import Scan
 from tamis.engines.sift import Sift
 from tamis.errors import UnknownEngineError
 
 __all__ = ["ENGINES", "engine_named"]
 
-ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (Scan, Sift)}
+ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (Scan, Sift, Keyed)}
 
-_AUTO = Sift
+_AUTO = Keyed
 
 
 def engine_named(name: str) -> type[Engine]:

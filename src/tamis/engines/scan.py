@@ -26,7 +26,7 @@ __all__ = ["Scan"]
 
 
 @kernel
-def _scan(atoms, forms, events, row, last, mask, loaded, seen, out, counts):
+def _scan(atoms, forms, events, row, last, mask, loaded, seen, bits, out, counts):
     table, codes = atoms
     span, text = loaded
     event_code = events.code
@@ -53,7 +53,7 @@ def _scan(atoms, forms, events, row, last, mask, loaded, seen, out, counts):
                 out[found] = program_rule[program]
                 found += 1
         unload(events, row, loaded)
-        close_row(out, first, found, seen)
+        close_row(out, first, found, seen, bits)
         counts[row] = found - first
         row += 1
     return row
@@ -89,6 +89,7 @@ class Scan(Engine):
                 mask,
                 scratch.loaded,
                 scratch.seen,
+                scratch.bits,
                 out,
                 counts,
             )

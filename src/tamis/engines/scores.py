@@ -81,6 +81,8 @@ def top_rules(atoms, scores, events, loaded, row, rules, stack, best_rule, best_
     Best first; of equal scores the rule that was added first. `rules` rises; `stack` has room for
     the operands of the deepest rule.
     """
+    if len(best_rule) == 0:
+        return 0
     load(events, row, loaded)
     found = 0
     for rule in rules:

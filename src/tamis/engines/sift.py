@@ -21,10 +21,11 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import IF_ABSENT, NEGATED, RANGE, SET, TEXT, Events
+from tamis.encode.arrays import IF_ABSENT, NEGATED, TEXT, Events
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Capabilities, Engine, Scratch
+from tamis.engines.filing import Lists, Trees, filed, grouped
 from tamis.engines.output import close_row, emit_owners
 from tamis.engines.truth import load, program_holds, unload
 
@@ -43,8 +44,8 @@ class SiftArrays(NamedTuple):
     """For each conjunction a byte: how many of its atoms need their attribute to be present. Filled
     up to whole words by a number that no counter reaches."""
     node_base: NDArray[np.int64]
-    """For each attribute, where the nodes of its tree begin; leaf of code c is size + c."""
     axis_size: NDArray[np.int64]
+    """The trees over the codes of each attribute; see `tamis.engines.filing`."""
     node_start: NDArray[np.int64]
     node_atom: NDArray[np.int32]
     """The atoms whose positive form each tree node satisfies; ~atom for a negated one."""
@@ -94,43 +95,6 @@ class _Marks(NamedTuple):
     chosen: NDArray[np.uint8]
     """A mark for each program to evaluate."""
     chosen_list: NDArray[np.int32]
-
-
-@kernel
-def _tree_postings(atoms, axis_size, node_base, start, items, fill):
-    """Count, or with `fill` write, the atoms filed under each tree node.
-
-    A run of codes is filed under the highest nodes that lie within it, a list of codes under its
-    leaves. To fill, `start` holds where each node's list begins, and moves to where it ends.
-    """
-    table, codes = atoms
-    for atom in range(len(table)):
-        size = axis_size[table[atom, 0]]
-        base = node_base[table[atom, 0]]
-        test = table[atom, 1] & 3
-        signed = ~atom if table[atom, 1] & NEGATED else atom
-        if test == SET:
-            for i in range(table[atom, 2], table[atom, 3]):
-                node = base + size + codes[i]
-                if fill:
-                    items[start[node]] = signed
-                start[node] += 1
-        elif test == RANGE:
-            low = size + table[atom, 2]
-            high = size + table[atom, 3] + 1
-            while low < high:
-                if low & 1:
-                    if fill:
-                        items[start[base + low]] = signed
-                    start[base + low] += 1
-                    low += 1
-                if high & 1:
-                    high -= 1
-                    if fill:
-                        items[start[base + high]] = signed
-                    start[base + high] += 1
-                low >>= 1
-                high >>= 1
 
 
 @kernel
@@ -257,7 +221,7 @@ def _sweep(owner_start, owner, needed, counter, mask, seen, out, found):
 
 
 @kernel
-def _sift(atoms, forms, index, events, row, last, mask, loaded, marks, seen, out, counts):
+def _sift(atoms, forms, index, events, row, last, mask, loaded, marks, seen, bits, out, counts):
     table, codes = atoms
     span, text = loaded
     chosen, chosen_list, uncovered = marks.chosen, marks.chosen_list, index.uncovered
@@ -282,7 +246,7 @@ def _sift(atoms, forms, index, events, row, last, mask, loaded, marks, seen, out
                 out[found] = program_rule[program]
                 found += 1
         unload(events, row, loaded)
-        close_row(out, first, found, seen)
+        close_row(out, first, found, seen, bits)
         counts[row] = found - first
         row += 1
     return row
@@ -329,6 +293,7 @@ class Sift(Engine):
                 scratch.loaded,
                 scratch.marks,
                 scratch.seen,
+                scratch.bits,
                 out,
                 counts,
             )
@@ -342,8 +307,6 @@ def _words(size: int) -> int:
 
 def _build(rules: EncodedRules) -> SiftArrays:
     atoms, forms = rules.atoms, rules.forms
-    axis_size = np.array([axis.size for axis in rules.dictionary.axes], np.int64)
-    node_base = 2 * rules.dictionary.base
     conjunction = np.repeat(
         np.arange(len(forms.conjunction_start) - 1), np.diff(forms.conjunction_start)
     )
@@ -354,35 +317,25 @@ def _build(rules: EncodedRules) -> SiftArrays:
     signed = np.where(atoms.flags & NEGATED, ~number, number)
     is_text = atoms.test == TEXT
     program = np.repeat(np.arange(len(forms.program_rule)), np.diff(forms.cover_start))
-    nodes = _tree_lists(rules, axis_size, node_base)
-    postings = _lists(forms.conjunction_atom, conjunction, len(atoms.table))
+    trees = Trees.of(rules.dictionary)
+    nodes = filed(atoms, trees, number, signed)
+    postings = grouped(forms.conjunction_atom, conjunction, len(atoms.table))
     size = len(forms.conjunction_start) - 1
     needed = np.full(8 * _words(size), 255, np.uint8)
     needed[:size] = np.bincount(conjunction[needs], minlength=size)
     negated_on = atoms.attribute[forms.conjunction_atom[strong]]
     return SiftArrays(
         needed.view(np.uint64),
-        node_base,
-        axis_size,
+        trees.base,
+        trees.size,
         *nodes,
         *_direct_lists(*nodes, *postings),
-        *_lists(atoms.low[is_text], signed[is_text], rules.texts.size),
+        *grouped(atoms.low[is_text], signed[is_text], rules.texts.size),
         *postings,
-        *_lists(negated_on, conjunction[strong], len(axis_size)),
-        *_lists(forms.cover_atom, program, len(atoms.table)),
+        *grouped(negated_on, conjunction[strong], len(trees.size)),
+        *grouped(forms.cover_atom, program, len(atoms.table)),
         np.flatnonzero(np.diff(forms.cover_start) == 0).astype(np.int32),
     )
-
-
-def _tree_lists(
-    rules: EncodedRules, axis_size: NDArray[np.int64], node_base: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    ends = np.zeros(node_base[-1] + 1, np.int64)
-    _tree_postings(rules.atoms, axis_size, node_base, ends, np.empty(0, np.int32), False)
-    start = np.concatenate(([0], np.cumsum(ends[:-1])))
-    items = np.empty(start[-1], np.int32)
-    _tree_postings(rules.atoms, axis_size, node_base, start.copy(), items, True)
-    return start, items
 
 
 def _direct_lists(
@@ -390,19 +343,10 @@ def _direct_lists(
     node_atom: NDArray[np.int32],
     posting_start: NDArray[np.int64],
     posting: NDArray[np.int32],
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+) -> Lists:
     start = np.empty(len(node_start), np.int64)
     lists = node_start, node_atom, posting_start, posting
     _direct_postings(*lists, start, np.empty(0, np.int32), False)
     items = np.empty(start[-1], np.int32)
     _direct_postings(*lists, start, items, True)
     return start, items
-
-
-def _lists(
-    keys: NDArray[np.integer], items: NDArray[np.integer], size: int
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """The items of each of `size` keys, as a start array and a flat one."""
-    order = np.argsort(keys, kind="stable")
-    start = np.searchsorted(keys[order], np.arange(size + 1)).astype(np.int64)
-    return start, items[order].astype(np.int32)

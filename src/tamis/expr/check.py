@@ -43,6 +43,10 @@ def predicate(attribute: str, op: Op, values: tuple[Any, ...], negated: bool = F
         raise RuleError(f"an attribute's name is a non-empty string, not {attribute!r}")
     if not is_unicode(attribute):
         raise RuleError("an attribute's name holds half a surrogate pair")
+    if not isinstance(op, Op):
+        raise RuleError(f"an operator is one of tamis.Op, not {op!r}")
+    if not isinstance(values, tuple | list):
+        raise RuleError(f"the values of a predicate are a tuple, not {type(values).__name__}")
     least, most, expected = _ARITY.get(op, _ONE)
     if not least <= len(values) <= most:
         raise RuleError(f"{op} takes {expected}, not {len(values)}")
@@ -70,6 +74,11 @@ def _check_nodes(expr: Any) -> None:
     while stack:
         node = stack.pop()
         if isinstance(node, And | Or):
+            if not isinstance(node.children, tuple | list):
+                raise RuleError(
+                    f"the children of {type(node).__name__} are a tuple, "
+                    f"not {type(node.children).__name__}"
+                )
             if len(node.children) == 1:
                 raise RuleError(
                     f"{type(node).__name__} of one child; use the child itself, "

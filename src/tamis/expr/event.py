@@ -7,6 +7,8 @@ from datetime import UTC, date, datetime
 from enum import IntEnum
 from typing import Any, TypeAlias
 
+import numpy as np
+
 from tamis.errors import EventError
 from tamis.expr.model import Value, is_unicode
 
@@ -19,6 +21,9 @@ FlatEvent: TypeAlias = dict[str, list[Value]]
 """An event's present attributes; no list is empty and no value stands twice in one."""
 
 _MAX_DEPTH = 200
+_SCALARS = (str, bytes, bytearray, memoryview)
+"""Sequences that are no lists of values."""
+
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
@@ -78,7 +83,7 @@ def _collect(path: str, item: Any, flat: FlatEvent, depth: int) -> None:
     if isinstance(item, Mapping):
         for name, inner in item.items():
             _collect(f"{path}.{_checked_name(name, path)}", inner, flat, depth + 1)
-    elif isinstance(item, Sequence | set | frozenset) and not isinstance(item, str | bytes):
+    elif isinstance(item, Sequence | set | frozenset) and not isinstance(item, _SCALARS):
         for inner in item:
             _collect(path, inner, flat, depth + 1)
     else:
@@ -112,6 +117,12 @@ def _value(path: str, item: Any) -> Value | None:
         if item != item:  # pandas' NaT is a datetime that equals nothing
             return None
         return _as_utc(path, item)
+    if isinstance(item, np.datetime64):
+        # Floors to microseconds; what no datetime can hold comes out as an integer.
+        moment = item.astype("datetime64[us]").item()
+        if moment is None or isinstance(moment, datetime):
+            return _value(path, moment)
+        raise EventError(f"attribute {path!r} holds {item}, which lies outside the years 1 to 9999")
     if isinstance(item, date):
         return datetime(item.year, item.month, item.day, tzinfo=UTC)
     if hasattr(item, "tolist"):  # NumPy scalars and arrays; both unwrap to Python values
@@ -123,6 +134,9 @@ def _value(path: str, item: Any) -> Value | None:
 
 
 def _as_utc(path: str, item: datetime) -> datetime:
+    if item.__class__ is not datetime:
+        # A subclass may know nanoseconds, as pandas' does, and compare by them.
+        item = datetime.combine(item.date(), item.timetz())
     try:
         return item.replace(tzinfo=UTC) if item.tzinfo is None else item.astimezone(UTC)
     except OverflowError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tamis.errors import EventError, RuleError
@@ -34,6 +34,8 @@ class RuleWeights:
         """
         by_value: dict[_Key, float] = {}
         by_predicate: dict[Predicate, float] = {}
+        if weights is not None and not isinstance(weights, Mapping):
+            raise RuleError(f"weights are a mapping, not {type(weights).__name__}")
         if weights:
             values, others = _weighable(expr)
             for key, weight in weights.items():
@@ -45,6 +47,14 @@ class RuleWeights:
 
     def __bool__(self) -> bool:
         return bool(self._by_value or self._by_predicate)
+
+    def mapped(self, change: Callable[[Predicate], Predicate]) -> RuleWeights:
+        """The weights of the rule with every predicate changed, as `map_predicates` does."""
+        by_value: dict[_Key, float] = {}
+        for (attribute, (_, value)), weight in self._by_value.items():
+            changed = change(Predicate(attribute, Op.EQ, (value,)))
+            by_value[changed.attribute, value_key(changed.values[0])] = weight
+        return RuleWeights(by_value, {change(p): w for p, w in self._by_predicate.items()})
 
     def get(self, predicate: Predicate, value: Value) -> float:
         """The weight of `predicate` where the event's `value` satisfies it."""
@@ -68,9 +78,11 @@ class EventWeights:
         for key, weight in (weights or {}).items():
             if not (isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str)):
                 raise EventError(f"an event weighs (attribute, value) pairs, not {key!r}")
-            by_value[(key[0], value_key(value_of_literal(key[1])))] = _checked(
-                weight, key, EventError
-            )
+            try:
+                value = value_of_literal(key[1])
+            except RuleError as error:
+                raise EventError(f"the weight of {key!r}: {error}") from None
+            by_value[key[0], value_key(value)] = _checked(weight, key, EventError)
         return cls(by_value)
 
     def __bool__(self) -> bool:
@@ -114,6 +126,10 @@ def _known_predicate(key: Any, others: set[Predicate]) -> Predicate:
 def _checked(weight: Any, key: Any, error: type[RuleError] | type[EventError]) -> float:
     if isinstance(weight, bool) or not isinstance(weight, int | float):
         raise error(f"the weight of {key!r} is {weight!r}, not a number")
-    if not math.isfinite(weight) or weight < 0:
-        raise error(f"the weight of {key!r} is {weight!r}; weights are finite and not negative")
-    return float(weight)
+    try:
+        checked = float(weight)
+    except OverflowError:
+        checked = math.inf
+    if not math.isfinite(checked) or checked < 0:
+        raise error(f"the weight of {key!r} is {checked!r}; weights are finite and not negative")
+    return checked

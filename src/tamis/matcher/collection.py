@@ -11,12 +11,10 @@ import threading
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tamis.encode.rules import RuleEncoder
 from tamis.engines.base import Engine
 from tamis.errors import DuplicateRuleError, RuleError, SchemaError, UnknownRuleError
+from tamis.expr.model import Expr
 from tamis.expr.normalize import nnf
 from tamis.expr.shapes import Shapes
 from tamis.expr.weights import RuleWeights
@@ -57,17 +55,7 @@ class Collection:
         self._schema = schema
         self._shapes = Shapes()
         self._writing = threading.Lock()
-        self._numbers: dict[RuleId, int] = {}
-        """The number of each rule by id: its place in the order of addition."""
-        self._next_number = 0
-        self.snapshot = Snapshot((), (), self._freeze)
-
-    def number(self, id: Any) -> int | None:
-        """The number of the rule `id`."""
-        try:
-            return self._numbers.get(id)
-        except TypeError:  # not hashable, so no id
-            return None
+        self.snapshot = Snapshot((), (), self._segment)
 
     def add(self, rules: Sequence[Rule], replace: bool, bad: list[BadRule] | None = None) -> int:
         """Add rules and return how many; refused ones go to `bad`, or raise if there is none.
@@ -76,29 +64,26 @@ class Collection:
         """
         with self._writing:
             fresh = self._acceptable(rules, replace, bad)
-            replaced = {self._numbers[rule.id] for rule in fresh if rule.id in self._numbers}
-            views, tail = self._without(replaced)
+            views, tail = self._without({rule.id for rule in fresh}) if replace else self._state()
             if len(tail) + len(fresh) <= _TAIL:
                 entries = self._tail_entries(fresh, bad)
-                tail, added = (*tail, *entries), [entry.rule for entry in entries]
+                tail, added = (*tail, *entries), len(entries)
             else:
                 views, added = self._with_segment(views, tail, fresh, bad)
                 tail = ()
             if added:
-                self.snapshot = Snapshot(views, tail, self._freeze)
-                numbers = range(self._next_number, self._next_number + len(added))
-                self._numbers.update(zip((rule.id for rule in added), numbers, strict=True))
-                self._next_number += len(added)
-            return len(added)
+                self.snapshot = Snapshot(views, tail, self._segment)
+            return added
 
     def remove(self, id: RuleId) -> None:
         """Remove the rule `id`."""
         with self._writing:
-            number = self.number(id)
-            if number is None:
+            if self.snapshot.find(id) is None:
                 raise UnknownRuleError(f"there is no rule {id!r}")
-            self.snapshot = Snapshot(*self._without({number}), self._freeze)
-            del self._numbers[id]
+            self.snapshot = Snapshot(*self._without({id}), self._segment)
+
+    def _state(self) -> tuple[tuple[View, ...], tuple[TailRule, ...]]:
+        return self.snapshot.views, self.snapshot.tail
 
     def _acceptable(
         self, rules: Iterable[Rule], replace: bool, bad: list[BadRule] | None
@@ -112,10 +97,10 @@ class Collection:
             try:
                 if rule.id in kept:
                     raise DuplicateRuleError("the id appears twice in the batch")
-                if rule.id in self._numbers:
+                if self.snapshot.find(rule.id) is not None:
                     if not replace:
                         raise DuplicateRuleError("the id is taken; pass replace=True to replace it")
-                    self._tail_entry(rule, 0)
+                    self._tail_entry(rule)
                 kept[rule.id] = rule
             except (RuleError, SchemaError) as error:
                 _refuse(rule, error, bad)
@@ -127,15 +112,19 @@ class Collection:
         entries: list[TailRule] = []
         for rule in rules:
             try:
-                entries.append(self._tail_entry(rule, self._next_number + len(entries)))
+                entries.append(self._tail_entry(rule))
             except (RuleError, SchemaError) as error:
                 _refuse(rule, error, bad)
         return tuple(entries)
 
-    def _tail_entry(self, rule: Rule, number: int) -> TailRule:
+    def _tail_entry(self, rule: Rule) -> TailRule:
         expr = self._shapes.parse(rule.source) if isinstance(rule.source, str) else rule.source
+        weights = self._weights(rule, expr)
+        return TailRule(rule, nnf(self._schema.adapt_rule(expr), rule.logic), weights)
+
+    def _weights(self, rule: Rule, expr: Expr) -> RuleWeights:
         weights = RuleWeights.of(rule.weights, expr)
-        return TailRule(rule, number, nnf(self._schema.adapt_rule(expr), rule.logic), weights)
+        return weights.mapped(self._schema.adapt) if weights and self._schema else weights
 
     def _with_segment(
         self,
@@ -143,78 +132,64 @@ class Collection:
         tail: tuple[TailRule, ...],
         fresh: list[Rule],
         bad: list[BadRule] | None,
-    ) -> tuple[tuple[View, ...], list[Rule]]:
-        """The views with a new segment of `fresh`, the tail, and views that are not much larger."""
+    ) -> tuple[tuple[View, ...], int]:
+        """The views with a new segment of `fresh`, the tail, and views that are not much larger.
+
+        Returns how many of `fresh` are in it, too.
+        """
         size = len(fresh) + len(tail)
         kept = len(views)
         while kept and views[kept - 1].size <= _RATIO * size:
             kept -= 1
             size += views[kept].size
-        old = [pair for view in views[kept:] for pair in view.rules()]
-        old += [(entry.number, entry.rule) for entry in tail]
+        held = [rule for view in views[kept:] for rule in view.rules()]
+        held += [entry.rule for entry in tail]
         encoder = self._encoder()
-        for _, rule in old:
-            _encode(encoder, rule)
-        added: list[Rule] = []
+        for rule in held:
+            self._encode(encoder, rule)
+        before = len(held)
         for rule in fresh:
             try:
-                _encode(encoder, rule)
-                added.append(rule)
+                self._encode(encoder, rule)
+                held.append(rule)
             except (RuleError, SchemaError) as error:
                 _refuse(rule, error, bad)
-        numbers = np.arange(len(old) + len(added), dtype=np.int64)
-        numbers += self._next_number - len(old)
-        numbers[: len(old)] = [number for number, _ in old]
-        segment = self._segment([*(rule for _, rule in old), *added], numbers, encoder)
-        return (*views[:kept], View(segment, None, len(segment))), added
+        segment = Segment(held, encoder.finish(), self._engine, self._schema)
+        return (*views[:kept], View(segment, None, len(segment))), len(held) - before
 
-    def _without(self, numbers: set[int]) -> tuple[tuple[View, ...], tuple[TailRule, ...]]:
+    def _without(self, ids: set[RuleId]) -> tuple[tuple[View, ...], tuple[TailRule, ...]]:
         """The views and the tail of the snapshot with these rules removed."""
-        views, tail = self.snapshot.views, self.snapshot.tail
-        if not numbers:
-            return views, tail
-        tail = tuple(entry for entry in tail if entry.number not in numbers)
-        return tuple(self._reduced(view, numbers) for view in views), tail
+        views, tail = self._state()
+        tail = tuple(entry for entry in tail if entry.rule.id not in ids)
+        return tuple(self._reduced(view, ids) for view in views), tail
 
-    def _reduced(self, view: View, numbers: set[int]) -> View:
-        places = [p for n in numbers if (p := view.segment.place_of(n)) is not None]
+    def _reduced(self, view: View, ids: set[RuleId]) -> View:
+        places = [place for id in ids if (place := view.place_of(id)) is not None]
         if not places:
             return view
         reduced = view.without(places)
         if 2 * reduced.size >= len(view.segment):
             return reduced
         # More than half of the segment is dead weight by now.
-        living = list(reduced.rules())
-        encoder = self._encoder()
-        for _, rule in living:
-            _encode(encoder, rule)
-        numbers_left = np.array([number for number, _ in living], np.int64)
-        segment = self._segment([rule for _, rule in living], numbers_left, encoder)
+        segment = self._segment(list(reduced.rules()))
         return View(segment, None, len(segment))
 
-    def _freeze(self, tail: tuple[TailRule, ...]) -> Segment:
+    def _segment(self, rules: list[Rule]) -> Segment:
         encoder = self._encoder()
-        for entry in tail:
-            _encode(encoder, entry.rule)
-        numbers = np.array([entry.number for entry in tail], np.int64)
-        return self._segment([entry.rule for entry in tail], numbers, encoder)
+        for rule in rules:
+            self._encode(encoder, rule)
+        return Segment(rules, encoder.finish(), self._engine, self._schema)
 
     def _encoder(self) -> RuleEncoder:
         adapt = self._schema.adapt if self._schema else None
         return RuleEncoder(self._schema.scalars, adapt, self._shapes)
 
-    def _segment(
-        self, rules: list[Rule], numbers: NDArray[np.int64], encoder: RuleEncoder
-    ) -> Segment:
-        return Segment(rules, numbers, encoder.finish(), self._engine, self._schema)
-
-
-def _encode(encoder: RuleEncoder, rule: Rule) -> None:
-    if isinstance(rule.source, str) and rule.weights is None:
-        encoder.add_text(rule.source, rule.logic)
-    else:
-        expr = rule.expr
-        encoder.add(expr, rule.logic, RuleWeights.of(rule.weights, expr))
+    def _encode(self, encoder: RuleEncoder, rule: Rule) -> None:
+        if isinstance(rule.source, str) and rule.weights is None:
+            encoder.add_text(rule.source, rule.logic)
+        else:
+            expr = rule.expr
+            encoder.add(expr, rule.logic, self._weights(rule, expr))
 
 
 def _refuse(rule: Rule, error: RuleError | SchemaError, bad: list[BadRule] | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection as Items
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -24,7 +23,7 @@ from tamis.matcher.results import joined_matches, joined_tops
 from tamis.matcher.rule import Rule, RuleId, RuleSource, Tagged, make_rule
 from tamis.matcher.schema import Schema
 from tamis.matcher.segment import Segment, id_array
-from tamis.matcher.snapshot import Snapshot, TailRule, View
+from tamis.matcher.snapshot import Chosen, TailRule, View
 
 __all__ = ["AddReport", "BadRule", "Matcher"]
 
@@ -227,22 +226,22 @@ class Matcher:
             What the event weighs: ``{("author", "Smith"): 0.8}``; 1 by default.
         """
         _check_n(n)
-        snapshot, chosen = self._collection.snapshot, self._chosen(only)
+        snapshot, chosen = self._collection.snapshot, _chosen(only)
         flat = self._schema.read(event)
         event_weights = EventWeights.of(weights)
-        scored: list[tuple[float, int, RuleId]] = []
+        scored: list[tuple[RuleId, float]] = []
         for view in snapshot.views:
-            segment = view.segment
-            encoded = segment.encode_weighted(flat, event_weights)
-            best = segment.engine.top(encoded, n, view.mask(chosen))
-            for place, score in zip(best.rule.tolist(), best.score.tolist(), strict=True):
-                scored.append((-score, int(segment.numbers[place]), segment.ids[place]))
-        for entry in _chosen_tail(snapshot, chosen):
+            encoded = view.segment.encode_weighted(flat, event_weights)
+            best = view.segment.engine.top(encoded, n, view.mask(chosen))
+            ids = [view.segment.ids[place] for place in best.rule.tolist()]
+            scored += zip(ids, best.score.tolist(), strict=True)
+        for entry in snapshot.chosen_tail(chosen):
             tail_score = score_flat(entry.tree, flat, entry.weights, event_weights)
             if tail_score is not None:
-                scored.append((-tail_score, entry.number, entry.rule.id))
-        scored.sort()
-        return [(id, -negative) for negative, _, id in scored[:n]]
+                scored.append((entry.rule.id, tail_score))
+        # The sort is stable, and what is older stands first.
+        scored.sort(key=lambda pair: -pair[1])
+        return scored[:n]
 
     def match_many(self, events: Any, *, only: Tagged | Iterable[RuleId] | None = None) -> pa.Table:
         """The rules that each of many events satisfies.
@@ -261,7 +260,7 @@ class Matcher:
             event (the row's number) and rule (its id), a row for each match, by event and
             then in the order in which the rules were added.
         """
-        snapshot, chosen = self._collection.snapshot, self._chosen(only)
+        snapshot, chosen = self._collection.snapshot, _chosen(only)
         views, ids = snapshot.frozen_views, snapshot.ids
         schema = pa.schema([("event", pa.int64()), ("rule", ids.type)])
         batches = []
@@ -283,7 +282,7 @@ class Matcher:
         pyarrow.Table
             event (the row's number) and matches, a row for each event.
         """
-        views, chosen = self._collection.snapshot.frozen_views, self._chosen(only)
+        views, chosen = self._collection.snapshot.frozen_views, _chosen(only)
         schema = pa.schema([("event", pa.int64()), ("matches", pa.int64())])
         batches = []
         for first, size, encoded in self._encoded(views, events):
@@ -305,7 +304,7 @@ class Matcher:
             event (the row's number), rank (1 for the best), rule and score.
         """
         _check_n(n)
-        snapshot, chosen = self._collection.snapshot, self._chosen(only)
+        snapshot, chosen = self._collection.snapshot, _chosen(only)
         views, ids = snapshot.frozen_views, snapshot.ids
         types = [pa.int64(), pa.int64(), ids.type, pa.float64()]
         schema = pa.schema(zip(["event", "rank", "rule", "score"], types, strict=True))
@@ -343,8 +342,7 @@ class Matcher:
         UnknownRuleError
             There is no rule of that id.
         """
-        snapshot, number = self._collection.snapshot, self._collection.number(id)
-        found = None if number is None else snapshot.find(number)
+        found = self._collection.snapshot.find(id)
         if found is None:
             raise UnknownRuleError(f"there is no rule {id!r}")
         return found
@@ -353,7 +351,7 @@ class Matcher:
         return self._collection.snapshot.size
 
     def __contains__(self, id: object) -> bool:
-        return self._collection.number(id) is not None
+        return self._collection.snapshot.find(id) is not None
 
     def __iter__(self) -> Iterator[RuleId]:
         """The ids of all rules, in the order in which they were added."""
@@ -392,20 +390,11 @@ class Matcher:
             return make_rule(id, source, (logic[0] if logic else None) or self._logic)
         raise RuleError(f"expected a pair of id and rule, or a triple with the logic, not {item!r}")
 
-    def _chosen(self, only: Tagged | Iterable[RuleId] | None) -> Tagged | Items[int] | None:
-        """What `only` stands for: tags, or the numbers of rules."""
-        if only is None or isinstance(only, Tagged):
-            return only
-        if isinstance(only, str):
-            raise RuleError(f"only= takes a list of ids or tagged(…), not the string {only!r}")
-        numbers = (self._collection.number(id) for id in only)
-        return {number for number in numbers if number is not None}
-
     def _found(
         self, event: Event, only: Tagged | Iterable[RuleId] | None
     ) -> tuple[list[tuple[Segment, NDArray[np.int32]]], list[TailRule]]:
         """What one event matches: places in segments, and rules of the tail."""
-        snapshot, chosen = self._collection.snapshot, self._chosen(only)
+        snapshot, chosen = self._collection.snapshot, _chosen(only)
         segments = [
             (
                 view.segment,
@@ -418,7 +407,7 @@ class Matcher:
         flat = self._schema.read(event)
         tail = [
             entry
-            for entry in _chosen_tail(snapshot, chosen)
+            for entry in snapshot.chosen_tail(chosen)
             if evaluate_flat(entry.tree, flat, entry.rule.logic)
         ]
         return segments, tail
@@ -445,15 +434,13 @@ def _id_of(item: Any) -> Any:
     return item[0] if isinstance(item, tuple | list) and item else None
 
 
-def _chosen_tail(snapshot: Snapshot, chosen: Tagged | Items[int] | None) -> Iterator[TailRule]:
-    for entry in snapshot.tail:
-        if chosen is None:
-            yield entry
-        elif isinstance(chosen, Tagged):
-            if not chosen.isdisjoint(entry.rule.tags):
-                yield entry
-        elif entry.number in chosen:
-            yield entry
+def _chosen(only: Tagged | Iterable[RuleId] | None) -> Chosen:
+    """What `only` stands for."""
+    if only is None or isinstance(only, Tagged):
+        return only
+    if isinstance(only, Iterable) and not isinstance(only, str | bytes):
+        return frozenset(id for id in only if isinstance(id, str | int))
+    raise RuleError(f"only= takes a list of ids or tagged(…), not {only!r}")
 
 
 def _check_n(n: int) -> None:

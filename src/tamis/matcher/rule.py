@@ -74,9 +74,9 @@ def make_rule(
         checked_id(id),
         _checked_source(source),
         check_logic(logic),
-        weights or None,
+        _checked_weights(weights),
         payload,
-        _checked_tags(tags) if tags else frozenset(),
+        _checked_tags(tags) if tags != () else frozenset(),
     )
 
 
@@ -105,11 +105,20 @@ def _checked_source(source: Any) -> str | Expr:
     )
 
 
-def _checked_tags(tags: Iterable[str]) -> frozenset[str]:
-    if isinstance(tags, str):
-        raise RuleError(f"tags are a list of strings, not the string {tags!r}")
-    result = frozenset(tags)
+def _checked_weights(weights: Any) -> dict[Any, float] | None:
+    """A copy of `weights`, which the caller may go on changing."""
+    if weights is None:
+        return None
+    if not isinstance(weights, Mapping):
+        raise RuleError(f"weights are a mapping, not {type(weights).__name__}")
+    return dict(weights) or None
+
+
+def _checked_tags(tags: Any) -> frozenset[str]:
+    if isinstance(tags, str) or not isinstance(tags, Iterable):
+        raise RuleError(f"tags are a list of strings, not {tags!r}")
+    result = list(tags)
     for tag in result:
         if not isinstance(tag, str):
             raise RuleError(f"a tag is a string, not {tag!r}")
-    return result
+    return frozenset(result)

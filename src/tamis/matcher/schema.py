@@ -96,14 +96,25 @@ class Schema:
             flat[name] = [_conformed(name, declared, value) for value in values]
         return flat
 
-    def conform_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """As `read`, for the columns of a batch."""
-        for name, declared in self._declared.items():
-            index = batch.schema.get_field_index(name)
-            if index >= 0:
-                column = _conformed_column(name, declared, batch.column(index))
-                batch = batch.set_column(index, pa.field(name, column.type), column)
-        return batch
+    def conform(self, name: str, column: pa.Array, in_list: bool) -> pa.Array:
+        """As `read`, for the values of an attribute: a column's, or those of its lists."""
+        declared = self._declared.get(name)
+        if declared is None or pa.types.is_null(column.type):
+            return column
+        if in_list and not declared.is_list:
+            raise SchemaError(
+                f"attribute {name!r} is declared as one {declared.type}, but the column holds lists"
+            )
+        if declared.kind is Kind.TIMESTAMP and _is_text(column.type):
+            return _read_column(name, column)
+        if declared.type == "integer" and pa.types.is_floating(column.type):
+            return _whole_column(name, column)
+        if not _fits(declared, column.type):
+            raise SchemaError(
+                f"attribute {name!r} is declared as {declared.type}, "
+                f"but the column is {column.type}"
+            )
+        return column
 
 
 def _declared(name: Any, text: Any) -> _Declared:
@@ -127,9 +138,9 @@ def _is_list(item: Any) -> bool:
 def _read_timestamp(text: str) -> datetime | None:
     try:
         read = datetime.fromisoformat(text)
-    except ValueError:
+        return read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
-    return read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)
 
 
 def _conformed(name: str, declared: _Declared, value: Value) -> Value:
@@ -150,31 +161,13 @@ def _conformed(name: str, declared: _Declared, value: Value) -> Value:
     return value
 
 
-def _conformed_column(name: str, declared: _Declared, column: pa.Array) -> pa.Array:
-    kind = column.type
-    is_list = pa.types.is_list(kind) or pa.types.is_large_list(kind)
-    if is_list and not declared.is_list:
-        raise SchemaError(
-            f"attribute {name!r} is declared as one {declared.type}, "
-            f"but the column holds lists ({kind})"
-        )
-    if is_list:
-        inner = _conformed_column(name, declared._replace(is_list=False), column.flatten())
-        lengths = pc.fill_null(pc.list_value_length(column), 0)
-        ends = pc.cumulative_sum(lengths.cast(pa.int32()))
-        return pa.ListArray.from_arrays(pa.concat_arrays([pa.array([0], pa.int32()), ends]), inner)
-    if declared.kind is Kind.TIMESTAMP and _is_text(kind):
-        return _read_column(name, column)
-    if not _fits(declared, kind):
-        raise SchemaError(
-            f"attribute {name!r} is declared as {declared.type}, but the column is {kind}"
-        )
-    return column
-
-
 def _is_text(kind: pa.DataType) -> bool:
     inner = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return bool(pa.types.is_string(inner) or pa.types.is_large_string(inner))
+    return bool(
+        pa.types.is_string(inner)
+        or pa.types.is_large_string(inner)
+        or pa.types.is_string_view(inner)
+    )
 
 
 def _fits(declared: _Declared, kind: pa.DataType) -> bool:
@@ -182,7 +175,7 @@ def _fits(declared: _Declared, kind: pa.DataType) -> bool:
         return True
     match declared.kind:
         case Kind.STRING:
-            return _is_text(kind) or bool(pa.types.is_string_view(kind))
+            return _is_text(kind)
         case Kind.BOOLEAN:
             return bool(pa.types.is_boolean(kind))
         case Kind.TIMESTAMP:
@@ -193,7 +186,8 @@ def _fits(declared: _Declared, kind: pa.DataType) -> bool:
 
 
 def _read_column(name: str, column: pa.Array) -> pa.Array:
-    encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
+    plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    encoded = pc.dictionary_encode(plain.cast(pa.large_string()))
     read = []
     for text in encoded.dictionary.to_pylist():
         stamp = _read_timestamp(text)
@@ -203,3 +197,16 @@ def _read_column(name: str, column: pa.Array) -> pa.Array:
             )
         read.append(stamp)
     return pa.array(read, pa.timestamp("us", "UTC")).take(encoded.indices)
+
+
+def _whole_column(name: str, column: pa.Array) -> pa.Array:
+    """Doubles that are whole numbers, as pandas has integers where some are missing."""
+    values = column.cast(pa.float64())
+    broken = pc.fill_null(pc.not_equal(values, pc.floor(values)), False)
+    broken = pc.and_(broken, pc.invert(pc.fill_null(pc.is_nan(values), True)))
+    if pc.any(broken).as_py():
+        culprit = values.filter(broken)[0].as_py()
+        raise SchemaError(
+            f"attribute {name!r} is declared as integer, but the column holds {culprit!r}"
+        )
+    return column

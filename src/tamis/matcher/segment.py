@@ -39,8 +39,6 @@ class Segment:
     ----------
     rules
         The rules.
-    numbers
-        Their places in the order of addition to the collection, rising.
     encoded
         The rules, encoded in the same order.
     engine
@@ -50,20 +48,18 @@ class Segment:
     """
 
     def __init__(
-        self,
-        rules: Sequence[Rule],
-        numbers: NDArray[np.int64],
-        encoded: EncodedRules,
-        engine: type[Engine],
-        schema: Schema,
+        self, rules: Sequence[Rule], encoded: EncodedRules, engine: type[Engine], schema: Schema
     ) -> None:
         self.rules = rules
-        self.numbers = numbers
         self.engine = engine(encoded)
         self._schema = schema
         self._events = EventEncoder(encoded.dictionary, encoded.texts)
-        self._columns = ColumnEncoder(encoded.dictionary, encoded.texts)
+        self._columns = ColumnEncoder(
+            encoded.dictionary, encoded.texts, schema.conform if schema else None
+        )
         self.ids: list[RuleId] = [rule.id for rule in rules]
+        self.places = {id: place for place, id in enumerate(self.ids)}
+        """Where the rule of each id stands."""
 
     def __len__(self) -> int:
         return len(self.rules)
@@ -81,23 +77,14 @@ class Segment:
                 places.setdefault(tag, []).append(place)
         return {tag: np.array(found, np.int64) for tag, found in places.items()}
 
-    def place_of(self, number: int) -> int | None:
-        """Where the rule with that number stands; None if it is not here."""
-        place = int(np.searchsorted(self.numbers, number))
-        found = place < len(self.numbers) and self.numbers[place] == number
-        return place if found else None
-
-    def mask_of(self, only: Tagged | Collection[int]) -> NDArray[np.uint8]:
-        """A mask of the rules with one of these tags, or with one of these numbers."""
+    def mask_of(self, chosen: Tagged | Collection[RuleId]) -> NDArray[np.uint8]:
+        """A mask of the rules with one of these tags, or with one of these ids."""
         mask = np.zeros(len(self), np.uint8)
-        if isinstance(only, Tagged):
-            for tag in only:
+        if isinstance(chosen, Tagged):
+            for tag in chosen:
                 mask[self._tagged.get(tag, _NOWHERE)] = 1
-            return mask
-        for number in only:
-            place = self.place_of(number)
-            if place is not None:
-                mask[place] = 1
+        else:
+            mask[[self.places[id] for id in chosen if id in self.places]] = 1
         return mask
 
     def encode(self, event: Event) -> Events:
@@ -125,9 +112,9 @@ class Segment:
     def encode_batch(self, batch: pa.RecordBatch) -> Events:
         """Events given as rows of Arrow data."""
         try:
-            return self._columns.encode(self._schema.conform_batch(batch))
+            return self._columns.encode(batch)
         except AttributeConflict:
-            return self.encode_many(batch.to_pylist(maps_as_pydicts="strict"))
+            return self.encode_many(self._columns.rows(batch))
 
 
 _NOWHERE = np.empty(0, np.int64)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,18 +17,19 @@ from numpy.typing import NDArray
 from tamis.expr.model import Expr
 from tamis.expr.weights import RuleWeights
 from tamis.matcher.results import IdColumn
-from tamis.matcher.rule import Rule, Tagged
+from tamis.matcher.rule import Rule, RuleId, Tagged
 from tamis.matcher.segment import Segment
 
-__all__ = ["Snapshot", "TailRule", "View"]
+__all__ = ["Chosen", "Snapshot", "TailRule", "View"]
+
+Chosen = Tagged | Collection[RuleId] | None
+"""The rules to look at: those with one of these tags, those of these ids, or all."""
 
 
 class TailRule(NamedTuple):
     """A rule that is not in a segment yet."""
 
     rule: Rule
-    number: int
-    """Its place in the order of addition."""
     tree: Expr
     """The rule in negation normal form."""
     weights: RuleWeights
@@ -43,26 +44,31 @@ class View(NamedTuple):
     size: int
     """How many rules are alive."""
 
+    def place_of(self, id: Any) -> int | None:
+        """Where the living rule `id` stands in the segment."""
+        place = self.segment.places.get(id)
+        if place is None or (self.alive is not None and not self.alive[place]):
+            return None
+        return place
+
     def without(self, places: Iterable[int]) -> View:
         """The view with more rules removed; this one stays as it is."""
         alive = np.ones(len(self.segment), np.uint8) if self.alive is None else self.alive.copy()
         alive[list(places)] = 0
         return View(self.segment, alive, int(alive.sum()))
 
-    def mask(self, only: Tagged | Collection[int] | None) -> NDArray[np.uint8] | None:
+    def mask(self, chosen: Chosen) -> NDArray[np.uint8] | None:
         """The rules that may be found; None when all may."""
-        if only is None:
+        if chosen is None:
             return self.alive
-        chosen = self.segment.mask_of(only)
-        return chosen if self.alive is None else chosen & self.alive
+        mask = self.segment.mask_of(chosen)
+        return mask if self.alive is None else mask & self.alive
 
-    def rules(self) -> Iterator[tuple[int, Rule]]:
-        """The living rules and their numbers, in the order in which they were added."""
-        for place, (number, rule) in enumerate(
-            zip(self.segment.numbers.tolist(), self.segment.rules, strict=True)
-        ):
-            if self.alive is None or self.alive[place]:
-                yield number, rule
+    def rules(self) -> Iterator[Rule]:
+        """The living rules, in the order in which they were added."""
+        if self.alive is None:
+            return iter(self.segment.rules)
+        return (self.segment.rules[place] for place in np.flatnonzero(self.alive).tolist())
 
 
 class Snapshot:
@@ -75,14 +81,14 @@ class Snapshot:
     tail
         The rules added since the last segment was built.
     freeze
-        Builds a segment from tail rules.
+        Builds a segment from rules.
     """
 
     def __init__(
         self,
         views: tuple[View, ...],
         tail: tuple[TailRule, ...],
-        freeze: Callable[[tuple[TailRule, ...]], Segment],
+        freeze: Callable[[list[Rule]], Segment],
     ) -> None:
         self.views = views
         self.tail = tail
@@ -97,7 +103,7 @@ class Snapshot:
         """
         if not self.tail:
             return self.views
-        segment = self._freeze(self.tail)
+        segment = self._freeze([entry.rule for entry in self.tail])
         return (*self.views, View(segment, None, len(segment)))
 
     @cached_property
@@ -105,21 +111,34 @@ class Snapshot:
         """The ids of `frozen_views`, end to end."""
         return IdColumn([view.segment.ids for view in self.frozen_views])
 
-    def find(self, number: int) -> Rule | None:
-        """The living rule with that number."""
+    def find(self, id: Any) -> Rule | None:
+        """The rule `id`."""
         for entry in self.tail:
-            if entry.number == number:
+            if entry.rule.id == id:
                 return entry.rule
-        for view in self.views:
-            place = view.segment.place_of(number)
-            if place is not None and (view.alive is None or view.alive[place]):
-                return view.segment.rules[place]
+        try:
+            for view in self.views:
+                place = view.place_of(id)
+                if place is not None:
+                    return view.segment.rules[place]
+        except TypeError:  # not hashable, so no id
+            pass
         return None
+
+    def chosen_tail(self, chosen: Chosen) -> Iterator[TailRule]:
+        """The rules of the tail that may be found."""
+        for entry in self.tail:
+            if chosen is None:
+                yield entry
+            elif isinstance(chosen, Tagged):
+                if not chosen.isdisjoint(entry.rule.tags):
+                    yield entry
+            elif entry.rule.id in chosen:
+                yield entry
 
     def rules(self) -> Iterator[Rule]:
         """All living rules, in the order in which they were added."""
         for view in self.views:
-            for _, rule in view.rules():
-                yield rule
+            yield from view.rules()
         for entry in self.tail:
             yield entry.rule

@@ -1,0 +1,109 @@
+"""Where an index files things: under the nodes of segment trees over codes, or under plain keys.
+
+Each attribute has a tree over its codes. A run of codes is filed under the highest nodes that lie
+within it, O(log n) of them, a list of codes under its leaves; an event's value visits the nodes
+above its own leaf, and so finds all runs and lists that it lies in, each once.
+
+The nodes of an attribute with n codes are numbered from 1 (the root) to 2n - 1, the leaf of code c
+is n + c, and the parent of a node is half of it. `base` says where an attribute's nodes begin when
+those of all attributes are laid end to end.
+"""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# Numba infers the types of kernels; they take the NamedTuples of tamis.encode.arrays.
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.encode.arrays import RANGE, SET, AtomArrays
+from tamis.encode.dictionary import Dictionary
+from tamis.encode.kernel import kernel
+
+__all__ = ["Lists", "Trees", "filed", "grouped"]
+
+_Numbers: TypeAlias = NDArray[np.integer[Any]]
+
+Lists: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int32]]
+"""Lists end to end: where each begins (and the last one ends), and their items."""
+
+
+class Trees(NamedTuple):
+    """The trees of all attributes."""
+
+    size: NDArray[np.int64]
+    """How many codes each attribute has."""
+    base: NDArray[np.int64]
+    """Where each attribute's nodes begin; and at last, how many nodes there are."""
+
+    @classmethod
+    def of(cls, dictionary: Dictionary) -> Trees:
+        """The trees over the codes of a dictionary."""
+        return cls(np.diff(dictionary.base), 2 * dictionary.base)
+
+
+@kernel
+def _file(atoms, trees, keys, things, start, items, fill):
+    """Count, or with `fill` write, the things filed under each node.
+
+    To fill, `start` holds where each node's list begins, and moves to where it ends.
+    """
+    table, codes = atoms
+    sizes, bases = trees
+    for k in range(len(keys)):
+        atom = keys[k]
+        size = sizes[table[atom, 0]]
+        base = bases[table[atom, 0]]
+        test = table[atom, 1] & 3
+        if test == SET:
+            for i in range(table[atom, 2], table[atom, 3]):
+                _put(base + size + codes[i], things[k], start, items, fill)
+        elif test == RANGE:
+            low = size + table[atom, 2]
+            high = size + table[atom, 3] + 1
+            while low < high:
+                if low & 1:
+                    _put(base + low, things[k], start, items, fill)
+                    low += 1
+                if high & 1:
+                    high -= 1
+                    _put(base + high, things[k], start, items, fill)
+                low >>= 1
+                high >>= 1
+
+
+@kernel
+def _put(node, thing, start, items, fill):
+    if fill:
+        items[start[node]] = thing
+    start[node] += 1
+
+
+def filed(
+    atoms: AtomArrays,
+    trees: Trees,
+    keys: NDArray[np.integer[Any]],
+    things: NDArray[np.integer[Any]],
+) -> Lists:
+    """For each node the things filed there: things[i] under the positive form of atom keys[i].
+
+    Text predicates have no codes; atoms that are one are passed over.
+    """
+    keys = np.ascontiguousarray(keys, np.int64)
+    counts = np.zeros(trees.base[-1] + 1, np.int64)
+    things = np.ascontiguousarray(things, np.int32)
+    _file(atoms, trees, keys, things, counts, np.empty(0, np.int32), False)
+    start = np.concatenate(([0], np.cumsum(counts[:-1])))
+    items = np.empty(start[-1], np.int32)
+    _file(atoms, trees, keys, things, start.copy(), items, True)
+    return start, items
+
+
+def grouped(keys: _Numbers, things: _Numbers, size: int) -> Lists:
+    """The things of each of the keys 0 to size - 1, in the order given."""
+    order = np.argsort(keys, kind="stable")
+    start = np.searchsorted(keys[order], np.arange(size + 1)).astype(np.int64)
+    return start, things[order].astype(np.int32)

@@ -1,0 +1,68 @@
+"""Compiled kernels are kept on disk, and go stale together.
+
+Numba looks only at the file of the kernel that is called. Code of other files is part of it, so a
+change there would go unnoticed and a kernel would read arrays that have another meaning by now.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import tamis
+from tamis.encode.kernel import _STAMP
+from tamis.engines.sift import _sift
+
+SCRIPT = """
+import tamis
+m = tamis.Matcher(engine="scan")
+m.add_many([(n, f"a = {n % 7}") for n in range(100)])
+print(len(m.match({"a": 3})))
+from tamis.engines.scan import _scan
+print(sum(_scan.stats.cache_hits.values()))
+"""
+
+
+def test_the_stamp_names_every_file_with_kernels() -> None:
+    names = {name for name, _, _ in _STAMP}
+    assert {"scan.py", "sift.py", "truth.py", "output.py", "scores.py", "columns.py"} <= names
+    assert _sift._cache._cache_file._source_stamp == _STAMP
+
+
+def test_a_change_in_another_file_is_noticed(tmp_path: Path) -> None:
+    source = tmp_path / "src"
+    package = Path(tamis.__file__).parent
+    shutil.copytree(
+        package, source / "tamis", ignore=shutil.ignore_patterns("__pycache__", "*.nbi", "*.nbc")
+    )
+    assert run(source, tmp_path) == ("14", "0")
+    assert run(source, tmp_path) == ("14", "1")
+
+    output = source / "tamis" / "engines" / "output.py"
+    code = output.read_text()
+    changed = code.replace("if mask[rule] and", "if rule < 50 and mask[rule] and")
+    assert changed != code, "the kernel that finds nothing past rule 50 could not be made"
+    output.write_text(changed)
+    assert run(source, tmp_path) == ("7", "0")
+
+
+def run(source: Path, folder: Path) -> tuple[str, str]:
+    """How many rules match, and how often the compiled kernel was found on disk."""
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        env={
+            **os.environ,
+            "PYTHONPATH": str(source),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "NUMBA_CACHE_DIR": str(folder / "kernels"),
+        },
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    matches, hits = done.stdout.split()
+    return matches, hits

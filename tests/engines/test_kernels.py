@@ -1,0 +1,423 @@
+"""Kernels do the same compiled and as plain Python, and both do what `evaluate` says.
+
+Numba checks no bounds and wraps without a word where NumPy raises or warns, so a kernel that
+passes here in plain Python reads and writes only where it may.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from random import Random
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from numba.core.registry import CPUDispatcher
+
+from tamis.encode.arrays import Events
+from tamis.encode.events import EventEncoder
+from tamis.encode.rules import EncodedRules, RuleEncoder
+from tamis.engines import output, scores, truth
+from tamis.engines.base import Engine
+from tamis.engines.registry import ENGINES
+from tamis.expr.evaluate import evaluate_flat, score
+from tamis.expr.event import FlatEvent, flatten
+from tamis.expr.model import LOGICS, And, Atom, Expr, Logic, Op, Or, Predicate
+from tamis.expr.weights import EventWeights
+from tests import randoms
+from tests.randoms import EVERYTHING
+
+
+def dispatchers() -> Iterator[tuple[Any, str, Any]]:
+    """Every kernel, wherever it is known by a name."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("tamis."):
+            for attribute, value in list(vars(module).items()):
+                if isinstance(value, CPUDispatcher):
+                    yield module, attribute, value
+
+
+@pytest.fixture
+def interpreted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Runs all kernels as plain Python."""
+    found = list(dispatchers())
+    assert len(found) > 20
+    for module, name, kernel in found:
+        monkeypatch.setattr(module, name, kernel.py_func)
+    # An intrinsic is made of machine instructions, and has no Python to run.
+    monkeypatch.setattr(output, "lowest_bit", lowest_bit)
+    # Counters of a byte count below zero on purpose.
+    with np.errstate(over="ignore"):
+        yield
+
+
+def lowest_bit(word: np.uint64) -> int:
+    return (int(word) & -int(word)).bit_length() - 1
+
+
+class Case(NamedTuple):
+    rules: list[tuple[Expr, Logic]]
+    atoms: list[Atom]
+    encoded: EncodedRules
+    flat: list[FlatEvent]
+    events: Events
+
+    def matching(self, row: int) -> list[int]:
+        return [
+            number
+            for number, (rule, logic) in enumerate(self.rules)
+            if evaluate_flat(rule, self.flat[row], logic) is True
+        ]
+
+
+def past_the_budget(random: Random) -> Expr:
+    def pair() -> Expr:
+        return Or((randoms.predicate(random, EVERYTHING), randoms.predicate(random, EVERYTHING)))
+
+    return And(tuple(pair() for _ in range(12)))
+
+
+def made(seed: int, size: int = 60, rows: int = 25) -> Case:
+    random = Random(seed)
+    trees = [randoms.rule(random, EVERYTHING, 3) for _ in range(size)]
+    trees += [past_the_budget(random) for _ in range(size // 10)]
+    trees += [Or((past_the_budget(random), randoms.predicate(random, EVERYTHING)))] * 2
+    rules = [(tree, random.choice(LOGICS)) for tree in trees]
+    encoder = RuleEncoder()
+    for tree, logic in rules:
+        encoder.add(tree, logic)
+    encoded = encoder.finish()
+    events = [randoms.event(random, EVERYTHING, several=0.4) for _ in range(rows)] + [{}]
+    flat = [flatten(event) for event in events]
+    encode = EventEncoder(encoded.dictionary, encoded.texts)
+    return Case(rules, encoder._atoms, encoded, flat, encode.encode_many(events))
+
+
+CASE = made(1)
+
+
+def engines() -> list[Engine]:
+    return [engine(CASE.encoded) for engine in ENGINES.values()]
+
+
+# --- Atoms and programs -----------------------------------------------------------------
+
+
+def check_atoms_and_programs() -> None:
+    table, codes = CASE.encoded.atoms
+    forms = CASE.encoded.forms
+    assert len(forms.program_rule) > 3
+    loaded = truth.new_loaded(len(CASE.encoded.dictionary.axes), CASE.encoded.texts.size)
+    for row, flat in enumerate(CASE.flat):
+        truth.load(CASE.events, row, loaded)
+        seen = (table, codes, CASE.events.code, *loaded)
+        for number, atom in enumerate(CASE.atoms):
+            assert truth.atom_holds(*seen, number) == evaluate_flat(atom, flat, "strong")
+        for program, rule in enumerate(forms.program_rule):
+            held = truth.program_holds(*seen, forms.program, forms.program_start[program])
+            assert held == (rule in CASE.matching(row))
+        truth.unload(CASE.events, row, loaded)
+        assert not loaded.span.any()
+        assert not loaded.text.any()
+
+
+def test_atoms_and_programs() -> None:
+    check_atoms_and_programs()
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_atoms_and_programs_as_plain_python() -> None:
+    check_atoms_and_programs()
+
+
+def check_find_code() -> None:
+    random = Random(2)
+    for size in (0, 1, 2, 3, 7, 20):
+        codes = np.array(sorted(random.sample(range(40), size)), np.int32)
+        for begin, end in ((0, size), (size // 3, size), (0, size // 2), (size // 2, size // 2)):
+            for code in range(-1, 41):
+                inside = codes[begin:end].tolist()
+                expected = begin + inside.index(code) if code in inside else -1
+                assert truth.find_code(codes, begin, end, code) == expected
+
+
+def test_find_code() -> None:
+    check_find_code()
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_find_code_as_plain_python() -> None:
+    check_find_code()
+
+
+# --- Output -----------------------------------------------------------------------------
+
+
+def check_heap_sort() -> None:
+    random = Random(3)
+    for size in (0, 1, 2, 3, 10, 100):
+        for _ in range(5):
+            items = np.array(random.choices(range(max(1, size)), k=size + 10), np.int32)
+            expected = [*items[:4], *sorted(items[4 : 4 + size]), *items[4 + size :]]
+            output._heap_sort(items, 4, size)
+            assert items.tolist() == expected
+
+
+def test_heap_sort() -> None:
+    check_heap_sort()
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_heap_sort_as_plain_python() -> None:
+    check_heap_sort()
+
+
+FOUND = [[], [3], [1, 2, 5], [5, 1, 2], [5, 4, 3, 2, 1, 0], [63, 64, 127, 0, 128, 65], [128, 1]]
+
+
+def check_close_row(found: list[int], rules: int) -> None:
+    """Many rules are sorted by a heap if few were found, and few by their bits."""
+    out = np.array([9, *found, 8], np.int32)
+    seen = np.zeros(rules, np.uint8)
+    seen[found] = 1
+    seen[9] = 1
+    bits = np.zeros(rules // 64 + 1, np.uint64)
+    output.close_row(out, 1, 1 + len(found), seen, bits)
+    assert out.tolist() == [9, *sorted(found), 8]
+    assert np.flatnonzero(seen).tolist() == [9]
+    assert not bits.any()
+
+
+@pytest.mark.parametrize("rules", [129, 100_000])
+@pytest.mark.parametrize("found", FOUND)
+def test_a_row_is_closed_in_order_and_forgotten(found: list[int], rules: int) -> None:
+    check_close_row(found, rules)
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("rules", [129, 100_000])
+@pytest.mark.parametrize("found", FOUND)
+def test_a_row_is_closed_as_plain_python(found: list[int], rules: int) -> None:
+    check_close_row(found, rules)
+
+
+def test_the_lowest_bit() -> None:
+    """By way of a sort, since only a kernel may ask for it."""
+    items = np.arange(63, -1, -1).astype(np.int32)
+    output._bit_sort(items, 0, 64, np.zeros(1, np.uint64))
+    assert items.tolist() == list(range(64))
+
+
+def test_an_owner_is_written_once_and_only_if_chosen() -> None:
+    owner_start, owner = np.array([0, 3, 5]), np.array([0, 2, 4, 2, 3], np.int32)
+    mask = np.array([1, 1, 1, 1, 0], np.uint8)
+    seen, out = np.zeros(5, np.uint8), np.full(5, -1, np.int32)
+    found = output.emit_owners(owner_start, owner, 0, mask, seen, out, 0)
+    found = output.emit_owners(owner_start, owner, 1, mask, seen, out, found)
+    assert out[:found].tolist() == [0, 2, 3]
+
+
+# --- Engines ----------------------------------------------------------------------------
+
+
+def check_engines() -> None:
+    size = len(CASE.flat)
+    chosen = np.array([number % 3 != 0 for number in range(CASE.encoded.size)], np.uint8)
+    for engine in engines():
+        for mask in (None, chosen):
+            matches = engine.match(CASE.events, mask)
+            assert matches.start[0] == 0
+            assert len(matches.start) == size + 1
+            for row in range(size):
+                held = matches.rule[matches.start[row] : matches.start[row + 1]].tolist()
+                expected = [n for n in CASE.matching(row) if mask is None or mask[n]]
+                assert held == expected, engine.name
+            assert engine.count(CASE.events, mask).tolist() == np.diff(matches.start).tolist()
+
+
+def test_engines() -> None:
+    check_engines()
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_engines_as_plain_python() -> None:
+    check_engines()
+
+
+def check_tops(n: int) -> None:
+    weights = {("n", 1): 3.0, ("s", "ab"): 0.5, ("user.age", 0): 2.0, ("small", 2): 0.0}
+    encode = EventEncoder(CASE.encoded.dictionary, CASE.encoded.texts)
+    for engine in engines():
+        plain = engine.top(CASE.events, n)
+        for row, flat in enumerate(CASE.flat):
+            held = slice(plain.start[row], plain.start[row + 1])
+            found = list(zip(plain.rule[held].tolist(), plain.score[held].tolist(), strict=True))
+            assert found == best(flat, None)[:n], engine.name
+            weighted = engine.top(encode.encode_weighted(flat, EventWeights.of(weights)), n)
+            found = list(zip(weighted.rule.tolist(), weighted.score.tolist(), strict=True))
+            assert found == best(flat, weights)[:n], engine.name
+
+
+def best(flat: FlatEvent, weights: dict[tuple[str, Any], float] | None) -> list[tuple[int, float]]:
+    scored = [
+        (number, points)
+        for number, (rule, logic) in enumerate(CASE.rules)
+        if (points := score(rule, flat, logic, event_weights=weights)) is not None
+    ]
+    return sorted(scored, key=lambda pair: -pair[1])
+
+
+@pytest.mark.parametrize("n", [1, 3, 1_000])
+def test_the_best_rules(n: int) -> None:
+    check_tops(n)
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize("n", [1, 3, 1_000])
+def test_the_best_rules_as_plain_python(n: int) -> None:
+    check_tops(n)
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_the_best_none_write_nowhere() -> None:
+    """In plain Python first: a kernel that wrote anywhere would corrupt memory."""
+    check_tops(0)
+
+
+def test_the_best_of_equal_scores_came_first() -> None:
+    encoder = RuleEncoder()
+    for _ in range(6):
+        encoder.add(Predicate("a", Op.EQ, (1,)), "strong")
+    rules = encoder.finish()
+    events = EventEncoder(rules.dictionary, rules.texts).encode({"a": 1})
+    loaded = truth.new_loaded(1, 0)
+    best_rule, best_score = np.full(4, -1, np.int32), np.empty(4)
+    stack = np.empty(rules.scores.depth)
+    for chosen in ([5, 4, 3], [0, 1, 2, 3, 4, 5], []):
+        args = (rules.atoms, rules.scores, events, loaded, 0, np.array(sorted(chosen), np.int32))
+        found = scores.top_rules(*args, stack, best_rule, best_score)
+        assert best_rule[:found].tolist() == sorted(chosen)[:4]
+        assert best_score[:found].tolist() == [1.0] * found
+
+
+# --- Full buffers -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("extra", [0, 1, 7, 100])
+def test_a_run_stops_when_its_buffer_is_full_and_goes_on(engine: str, extra: int) -> None:
+    built = ENGINES[engine](CASE.encoded)
+    size, rules = len(CASE.flat), CASE.encoded.size
+    scratch = built.new_scratch()
+    mask = np.ones(rules, np.uint8)
+    counts = np.full(size, -1, np.int64)
+    row, found, runs = 0, [], 0
+    while row < size:
+        out = np.full(rules + extra, -1, np.int32)
+        done = built.run(CASE.events, row, size, mask, scratch, out, counts)
+        assert row < done <= size
+        written = counts[row:done].sum()
+        assert written <= len(out)
+        assert (out[written:] == -1).all()
+        # It stopped for want of room only.
+        assert done == size or len(out) - written < rules
+        found += out[:written].tolist()
+        row, runs = done, runs + 1
+    assert runs > 2
+    assert found == [rule for row in range(size) for rule in CASE.matching(row)]
+    assert counts.tolist() == [len(CASE.matching(row)) for row in range(size)]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_run_without_room_for_one_event_does_nothing(engine: str) -> None:
+    built = ENGINES[engine](CASE.encoded)
+    mask = np.ones(CASE.encoded.size, np.uint8)
+    out = np.full(CASE.encoded.size - 1, -1, np.int32)
+    counts = np.full(len(CASE.flat), -1, np.int64)
+    scratch = built.new_scratch()
+    assert built.run(CASE.events, 3, 9, mask, scratch, out, counts) == 3
+    assert (out == -1).all()
+    assert (counts == -1).all()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_scratch_is_clean_after_a_run(engine: str) -> None:
+    """The same scratch serves any events after any others."""
+    built = ENGINES[engine](CASE.encoded)
+    scratch, mask = built.new_scratch(), np.ones(CASE.encoded.size, np.uint8)
+    out, counts = np.empty(CASE.encoded.size, np.int32), np.zeros(len(CASE.flat), np.int64)
+    order = list(range(len(CASE.flat))) * 2
+    Random(4).shuffle(order)
+    for row in order:
+        assert built.run(CASE.events, row, row + 1, mask, scratch, out, counts) == row + 1
+        assert out[: counts[row]].tolist() == CASE.matching(row)
+
+
+def programs(random: Random) -> list[Expr]:
+    """Rules past the budget, over few attributes, so that many hold at once."""
+
+    def bit() -> Expr:
+        return Predicate(f"b{random.randrange(30)}", Op.EQ, (1,))
+
+    return [And(tuple(Or((bit(), bit())) for _ in range(15))) for _ in range(40)]
+
+
+def plain() -> list[Expr]:
+    """Distinct conjunctions, one a rule."""
+    return [Predicate(f"b{i % 30}", Op.LE, (i // 30 + 1,)) for i in range(120)]
+
+
+SETS: dict[str, list[Expr]] = {
+    "plain rules": plain(),
+    "programs": programs(Random(6)),
+    "plain rules, then programs": plain() + programs(Random(6)),
+    "programs, then plain rules": programs(Random(6)) + plain(),
+    "the same rule again": [*plain(), *plain()],
+    "a rule that never holds": [*plain()[:60], Or(), *plain()[60:]],
+    "several conjunctions a rule": [Or(tuple(plain()[i::40])) for i in range(40)],
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", SETS)
+def test_rules_come_in_order_whatever_they_are_made_of(engine: str, name: str) -> None:
+    encoder = RuleEncoder()
+    for rule in SETS[name]:
+        encoder.add(rule, "strong")
+    built = ENGINES[engine](encoder.finish())
+    random = Random(7)
+    events = [{f"b{i}": random.choice((1, 1, 1, 2)) for i in range(30)} for _ in range(10)]
+    events += [{f"b{i}": 1 for i in random.sample(range(30), 30)} for _ in range(3)]
+    encoded = EventEncoder(built.rules.dictionary, built.rules.texts).encode_many(events)
+    matches = built.match(encoded)
+    assert len(matches.rule) > 100
+    for row, event in enumerate(events):
+        held = matches.rule[matches.start[row] : matches.start[row + 1]].tolist()
+        flat = flatten(event)
+        assert held == [n for n, r in enumerate(SETS[name]) if evaluate_flat(r, flat, "strong")]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_no_rules_and_no_events(engine: str) -> None:
+    empty = ENGINES[engine](RuleEncoder().finish())
+    events = EventEncoder(empty.rules.dictionary, empty.rules.texts).encode_many([{}, {"a": 1}])
+    assert empty.match(events).start.tolist() == [0, 0, 0]
+    assert empty.top(events, 3).start.tolist() == [0, 0, 0]
+    full = ENGINES[engine](CASE.encoded)
+    nothing = EventEncoder(CASE.encoded.dictionary, CASE.encoded.texts).encode_many([])
+    assert full.match(nothing).start.tolist() == [0]
+    assert full.count(nothing).tolist() == []
+    assert full.top(nothing, 3).start.tolist() == [0]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_engine_knows_its_size(engine: str) -> None:
+    small = ENGINES[engine](made(5, size=5).encoded)
+    assert 0 < small.nbytes < ENGINES[engine](CASE.encoded).nbytes
+
+
+def test_the_case_tells_rules_apart() -> None:
+    """The case shows little if its rules always or never hold."""
+    held = sum(len(CASE.matching(row)) for row in range(len(CASE.flat)))
+    assert 0.05 < held / (CASE.encoded.size * len(CASE.flat)) < 0.9

@@ -1,0 +1,299 @@
+"""Readers and writers at once: a reader sees one state of the collection, and never waits."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from types import FrameType
+from typing import Any
+
+import pytest
+
+import tamis
+from tamis import Matcher, UnknownRuleError, tagged
+from tamis.matcher import collection
+from tamis.matcher.collection import Collection
+
+EVENT = {"x": 1}
+READERS = 3
+
+
+@pytest.fixture(autouse=True)
+def _eager_threads() -> Iterator[None]:
+    """Threads take turns as often as they can, so that a few turns show a race."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+def while_writing(write: Callable[[], None], *reads: Callable[[], None]) -> None:
+    """Run `write` once, and each of `reads` over and over in threads of its own until then."""
+    done = threading.Event()
+
+    def reader(read: Callable[[], None]) -> int:
+        times = 0
+        while not done.is_set() or times == 0:
+            read()
+            times += 1
+        return times
+
+    def writer() -> None:
+        try:
+            write()
+        finally:
+            done.set()
+
+    with ThreadPoolExecutor() as threads:
+        running = [threads.submit(reader, read) for read in reads]
+        threads.submit(writer).result()
+        assert all(found.result() > 0 for found in running)
+
+
+@pytest.mark.parametrize("engine", tamis.engines())
+def test_rules_added_together_are_seen_together(engine: str) -> None:
+    matcher = Matcher(engine=engine)
+    matcher.match(EVENT)
+
+    def write() -> None:
+        for number in range(150):
+            matcher.add_many([(f"left {number}", "x = 1"), (f"right {number}", "x >= 1")])
+
+    def check(found: list[Any]) -> None:
+        pairs = [id.split() for id in found]
+        assert [side for side, _ in pairs] == ["left", "right"] * (len(pairs) // 2)
+        assert [int(number) for _, number in pairs[::2]] == list(range(len(pairs) // 2))
+
+    def one_event() -> None:
+        check(matcher.match(EVENT))
+
+    def many_events() -> None:
+        found = matcher.match_many([EVENT, {}, EVENT])
+        check(found["rule"].to_pylist()[: found.num_rows // 2])
+
+    def numbers() -> None:
+        assert len(matcher) % 2 == 0
+        assert matcher.count_many([EVENT])["matches"].to_pylist()[0] % 2 == 0
+        check(list(matcher))
+
+    while_writing(write, one_event, many_events, numbers)
+    assert len(matcher) == 300
+
+
+def test_what_is_added_stays_seen() -> None:
+    matcher = Matcher()
+    known: list[int] = [0]
+
+    def write() -> None:
+        for number in range(400):
+            matcher.add(number, "x = 1")
+
+    def read() -> None:
+        found = matcher.match(EVENT)
+        assert found == list(range(len(found)))
+        assert len(found) >= known[-1]
+        known.append(len(found))
+
+    while_writing(write, read)
+
+
+@pytest.mark.parametrize("others", [0, 500])
+def test_a_replaced_rule_is_always_there_once(others: int) -> None:
+    matcher = Matcher()
+    matcher.add_many([(number, "y = 1") for number in range(others)])
+    matcher.add("r", "x = 1", payload=0, tags=["even"])
+
+    def write() -> None:
+        for number in range(1, 600):
+            tags = ["odd" if number % 2 else "even"]
+            matcher.add("r", "x = 1", payload=number, tags=tags, replace=True)
+
+    def match() -> None:
+        assert matcher.match(EVENT) == ["r"]
+        assert matcher.top(EVENT, 3) == [("r", 1.0)]
+        assert len(matcher.match(EVENT, only=tagged("odd", "even"))) == 1
+        assert len(matcher) == others + 1
+
+    def by_id() -> None:
+        assert "r" in matcher
+        assert matcher.match(EVENT, only=["r"]) == ["r"]
+        rule = matcher.rule("r")
+        assert rule.tags == {"odd" if rule.payload % 2 else "even"}
+        assert matcher.explain("r", EVENT).held
+
+    while_writing(write, match, by_id)
+
+
+def at_every_line(write: Callable[[], None], read: Callable[[], None]) -> int:
+    """Run `write`, and `read` before each line of the collection's code that it runs.
+
+    What a thread might see only once in a million turns, this sees every time.
+    """
+    reads = 0
+    reading = False
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal reads, reading
+        if reading or frame.f_code.co_filename != collection.__file__:
+            return None
+        if event == "line":
+            reading = True
+            read()
+            reading = False
+            reads += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        write()
+    finally:
+        sys.settrace(before)
+    return reads
+
+
+@pytest.mark.parametrize("others", [0, 100])
+def test_all_questions_have_one_answer_at_every_step_of_a_write(others: int) -> None:
+    matcher = Matcher()
+    known: list[Any] = ["a", "b", "c", *range(others)]
+    matcher.add_many([(number, "x = 1") for number in range(others)])
+    matcher.add_many([("a", "x = 1"), ("b", "x = 1")])
+
+    def read() -> None:
+        ids = list(matcher)
+        assert len(matcher) == len(ids)
+        assert matcher.match(EVENT) == ids
+        assert matcher.match(EVENT, only=known) == ids
+        assert matcher.match_many([EVENT], only=known)["rule"].to_pylist() == ids
+        assert [id for id in known if id in matcher] == sorted(ids, key=known.index)
+        assert [matcher.rule(id).id for id in ids] == ids
+
+    def replaced() -> None:
+        matcher.add("a", "x >= 1", replace=True)
+
+    def batch() -> None:
+        matcher.add_many([("c", "x = 1"), ("b", "x >= 1")], replace=True)
+
+    for write in (replaced, batch, lambda: matcher.remove("a"), lambda: matcher.remove("b")):
+        assert at_every_line(write, read) > 3
+    assert list(matcher) == [*range(others), "c"]
+
+
+def test_many_rules_are_replaced_at_once() -> None:
+    matcher = Matcher()
+    size = 100
+    matcher.add_many([(number, "x = 1") for number in range(size)])
+
+    def write() -> None:
+        for turn in range(40):
+            rule = "x = 2" if turn % 2 == 0 else "x = 1"
+            matcher.add_many([(number, rule) for number in range(size)], replace=True)
+
+    def read() -> None:
+        assert len(matcher.match(EVENT)) in (0, size)
+        counts = matcher.count_many([{"x": 1}, {"x": 2}])["matches"].to_pylist()
+        assert sorted(counts) == [0, size]
+
+    while_writing(write, read, read)
+
+
+def test_removals_under_way() -> None:
+    """Rules go in order, so what a reader finds is always the rest from some rule on."""
+    matcher = Matcher()
+    size = 400
+    matcher.add_many([(number, "x = 1") for number in range(size)])
+
+    def write() -> None:
+        for number in range(size):
+            matcher.remove(number)
+
+    def read() -> None:
+        found = matcher.match(EVENT)
+        assert found == list(range(size - len(found), size))
+        found = matcher.match_many([EVENT])["rule"].to_pylist()
+        assert found == list(range(size - len(found), size))
+
+    while_writing(write, read, read)
+    assert len(matcher) == 0
+
+
+def test_writers_take_turns() -> None:
+    matcher = Matcher()
+
+    def write(name: str) -> int:
+        refused = 0
+        for number in range(100):
+            matcher.add(f"{name} {number}", "x = 1")
+            try:
+                matcher.add("shared", "x = 1")
+            except tamis.DuplicateRuleError:
+                refused += 1
+            if number % 10 == 0:
+                try:
+                    matcher.remove("shared")
+                except UnknownRuleError:
+                    refused += 1
+        return refused
+
+    with ThreadPoolExecutor() as threads:
+        list(threads.map(write, "abcd"))
+    own = [id for id in matcher if id != "shared"]
+    assert sorted(own) == sorted(f"{name} {number}" for name in "abcd" for number in range(100))
+    for name in "abcd":
+        assert [id for id in own if str(id).startswith(name)] == [f"{name} {n}" for n in range(100)]
+    assert matcher.match(EVENT) == list(matcher)
+    assert len(matcher) == len(list(matcher))
+
+
+def test_readers_share_one_engine() -> None:
+    """Many threads at one segment, each with its own scratch memory."""
+    matcher = Matcher()
+    matcher.add_many([(n, f"x = {n % 7} AND y <> {n % 5}") for n in range(1_000)])
+    events = [{"x": x, "y": y} for x in range(7) for y in range(5)]
+    expected = [matcher.match(event) for event in events]
+    table = matcher.match_many(events * 200)
+
+    def read(turn: int) -> None:
+        for number, event in enumerate(events):
+            assert matcher.match(event) == expected[number]
+        if turn % 4 == 0:
+            assert matcher.match_many(events * 200).equals(table)
+
+    with ThreadPoolExecutor(READERS) as threads:
+        list(threads.map(read, range(12)))
+
+
+def test_a_reader_does_not_wait_for_a_writer(monkeypatch: pytest.MonkeyPatch) -> None:
+    matcher = Matcher()
+    matcher.add_many([(number, "x = 1") for number in range(100)])
+    matcher.add("tail", "x = 1")
+    inside, answered = threading.Event(), threading.Event()
+    build = Collection._with_segment
+    timely: list[bool] = []
+
+    def held_up(self: Collection, *arguments: Any) -> Any:
+        if threading.current_thread() is writer:
+            inside.set()
+            timely.append(answered.wait(30))
+        return build(self, *arguments)
+
+    monkeypatch.setattr(Collection, "_with_segment", held_up)
+    writer = threading.Thread(
+        target=matcher.add_many, args=([(f"new {n}", "x = 1") for n in range(100)],)
+    )
+    writer.start()
+    assert inside.wait(30)
+    before = [*range(100), "tail"]
+    assert matcher.match(EVENT) == before
+    assert matcher.match_many([EVENT])["rule"].to_pylist() == before
+    assert matcher.match(EVENT, only=["tail", "new 1"]) == ["tail"]
+    assert matcher.top(EVENT, 1) == [(0, 1.0)]
+    assert len(matcher) == 101
+    assert matcher.rule("tail").text == "x = 1"
+    assert "new 0" not in matcher
+    answered.set()
+    writer.join()
+    assert timely == [True], "the writer gave up waiting: a reader waited for it"
+    assert len(matcher) == 201
