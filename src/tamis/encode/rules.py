@@ -218,7 +218,10 @@ class RuleEncoder:
         numbers: list[int] = []
         unknown: list[tuple[int, str, Predicate]] = []
         half = ""
-        for cut in text.split(AND):
+        cuts = text.split(AND, 2 * _LONGEST)
+        if len(cuts) > 2 * _LONGEST:
+            return None
+        for cut in cuts:
             piece = half + cut
             number = known.get(piece)
             if number is None:

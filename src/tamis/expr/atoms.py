@@ -7,6 +7,7 @@ only :func:`intersect` takes the attribute to hold at most one value.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from tamis.expr.event import Kind, kind_of, value_key
@@ -66,12 +67,20 @@ def intersect(atoms: list[Atom]) -> list[Atom] | None:
     lists = [a.predicate for a in positive if a.predicate.op in _FINITE]
     if lists:
         smallest = min(lists, key=lambda p: len(p.values))
-        kept = tuple(
-            v for v in smallest.values if all(satisfies(a.predicate, v) != a.negated for a in atoms)
-        )
+        tests = [_value_test(a) for a in atoms]
+        kept = tuple(v for v in smallest.values if all(test(v) for test in tests))
         return [Atom(_list_of(smallest.attribute, kept), False, False)] if kept else None
     ranges = [r for a in positive if (r := _range(a.predicate)) is not None]
     return None if len(ranges) <= _MAX_RANGES and _disjoint(ranges) else atoms
+
+
+def _value_test(atom: Atom) -> Callable[[Value], bool]:
+    """Whether `atom` holds where its attribute has one given value."""
+    predicate, negated = atom.predicate, atom.negated
+    if predicate.op in _FINITE:
+        listed = {value_key(v) for v in predicate.values}
+        return lambda value: (value_key(value) in listed) != negated
+    return lambda value: satisfies(predicate, value) != negated
 
 
 def _list_of(attribute: str, values: tuple[Value, ...]) -> Predicate:

@@ -50,7 +50,7 @@ def predicate(attribute: str, op: Op, values: tuple[Any, ...], negated: bool = F
     least, most, expected = _ARITY.get(op, _ONE)
     if not least <= len(values) <= most:
         raise RuleError(f"{op} takes {expected}, not {len(values)}")
-    result = Predicate(attribute, op, tuple([value_of_literal(v) for v in values]), negated)
+    result = Predicate(attribute, op, tuple([value_of_literal(v) for v in values]), bool(negated))
     if op.is_text:
         check_pattern(result)
     return result

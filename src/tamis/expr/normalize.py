@@ -14,6 +14,7 @@ tree, and :func:`cover` finds the keys to file it under.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from itertools import chain, product
 from typing import Final, NamedTuple, TypeAlias
 
 from tamis.expr.atoms import implies, intersect, unite
@@ -254,10 +255,7 @@ def _clauses(expr: Expr, outer: type[And] | type[Or]) -> list[Clause]:
     parts = [_clauses(child, outer) for child in expr.children]
     if isinstance(expr, outer):
         return [clause for part in parts for clause in part]
-    product: list[Clause] = [()]
-    for part in parts:
-        product = [(*left, *right) for left in product for right in part]
-    return product
+    return [tuple(chain.from_iterable(choice)) for choice in product(*parts)]
 
 
 def _absorb(clauses: list[Clause]) -> list[Clause]:
@@ -303,9 +301,11 @@ def _cover(expr: Expr, cost: Callable[[Atom], float]) -> _Cover | None:
     if isinstance(expr, And):
         known = [c for c in covers if c is not None]
         return min(known, key=lambda c: c.cost, default=None)
-    joined = _Cover(0.0, [])
+    total = 0.0
+    atoms: list[Atom] = []
     for child in covers:
         if child is None:
             return None
-        joined = _Cover(joined.cost + child.cost, joined.atoms + child.atoms)
-    return joined
+        total += child.cost
+        atoms += child.atoms
+    return _Cover(total, atoms)

@@ -363,7 +363,7 @@ class Matcher:
     def stats(self) -> dict[str, Any]:
         """Numbers about the collection: rules, segments, sizes in bytes and otherwise."""
         snapshot = self._collection.snapshot
-        segments = [view.segment for view in snapshot.frozen_views]
+        segments = [view.segment for view in snapshot.frozen_views if snapshot.size]
         rules = [segment.engine.rules for segment in segments]
         return {
             "engine": self._engine.name,
@@ -439,7 +439,7 @@ def _chosen(only: Tagged | Iterable[RuleId] | None) -> Chosen:
     if only is None or isinstance(only, Tagged):
         return only
     if isinstance(only, Iterable) and not isinstance(only, str | bytes):
-        return frozenset(id for id in only if isinstance(id, str | int))
+        return frozenset(id for id in only if type(id) in (str, int))
     raise RuleError(f"only= takes a list of ids or tagged(…), not {only!r}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -60,29 +60,34 @@ class Segment:
         self.ids: list[RuleId] = [rule.id for rule in rules]
         self.places = {id: place for place, id in enumerate(self.ids)}
         """Where the rule of each id stands."""
+        self._id_array: NDArray[Any] | None = None
+        self._tagged: dict[str, NDArray[np.int64]] | None = None
 
     def __len__(self) -> int:
         return len(self.rules)
 
-    @cached_property
-    def id_array(self) -> NDArray[np.object_] | NDArray[np.int64]:
+    @property
+    def id_array(self) -> NDArray[Any]:
         """The ids as an array."""
-        return id_array(self.ids)
+        if self._id_array is None:
+            self._id_array = id_array(self.ids)
+        return self._id_array
 
-    @cached_property
-    def _tagged(self) -> dict[str, NDArray[np.int64]]:
-        places: dict[str, list[int]] = {}
-        for place, rule in enumerate(self.rules):
-            for tag in rule.tags:
-                places.setdefault(tag, []).append(place)
-        return {tag: np.array(found, np.int64) for tag, found in places.items()}
+    def _places_tagged(self, tag: str) -> NDArray[np.int64]:
+        if self._tagged is None:
+            places: dict[str, list[int]] = {}
+            for place, rule in enumerate(self.rules):
+                for name in rule.tags:
+                    places.setdefault(name, []).append(place)
+            self._tagged = {name: np.array(found, np.int64) for name, found in places.items()}
+        return self._tagged.get(tag, _NOWHERE)
 
     def mask_of(self, chosen: Tagged | Collection[RuleId]) -> NDArray[np.uint8]:
         """A mask of the rules with one of these tags, or with one of these ids."""
         mask = np.zeros(len(self), np.uint8)
         if isinstance(chosen, Tagged):
             for tag in chosen:
-                mask[self._tagged.get(tag, _NOWHERE)] = 1
+                mask[self._places_tagged(tag)] = 1
         else:
             mask[[self.places[id] for id in chosen if id in self.places]] = 1
         return mask

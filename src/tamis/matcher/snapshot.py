@@ -8,7 +8,6 @@ with locks.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -94,35 +93,42 @@ class Snapshot:
         self.tail = tail
         self.size = sum(view.size for view in views) + len(tail)
         self._freeze = freeze
+        # Made when first asked for. Two readers may do so at once, and both are right; Python's
+        # cached_property would make them, and readers of other collections, wait.
+        self._frozen_views: tuple[View, ...] | None = None
+        self._ids: IdColumn | None = None
 
-    @cached_property
+    @property
     def frozen_views(self) -> tuple[View, ...]:
-        """All rules in segments: what a whole batch of events is worth building.
+        """All rules in segments, at least one: what a batch of events is worth building."""
+        views = self._frozen_views
+        if views is None:
+            views = self.views
+            if self.tail or not views:
+                segment = self._freeze([entry.rule for entry in self.tail])
+                views = (*views, View(segment, None, len(segment)))
+            self._frozen_views = views
+        return views
 
-        Two readers may build it at once; both are right.
-        """
-        if not self.tail:
-            return self.views
-        segment = self._freeze([entry.rule for entry in self.tail])
-        return (*self.views, View(segment, None, len(segment)))
-
-    @cached_property
+    @property
     def ids(self) -> IdColumn:
         """The ids of `frozen_views`, end to end."""
-        return IdColumn([view.segment.ids for view in self.frozen_views])
+        ids = self._ids
+        if ids is None:
+            ids = self._ids = IdColumn([view.segment.ids for view in self.frozen_views])
+        return ids
 
     def find(self, id: Any) -> Rule | None:
         """The rule `id`."""
+        if isinstance(id, bool) or not isinstance(id, str | int):
+            return None
         for entry in self.tail:
             if entry.rule.id == id:
                 return entry.rule
-        try:
-            for view in self.views:
-                place = view.place_of(id)
-                if place is not None:
-                    return view.segment.rules[place]
-        except TypeError:  # not hashable, so no id
-            pass
+        for view in self.views:
+            place = view.place_of(id)
+            if place is not None:
+                return view.segment.rules[place]
         return None
 
     def chosen_tail(self, chosen: Chosen) -> Iterator[TailRule]:
