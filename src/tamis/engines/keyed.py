@@ -1,4 +1,4 @@
-"""KEYED, the default: each conjunction is filed under one key, the rarest of its atoms.
+"""KEYED: each conjunction is filed under one key, the rarest of its atoms.
 
 An event looks only at what is filed under keys that it satisfies. The idea is that of access
 predicates (Le Subscribe's Propagation algorithm, BE-Tree); the layout is ours.

@@ -12,7 +12,8 @@ __all__ = ["ENGINES", "engine_named"]
 
 ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (Scan, Sift, Keyed)}
 
-_AUTO = Keyed
+_AUTO = Sift
+"""See docs/decisions/0005."""
 
 
 def engine_named(name: str) -> type[Engine]:
