@@ -1,9 +1,9 @@
 """The engines on the BE-Tree paper's default workload, at 10K, 100K and 1M conjunctions.
 
 400 attributes of 48 values, 7 predicates a rule, 15 attributes an event; an event matches 1 %
-of the rules. Everything is measured in one run, so that ratios between engines mean something
-where times, on a busy machine, may not. Each pair of engine and size has a process of its own,
-whose kernels are compiled before anything is measured:
+of the rules, or the share that --match names. Everything is measured in one run, so that ratios
+between engines mean something where times, on a busy machine, may not. Each pair of engine and size
+has a process of its own, whose kernels are compiled before anything is measured:
 
 - *in*: seconds from an Arrow table of rule texts to a matcher that has answered an event, and
   rules per second by that; *memory* is what the process grew by meanwhile, *index* what the
@@ -15,7 +15,7 @@ whose kernels are compiled before anything is measured:
   many as give 20 million pairs, and both get fewer rows than 100,000 where an engine would
   need more than 15 seconds: the columns *rows* say how many.
 
-Usage: python benchmarks/bench_engines.py [--quick] [--sizes N …] [--results FOLDER]
+Usage: python benchmarks/bench_engines.py [--quick] [--sizes N …] [--match SHARE] [--results FOLDER]
 """
 
 from __future__ import annotations
@@ -57,30 +57,35 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="tiny sizes: only to see it run")
     parser.add_argument("--results", type=Path, default=RESULTS, help="where the JSON goes")
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="numbers of rules")
+    parser.add_argument("--match", type=float, default=0.01, help="share of rules that match")
     args = parser.parse_args()
     rows = [
-        measured_apart(engine, size, QUICK if args.quick else Budget(single=3, batch=15))
+        measured_apart(
+            engine, size, args.match, QUICK if args.quick else Budget(single=3, batch=15)
+        )
         for size in (QUICK_SIZES if args.quick else args.sizes)
         for engine in tamis.engines()
     ]
     add_ratios(rows)
     show_tables(rows)
     save(
-        "bench_engines", {"workload": "BEGen, the defaults of Table 3", "rows": rows}, args.results
+        "bench_engines",
+        {"workload": "BEGen, the defaults of Table 3", "match": args.match, "rows": rows},
+        args.results,
     )
 
 
-def measured_apart(engine: str, size: int, budget: Budget) -> Row:
+def measured_apart(engine: str, size: int, match: float, budget: Budget) -> Row:
     """The figures of one engine and size, from a process of their own."""
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=spawn) as process:
-        return process.submit(measure, engine, size, budget).result()
+        return process.submit(measure, engine, size, match, budget).result()
 
 
-def measure(engine: str, size: int, budget: Budget) -> Row:
+def measure(engine: str, size: int, match: float, budget: Budget) -> Row:
     """The figures of one engine and size."""
     compile_kernels(engine)
-    workload = Workload(size=size)
+    workload = Workload(size=size, match_probability=match)
     matcher, figures = measure_in(engine, workload)
     figures |= measure_single(matcher, workload, budget.single)
     figures |= measure_batch(matcher, workload, budget.batch, figures["matches"])

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +59,9 @@ class Tops(NamedTuple):
 class Scratch:
     """The working memory of one thread. Engines extend it."""
 
+    own: tuple[Any, ...] = ()
+    """What the engine's kernel takes beside the rest."""
+
     def __init__(self, rules: EncodedRules) -> None:
         self.loaded: Loaded = new_loaded(len(rules.dictionary.axes), rules.texts.size)
         self.seen = np.zeros(rules.size if len(rules.forms.owner) else 0, np.uint8)
@@ -85,7 +88,11 @@ class Engine(ABC):
         self._local = threading.local()
         self._all = np.ones(rules.size, np.uint8)
 
+    @property
     @abstractmethod
+    def kernel(self) -> Any:
+        """The engine's kernel, which does what `run` says."""
+
     def run(
         self,
         events: Events,
@@ -102,6 +109,23 @@ class Engine(ABC):
         `out`, and their number for each event into `counts`. Stops early before an event for
         which `out` has no room for all rules. Returns the first row that is not done.
         """
+        return int(
+            self.kernel(
+                self.rules.atoms,
+                self.rules.forms,
+                *self._arrays(),
+                events,
+                row,
+                last,
+                mask,
+                scratch.loaded,
+                *scratch.own,
+                scratch.seen,
+                scratch.bits,
+                out,
+                counts,
+            )
+        )
 
     @property
     def nbytes(self) -> int:
@@ -114,7 +138,7 @@ class Engine(ABC):
         )
 
     def _arrays(self) -> tuple[tuple[NDArray[np.generic], ...], ...]:
-        """The engine's own arrays, beside the encoded rules."""
+        """The engine's own arrays, which its kernel takes beside the encoded rules."""
         return ()
 
     def new_scratch(self) -> Scratch:

@@ -17,12 +17,12 @@ a candidate under each atom of its cover.
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import IF_ABSENT, NEGATED, TEXT, Events, FormArrays
+from tamis.encode.arrays import IF_ABSENT, NEGATED, TEXT, FormArrays
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Capabilities, Engine, Scratch
@@ -64,8 +64,7 @@ class KeyedScratch(Scratch):
     def __init__(self, rules: EncodedRules) -> None:
         super().__init__(rules)
         candidates = len(rules.forms.conjunction_start) - 1 + len(rules.forms.program_rule)
-        self.considered = np.zeros(candidates, np.uint8)
-        self.considered_list = np.empty(candidates, np.int32)
+        self.own = (np.zeros(candidates, np.uint8), np.empty(candidates, np.int32))
 
 
 @kernel
@@ -226,36 +225,10 @@ class Keyed(Engine):
         """Marks for one thread."""
         return KeyedScratch(self.rules)
 
-    def run(
-        self,
-        events: Events,
-        row: int,
-        last: int,
-        mask: NDArray[np.uint8],
-        scratch: Scratch,
-        out: NDArray[np.int32],
-        counts: NDArray[np.int64],
-    ) -> int:
-        """Match a range of events; see `Engine.run`."""
-        assert isinstance(scratch, KeyedScratch)
-        return int(
-            _keyed(
-                self.rules.atoms,
-                self.rules.forms,
-                self._index,
-                events,
-                row,
-                last,
-                mask,
-                scratch.loaded,
-                scratch.considered,
-                scratch.considered_list,
-                scratch.seen,
-                scratch.bits,
-                out,
-                counts,
-            )
-        )
+    @property
+    def kernel(self) -> Any:
+        """See `Engine.run`."""
+        return _keyed
 
 
 def _build(rules: EncodedRules) -> KeyedArrays:

@@ -9,15 +9,11 @@ its code. A conjunction's atoms are ordered so that those least likely to hold c
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
-from tamis.encode.arrays import Events
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
-from tamis.engines.base import Capabilities, Engine, Scratch
+from tamis.engines.base import Capabilities, Engine
 from tamis.engines.order import rarest_first
 from tamis.engines.output import close_row, emit_owners
 from tamis.engines.truth import atom_holds, load, program_holds, unload
@@ -68,29 +64,7 @@ class Scan(Engine):
     def __init__(self, rules: EncodedRules) -> None:
         super().__init__(rules._replace(forms=rarest_first(rules)))
 
-    def run(
-        self,
-        events: Events,
-        row: int,
-        last: int,
-        mask: NDArray[np.uint8],
-        scratch: Scratch,
-        out: NDArray[np.int32],
-        counts: NDArray[np.int64],
-    ) -> int:
-        """Match a range of events; see `Engine.run`."""
-        return int(
-            _scan(
-                self.rules.atoms,
-                self.rules.forms,
-                events,
-                row,
-                last,
-                mask,
-                scratch.loaded,
-                scratch.seen,
-                scratch.bits,
-                out,
-                counts,
-            )
-        )
+    @property
+    def kernel(self) -> Any:
+        """See `Engine.run`."""
+        return _scan

@@ -16,12 +16,12 @@ satisfied.
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import IF_ABSENT, NEGATED, TEXT, Events
+from tamis.encode.arrays import IF_ABSENT, NEGATED, TEXT
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Capabilities, Engine, Scratch
@@ -75,7 +75,7 @@ class SiftScratch(Scratch):
     def __init__(self, rules: EncodedRules) -> None:
         super().__init__(rules)
         words = np.zeros(_words(len(rules.forms.conjunction_start) - 1), np.uint64)
-        self.marks = _Marks(
+        marks = _Marks(
             words.view(np.uint8),
             words,
             np.zeros(len(rules.atoms.table), np.uint8),
@@ -83,6 +83,7 @@ class SiftScratch(Scratch):
             np.zeros(len(rules.forms.program_rule), np.uint8),
             np.empty(len(rules.forms.program_rule), np.int32),
         )
+        self.own = (marks,)
 
 
 class _Marks(NamedTuple):
@@ -269,35 +270,10 @@ class Sift(Engine):
         """Counters for one thread."""
         return SiftScratch(self.rules)
 
-    def run(
-        self,
-        events: Events,
-        row: int,
-        last: int,
-        mask: NDArray[np.uint8],
-        scratch: Scratch,
-        out: NDArray[np.int32],
-        counts: NDArray[np.int64],
-    ) -> int:
-        """Match a range of events; see `Engine.run`."""
-        assert isinstance(scratch, SiftScratch)
-        return int(
-            _sift(
-                self.rules.atoms,
-                self.rules.forms,
-                self._index,
-                events,
-                row,
-                last,
-                mask,
-                scratch.loaded,
-                scratch.marks,
-                scratch.seen,
-                scratch.bits,
-                out,
-                counts,
-            )
-        )
+    @property
+    def kernel(self) -> Any:
+        """See `Engine.run`."""
+        return _sift
 
 
 def _words(size: int) -> int:
