@@ -27,7 +27,7 @@ def kernel(function: Callable[..., Any]) -> Any:
 
     It is compiled without Numba's runtime, so that no references are counted: with it, each array
     that is passed to an inner function or taken out of a NamedTuple costs two atomic additions,
-    which made the scan of rules seven times slower (docs/decisions/0003). A kernel that tried to
+    which made a loop over conjunctions eight times slower (docs/decisions/0003). A kernel that tried to
     allocate would not compile.
 
     Numba takes a compiled kernel to be fresh as long as its own file is unchanged, although the
