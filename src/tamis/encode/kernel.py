@@ -27,8 +27,8 @@ def kernel(function: Callable[..., Any]) -> Any:
 
     It is compiled without Numba's runtime, so that no references are counted: with it, each array
     that is passed to an inner function or taken out of a NamedTuple costs two atomic additions,
-    which made a loop over conjunctions eight times slower (docs/decisions/0003). A kernel that tried to
-    allocate would not compile.
+    which made a loop over conjunctions eight times slower (docs/decisions/0003). A kernel that
+    tried to allocate would not compile.
 
     Numba takes a compiled kernel to be fresh as long as its own file is unchanged, although the
     code of kernels in other files may be part of it. So here it is fresh as long as all files that
