@@ -22,7 +22,7 @@ from tamis.encode.rules import EncodedRules
 from tamis.engines.scores import top_rules
 from tamis.engines.truth import Loaded, new_loaded
 
-__all__ = ["Capabilities", "Engine", "Matches", "Scratch", "Tops"]
+__all__ = ["Capabilities", "Engine", "Matches", "Parts", "Scratch", "Tops"]
 
 _BUFFER = 1 << 20
 """How many matches are collected at once, beyond what one event may need."""
@@ -56,6 +56,17 @@ class Tops(NamedTuple):
     score: NDArray[np.float64]
 
 
+class Parts(NamedTuple):
+    """What an engine consists of; enough to have it again without building it."""
+
+    rules: EncodedRules
+    """The rules in the engine's own order: its numbers of rules are places in here."""
+    order: NDArray[np.int32]
+    """For each place the number of the rule among those the engine was built from."""
+    arrays: tuple[Any, ...]
+    """The engine's own arrays: a NamedTuple of arrays, or nothing."""
+
+
 class Scratch:
     """The working memory of one thread. Engines extend it."""
 
@@ -78,15 +89,28 @@ class Engine(ABC):
     ----------
     rules
         The rules; the engine keeps the arrays and adds its own.
+    built
+        What `parts` of an engine of the same class gave; then nothing is computed. `rules` is
+        that engine's `rules`.
     """
 
     name: ClassVar[str]
     capabilities: ClassVar[Capabilities]
 
-    def __init__(self, rules: EncodedRules) -> None:
-        self.rules = rules
+    def __init__(self, rules: EncodedRules, built: Parts | None = None) -> None:
+        self.rules, self.order, self.arrays = built or self.build(rules)
         self._local = threading.local()
         self._all = np.ones(rules.size, np.uint8)
+
+    @property
+    def parts(self) -> Parts:
+        """All that was computed when the engine was built."""
+        return Parts(self.rules, self.order, self.arrays)
+
+    @classmethod
+    def build(cls, rules: EncodedRules) -> Parts:
+        """Compute the engine's own arrays, and put the rules in the order it wants."""
+        return Parts(rules, np.arange(rules.size, dtype=np.int32), ())
 
     @property
     @abstractmethod
@@ -113,7 +137,7 @@ class Engine(ABC):
             self.kernel(
                 self.rules.atoms,
                 self.rules.forms,
-                *self._arrays(),
+                *self._own_arrays(),
                 events,
                 row,
                 last,
@@ -130,16 +154,13 @@ class Engine(ABC):
     @property
     def nbytes(self) -> int:
         """The size of the engine's arrays, the encoded rules included."""
+        groups = (self.rules.atoms, self.rules.forms, self.rules.scores, self.arrays)
         return sum(
-            array.nbytes
-            for group in (self.rules.atoms, self.rules.forms, self.rules.scores, *self._arrays())
-            for array in group
-            if isinstance(array, np.ndarray)
+            array.nbytes for group in groups for array in group if isinstance(array, np.ndarray)
         )
 
-    def _arrays(self) -> tuple[tuple[NDArray[np.generic], ...], ...]:
-        """The engine's own arrays, which its kernel takes beside the encoded rules."""
-        return ()
+    def _own_arrays(self) -> tuple[tuple[Any, ...], ...]:
+        return (self.arrays,) if self.arrays else ()
 
     def new_scratch(self) -> Scratch:
         """Working memory for one thread."""

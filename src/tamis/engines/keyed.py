@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import IF_ABSENT, NEGATED, TEXT, FormArrays
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
-from tamis.engines.base import Capabilities, Engine, Scratch
+from tamis.engines.base import Capabilities, Engine, Parts, Scratch
 from tamis.engines.filing import Lists, Trees, filed, grouped
 from tamis.engines.order import rarest_first, selectivity
 from tamis.engines.output import close_row, emit_owners
@@ -214,12 +214,11 @@ class Keyed(Engine):
     name: ClassVar[str] = "keyed"
     capabilities: ClassVar[Capabilities] = Capabilities(indexed=True)
 
-    def __init__(self, rules: EncodedRules) -> None:
-        super().__init__(rules._replace(forms=rarest_first(rules)))
-        self._index = _build(self.rules)
-
-    def _arrays(self) -> tuple[tuple[NDArray[np.generic], ...], ...]:
-        return (self._index,)
+    @classmethod
+    def build(cls, rules: EncodedRules) -> Parts:
+        """The keys of `rules`."""
+        sorted_rules = rules._replace(forms=rarest_first(rules))
+        return super().build(sorted_rules)._replace(arrays=_build(sorted_rules))
 
     def new_scratch(self) -> KeyedScratch:
         """Marks for one thread."""

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
-from tamis.engines.base import Capabilities, Engine
+from tamis.engines.base import Capabilities, Engine, Parts
 from tamis.engines.order import rarest_first
 from tamis.engines.output import close_row, emit_owners
 from tamis.engines.truth import atom_holds, load, program_holds, unload
@@ -61,8 +61,10 @@ class Scan(Engine):
     name: ClassVar[str] = "scan"
     capabilities: ClassVar[Capabilities] = Capabilities(indexed=False)
 
-    def __init__(self, rules: EncodedRules) -> None:
-        super().__init__(rules._replace(forms=rarest_first(rules)))
+    @classmethod
+    def build(cls, rules: EncodedRules) -> Parts:
+        """Nothing but the order of atoms."""
+        return super().build(rules._replace(forms=rarest_first(rules)))
 
     @property
     def kernel(self) -> Any:

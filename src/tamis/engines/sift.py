@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import IF_ABSENT, NEGATED, TEXT
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
-from tamis.engines.base import Capabilities, Engine, Scratch
+from tamis.engines.base import Capabilities, Engine, Parts, Scratch
 from tamis.engines.filing import Lists, Trees, filed, grouped
 from tamis.engines.output import close_row, emit_owners
 from tamis.engines.truth import load, program_holds, unload
@@ -259,12 +259,10 @@ class Sift(Engine):
     name: ClassVar[str] = "sift"
     capabilities: ClassVar[Capabilities] = Capabilities(indexed=True)
 
-    def __init__(self, rules: EncodedRules) -> None:
-        super().__init__(rules)
-        self._index = _build(rules)
-
-    def _arrays(self) -> tuple[tuple[NDArray[np.generic], ...], ...]:
-        return (self._index,)
+    @classmethod
+    def build(cls, rules: EncodedRules) -> Parts:
+        """The inverted lists of `rules`."""
+        return super().build(rules)._replace(arrays=_build(rules))
 
     def new_scratch(self) -> SiftScratch:
         """Counters for one thread."""
