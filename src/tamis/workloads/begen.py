@@ -25,8 +25,7 @@ Where the paper leaves something open, or says it loosely:
 - values are uniform, also where attributes follow Zipf's law (with exponent 1);
 - the rules of different bases are shuffled together, as they would arrive.
 
-Only the raw 64-bit output of PCG64 is used, whose stream NumPy guarantees, with integer
-arithmetic on top: a seed gives the same workload on any machine.
+A seed gives the same workload on any machine; see `draws`.
 """
 
 from __future__ import annotations
@@ -40,13 +39,13 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
+
+from tamis.workloads.draws import Draws, Ints, ceilings_of
 
 __all__ = ["OPERATOR_CLASSES", "Distribution", "OperatorClass", "Workload"]
 
 Distribution: TypeAlias = Literal["uniform", "zipf"]
 OperatorClass: TypeAlias = Literal["min", "low", "med", "high"]
-_Ints: TypeAlias = NDArray[np.int64]
 
 _MAX_LIST = 6
 """The most values of an IN or NOT IN."""
@@ -101,19 +100,19 @@ class _Stream(IntEnum):
 class _Bases(NamedTuple):
     """The base expressions; row `i` is the conjunction of `attribute[i, j] = value[i, j]`."""
 
-    attribute: _Ints
-    value: _Ints
+    attribute: Ints
+    value: Ints
 
 
 class _Kept(NamedTuple):
     """The predicates kept by a chunk of rules, rule by rule."""
 
-    offsets: _Ints
+    offsets: Ints
     """Rule `i` has the predicates from `offsets[i]` up to `offsets[i + 1]`."""
-    attribute: _Ints
-    value: _Ints
+    attribute: Ints
+    value: Ints
     """What the base says of the attribute; every predicate derived from it holds there."""
-    operator: _Ints
+    operator: Ints
 
 
 @dataclass(frozen=True)
@@ -211,8 +210,8 @@ class Workload:
 
     @cached_property
     def _bases(self) -> _Bases:
-        draws = _Draws(self.seed, _Stream.BASES)
-        ceilings = _frequency_ceilings(self.dimensions, self.distribution)
+        draws = Draws(self.seed, _Stream.BASES)
+        ceilings = ceilings_of(_frequencies(self.dimensions, self.distribution))
         rows = [
             _distinct_attributes(self.event_size, ceilings, draws)
             for _ in range(round(1 / self.match_probability))
@@ -221,21 +220,21 @@ class Workload:
         return _Bases(attribute, draws.below(self.cardinality, attribute.shape))
 
     @cached_property
-    def _owners(self) -> _Ints:
+    def _owners(self) -> Ints:
         """The base that each rule is derived from: equal shares, shuffled."""
-        order = _Draws(self.seed, _Stream.OWNERS).order(self.size)
+        order = Draws(self.seed, _Stream.OWNERS).order(self.size)
         return order % len(self._bases.value)
 
-    def _drawn_bases(self, n: int) -> _Ints:
-        return _Draws(self.seed, _Stream.EVENTS).below(len(self._bases.value), n)
+    def _drawn_bases(self, n: int) -> Ints:
+        return Draws(self.seed, _Stream.EVENTS).below(len(self._bases.value), n)
 
     def _texts(self, start: int) -> pa.StringArray:
         """The texts of the chunk of rules that begins at `start`."""
-        draws = _Draws(self.seed, _Stream.RULES, start // _CHUNK)
+        draws = Draws(self.seed, _Stream.RULES, start // _CHUNK)
         kept = self._kept(self._owners[start : start + _CHUNK], draws)
         names = pa.array(self._names).take(pa.array(kept.attribute))
         parts: list[pa.StringArray] = []
-        places: list[_Ints] = []
+        places: list[Ints] = []
         for operator in _Operator:
             place = np.flatnonzero(kept.operator == operator)
             operands = self._operands(operator, kept.value[place], draws)
@@ -246,7 +245,7 @@ class Workload:
         lists = pa.ListArray.from_arrays(pa.array(kept.offsets, pa.int32()), texts)
         return pc.binary_join(lists, " AND ")
 
-    def _kept(self, owners: _Ints, draws: _Draws) -> _Kept:
+    def _kept(self, owners: Ints, draws: Draws) -> _Kept:
         """Which of its base's predicates each rule keeps, and the operator each turns into."""
         keep = draws.chance(self.rule_size / self.event_size, (len(owners), self.event_size))
         at_least = draws.below(self.event_size, len(owners))
@@ -261,14 +260,14 @@ class Workload:
             operator=self._drawn_operators(len(base), draws),
         )
 
-    def _drawn_operators(self, count: int, draws: _Draws) -> _Ints:
+    def _drawn_operators(self, count: int, draws: Draws) -> Ints:
         widened = np.array(OPERATOR_CLASSES[self.operators], dtype=np.int64)
         if not widened.size:
             return np.full(count, _Operator.EQ, dtype=np.int64)
         drawn = widened[draws.below(widened.size, count)]
         return np.where(draws.chance(self.equality, count), int(_Operator.EQ), drawn)
 
-    def _operands(self, operator: _Operator, value: _Ints, draws: _Draws) -> list[_Ints]:
+    def _operands(self, operator: _Operator, value: Ints, draws: Draws) -> list[Ints]:
         """What `operator` compares with, such that each `value` satisfies it.
 
         For IN and NOT IN a matrix whose rows are the lists, filled up with -1; for BETWEEN
@@ -294,7 +293,7 @@ class Workload:
             case _Operator.BETWEEN:
                 return self._ranges(value, draws)
 
-    def _lists(self, value: _Ints, draws: _Draws, with_value: bool) -> _Ints:
+    def _lists(self, value: Ints, draws: Draws, with_value: bool) -> Ints:
         """Two to six distinct values a row, in order; with `value`, or without it."""
         others = self.cardinality - 1
         longest = min(_MAX_LIST, self.cardinality if with_value else others)
@@ -310,7 +309,7 @@ class Workload:
             lists[rows, :count] = np.sort(members, axis=1)
         return lists
 
-    def _ranges(self, value: _Ints, draws: _Draws) -> list[_Ints]:
+    def _ranges(self, value: Ints, draws: Draws) -> list[Ints]:
         """Both ends of a range around each value that spans `range_percent` on average."""
         # Spans are uniform from 2 to 2 * mean - 2; the fraction of the upper end, which is
         # seldom whole, is the chance of one more.
@@ -323,67 +322,26 @@ class Workload:
         return [low, low + span - 1]
 
 
-class _Draws:
-    """Random numbers by integer arithmetic on the raw output of PCG64."""
-
-    def __init__(self, seed: int, *stream: int) -> None:
-        self._raw = np.random.PCG64(np.random.SeedSequence(seed, spawn_key=stream))
-
-    def below(self, bound: int | _Ints, shape: int | tuple[int, ...] | None = None) -> _Ints:
-        """Integers from 0 and below `bound`, of `shape` or of the shape of `bound`.
-
-        Values are equally likely but for one part in 2**32 times `bound`.
-        """
-        size = np.shape(bound) if shape is None else shape
-        high = self._bits(size) >> np.uint64(32)
-        return ((high * np.asarray(bound, dtype=np.uint64)) >> np.uint64(32)).astype(np.int64)
-
-    def chance(self, probability: float, shape: int | tuple[int, ...]) -> NDArray[np.bool_]:
-        """True with `probability`."""
-        return (self._bits(shape) >> np.uint64(32)) < np.uint64(round(probability * 2**32))
-
-    def order(self, count: int) -> _Ints:
-        """The numbers below `count`, shuffled."""
-        return np.argsort(self._bits(count), kind="stable")
-
-    def subsets(self, bound: int, count: int, rows: int) -> _Ints:
-        """In each row, `count` distinct integers below `bound` (Floyd's algorithm)."""
-        chosen = np.empty((rows, count), dtype=np.int64)
-        for column in range(count):
-            top = bound - count + column
-            drawn = self.below(top + 1, rows)
-            taken = (chosen[:, :column] == drawn[:, None]).any(axis=1)
-            chosen[:, column] = np.where(taken, top, drawn)
-        return chosen
-
-    def _bits(self, shape: int | tuple[int, ...]) -> NDArray[np.uint64]:
-        raw: NDArray[np.uint64] = self._raw.random_raw(int(np.prod(shape)))
-        return raw.reshape(shape)
-
-
-def _frequency_ceilings(dimensions: int, distribution: Distribution) -> _Ints:
-    """The attribute of a ticket is the first whose ceiling lies above it."""
+def _frequencies(dimensions: int, distribution: Distribution) -> Ints:
     rank = np.arange(1, dimensions + 1)
-    frequency = np.ones_like(rank) if distribution == "uniform" else (1 << 24) // rank
-    return frequency.cumsum()
+    return np.ones_like(rank) if distribution == "uniform" else (1 << 24) // rank
 
 
-def _distinct_attributes(count: int, ceilings: _Ints, draws: _Draws) -> list[int]:
+def _distinct_attributes(count: int, ceilings: Ints, draws: Draws) -> list[int]:
     """Attributes of one base: each is the next one drawn that is not there yet."""
     seen: dict[int, None] = {}
     while len(seen) < count:
-        tickets = draws.below(int(ceilings[-1]), count)
-        seen.update(dict.fromkeys(np.searchsorted(ceilings, tickets, side="right").tolist()))
+        seen.update(dict.fromkeys(draws.by_frequency(ceilings, count).tolist()))
     return list(seen)[:count]
 
 
-def _but(excluded: _Ints, among_others: _Ints) -> _Ints:
+def _but(excluded: Ints, among_others: Ints) -> Ints:
     """Values that leave out `excluded`, from their places among the others."""
     return among_others + (among_others >= excluded)
 
 
 def _predicate_texts(
-    operator: _Operator, names: pa.StringArray, operands: list[_Ints]
+    operator: _Operator, names: pa.StringArray, operands: list[Ints]
 ) -> pa.StringArray:
     join: Callable[..., Any] = pc.binary_join_element_wise
     if operator is _Operator.BETWEEN:
