@@ -45,6 +45,17 @@ class Draws:
         tickets = self.below(int(ceilings[-1]), shape)
         return np.searchsorted(ceilings, tickets, side="right")
 
+    def distinct_by_frequency(self, ceilings: Ints, shape: tuple[int, int]) -> Ints:
+        """As `by_frequency`, but places that a row has already are drawn again."""
+        chosen = np.empty(shape, dtype=np.int64)
+        for column in range(shape[1]):
+            rows = np.arange(shape[0])
+            while rows.size:
+                drawn = self.by_frequency(ceilings, rows.size)
+                chosen[rows, column] = drawn
+                rows = rows[(chosen[rows, :column] == drawn[:, None]).any(axis=1)]
+        return chosen
+
     def order(self, count: int) -> Ints:
         """The numbers below `count`, shuffled."""
         return np.argsort(self._bits(count), kind="stable")
