@@ -56,8 +56,9 @@ def test_rules_and_events_fit_each_other(form, logic) -> None:
     workload = Workload(size=200, form=form)
     matcher = Matcher(engine="scan", logic=logic)
     matcher.add_many(workload.rules_table())
+    rules = parsed(workload)
     for event in workload.events(4):
-        expected = [i for i, rule in enumerate(parsed(workload)) if evaluate(rule, event, logic)]
+        expected = [i for i, rule in enumerate(rules) if evaluate(rule, event, logic)]
         assert matcher.match(event) == expected
         assert expected
 

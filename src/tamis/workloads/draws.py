@@ -60,6 +60,10 @@ class Draws:
         """The numbers below `count`, shuffled."""
         return np.argsort(self._bits(count), kind="stable")
 
+    def orders(self, rows: int, count: int) -> Ints:
+        """In each row, the numbers below `count`, shuffled."""
+        return np.argsort(self._bits((rows, count)), axis=1, kind="stable")
+
     def subsets(self, bound: int, count: int, rows: int) -> Ints:
         """In each row, `count` distinct integers below `bound` (Floyd's algorithm)."""
         chosen = np.empty((rows, count), dtype=np.int64)
