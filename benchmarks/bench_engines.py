@@ -9,10 +9,11 @@ rules, compiles all kernels and encodes the rules once. Each engine is measured 
   `add_many` needs besides. *index* is the engine's arrays, by conjunction too (a rule kept as
   a program counts as one), *RSS* the memory of the whole process: the texts, the encoded rules, the
   matcher.
-- *single*: microseconds of an event. *kernel* is the engine alone on an encoded event; *mean*,
-  *p50* and *p99* are those of `match_array` on a mapping; *above* is what the medians of the two
-  differ by; *list* is `match`, *top 5* is `top`. *ids* is the time to write the ids of the
+- *single*: microseconds of an event. *mean*, *p50* and *p99* are those of `match_array` on a
+  mapping; *kernel* is the median of the engine alone on an encoded event, *above* what is
+  above it; *list* is `match`, *top 5* is `top`. *ids* is the time to write the ids of the
   matching rules into an array from a prepared list of their places: what no engine can save.
+  *× scan* and *× sift* say how many times as fast an engine is, */ ids* how many times that time.
 - *batch*: microseconds of an event in a batch of 10,000, as `count_many` and `match_many` take it
   from an Arrow table (of the real ones, from mappings). `match_many` gets as many rows as give
   20 million pairs, and both get fewer where an engine would need long: *rows* says how many.
@@ -109,7 +110,7 @@ def run_scenarios(
         show_scenario(SCENARIOS[name].title, found)
         rows += found
     if rows:
-        show_summary(rows, engines)
+        show_summary(rows)
     titles = {name: SCENARIOS[name].title for name in names}
     save("bench_engines", {"scenarios": titles, "skipped": skipped, "rows": rows}, results)
 
@@ -170,9 +171,26 @@ def measure_growth(size: int, engines: list[str], budget: Budget) -> list[Row]:
     events = workload.events(EVENTS)
     return [
         {"engine": engine, "rules": size, "encode_s": seconds}
-        | forked(measure_index, engine, encoded, events, np.arange(size), budget)
+        | forked(measure_grown, engine, encoded, events, budget)
         for engine in engines
     ]
+
+
+def measure_grown(name: str, encoded: EncodedRules, events: Events, budget: Budget) -> Row:
+    """The figures of an engine without a matcher."""
+    engine, figures = measure_index(name, encoded)
+    encoder = EventEncoder(encoded.dictionary, encoded.texts)
+    rows = [encoder.encode(event) for event in events]
+    (kernel,) = times([(kernel_of(engine), rows)], 2 * budget.single)
+    batch = encoder.encode_many(events)
+    start = perf_counter()
+    counts = engine.count(batch)
+    return {
+        **figures,
+        **spread("us_kernel", kernel),
+        "us_count": 1e6 * (perf_counter() - start) / len(counts),
+        "matches": float(counts.mean()),
+    }
 
 
 def compile_kernels(engines: list[str]) -> None:
@@ -204,18 +222,17 @@ def measure_engine(
     budget: Budget,
 ) -> Row:
     """All figures of one engine."""
-    ids = load.rules["id"].to_numpy()
-    figures = measure_index(name, encoded, load.events, ids, budget)
     start = perf_counter()
     with already_encoded(encoded):
         matcher = tamis.Matcher(engine=name, logic=logic)
         matcher.add_many(load.rules)
     matcher.match_array(load.events[0])
-    figures["matcher_s"] = encode_seconds + perf_counter() - start
+    seconds = encode_seconds + perf_counter() - start
     gc.collect()
-    figures["rss_mb"] = resident_bytes() / 1e6
-    figures |= measure_single(matcher, load.events, budget.single)
-    figures["us_above_kernel"] = figures["us_p50"] - figures["us_kernel_p50"]
+    resident = resident_bytes() / 1e6
+    engine, figures = measure_index(name, encoded)
+    figures |= {"matcher_s": seconds, "rss_mb": resident}
+    figures |= measure_single(matcher, engine, load, budget.single)
     return figures | measure_batch(matcher, load.batch, budget.batch, figures["matches"])
 
 
@@ -230,37 +247,19 @@ def already_encoded(encoded: EncodedRules) -> Iterator[None]:
         yield
 
 
-def measure_index(
-    name: str, encoded: EncodedRules, events: Events, ids: NDArray[Any], budget: Budget
-) -> Row:
-    """The figures of an engine without a matcher."""
+def measure_index(name: str, encoded: EncodedRules) -> tuple[Engine, Row]:
+    """An engine without a matcher, and its build."""
     start = perf_counter()
     engine = ENGINES[name](encoded)
     seconds = perf_counter() - start
     gc.collect()
     conjunctions = len(encoded.forms.conjunction_start) - 1 + len(encoded.forms.program_rule)
-    encoder = EventEncoder(encoded.dictionary, encoded.texts)
-    rows = [encoder.encode(event) for event in events]
-    kernel = times(kernel_of(engine), rows, budget.single)
-    found = [engine.match(row).rule for row in rows[: min(len(kernel), 50)]]
-    written = times(lambda places: ids[places], found * 4, budget.single / 10)
-    batch = encoder.encode_many(events[: len(kernel)])
-    start = perf_counter()
-    counts = engine.count(batch)
-    counting = perf_counter() - start
-    return {
+    return engine, {
         "build_s": seconds,
         "conjunctions": conjunctions,
         "index_mb": engine.nbytes / 1e6,
         "bytes_per_conjunction": engine.nbytes / max(conjunctions, 1),
         "rss_mb": resident_bytes() / 1e6,
-        "us_kernel": float(kernel.mean()),
-        "us_kernel_p50": float(np.percentile(kernel, 50)),
-        "us_kernel_p99": float(np.percentile(kernel, 99)),
-        "us_count_batch": 1e6 * counting / len(counts),
-        "us_ids": float(written.mean()),
-        "matches": float(counts.mean()),
-        "found": counts[:FEWEST].tolist(),
     }
 
 
@@ -272,33 +271,66 @@ def kernel_of(engine: Engine) -> Callable[[Any], int]:
     return lambda row: engine.run(row, 0, 1, mask, scratch, out, counts)
 
 
-def measure_single(matcher: tamis.Matcher, events: Events, budget: float) -> Row:
-    array = times(matcher.match_array, events, budget)
-    as_list = times(matcher.match, events, budget / 2)
-    top = times(lambda event: matcher.top(event, 5), events, budget / 2)
+def measure_single(matcher: tamis.Matcher, engine: Engine, load: Load, budget: float) -> Row:
+    events, ids = load.events, load.rules["id"].to_numpy()
+    encoder = EventEncoder(engine.rules.dictionary, engine.rules.texts)
+    rows = [encoder.encode(event) for event in events]
+    places = [engine.match(row).rule for row in rows[:FEWEST]]
+    # What is compared takes turns, so that a busy machine spoils all of it alike; and on other
+    # events, so that none finds in the cache what another read.
+    array, kernel, written = times(
+        [
+            (matcher.match_array, events),
+            (kernel_of(engine), rows[len(rows) // 2 :] + rows[: len(rows) // 2]),
+            (lambda found: ids[found], places),
+        ],
+        2 * budget,
+    )
+    (as_list,) = times([(matcher.match, events)], budget / 2)
+    (top,) = times([(lambda event: matcher.top(event, 5), events)], budget / 2)
+    counts = engine.count(encoder.encode_many(events[: len(array)]))
     return {
-        "us_mean": float(array.mean()),
-        "us_p50": float(np.percentile(array, 50)),
-        "us_p99": float(np.percentile(array, 99)),
+        "matches": float(counts.mean()),
+        "found": counts[:FEWEST].tolist(),
+        **spread("us", array),
+        **spread("us_kernel", kernel),
+        "us_above_kernel": float(np.percentile(array, 50) - np.percentile(kernel, 50)),
+        "us_ids": float(np.percentile(written, 50)),
         "us_list": float(as_list.mean()),
         "us_top5": float(top.mean()),
         "events": len(array),
     }
 
 
-def times(call: Callable[[Any], Any], arguments: Sequence[Any], budget: float) -> NDArray[Any]:
-    """Microseconds of each call, for as many arguments as the budget allows, but for a few."""
-    call(arguments[0])
-    taken: list[float] = []
+def spread(name: str, taken: NDArray[np.float64]) -> Row:
+    return {
+        f"{name}_mean": float(taken.mean()),
+        f"{name}_p50": float(np.percentile(taken, 50)),
+        f"{name}_p99": float(np.percentile(taken, 99)),
+    }
+
+
+def times(
+    calls: Sequence[tuple[Callable[[Any], Any], Sequence[Any]]], budget: float
+) -> list[NDArray[np.float64]]:
+    """Microseconds of each call, one after the other in turn.
+
+    As many rounds as the budget allows, but for a few; the first calls have arguments for all, the
+    others begin again where theirs end.
+    """
+    for call, arguments in calls:
+        call(arguments[0])
+    taken: list[list[float]] = [[] for _ in calls]
     begin = perf_counter()
-    for argument in arguments:
-        start = perf_counter()
-        call(argument)
-        end = perf_counter()
-        taken.append(1e6 * (end - start))
-        if end - begin > budget and len(taken) >= FEWEST:
+    for turn in range(len(calls[0][1])):
+        for (call, arguments), times_of_call in zip(calls, taken, strict=True):
+            argument = arguments[turn % len(arguments)]
+            start = perf_counter()
+            call(argument)
+            times_of_call.append(1e6 * (perf_counter() - start))
+        if perf_counter() - begin > budget and turn + 1 >= FEWEST:
             break
-    return np.array(taken)
+    return [np.array(each) for each in taken]
 
 
 def measure_batch(
@@ -341,11 +373,15 @@ def check_agreement(rows: list[Row]) -> None:
 
 
 def add_ratios(rows: list[Row]) -> None:
-    """How many times as fast as the engines to compare with each one is on single events."""
-    means = {row["engine"]: row["us_mean"] for row in rows}
+    """How many times as fast as the engines to compare with, and as slow as writing ids.
+
+    By the medians, which other processes spoil least.
+    """
+    medians = {row["engine"]: row["us_p50"] for row in rows}
     for row in rows:
         for slow in SLOW:
-            row[f"times_{slow}"] = means[slow] / row["us_mean"] if slow in means else None
+            row[f"times_{slow}"] = medians[slow] / row["us_p50"] if slow in medians else None
+        row["of_ids"] = row["us_p50"] / row["us_ids"]
 
 
 def show_scenario(title: str, rows: list[Row]) -> None:
@@ -355,7 +391,7 @@ def show_scenario(title: str, rows: list[Row]) -> None:
         f"{first['matches']:,.4g} matches an event; encoded in {first['encode_s']:.3g} s"
     )
     single = {
-        "kernel": "us_kernel",
+        "kernel": "us_kernel_p50",
         "mean": "us_mean",
         "p50": "us_p50",
         "p99": "us_p99",
@@ -365,6 +401,7 @@ def show_scenario(title: str, rows: list[Row]) -> None:
         "ids": "us_ids",
         "events": "events",
         **{f"× {slow}": f"times_{slow}" for slow in SLOW},
+        "/ ids": "of_ids",
     }
     others = {
         "count_many": "us_count_many",
@@ -389,10 +426,10 @@ def growth_cells(row: Row) -> Row:
     columns = {
         "rules": "rules",
         "matches": "matches",
-        "mean": "us_kernel",
+        "mean": "us_kernel_mean",
         "p50": "us_kernel_p50",
         "p99": "us_kernel_p99",
-        "counted in a batch": "us_count_batch",
+        "counted in a batch": "us_count",
         "build s": "build_s",
         "encode s": "encode_s",
         "B/conjunction": "bytes_per_conjunction",
@@ -401,17 +438,13 @@ def growth_cells(row: Row) -> Row:
     return cells(row, columns)
 
 
-def show_summary(rows: list[Row], engines: list[str]) -> None:
-    """The means of `match_array`, a line a scenario."""
+def show_summary(rows: list[Row]) -> None:
+    """The medians of `match_array`, a line a scenario."""
     lines: dict[str, Row] = {}
     for row in rows:
-        line = lines.setdefault(
-            row["scenario"], {"scenario": row["scenario"], "matches": row["matches"]}
-        )
-        line[row["engine"]] = row["us_mean"]
-    for row in rows:
-        lines[row["scenario"]]["ids"] = row["us_ids"]
-    show(f"match_array, µs/event: {', '.join(engines)}", list(lines.values()))
+        line = lines.setdefault(row["scenario"], {"scenario": row["scenario"]})
+        line |= {"matches": row["matches"], "ids": row["us_ids"], row["engine"]: row["us_p50"]}
+    show("match_array: median µs/event", list(lines.values()))
 
 
 if __name__ == "__main__":
