@@ -289,6 +289,8 @@ def measure_single(matcher: tamis.Matcher, engine: Engine, load: Load, budget: f
     (as_list,) = times([(matcher.match, events)], budget / 2)
     (top,) = times([(lambda event: matcher.top(event, 5), events)], budget / 2)
     counts = engine.count(encoder.encode_many(events[: len(array)]))
+    if counts[:FEWEST].tolist() != [len(matcher.match_array(event)) for event in events[:FEWEST]]:
+        raise RuntimeError(f"{engine.name} finds something else alone than in a matcher")
     return {
         "matches": float(counts.mean()),
         "found": counts[:FEWEST].tolist(),
@@ -353,7 +355,7 @@ def measured_rows(
     while True:
         seconds = seconds_of(call, batch[:rows])
         affordable = min(most, int(rows * budget / max(seconds, 1e-6)))
-        if affordable < 2 * rows or rows == most:
+        if rows == most or affordable < min(2 * rows, most):
             return rows, seconds
         rows = min(affordable, 8 * rows)
 
