@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from tamis.encode.arrays import Events
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Capabilities, Engine, Parts
@@ -62,9 +63,9 @@ class Scan(Engine):
     capabilities: ClassVar[Capabilities] = Capabilities(indexed=False)
 
     @classmethod
-    def build(cls, rules: EncodedRules) -> Parts:
+    def build(cls, rules: EncodedRules, sample: Events | None = None) -> Parts:
         """Nothing but the order of atoms."""
-        return super().build(rules._replace(forms=rarest_first(rules)))
+        return super().build(rules._replace(forms=rarest_first(rules)), sample)
 
     @property
     def kernel(self) -> Any:
