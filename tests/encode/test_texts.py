@@ -50,7 +50,7 @@ PREDICATES = st.one_of(
 
 
 def index(predicates: list[Predicate]) -> TextIndex:
-    return TextIndex(predicates, {"x": 0})
+    return TextIndex.of(predicates, {"x": 0})
 
 
 def agree(predicates: list[Predicate], values: list[str]) -> None:
@@ -172,7 +172,7 @@ def test_attributes_do_not_mix() -> None:
         Predicate("y", Op.RLIKE, ("a",)),
         Predicate("x", Op.ILIKE, ("%A%",)),
     ]
-    found = TextIndex(predicates, {"z": 0, "x": 1, "y": 2})
+    found = TextIndex.of(predicates, {"z": 0, "x": 1, "y": 2})
     assert found.size == 3
     assert [number in found for number in range(3)] == [False, True, True]
     assert found.held(1, "ba") == (0, 2)

@@ -20,9 +20,11 @@ __all__ = [
     "SET",
     "TEXT",
     "AtomArrays",
+    "DictionaryArrays",
     "Events",
     "FormArrays",
     "ScoreArrays",
+    "TextArrays",
 ]
 
 RANGE: Final = 0
@@ -106,6 +108,42 @@ class ScoreArrays(NamedTuple):
     """One weight for a RANGE or TEXT atom, one for each code of a SET atom."""
     depth: int
     """How many operands wait at once, at most."""
+
+
+class DictionaryArrays(NamedTuple):
+    """The attributes, and the values that rules mention for each of them.
+
+    Numbers, strings and timestamps each stand end to end, attribute after attribute, sorted and
+    distinct within an attribute.
+    """
+
+    name_start: NDArray[np.int64]
+    name: NDArray[np.uint8]
+    """The names of the attributes, in UTF-8."""
+    number_start: NDArray[np.int64]
+    """Where each attribute's numbers begin; so for strings and timestamps."""
+    number: NDArray[np.float64]
+    """The least double that is not below the number."""
+    number_below: NDArray[np.uint16]
+    """How far the number lies below that double; empty where all of them equal theirs."""
+    string_start: NDArray[np.int64]
+    text_start: NDArray[np.int64]
+    text: NDArray[np.uint8]
+    """Each string, in UTF-8."""
+    time_start: NDArray[np.int64]
+    time: NDArray[np.int64]
+    """Microseconds since 1970."""
+    orders_strings: NDArray[np.uint8]
+    """For each attribute, whether some rule asks more of strings than to equal a mentioned one."""
+
+
+class TextArrays(NamedTuple):
+    """The text predicates, by id."""
+
+    attribute: NDArray[np.int32]
+    start: NDArray[np.int64]
+    text: NDArray[np.uint8]
+    """The operator and its operands, as a JSON list of strings."""
 
 
 class Events(NamedTuple):

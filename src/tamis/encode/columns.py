@@ -294,7 +294,7 @@ def _as_microseconds(values: pa.Array) -> NDArray[np.int64]:
 
 
 def _string_codes(axis: Axis, values: pa.Array) -> NDArray[np.int32]:
-    mentioned = pa.array(axis.strings, values.type)
+    mentioned = axis.string_array().cast(values.type)
     places = pc.index_in(values, value_set=mentioned)
     codes: NDArray[np.int32] = places.fill_null(0).to_numpy().astype(np.int32)
     codes = axis.strings_at + 2 * codes + 1
@@ -309,7 +309,7 @@ def _gap_codes(axis: Axis, values: pa.Array) -> NDArray[np.int32] | int:
     if not axis.orders_strings:
         return axis.strings_at
     encoded = pc.dictionary_encode(values)
-    gaps = np.array([axis.gap(text) for text in encoded.dictionary.to_pylist()], np.int32)
+    gaps = np.array([axis.code(text) for text in encoded.dictionary.to_pylist()], np.int32)
     result: NDArray[np.int32] = gaps[encoded.indices.to_numpy()]
     return result
 

@@ -13,15 +13,18 @@ A value that no rule mentions falls into a gap.
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from tamis.encode.arrays import DictionaryArrays
+from tamis.encode.values import SortedValues, pack_numbers, pack_texts, starts, unpack_texts
 from tamis.expr.event import Kind, kind_of
 from tamis.expr.model import Op, Predicate, Value
 
@@ -43,7 +46,6 @@ _FIRST: Final = 3
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _MAX_CODES = 2**31 - 1
 
 
@@ -62,78 +64,71 @@ def microseconds(timestamp: datetime) -> int:
     return (timestamp - _EPOCH) // _MICROSECOND
 
 
-class _Numbers(NamedTuple):
-    """The mentioned numbers, for comparing whole arrays of integers or doubles exactly.
-
-    A number v is at most the integer x when ceil(v) is, and at most the double d when the
-    least double that is not below v is. So each list below, searched for x or d, tells how
-    many numbers are not above it.
-    """
-
-    as_int: NDArray[np.int64]
-    """ceil(v) of the numbers that some 64-bit integer reaches."""
-    is_int: NDArray[np.bool_]
-    """Whether v equals its entry in `as_int`."""
-    as_double: NDArray[np.float64]
-    is_double: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, numbers: list[int | float]) -> _Numbers:
-        ceilings = [math.ceil(v) for v in numbers]
-        reachable = [max(c, _INT64_MIN) for c in ceilings if c <= _INT64_MAX]
-        doubles = [_double_not_below(v) for v in numbers]
-        return cls(
-            np.array(reachable, np.int64),
-            np.array([c == v for c, v in zip(reachable, numbers, strict=False)], np.bool_),
-            np.array(doubles, np.float64),
-            np.array([d == v for d, v in zip(doubles, numbers, strict=True)], np.bool_),
-        )
-
-
-def _double_not_below(number: int | float) -> float:
-    nearest = float(number)
-    return nearest if nearest >= number else math.nextafter(nearest, math.inf)
+_SMALL: Final = 1024
+"""Up to so many mentioned values are read into a dict when the first one is looked up."""
+_REMEMBERED: Final = 10_000
+"""Of a larger axis, so many looked-up values are kept in a dict."""
 
 
 class Axis:
-    """The codes of one attribute."""
+    """The codes of one attribute, whose values are stretches of those of the dictionary.
+
+    Safe to use from several threads: a race only looks up a value twice.
+    """
 
     __slots__ = (
+        "_ceilings",
+        "_lists",
         "_numbers",
+        "_strings",
+        "_times",
+        "_values",
         "exact",
-        "numbers",
         "orders_strings",
         "size",
-        "strings",
         "strings_at",
-        "times",
         "times_at",
     )
 
     def __init__(
-        self,
-        numbers: Iterable[int | float],
-        strings: Iterable[str],
-        times: Iterable[int],
-        orders_strings: bool,
+        self, values: SortedValues, numbers: range, strings: range, times: range, orders: bool
     ) -> None:
-        self.numbers = sorted(numbers)
-        self.strings = sorted(strings)
-        self.times = sorted(times)
-        self.strings_at = _FIRST + 2 * len(self.numbers) + 1
+        self._values = values
+        self._numbers, self._strings, self._times = numbers, strings, times
+        self.strings_at = _FIRST + 2 * len(numbers) + 1
         """The first code of the strings."""
-        self.times_at = self.strings_at + 2 * len(self.strings) + 1
+        self.times_at = self.strings_at + 2 * len(strings) + 1
         """The first code of the timestamps."""
-        self.size = self.times_at + 2 * len(self.times) + 1
+        self.size = self.times_at + 2 * len(times) + 1
         """How many codes there are."""
-        self.exact: dict[int | float | str, int] = {
-            v: _FIRST + 2 * i + 1 for i, v in enumerate(self.numbers)
-        }
-        """The codes of the mentioned numbers and strings."""
-        self.exact.update((v, self.strings_at + 2 * i + 1) for i, v in enumerate(self.strings))
-        self.orders_strings = orders_strings
+        self.orders_strings = orders
         """Whether some rule asks more of strings than to equal a mentioned one."""
-        self._numbers: _Numbers | None = None
+        self.exact: dict[int | float | str, int] = {}
+        """The codes of numbers and strings known by now; for any other one ask `find`."""
+        self._lists: tuple[list[int | float], list[str]] | None = None
+        """The mentioned numbers and strings, once all of them are in `exact`."""
+        self._ceilings: tuple[NDArray[np.int64], NDArray[np.bool_]] | None = None
+
+    @property
+    def numbers(self) -> list[int | float]:
+        """The mentioned numbers, rising."""
+        return self._values.numbers(self._numbers.start, self._numbers.stop)
+
+    @property
+    def strings(self) -> list[str]:
+        """The mentioned strings, rising."""
+        return self._values.texts(self._strings.start, self._strings.stop)
+
+    @property
+    def times(self) -> list[int]:
+        """The mentioned timestamps, rising."""
+        return self._values.times(self._times.start, self._times.stop)
+
+    def string_array(self) -> pa.Array:
+        """The mentioned strings as an Arrow array, which shares their memory."""
+        bounds = self._values.arrays.text_start[self._strings.start : self._strings.stop + 1]
+        buffers = [None, pa.py_buffer(bounds), pa.py_buffer(self._values.arrays.text)]
+        return pa.Array.from_buffers(pa.large_string(), len(self._strings), buffers)
 
     def code(self, value: Value) -> int:
         """The code of one value."""
@@ -142,74 +137,128 @@ class Axis:
         if isinstance(value, datetime):
             return self._time_code(microseconds(value))
         code = self.exact.get(value)
-        return self.gap(value) if code is None else code
+        return self.find(value) if code is None else code
 
-    def gap(self, value: int | float | str) -> int:
-        """The code of a number or a string that no rule mentions."""
+    def find(self, value: int | float | str) -> int:
+        """The code of a number or a string that is not in `exact`."""
+        if self._lists is None:
+            return self._find_first(value)
+        values: list[Any]
         if isinstance(value, str):
-            return self.strings_at + 2 * bisect_left(self.strings, value)
-        return _FIRST + 2 * bisect_left(self.numbers, value)
+            first, values = self.strings_at, self._lists[1]
+        else:
+            first, values = _FIRST, self._lists[0]
+        at = bisect_left(values, value)
+        if at < len(values) and values[at] == value:
+            # Another thread has filled `exact` since the caller looked there.
+            return first + 2 * at + 1
+        return first + 2 * at
+
+    def _find_first(self, value: int | float | str) -> int:
+        if len(self._numbers) + len(self._strings) > _SMALL:
+            return self._remember(value)
+        self.load()
+        return self.find(value)
+
+    def load(self) -> None:
+        """Read all mentioned numbers and strings into `exact`."""
+        numbers, strings = self.numbers, self.strings
+        exact: dict[int | float | str, int] = {v: _FIRST + 2 * i + 1 for i, v in enumerate(numbers)}
+        exact.update((v, self.strings_at + 2 * i + 1) for i, v in enumerate(strings))
+        self.exact = exact
+        self._lists = numbers, strings
+
+    def unload(self) -> None:
+        """Forget what `load` read, unless it is little."""
+        if len(self.exact) > _SMALL:
+            self._lists = None
+            self.exact = {}
+
+    def _remember(self, value: int | float | str) -> int:
+        if isinstance(value, str):
+            span = self._strings
+            at, found = self._values.place_of_text(value, span.start, span.stop)
+            code = self.strings_at + 2 * (at - span.start) + found
+        else:
+            span = self._numbers
+            at, found = self._values.place_of_number(value, span.start, span.stop)
+            code = _FIRST + 2 * (at - span.start) + found
+        if len(self.exact) >= _REMEMBERED:
+            self.exact = {}
+        self.exact[value] = code
+        return code
 
     def _time_code(self, time: int) -> int:
-        at = bisect_left(self.times, time)
-        found = at < len(self.times) and self.times[at] == time
-        return self.times_at + 2 * at + found
+        span = self._times
+        at, found = self._values.place_of_time(time, span.start, span.stop)
+        return self.times_at + 2 * (at - span.start) + found
 
     def codes_of_ints(self, values: NDArray[np.int64]) -> NDArray[np.int32]:
         """The codes of an array of integers."""
-        numbers = self._number_arrays()
-        return _codes(values, numbers.as_int, numbers.is_int, _FIRST)
+        if self._ceilings is None:
+            self._ceilings = self._values.ceilings(self._numbers.start, self._numbers.stop)
+        return _codes(values, *self._ceilings, _FIRST)
 
     def codes_of_doubles(self, values: NDArray[np.float64]) -> NDArray[np.int32]:
         """The codes of an array of doubles; NaN is absent."""
-        numbers = self._number_arrays()
-        codes = _codes(values, numbers.as_double, numbers.is_double, _FIRST)
+        span = self._numbers
+        points = self._values.arrays.number[span.start : span.stop]
+        codes = _codes(values, points, self._values.is_double(span.start, span.stop), _FIRST)
         codes[np.isnan(values)] = ABSENT
         return codes
 
     def codes_of_times(self, values: NDArray[np.int64]) -> NDArray[np.int32]:
         """The codes of an array of timestamps, in microseconds since 1970."""
-        times = np.array(self.times, np.int64)
-        return _codes(values, times, np.ones(len(times), np.bool_), self.times_at)
+        times = self._values.arrays.time[self._times.start : self._times.stop]
+        return _codes(values, times, None, self.times_at)
 
     @staticmethod
     def codes_of_booleans(values: NDArray[np.bool_]) -> NDArray[np.int32]:
         """The codes of an array of booleans."""
         return np.where(values, np.int32(_TRUE), np.int32(_FALSE))
 
-    def _number_arrays(self) -> _Numbers:
-        if self._numbers is None:
-            self._numbers = _Numbers.of(self.numbers)
-        return self._numbers
-
 
 def _codes(
     values: NDArray[np.int64] | NDArray[np.float64],
     points: NDArray[np.int64] | NDArray[np.float64],
-    equals: NDArray[np.bool_],
+    equals: NDArray[np.bool_] | None,
     first: int,
 ) -> NDArray[np.int32]:
-    """Codes of `values` on a list whose `points` lie at every second code after `first`."""
+    """Codes of `values` on a list whose `points` lie at every second code after `first`.
+
+    A point stands for a mentioned value that is not above it, and for the value itself where
+    `equals` says so, or where there is no `equals`.
+    """
     not_above = np.searchsorted(points, values, side="right").astype(np.int32)
     codes = first + 2 * not_above
     if len(points):
         last = np.maximum(not_above - 1, 0)
-        codes -= (not_above > 0) & equals[last] & (points[last] == values)
+        met = (not_above > 0) & (points[last] == values)
+        codes -= met if equals is None else met & equals[last]
     return codes
 
 
 class Dictionary:
     """The axes of all attributes that a set of rules mentions."""
 
-    __slots__ = ("attributes", "axes", "base")
+    __slots__ = ("arrays", "attributes", "axes", "base")
 
-    def __init__(self, axes: dict[str, Axis]) -> None:
-        self.attributes = {name: i for i, name in enumerate(axes)}
+    def __init__(self, arrays: DictionaryArrays) -> None:
+        self.arrays = arrays
+        names = unpack_texts(arrays.name_start, arrays.name)
+        self.attributes = {name: i for i, name in enumerate(names)}
         """Attribute names and their ids."""
-        self.axes = list(axes.values())
+        values = SortedValues(arrays)
+        numbers, strings, times = map(
+            _ranges, (arrays.number_start, arrays.string_start, arrays.time_start)
+        )
+        orders = (arrays.orders_strings != 0).tolist()
+        self.axes = [
+            Axis(values, *stretches)
+            for stretches in zip(numbers, strings, times, orders, strict=True)
+        ]
         """The axis of each attribute id."""
-        sizes = [axis.size for axis in self.axes]
-        self.base = np.cumsum([0, *sizes], dtype=np.int64)
+        self.base = starts(axis.size for axis in self.axes)
         """Where each attribute's codes begin when all are laid end to end."""
         if self.base[-1] > _MAX_CODES:
             raise OverflowError("the rules mention more than a billion distinct values")
@@ -223,7 +272,22 @@ class Dictionary:
             if seen is None:
                 seen = mentioned[predicate.attribute] = _Mentioned()
             seen.add(predicate)
-        return cls({name: seen.axis() for name, seen in mentioned.items()})
+        return cls(_arrays(mentioned))
+
+    def load(self) -> None:
+        """Read all mentioned values, for many look-ups to come."""
+        for axis in self.axes:
+            axis.load()
+
+    def unload(self) -> None:
+        """Forget what `load` read of large axes."""
+        for axis in self.axes:
+            axis.unload()
+
+
+def _ranges(start: NDArray[np.int64]) -> list[range]:
+    bounds = start.tolist()
+    return [range(first, last) for first, last in pairwise(bounds)]
 
 
 class _Mentioned:
@@ -249,8 +313,22 @@ class _Mentioned:
             elif not isinstance(value, bool):
                 self.numbers.add(value)
 
-    def axis(self) -> Axis:
-        return Axis(self.numbers, self.strings, self.times, self.orders_strings)
+
+def _arrays(mentioned: dict[str, _Mentioned]) -> DictionaryArrays:
+    all_of = mentioned.values()
+    number, below = pack_numbers([v for seen in all_of for v in sorted(seen.numbers)])
+    times = [time for seen in all_of for time in sorted(seen.times)]
+    return DictionaryArrays(
+        *pack_texts(mentioned),
+        starts(len(seen.numbers) for seen in all_of),
+        number,
+        below.astype(np.uint16) if below.any() else np.empty(0, np.uint16),
+        starts(len(seen.strings) for seen in all_of),
+        *pack_texts([text for seen in all_of for text in sorted(seen.strings)]),
+        starts(len(seen.times) for seen in all_of),
+        np.array(times, np.int64),
+        np.array([seen.orders_strings for seen in all_of], np.uint8),
+    )
 
 
 def prefix_of(predicate: Predicate) -> tuple[str] | tuple[str, str] | None:

@@ -145,7 +145,7 @@ class EventEncoder:
             number, axis = found
             code = axis.code(value) if kind is bool else axis.exact.get(value)
             rows.attribute.append(number)
-            rows.code.append(axis.gap(value) if code is None else code)
+            rows.code.append(axis.find(value) if code is None else code)
             if kind is str and number in self._texts:
                 rows.text.extend(self._texts.held(number, value))
         return True

@@ -188,16 +188,18 @@ class RuleEncoder:
     def finish(self) -> EncodedRules:
         """All the rules taken, encoded."""
         dictionary = Dictionary.of(atom.predicate for atom in self._atoms)
+        dictionary.load()
         texts = text_predicates(self._atoms)
-        atoms = encode_atoms(self._atoms, dictionary, texts)
-        return EncodedRules(
+        encoded = EncodedRules(
             self.size,
-            atoms,
+            encode_atoms(self._atoms, dictionary, texts),
             self._form_arrays(),
             self._score_arrays(dictionary),
             dictionary,
-            TextIndex(list(texts), dictionary.attributes),
+            TextIndex.of(texts, dictionary.attributes),
         )
+        dictionary.unload()
+        return encoded
 
     def _adapted(self, rule: Expr) -> Expr:
         return rule if self._adapt is None else map_predicates(rule, self._adapt)

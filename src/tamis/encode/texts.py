@@ -7,12 +7,16 @@ through RE2, many at a time. Which predicates a value satisfies is remembered.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import ahocorasick
+import msgspec
+import numpy as np
 import re2
 
+from tamis.encode.arrays import TextArrays
+from tamis.encode.values import pack_texts, unpack_texts
 from tamis.expr.model import Op, Predicate
 from tamis.expr.patterns import TextTest, fold, like_parts, regex_of, text_test
 
@@ -143,19 +147,44 @@ class _AttributeTexts:
 class TextIndex:
     """The text predicates of a set of rules; a predicate's id is its place in the list.
 
-    Safe to use from several threads: a race only evaluates a value twice.
+    What finds those of an attribute is made when the first value is asked for. Safe to use from
+    several threads: a race only makes it twice, or evaluates a value twice.
     """
 
-    def __init__(self, predicates: Sequence[Predicate], attributes: dict[str, int]) -> None:
-        self.size = len(predicates)
-        groups: dict[int, list[tuple[int, Predicate]]] = {}
-        for text_id, predicate in enumerate(predicates):
-            groups.setdefault(attributes[predicate.attribute], []).append((text_id, predicate))
-        self._by_attribute = {a: _AttributeTexts(group) for a, group in groups.items()}
+    def __init__(self, arrays: TextArrays) -> None:
+        self.arrays = arrays
+        self.size = len(arrays.attribute)
+        self._attributes = frozenset(np.unique(arrays.attribute).tolist())
+        self._by_attribute: dict[int, _AttributeTexts] = {}
+
+    @classmethod
+    def of(cls, predicates: Iterable[Predicate], attributes: dict[str, int]) -> TextIndex:
+        """The index of `predicates`, whose ids are their places here."""
+        found = list(predicates)
+        numbers = [attributes[predicate.attribute] for predicate in found]
+        texts = [_ENCODER.encode([p.op, *p.values]).decode() for p in found]
+        return cls(TextArrays(np.array(numbers, np.int32), *pack_texts(texts)))
 
     def __contains__(self, attribute: int) -> bool:
-        return attribute in self._by_attribute
+        return attribute in self._attributes
 
     def held(self, attribute: int, value: str) -> tuple[int, ...]:
         """The ids of the predicates on `attribute` that `value` satisfies, in rising order."""
-        return self._by_attribute[attribute].held(value)
+        found = self._by_attribute.get(attribute)
+        if found is None:
+            found = self._by_attribute.setdefault(attribute, self._made(attribute))
+        return found.held(value)
+
+    def _made(self, attribute: int) -> _AttributeTexts:
+        ids = np.flatnonzero(self.arrays.attribute == attribute).tolist()
+        return _AttributeTexts([(text_id, self._predicate(text_id)) for text_id in ids])
+
+    def _predicate(self, text_id: int) -> Predicate:
+        (text,) = unpack_texts(self.arrays.start, self.arrays.text, text_id, text_id + 1)
+        op, *values = _DECODER.decode(text)
+        # Which attribute it asks about plays no part in what it asks of a text.
+        return Predicate("", Op(op), tuple(values))
+
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(list[str])

@@ -1,0 +1,223 @@
+"""Encoded rules can be taken apart into plain arrays, and had again without reading them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from tamis.encode import dictionary as dictionary_module
+from tamis.encode.arrays import DictionaryArrays
+from tamis.encode.columns import ColumnEncoder
+from tamis.encode.dictionary import Axis, Dictionary
+from tamis.encode.events import EventEncoder
+from tamis.encode.rules import EncodedRules, RuleEncoder
+from tamis.encode.stored import from_arrays, to_arrays
+from tamis.encode.values import pack_texts, starts
+from tamis.engines.registry import ENGINES
+from tamis.expr.model import LOGICS, Expr, Op, Predicate, Value
+from tamis.expr.weights import RuleWeights
+from tests import randoms
+from tests.encode.test_dictionary import DOUBLES, INTEGERS, STRINGS, TIMES
+from tests.randoms import EVERYTHING
+from tests.strategies import expressions
+
+# --- Round trips ------------------------------------------------------------------------
+
+
+def encoded(rules: Iterable[Expr]) -> EncodedRules:
+    encoder = RuleEncoder()
+    for number, rule in enumerate(rules):
+        encoder.add(rule, LOGICS[number % 2])
+    return encoder.finish()
+
+
+def mapped(rules: EncodedRules, folder: Path) -> EncodedRules:
+    """`rules`, written to files and mapped into memory.
+
+    Privately, so that the arrays count as writable: Numba compiles a kernel anew for others.
+    """
+    for name, array in to_arrays(rules).items():
+        np.save(folder / name, array)
+    files = {file.stem: file for file in folder.iterdir()}
+    return from_arrays({name: np.load(file, mmap_mode="c") for name, file in files.items()})
+
+
+def read_only(arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    copies = {name: array.copy() for name, array in arrays.items()}
+    for array in copies.values():
+        array.setflags(write=False)
+    return copies
+
+
+def equal(ours: EncodedRules, theirs: EncodedRules) -> bool:
+    """Whether the arrays are the same, by name, type, shape and content."""
+    one, other = to_arrays(ours), to_arrays(theirs)
+    return one.keys() == other.keys() and all(
+        array.dtype == other[name].dtype and np.array_equal(array, other[name])
+        for name, array in one.items()
+    )
+
+
+@given(st.lists(expressions(wild=True), max_size=6))
+def test_random_rules(rules: list[Expr]) -> None:
+    ours = encoded(rules)
+    theirs = from_arrays(read_only(to_arrays(ours)))
+    assert equal(ours, theirs)
+    assert theirs.size == ours.size
+    assert theirs.dictionary.attributes == ours.dictionary.attributes
+    assert theirs.dictionary.base.tolist() == ours.dictionary.base.tolist()
+
+
+@given(st.lists(expressions(), max_size=6))
+def test_arrays_are_plain(rules: list[Expr]) -> None:
+    for name, array in to_arrays(encoded(rules)).items():
+        assert array.ndim in (1, 2), name
+        assert array.dtype.kind in "iuf", name
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_mapped_rules_find_the_same_events(engine: str, tmp_path: Path) -> None:
+    random = Random(21)
+    encoder = RuleEncoder()
+    for _ in range(300):
+        rule = randoms.rule(random, EVERYTHING, 3)
+        encoder.add(rule, random.choice(LOGICS))
+    weighted = Predicate("s", Op.IN, ("a", "é", "🙂"))
+    encoder.add(weighted, "strong", RuleWeights.of({("s", "é"): 2.5, ("s", "🙂"): 0.1}, weighted))
+    ours = encoder.finish()
+    theirs = mapped(ours, tmp_path)
+    events = [randoms.event(random, EVERYTHING, several=0.4) for _ in range(60)]
+    found = []
+    for rules in (ours, theirs):
+        events_of = EventEncoder(rules.dictionary, rules.texts).encode_many(events)
+        built = ENGINES[engine](rules)
+        found.append((*built.match(events_of), *built.top(events_of, 20)))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+# --- Axes over arrays -------------------------------------------------------------------
+
+VALUES = st.lists(INTEGERS | DOUBLES | STRINGS | TIMES | st.booleans(), max_size=12)
+HELD = st.lists(
+    INTEGERS | DOUBLES | STRINGS | TIMES | st.sampled_from((math.inf, -math.inf)), max_size=12
+)
+
+
+def axis_of(values: Sequence[Value]) -> Axis:
+    return Dictionary.of([Predicate("x", Op.IN, tuple(values))]).axes[0]
+
+
+def sorted_distinct(values: Iterable[Any]) -> list[Any]:
+    return sorted(set(values))
+
+
+@given(VALUES)
+def test_the_mentioned_values_are_had_again(values: list[Value]) -> None:
+    axis = axis_of(values)
+    plain = [v for v in values if not isinstance(v, bool)]
+    assert axis.numbers == sorted_distinct(v for v in plain if isinstance(v, int | float))
+    assert axis.strings == sorted_distinct(v for v in plain if isinstance(v, str))
+    assert axis.string_array().to_pylist() == axis.strings
+    assert len(axis.times) == len({v for v in plain if isinstance(v, datetime)})
+
+
+@given(VALUES, HELD)
+def test_a_large_axis_has_the_codes_of_a_small_one(values: list[Value], held: list[Value]) -> None:
+    """Searched in the arrays, or in dicts and lists: the same."""
+    small, large = axis_of(values), axis_of(values)
+    small.load()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dictionary_module, "_SMALL", -1)
+        patch.setattr(dictionary_module, "_REMEMBERED", 3)
+        for value in (*held, *values, *held):
+            assert large.code(value) == small.code(value), value
+            assert len(large.exact) <= 3
+
+
+def test_strings_are_in_the_order_of_code_points() -> None:
+    texts = ["\ue000", "\uffff", "🙂", "\U0010ffff", "é", "z", "", "\x00", "\ud7ff"]
+    axis = axis_of(texts)
+    assert axis.strings == sorted(texts)
+    codes = [axis.code(text) for text in sorted(texts)]
+    assert codes == sorted(codes)
+
+
+def test_there_is_one_zero() -> None:
+    for zeros in ((0.0, -0.0), (-0.0, 0), (-0.0,)):
+        axis = axis_of(zeros)
+        assert str(axis.numbers) == "[0]"
+        assert axis.code(0) == axis.code(0.0) == axis.code(-0.0)
+
+
+# --- Large dictionaries -----------------------------------------------------------------
+
+ATTRIBUTES, EACH = 400, 17_500
+
+
+def stored_dictionary() -> dict[str, NDArray[Any]]:
+    """Seven million mentioned numbers, and some strings for two of the attributes."""
+    names = [f"a{i}" for i in range(ATTRIBUTES)]
+    number = np.tile(np.arange(EACH, dtype=np.float64), ATTRIBUTES)
+    words = [f"w{i:06}" for i in range(20_000)]
+    arrays = DictionaryArrays(
+        *pack_texts(names),
+        starts([EACH] * ATTRIBUTES),
+        number,
+        np.empty(0, np.uint16),
+        starts([10_000, 10_000] + [0] * (ATTRIBUTES - 2)),
+        *pack_texts(words),
+        starts([0] * ATTRIBUTES),
+        np.empty(0, np.int64),
+        np.zeros(ATTRIBUTES, np.uint8),
+    )
+    return {f"dictionary.{name}": array for name, array in arrays._asdict().items()}
+
+
+def test_opening_takes_no_longer_for_many_values() -> None:
+    arrays = read_only({**to_arrays(encoded([])), **stored_dictionary()})
+    took = []
+    for _ in range(3):
+        begin = time.perf_counter()
+        rules = from_arrays(arrays)
+        encoder = EventEncoder(rules.dictionary, rules.texts)
+        encoder.encode({f"a{i}": i + 0.5 for i in range(15)})
+        took.append(time.perf_counter() - begin)
+    assert min(took) < 0.1, "reading seven million values takes seconds"
+
+
+def test_columns_of_a_large_axis() -> None:
+    rules = from_arrays({**to_arrays(encoded([])), **stored_dictionary()})
+    rows: list[dict[str, Any]] = [{"a1": "w010000"}, {"a1": "w019999"}, {"a1": 17_499}, {"a1": 3.5}]
+    by_row = EventEncoder(rules.dictionary, rules.texts).encode_many(rows)
+    texts, numbers = pa.array(["w010000", "w019999"]), pa.array([17_499, 3.5])
+    columns = ColumnEncoder(rules.dictionary, rules.texts)
+    codes = [
+        columns.encode(pa.record_batch({"a1": column})).code.tolist() for column in (texts, numbers)
+    ]
+    assert codes[0] + codes[1] == by_row.code.tolist()
+
+
+def test_the_codes_of_one_dictionary_do_not_depend_on_what_was_asked_before() -> None:
+    stamp = datetime(2024, 2, 29, tzinfo=UTC)
+    values: list[Value] = [*range(3_000), *map(str, range(3_000)), stamp, 2**53 + 1, 2.0**53]
+    axis, fresh = axis_of(values), axis_of(values)
+    axis.load()
+    expected = [axis.code(value) for value in values]
+    axis.unload()
+    assert not axis.exact
+    assert [axis.code(value) for value in reversed(values)] == expected[::-1]
+    assert [fresh.code(value) for value in values] == expected
+    assert len(set(expected)) == len(values)
