@@ -81,10 +81,12 @@ class FormArrays(NamedTuple):
 
     conjunction_start: NDArray[np.int64]
     conjunction_atom: NDArray[np.int32]
+    """The atoms of each conjunction, distinct, in the order of the rule that first had it. No two
+    conjunctions have the same atoms, but for a few where conjunction i is rule i."""
     owner_start: NDArray[np.int64]
     owner: NDArray[np.int32]
     """The rules that each conjunction belongs to, rising. Both arrays are empty where conjunction i
-    is rule i, as it is in a set of plain distinct rules: then a match needs no look-up."""
+    is rule i, as it is in a set of plain rules (`forms.py`): then a match needs no look-up."""
     program_start: NDArray[np.int64]
     program: NDArray[np.int32]
     """A row for each instruction: an atom, and which instruction of the program comes next if it
@@ -97,13 +99,18 @@ class FormArrays(NamedTuple):
 
 
 class ScoreArrays(NamedTuple):
-    """How each rule is scored: its tree in postfix order, before any simplification."""
+    """How each rule is scored: its tree in postfix order, before any simplification.
+
+    All arrays are empty where conjunction i is rule i, no rule weighs anything, and each is scored
+    by the sum over its conjunction's atoms from first to last.
+    """
 
     start: NDArray[np.int64]
     code: NDArray[np.int32]
     """An atom, or for an operator with k operands -(2k + 1) (AND) or -(2k + 2) (OR)."""
     weights: NDArray[np.int32]
-    """For an atom, where its weights begin in `weight`; -1 where they are all 1."""
+    """For an atom, where its weights begin in `weight`; -1 where they are all 1. Empty where all
+    weights of all rules are."""
     weight: NDArray[np.float64]
     """One weight for a RANGE or TEXT atom, one for each code of a SET atom."""
     depth: int

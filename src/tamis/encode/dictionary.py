@@ -24,12 +24,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import DictionaryArrays
-from tamis.encode.values import SortedValues, pack_numbers, pack_texts, starts, unpack_texts
+from tamis.encode.lists import starts
+from tamis.encode.values import SortedValues, pack_numbers, pack_texts, unpack_texts
 from tamis.expr.event import Kind, kind_of
 from tamis.expr.model import Op, Predicate, Value
 
 __all__ = [
     "ABSENT",
+    "FIRST",
     "Axis",
     "CodeRange",
     "Dictionary",
@@ -41,7 +43,7 @@ __all__ = [
 ABSENT: Final = 0
 _FALSE: Final = 1
 _TRUE: Final = 2
-_FIRST: Final = 3
+FIRST: Final = 3
 """The first code of the numbers."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -95,7 +97,7 @@ class Axis:
     ) -> None:
         self._values = values
         self._numbers, self._strings, self._times = numbers, strings, times
-        self.strings_at = _FIRST + 2 * len(numbers) + 1
+        self.strings_at = FIRST + 2 * len(numbers) + 1
         """The first code of the strings."""
         self.times_at = self.strings_at + 2 * len(strings) + 1
         """The first code of the timestamps."""
@@ -147,7 +149,7 @@ class Axis:
         if isinstance(value, str):
             first, values = self.strings_at, self._lists[1]
         else:
-            first, values = _FIRST, self._lists[0]
+            first, values = FIRST, self._lists[0]
         at = bisect_left(values, value)
         if at < len(values) and values[at] == value:
             # Another thread has filled `exact` since the caller looked there.
@@ -163,7 +165,7 @@ class Axis:
     def load(self) -> None:
         """Read all mentioned numbers and strings into `exact`."""
         numbers, strings = self.numbers, self.strings
-        exact: dict[int | float | str, int] = {v: _FIRST + 2 * i + 1 for i, v in enumerate(numbers)}
+        exact: dict[int | float | str, int] = {v: FIRST + 2 * i + 1 for i, v in enumerate(numbers)}
         exact.update((v, self.strings_at + 2 * i + 1) for i, v in enumerate(strings))
         self.exact = exact
         self._lists = numbers, strings
@@ -182,7 +184,7 @@ class Axis:
         else:
             span = self._numbers
             at, found = self._values.place_of_number(value, span.start, span.stop)
-            code = _FIRST + 2 * (at - span.start) + found
+            code = FIRST + 2 * (at - span.start) + found
         if len(self.exact) >= _REMEMBERED:
             self.exact = {}
         self.exact[value] = code
@@ -197,13 +199,13 @@ class Axis:
         """The codes of an array of integers."""
         if self._ceilings is None:
             self._ceilings = self._values.ceilings(self._numbers.start, self._numbers.stop)
-        return _codes(values, *self._ceilings, _FIRST)
+        return _codes(values, *self._ceilings, FIRST)
 
     def codes_of_doubles(self, values: NDArray[np.float64]) -> NDArray[np.int32]:
         """The codes of an array of doubles; NaN is absent."""
         span = self._numbers
         points = self._values.arrays.number[span.start : span.stop]
-        codes = _codes(values, points, self._values.is_double(span.start, span.stop), _FIRST)
+        codes = _codes(values, points, self._values.is_double(span.start, span.stop), FIRST)
         codes[np.isnan(values)] = ABSENT
         return codes
 
@@ -399,7 +401,7 @@ def _codes_of_kind(kind: Kind, axis: Axis) -> CodeRange:
         case Kind.BOOLEAN:
             return CodeRange(_FALSE, _TRUE)
         case Kind.NUMBER:
-            return CodeRange(_FIRST, axis.strings_at - 1)
+            return CodeRange(FIRST, axis.strings_at - 1)
         case Kind.STRING:
             return CodeRange(axis.strings_at, axis.times_at - 1)
         case Kind.TIMESTAMP:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import GOTO_FALSE, GOTO_TRUE, AtomArrays, FormArrays, ScoreArrays
 from tamis.encode.atoms import encode_atoms, encode_weights, text_predicates
 from tamis.encode.dictionary import Dictionary
+from tamis.encode.forms import and_code, or_code, owner_arrays, settled
 from tamis.encode.texts import TextIndex
 from tamis.errors import RuleError
 from tamis.expr.model import LOGICS, And, Atom, Expr, Logic, Op, Or, Predicate, map_predicates
@@ -141,6 +142,8 @@ class RuleEncoder:
         """The attribute of each atom."""
         self._atom_numbers: dict[Atom, int] = {}
         self._conjunctions: dict[tuple[int, ...], int] = {}
+        """The numbers of conjunctions, which are the same whatever the order of their atoms."""
+        self._conjunction_atoms = _Lists()
         self._owners = array("q")
         """Pairs of a conjunction and a rule, flat."""
         self._programs = _Lists()
@@ -166,7 +169,7 @@ class RuleEncoder:
         """
         numbers = self._conjunction(text, logic)
         if numbers is not None:
-            score = [*numbers, -(2 * len(numbers) + 1)] if len(numbers) > 1 else numbers
+            score = [*numbers, and_code(len(numbers))] if len(numbers) > 1 else numbers
             self._append(_Form([numbers], None, score))
             return
         split = self._shapes.split(text)
@@ -193,8 +196,7 @@ class RuleEncoder:
         encoded = EncodedRules(
             self.size,
             encode_atoms(self._atoms, dictionary, texts),
-            self._form_arrays(),
-            self._score_arrays(dictionary),
+            *settled(self._form_arrays(), *self._score_arrays(dictionary)),
             dictionary,
             TextIndex.of(texts, dictionary.attributes),
         )
@@ -288,8 +290,10 @@ class RuleEncoder:
     def _append(self, form: _Form, weights: RuleWeights | None = None) -> None:
         rule = self.size
         for conjunction in form.conjunctions:
-            key = tuple(sorted(set(conjunction)))
-            number = self._conjunctions.setdefault(key, len(self._conjunctions))
+            known = len(self._conjunctions)
+            number = self._conjunctions.setdefault(tuple(sorted(set(conjunction))), known)
+            if number == known:
+                self._conjunction_atoms.append(dict.fromkeys(conjunction))
             self._owners.append(number)
             self._owners.append(rule)
         if form.program is not None:
@@ -307,37 +311,28 @@ class RuleEncoder:
         self.size += 1
 
     def _form_arrays(self) -> FormArrays:
-        conjunctions = _Lists()
-        for atoms in self._conjunctions:
-            conjunctions.append(atoms)
         program_end, program = self._programs.arrays()
+        conjunction, rule = np.array(self._owners, np.int64).reshape(-1, 2).T
         return FormArrays(
-            *conjunctions.arrays(),
-            *self._owner_arrays(),
+            *self._conjunction_atoms.arrays(),
+            *owner_arrays(conjunction, rule, len(self._conjunctions), self.size),
             program_end // 3,
             program.reshape(-1, 3),
             np.array(self._program_rule, np.int32),
             *self._covers.arrays(),
         )
 
-    def _owner_arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        conjunction, rule = np.array(self._owners, np.int64).reshape(-1, 2).T
-        each_its_own = len(self._conjunctions) == self.size and np.array_equal(conjunction, rule)
-        if each_its_own and len(rule) == self.size:
-            return np.empty(0, np.int64), np.empty(0, np.int32)
-        order = np.argsort(conjunction, kind="stable")
-        starts = np.searchsorted(conjunction[order], np.arange(len(self._conjunctions) + 1))
-        return starts.astype(np.int64), rule[order].astype(np.int32)
-
-    def _score_arrays(self, dictionary: Dictionary) -> ScoreArrays:
+    def _score_arrays(
+        self, dictionary: Dictionary
+    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
+        """The arrays of `ScoreArrays`, written out for all rules."""
         start, code = self._scores.arrays()
-        weights = np.full(len(code), -1, np.int32)
+        weights = np.full(len(code) if self._weights else 0, -1, np.int32)
         weight: list[float] = []
         for place, atom, rule_weights in self._weights:
             weights[place] = len(weight)
             weight += encode_weights(self._atoms[atom].predicate, rule_weights, dictionary)
-        depth = int(np.diff(start).max(initial=1))
-        return ScoreArrays(start, code, weights, np.array(weight, np.float64), depth)
+        return start, code, weights, np.array(weight, np.float64)
 
 
 class _Lists:
@@ -394,7 +389,8 @@ def _postfix(tree: Expr, number: Callable[[Atom], int]) -> list[int]:
         assert isinstance(node, And | Or)
         for child in node.children:
             emit(child)
-        code.append(-(2 * len(node.children) + (1 if isinstance(node, And) else 2)))
+        operands = len(node.children)
+        code.append(and_code(operands) if isinstance(node, And) else or_code(operands))
 
     emit(tree)
     return code

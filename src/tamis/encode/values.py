@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -20,13 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import DictionaryArrays
+from tamis.encode.lists import starts
 
 __all__ = [
     "Place",
     "SortedValues",
     "pack_numbers",
     "pack_texts",
-    "starts",
     "unpack_texts",
 ]
 
@@ -42,11 +42,6 @@ class Place(NamedTuple):
     at: int
     """How many are below it, those of other attributes included."""
     found: bool
-
-
-def starts(sizes: Iterable[int]) -> NDArray[np.int64]:
-    """Where each of several lists begins when they are laid end to end, and the end."""
-    return np.cumsum([0, *sizes], dtype=np.int64)
 
 
 def pack_texts(texts: Collection[str]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:

@@ -211,6 +211,7 @@ class Engine(ABC):
             rules = matches.rule[matches.start[row] : matches.start[row + 1]]
             counts[row] = top_rules(
                 self.rules.atoms,
+                self.rules.forms,
                 self.rules.scores,
                 events,
                 scratch.loaded,

@@ -37,6 +37,8 @@ __all__ = ["Keyed"]
 class KeyedArrays(NamedTuple):
     """Candidates by key. A candidate is a conjunction, or behind those a program."""
 
+    conjunction_atom: NDArray[np.int32]
+    """As in `FormArrays`, but the least likely atoms of each conjunction first."""
     attribute_bit: NDArray[np.uint64]
     """The bit of a signature that stands for each attribute."""
     node_base: NDArray[np.int64]
@@ -68,8 +70,8 @@ class KeyedScratch(Scratch):
 
 
 @kernel
-def _holds(atoms, forms, events, loaded, candidate):
-    """Whether a candidate holds on the loaded event."""
+def _holds(atoms, forms, conjunction_atom, events, loaded, candidate):
+    """Whether a candidate holds on the loaded event; `conjunction_atom` is in order of tests."""
     table, codes = atoms
     span, text = loaded
     conjunctions = len(forms.conjunction_start) - 1
@@ -77,7 +79,7 @@ def _holds(atoms, forms, events, loaded, candidate):
         start = forms.program_start[candidate - conjunctions]
         return program_holds(table, codes, events.code, span, text, forms.program, start)
     for i in range(forms.conjunction_start[candidate], forms.conjunction_start[candidate + 1]):
-        if not atom_holds(table, codes, events.code, span, text, forms.conjunction_atom[i]):
+        if not atom_holds(table, codes, events.code, span, text, conjunction_atom[i]):
             return False
     return True
 
@@ -96,7 +98,19 @@ def _emit(forms, candidate, mask, seen, out, found):
 
 @kernel
 def _consider(
-    atoms, forms, events, loaded, start, candidates, signatures, key, lacking, once, marks, sink
+    atoms,
+    forms,
+    conjunction_atom,
+    events,
+    loaded,
+    start,
+    candidates,
+    signatures,
+    key,
+    lacking,
+    once,
+    marks,
+    sink,
 ):
     """Test the candidates under a key; returns how many rules are found, and how many marks set.
 
@@ -116,7 +130,7 @@ def _consider(
             considered[candidate] = 1
             considered_list[marked] = candidate
             marked += 1
-        if _holds(atoms, forms, events, loaded, candidate):
+        if _holds(atoms, forms, conjunction_atom, events, loaded, candidate):
             found = _emit(forms, candidate, mask, seen, out, found)
     return found, marked
 
@@ -153,6 +167,7 @@ def _keyed(
                 found, marked = _consider(
                     atoms,
                     forms,
+                    index.conjunction_atom,
                     events,
                     loaded,
                     index.present_start,
@@ -169,6 +184,7 @@ def _keyed(
                 found, marked = _consider(
                     atoms,
                     forms,
+                    index.conjunction_atom,
                     events,
                     loaded,
                     index.node_start,
@@ -185,6 +201,7 @@ def _keyed(
             found, marked = _consider(
                 atoms,
                 forms,
+                index.conjunction_atom,
                 events,
                 loaded,
                 index.text_start,
@@ -197,7 +214,7 @@ def _keyed(
                 (mask, seen, out, found),
             )
         for candidate in index.always:
-            if _holds(atoms, forms, events, loaded, candidate):
+            if _holds(atoms, forms, index.conjunction_atom, events, loaded, candidate):
                 found = _emit(forms, candidate, mask, seen, out, found)
         for i in range(marked):
             considered[considered_list[i]] = 0
@@ -218,8 +235,7 @@ class Keyed(Engine):
     @classmethod
     def build(cls, rules: EncodedRules, sample: Events | None = None) -> Parts:
         """The keys of `rules`."""
-        sorted_rules = rules._replace(forms=rarest_first(rules))
-        return super().build(sorted_rules, sample)._replace(arrays=_build(sorted_rules))
+        return super().build(rules, sample)._replace(arrays=_build(rules))
 
     def new_scratch(self) -> KeyedScratch:
         """Marks for one thread."""
@@ -253,6 +269,7 @@ def _build(rules: EncodedRules) -> KeyedArrays:
     attribute, text = atoms.attribute[atom[is_presence]], atoms.low[atom[by_text]]
     uncovered = np.flatnonzero(np.diff(forms.cover_start) == 0)
     return KeyedArrays(
+        rarest_first(rules),
         bits,
         trees.base,
         trees.size,

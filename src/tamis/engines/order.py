@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import NEGATED, RANGE, SET, AtomArrays, FormArrays
+from tamis.encode.arrays import NEGATED, RANGE, SET, AtomArrays
 from tamis.encode.rules import EncodedRules
 
 __all__ = ["rarest_first", "selectivity"]
@@ -18,7 +18,7 @@ def selectivity(rules: EncodedRules) -> NDArray[np.float64]:
     other; text predicates count as one in ten.
     """
     atoms: AtomArrays = rules.atoms
-    sizes = np.array([axis.size for axis in rules.dictionary.axes], np.float64)
+    sizes = np.diff(rules.dictionary.base).astype(np.float64)
     codes = (atoms.high - atoms.low).astype(np.float64)
     share = np.select(
         [atoms.test == RANGE, atoms.test == SET],
@@ -28,10 +28,10 @@ def selectivity(rules: EncodedRules) -> NDArray[np.float64]:
     return np.where(atoms.flags & NEGATED, 1.0 - share, share)
 
 
-def rarest_first(rules: EncodedRules) -> FormArrays:
-    """The forms of `rules` with each conjunction's atoms from the least to the most likely."""
+def rarest_first(rules: EncodedRules) -> NDArray[np.int32]:
+    """`FormArrays.conjunction_atom`, with those of each conjunction from the least likely on."""
     forms = rules.forms
     sizes = np.diff(forms.conjunction_start)
     owner = np.repeat(np.arange(len(sizes)), sizes)
     order = np.lexsort((selectivity(rules)[forms.conjunction_atom], owner))
-    return forms._replace(conjunction_atom=forms.conjunction_atom[order])
+    return forms.conjunction_atom[order]

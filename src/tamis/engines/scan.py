@@ -9,7 +9,10 @@ its code. A conjunction's atoms are ordered so that those least likely to hold c
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tamis.encode.arrays import Events
 from tamis.encode.kernel import kernel
@@ -22,12 +25,19 @@ from tamis.engines.truth import atom_holds, load, program_holds, unload
 __all__ = ["Scan"]
 
 
+class ScanArrays(NamedTuple):
+    """The order of tests."""
+
+    conjunction_atom: NDArray[np.int32]
+    """As in `FormArrays`, but the least likely atoms of each conjunction first."""
+
+
 @kernel
-def _scan(atoms, forms, events, row, last, mask, loaded, seen, bits, out, counts):
+def _scan(atoms, forms, index, events, row, last, mask, loaded, seen, bits, out, counts):
     table, codes = atoms
     span, text = loaded
     event_code = events.code
-    start, conjunction_atom = forms.conjunction_start, forms.conjunction_atom
+    start, conjunction_atom = forms.conjunction_start, index.conjunction_atom
     owner_start, owner = forms.owner_start, forms.owner
     program_start, program_rule = forms.program_start, forms.program_rule
     instructions = forms.program
@@ -61,11 +71,13 @@ class Scan(Engine):
 
     name: ClassVar[str] = "scan"
     capabilities: ClassVar[Capabilities] = Capabilities(indexed=False)
+    arrays_type: ClassVar[type[tuple[Any, ...]]] = ScanArrays
 
     @classmethod
     def build(cls, rules: EncodedRules, sample: Events | None = None) -> Parts:
         """Nothing but the order of atoms."""
-        return super().build(rules._replace(forms=rarest_first(rules)), sample)
+        arrays = ScanArrays(rarest_first(rules))
+        return super().build(rules, sample)._replace(arrays=arrays)
 
     @property
     def kernel(self) -> Any:

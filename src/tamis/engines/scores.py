@@ -20,12 +20,11 @@ _NOT_HELD = -1.0
 
 
 @kernel
-def _atom_score(atoms, scores, events, loaded, row, place):
-    """The score of the atom at a place of the score code, or -1 where it does not hold."""
+def _atom_score(atoms, weight, events, loaded, row, atom, weights):
+    """The score of an atom whose weights begin at `weights`, or -1 where it does not hold."""
     table, codes = atoms
     span, text = loaded
-    code, weights, weight = events.code, scores.weights[place], scores.weight
-    atom = scores.code[place]
+    code = events.code
     if not atom_holds(table, codes, code, span, text, atom):
         return _NOT_HELD
     test, low, high = table[atom, 1], table[atom, 2], table[atom, 3]
@@ -51,13 +50,28 @@ def _atom_score(atoms, scores, events, loaded, row, place):
 
 
 @kernel
-def _rule_score(atoms, scores, events, loaded, row, rule, stack):
+def _conjunction_score(atoms, forms, weight, events, loaded, row, conjunction):
+    """The sum over a conjunction's atoms, or -1 where one does not hold."""
+    total = 0.0
+    for i in range(forms.conjunction_start[conjunction], forms.conjunction_start[conjunction + 1]):
+        score = _atom_score(atoms, weight, events, loaded, row, forms.conjunction_atom[i], -1)
+        if score < 0:
+            return _NOT_HELD
+        total += score
+    return total
+
+
+@kernel
+def _rule_score(atoms, forms, scores, events, loaded, row, rule, stack):
     """The score of a rule on the loaded event, or -1 where it does not hold."""
+    if len(scores.start) == 0:
+        return _conjunction_score(atoms, forms, scores.weight, events, loaded, row, rule)
     height = 0
     for place in range(scores.start[rule], scores.start[rule + 1]):
         code = scores.code[place]
         if code >= 0:
-            stack[height] = _atom_score(atoms, scores, events, loaded, row, place)
+            weights = scores.weights[place] if len(scores.weights) else -1
+            stack[height] = _atom_score(atoms, scores.weight, events, loaded, row, code, weights)
             height += 1
             continue
         operands = (-code - 1) >> 1
@@ -80,7 +94,9 @@ def _is_better(score, order, other_score, other_order):
 
 
 @kernel
-def top_rules(atoms, scores, events, loaded, row, rules, order, stack, best_rule, best_score):
+def top_rules(
+    atoms, forms, scores, events, loaded, row, rules, order, stack, best_rule, best_score
+):
     """Write the best of `rules`, which the event matches, and return how many there are.
 
     Best first; of equal scores the rule whose `order` is lowest. `stack` has room for the operands
@@ -91,7 +107,7 @@ def top_rules(atoms, scores, events, loaded, row, rules, order, stack, best_rule
     load(events, row, loaded)
     found = 0
     for rule in rules:
-        score = _rule_score(atoms, scores, events, loaded, row, rule, stack)
+        score = _rule_score(atoms, forms, scores, events, loaded, row, rule, stack)
         if found == len(best_rule):
             if not _is_better(score, order[rule], best_score[-1], order[best_rule[-1]]):
                 continue

@@ -1,0 +1,69 @@
+"""Lists laid end to end: a flat array of items, and where each list begins (and the last ends)."""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# Numba infers the types of kernels.
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.encode.kernel import kernel
+
+__all__ = ["item_places", "joined", "run_places", "starts", "taken"]
+
+_Items = TypeVar("_Items", bound=np.generic)
+
+
+def starts(sizes: Iterable[int] | NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    """Where lists of these sizes begin, and where the last one ends."""
+    counts = sizes if isinstance(sizes, np.ndarray) else np.fromiter(sizes, np.int64)
+    start = np.zeros(len(counts) + 1, np.int64)
+    np.cumsum(counts, out=start[1:])
+    return start
+
+
+def run_places(
+    begin: NDArray[np.integer[Any]], sizes: NDArray[np.integer[Any]]
+) -> NDArray[np.int64]:
+    """begin[0], begin[0] + 1, … up to sizes[0] of them, then so for begin[1], and so on."""
+    places = np.empty(int(sizes.sum()), np.int64)
+    _fill_runs(begin.astype(np.int64), sizes.astype(np.int64), places)
+    return places
+
+
+def item_places(
+    start: NDArray[np.int64], chosen: NDArray[np.integer[Any]]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The lists `chosen`, in that order: where each begins now, and where its items were."""
+    begin = start[chosen]
+    sizes = start[chosen + 1] - begin
+    return starts(sizes), run_places(begin, sizes)
+
+
+def taken(
+    start: NDArray[np.int64], items: NDArray[_Items], chosen: NDArray[np.integer[Any]]
+) -> tuple[NDArray[np.int64], NDArray[_Items]]:
+    """The lists `chosen`, in that order."""
+    new_start, places = item_places(start, chosen)
+    return new_start, items[places]
+
+
+def joined(
+    lists: Sequence[tuple[NDArray[np.int64], NDArray[_Items]]],
+) -> tuple[NDArray[np.int64], NDArray[_Items]]:
+    """Lists end to end, those of one pair after those of the other."""
+    sizes = np.concatenate([np.diff(start) for start, _ in lists])
+    return starts(sizes), np.concatenate([items for _, items in lists])
+
+
+@kernel
+def _fill_runs(begin, sizes, places):
+    at = 0
+    for k in range(len(begin)):
+        for i in range(sizes[k]):
+            places[at] = begin[k] + i
+            at += 1

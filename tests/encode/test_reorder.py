@@ -1,0 +1,76 @@
+"""Rules under other numbers are the same rules."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from tamis.encode.events import EventEncoder
+from tamis.encode.reorder import reordered
+from tamis.encode.rules import EncodedRules, RuleEncoder
+from tamis.engines.registry import ENGINES
+from tamis.expr.event import flatten
+from tamis.expr.model import LOGICS, Expr, predicates
+from tamis.expr.weights import EventWeights, RuleWeights
+from tests import randoms
+from tests.encode.test_scores import TENTHS, plain_rules
+from tests.randoms import EVERYTHING
+
+
+def encoded(random: Random, rules: list[Expr], weigh: bool) -> EncodedRules:
+    encoder = RuleEncoder()
+    for rule in rules:
+        others = [p.positive for p in predicates(rule) if p.op not in ("=", "IN")]
+        weights = {p: random.random() for p in others if weigh}
+        encoder.add(rule, random.choice(LOGICS), RuleWeights.of(weights, rule))
+    return encoder.finish()
+
+
+def check(
+    engine: str, random: Random, rules: EncodedRules, events: list[dict[str, object]]
+) -> None:
+    rule_order = np.array(random.sample(range(rules.size), rules.size))
+    conjunctions = len(rules.forms.conjunction_start) - 1
+    conjunction_order = np.array(random.sample(range(conjunctions), conjunctions))
+    if len(rules.forms.owner) == 0:
+        conjunction_order = rule_order
+    ours, theirs = (
+        ENGINES[engine](rules),
+        ENGINES[engine](reordered(rules, rule_order, conjunction_order)),
+    )
+    encoder = EventEncoder(rules.dictionary, rules.texts)
+    for event in events:
+        row = encoder.encode_weighted(flatten(event), EventWeights.of(TENTHS))
+        found = sorted(rule_order[theirs.match(row).rule].tolist())
+        assert found == ours.match(row).rule.tolist()
+        top, other = ours.top(row, 1_000), theirs.top(row, 1_000)
+        scores = dict(zip(rule_order[other.rule].tolist(), other.score.tolist(), strict=True))
+        assert scores == dict(zip(top.rule.tolist(), top.score.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("weigh", [False, True])
+def test_random_rules(engine: str, weigh: bool) -> None:
+    random = Random(41)
+    rules = [randoms.rule(random, EVERYTHING, 3) for _ in range(80)]
+    events = [randoms.event(random, EVERYTHING, several=0.4) for _ in range(20)]
+    check(engine, random, encoded(random, rules, weigh), events)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_plain_rules(engine: str) -> None:
+    random = Random(42)
+    rules = encoded(random, plain_rules(random, 60), weigh=False)
+    assert len(rules.forms.owner) == 0
+    check(engine, random, rules, [{f"a{i}": [1, 2] for i in range(12)}, {"a1": 1, "a2": 3}])
+
+
+def test_owners_rise() -> None:
+    encoder = RuleEncoder()
+    for text in ("a = 1 OR b = 1", "a = 1", "b = 1", "a = 1 OR c = 1"):
+        encoder.add_text(text, "strong")
+    forms = reordered(encoder.finish(), np.array([3, 1, 0, 2]), np.array([2, 0, 1])).forms
+    owners = np.split(forms.owner, forms.owner_start[1:-1])
+    assert [owner.tolist() for owner in owners] == [[0], [0, 1, 2], [2, 3]]

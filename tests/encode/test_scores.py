@@ -1,0 +1,135 @@
+"""Scores that the forms imply take no memory, and are the same to the last bit."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tamis.encode.events import EventEncoder
+from tamis.encode.forms import spelled_out
+from tamis.encode.rules import EncodedRules, RuleEncoder
+from tamis.engines.base import Engine
+from tamis.engines.registry import ENGINES
+from tamis.expr.evaluate import score
+from tamis.expr.event import flatten
+from tamis.expr.model import And, Expr, Op, Or, Predicate
+from tamis.expr.sql import parse
+from tamis.expr.weights import EventWeights, RuleWeights
+
+NAMES = [f"a{i}" for i in range(12)]
+TENTHS = {
+    (name, value): 0.1 * (i + 1) + value / 3 for i, name in enumerate(NAMES) for value in (1, 2)
+}
+"""Weights whose sum depends on the order of its terms."""
+
+
+def plain_rules(random: Random, size: int) -> list[Expr]:
+    """Distinct conjunctions, whose atoms come in any order."""
+    found: dict[frozenset[Any], Expr] = {}
+    while len(found) < size:
+        names = random.sample(NAMES, random.randint(1, 8))
+        parts = tuple(Predicate(name, Op.LE, (random.randint(1, 3),)) for name in names)
+        found.setdefault(frozenset(parts), And(parts))
+    return list(found.values())
+
+
+def encoded(rules: list[Expr], weights: dict[int, dict[Any, float]] | None = None) -> EncodedRules:
+    encoder = RuleEncoder()
+    for number, rule in enumerate(rules):
+        encoder.add(rule, "strong", RuleWeights.of((weights or {}).get(number), rule))
+    return encoder.finish()
+
+
+def tops(engine: Engine, event: dict[str, Any]) -> list[tuple[int, float]]:
+    rows = EventEncoder(engine.rules.dictionary, engine.rules.texts)
+    found = engine.top(rows.encode_weighted(flatten(event), EventWeights.of(TENTHS)), 1_000)
+    return list(zip(found.rule.tolist(), found.score.tolist(), strict=True))
+
+
+def expected(rules: list[Expr], event: dict[str, Any]) -> list[tuple[int, float]]:
+    scored = [(i, score(rule, event, event_weights=TENTHS)) for i, rule in enumerate(rules)]
+    held = [(number, points) for number, points in scored if points is not None]
+    return sorted(held, key=lambda pair: -pair[1])
+
+
+def is_implied(rules: EncodedRules) -> bool:
+    return not any(np.size(array) for array in rules.scores[:-1])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_plain_rules_score_in_the_order_of_their_text(engine: str) -> None:
+    random = Random(31)
+    rules = plain_rules(random, 120)
+    built = ENGINES[engine](encoded(rules))
+    assert is_implied(built.rules)
+    for _ in range(20):
+        event = {name: random.choice(([1, 2], 1, 2)) for name in NAMES}
+        assert tops(built, event) == expected(rules, event)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_same_atoms_in_another_order_add_up_in_that_order(engine: str) -> None:
+    random = Random(32)
+    rules = plain_rules(random, 40)
+    rules += [And(tuple(reversed(rule.children))) for rule in rules if isinstance(rule, And)]
+    built = ENGINES[engine](encoded(rules))
+    assert not is_implied(built.rules)
+    assert len(built.rules.scores.weights) == 0
+    event = {name: [1, 2] for name in NAMES}
+    assert tops(built, event) == expected(rules, event)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_few_rules_may_repeat_another(engine: str) -> None:
+    random = Random(33)
+    rules = plain_rules(random, 80)
+    rules += [And(tuple(reversed(rule.children))) for rule in rules[:5] if isinstance(rule, And)]
+    rules.append(rules[7])
+    built = ENGINES[engine](encoded(rules))
+    assert is_implied(built.rules)
+    assert len(built.rules.forms.owner) == 0
+    event = {name: [1, 2] for name in NAMES}
+    assert tops(built, event) == expected(rules, event)
+
+
+@pytest.mark.parametrize(
+    ("texts", "implied"),
+    [
+        (["a = 1", "b = 2 AND a = 1", "TRUE"], True),
+        (["b = 2 AND a = 1", "a = 1 AND c <> 3 AND b = 2"], True),
+        (["a = 1", "a = 1"], False),
+        (["a = 1 AND b = 2", "b = 2 AND a = 1"], False),
+        (["a = 1 AND a = 1"], False),
+        (["a > 1 AND a > 2"], False),
+        (["a = 1 OR b = 2"], False),
+        (["a = 1", "FALSE"], False),
+        ([], True),
+    ],
+)
+def test_when_scores_are_implied(texts: list[str], implied: bool) -> None:
+    by_model, by_text = encoded([parse(text) for text in texts]), RuleEncoder()
+    for text in texts:
+        by_text.add_text(text, "strong")
+    assert is_implied(by_model) is is_implied(by_text.finish()) is implied
+
+
+def test_weights_are_written_down() -> None:
+    rules: list[Expr] = [Predicate("a", Op.EQ, (1,)), Or((Predicate("b", Op.EQ, (2,)),))]
+    found = encoded(rules, {0: {("a", 1): 3.0}}).scores
+    assert found.weight.tolist() == [3.0]
+    assert (found.weights >= 0).sum() == 1
+
+
+def test_codes_spelled_out() -> None:
+    encoder = RuleEncoder()
+    for text in ("b = 2 AND a = 1", "c = 3", "TRUE"):
+        encoder.add_text(text, "strong")
+    rules = encoder.finish()
+    assert is_implied(rules)
+    found = spelled_out(rules.forms, rules.scores)
+    assert found.start.tolist() == [0, 3, 5, 6]
+    assert found.code.tolist() == [0, 1, -5, 2, -3, -1]
+    assert spelled_out(rules.forms, found) is found
