@@ -12,6 +12,10 @@
     ├── EventError              an event is no mapping, or holds a value Tamis cannot read
     ├── SchemaError             a schema is malformed, or a rule or an event contradicts it
     ├── InputFileError          a file is missing, empty or malformed; knows the line
+    ├── StorageError            a directory of stored rules cannot be opened, read or written
+    │   ├── CorruptFileError      one of its files is not as it was written; knows which
+    │   └── LockedError           another process writes to it; knows which
+    ├── BackgroundError         tidying up behind writers failed; the rules are all there
     ├── UnknownEngineError      an engine name that is not registered
     └── MissingExtraError       an optional dependency is not installed (also an ImportError)
 
@@ -22,15 +26,19 @@ A message names the culprit and the fix, and reads well on one line; only
 from __future__ import annotations
 
 __all__ = [
+    "BackgroundError",
+    "CorruptFileError",
     "DuplicateRuleError",
     "EventError",
     "InputFileError",
+    "LockedError",
     "MissingExtraError",
     "PatternError",
     "RuleError",
     "RuleSyntaxError",
     "RuleTooLargeError",
     "SchemaError",
+    "StorageError",
     "TamisError",
     "UnknownEngineError",
     "UnknownRuleError",
@@ -147,6 +155,49 @@ class InputFileError(TamisError):
     def __str__(self) -> str:
         where = self.path if self.line is None else f"{self.path}:{self.line}"
         return f"{where}: {self.message}"
+
+
+class StorageError(TamisError):
+    """A directory of stored rules cannot be opened, read or written.
+
+    Attributes
+    ----------
+    path
+        The directory or the file.
+    """
+
+    def __init__(self, message: str, *, path: str) -> None:
+        super().__init__(message)
+        self.message = message
+        self.path = path
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}"
+
+
+class CorruptFileError(StorageError):
+    """A file of stored rules is not as it was written. It is left as it is."""
+
+
+class LockedError(StorageError):
+    """Another process writes to a directory of stored rules.
+
+    Attributes
+    ----------
+    pid
+        That process, where it is known.
+    """
+
+    def __init__(self, message: str, *, path: str, pid: int | None = None) -> None:
+        super().__init__(message, path=path)
+        self.pid = pid
+
+
+class BackgroundError(TamisError):
+    """Tidying up behind writers failed: no rule is lost, and none is found wrongly.
+
+    It is raised by the next call that writes, which has changed nothing then.
+    """
 
 
 class UnknownEngineError(TamisError):

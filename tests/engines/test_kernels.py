@@ -294,12 +294,13 @@ def test_the_best_of_equal_scores_came_first() -> None:
     loaded = truth.new_loaded(1, 0)
     best_rule, best_score = np.full(4, -1, np.int32), np.empty(4)
     stack = np.empty(rules.scores.depth)
-    for chosen in ([5, 4, 3], [0, 1, 2, 3, 4, 5], []):
-        args = (rules.atoms, rules.forms, rules.scores, events, loaded, 0)
-        among = np.array(sorted(chosen), np.int32)
-        found = scores.top_rules(*args, among, stack, best_rule, best_score)
-        assert best_rule[:found].tolist() == sorted(chosen)[:4]
-        assert best_score[:found].tolist() == [1.0] * found
+    args = (rules.atoms, rules.forms, rules.scores, events, loaded, 0)
+    for order in ([0, 1, 2, 3, 4, 5], [3, 5, 0, 4, 1, 2]):
+        for chosen in ([5, 4, 3], [4, 0, 1, 5, 2, 3], []):
+            among, ages = np.array(chosen, np.int32), np.array(order, np.int32)
+            found = scores.top_rules(*args, among, ages, stack, best_rule, best_score)
+            assert best_rule[:found].tolist() == sorted(chosen, key=order.__getitem__)[:4]
+            assert best_score[:found].tolist() == [1.0] * found
 
 
 # --- Full buffers -----------------------------------------------------------------------

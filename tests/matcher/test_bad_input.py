@@ -53,7 +53,7 @@ def state(matcher: Matcher) -> tuple[Any, ...]:
         list(matcher),
         [matcher.match(event) for event in PROBES],
         matcher.match_many(PROBES).to_pylist(),
-        matcher.stats(),
+        matcher.stats()["rules"],
     )
 
 

@@ -270,16 +270,16 @@ def test_a_reader_does_not_wait_for_a_writer(monkeypatch: pytest.MonkeyPatch) ->
     matcher.add_many([(number, "x = 1") for number in range(100)])
     matcher.add("tail", "x = 1")
     inside, answered = threading.Event(), threading.Event()
-    build = Collection._with_segment
+    added = Collection._added
     timely: list[bool] = []
 
     def held_up(self: Collection, *arguments: Any) -> Any:
         if threading.current_thread() is writer:
             inside.set()
             timely.append(answered.wait(30))
-        return build(self, *arguments)
+        return added(self, *arguments)
 
-    monkeypatch.setattr(Collection, "_with_segment", held_up)
+    monkeypatch.setattr(Collection, "_added", held_up)
     writer = threading.Thread(
         target=matcher.add_many, args=([(f"new {n}", "x = 1") for n in range(100)],)
     )

@@ -45,7 +45,7 @@ class Matches(NamedTuple):
 
     start: NDArray[np.int64]
     rule: NDArray[np.int32]
-    """Rising within each event."""
+    """In no particular order within an event."""
 
 
 class Tops(NamedTuple):
@@ -92,13 +92,20 @@ class Engine(ABC):
     built
         What `parts` of an engine of the same class gave; then nothing is computed. `rules` is
         that engine's `rules`.
+    sample
+        Events like those to come, encoded for `rules`, if any are known.
     """
 
     name: ClassVar[str]
     capabilities: ClassVar[Capabilities]
+    arrays_type: ClassVar[type[tuple[Any, ...]]] = tuple
+    """What the engine's own arrays are: a NamedTuple of arrays, numbers and such NamedTuples, by
+    which they are stored and had again; `tuple` where there are none."""
 
-    def __init__(self, rules: EncodedRules, built: Parts | None = None) -> None:
-        self.rules, self.order, self.arrays = built or self.build(rules)
+    def __init__(
+        self, rules: EncodedRules, built: Parts | None = None, sample: Events | None = None
+    ) -> None:
+        self.rules, self.order, self.arrays = built or self.build(rules, sample)
         self._local = threading.local()
         self._all = np.ones(rules.size, np.uint8)
 
@@ -108,8 +115,15 @@ class Engine(ABC):
         return Parts(self.rules, self.order, self.arrays)
 
     @classmethod
-    def build(cls, rules: EncodedRules) -> Parts:
-        """Compute the engine's own arrays, and put the rules in the order it wants."""
+    def build(
+        cls,
+        rules: EncodedRules,
+        sample: Events | None = None,  # noqa: ARG003  engines that override this may go by it
+    ) -> Parts:
+        """Compute the engine's own arrays, and put the rules in the order it wants.
+
+        `sample` holds events like those to come, encoded for `rules`; an engine may go by them.
+        """
         return Parts(rules, np.arange(rules.size, dtype=np.int32), ())
 
     @property
@@ -181,7 +195,10 @@ class Engine(ABC):
         return counts
 
     def top(self, events: Events, n: int, mask: NDArray[np.uint8] | None = None) -> Tops:
-        """The `n` best of the matching rules of each event."""
+        """The `n` best of the matching rules of each event.
+
+        Of equal scores the rule comes first that came first when the engine was built.
+        """
         matches = self.match(events, mask)
         scratch = self._scratch()
         stack = np.empty(self.rules.scores.depth, np.float64)
@@ -200,6 +217,7 @@ class Engine(ABC):
                 scratch.loaded,
                 row,
                 rules,
+                self.order,
                 stack,
                 rule[row],
                 score[row],

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import IF_ABSENT, NEGATED, TEXT, FormArrays
+from tamis.encode.arrays import IF_ABSENT, NEGATED, TEXT, Events, FormArrays
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Capabilities, Engine, Parts, Scratch
@@ -230,11 +230,12 @@ class Keyed(Engine):
 
     name: ClassVar[str] = "keyed"
     capabilities: ClassVar[Capabilities] = Capabilities(indexed=True)
+    arrays_type: ClassVar[type[tuple[Any, ...]]] = KeyedArrays
 
     @classmethod
-    def build(cls, rules: EncodedRules) -> Parts:
+    def build(cls, rules: EncodedRules, sample: Events | None = None) -> Parts:
         """The keys of `rules`."""
-        return super().build(rules)._replace(arrays=_build(rules))
+        return super().build(rules, sample)._replace(arrays=_build(rules))
 
     def new_scratch(self) -> KeyedScratch:
         """Marks for one thread."""

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.encode.arrays import Events
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Capabilities, Engine, Parts
@@ -70,11 +71,13 @@ class Scan(Engine):
 
     name: ClassVar[str] = "scan"
     capabilities: ClassVar[Capabilities] = Capabilities(indexed=False)
+    arrays_type: ClassVar[type[tuple[Any, ...]]] = ScanArrays
 
     @classmethod
-    def build(cls, rules: EncodedRules) -> Parts:
+    def build(cls, rules: EncodedRules, sample: Events | None = None) -> Parts:
         """Nothing but the order of atoms."""
-        return super().build(rules)._replace(arrays=ScanArrays(rarest_first(rules)))
+        arrays = ScanArrays(rarest_first(rules))
+        return super().build(rules, sample)._replace(arrays=arrays)
 
     @property
     def kernel(self) -> Any:

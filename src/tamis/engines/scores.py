@@ -89,11 +89,18 @@ def _rule_score(atoms, forms, scores, events, loaded, row, rule, stack):
 
 
 @kernel
-def top_rules(atoms, forms, scores, events, loaded, row, rules, stack, best_rule, best_score):
+def _is_better(score, order, other_score, other_order):
+    return score > other_score or (score == other_score and order < other_order)
+
+
+@kernel
+def top_rules(
+    atoms, forms, scores, events, loaded, row, rules, order, stack, best_rule, best_score
+):
     """Write the best of `rules`, which the event matches, and return how many there are.
 
-    Best first; of equal scores the rule that was added first. `rules` rises; `stack` has room for
-    the operands of the deepest rule.
+    Best first; of equal scores the rule whose `order` is lowest. `stack` has room for the operands
+    of the deepest rule.
     """
     if len(best_rule) == 0:
         return 0
@@ -102,12 +109,14 @@ def top_rules(atoms, forms, scores, events, loaded, row, rules, stack, best_rule
     for rule in rules:
         score = _rule_score(atoms, forms, scores, events, loaded, row, rule, stack)
         if found == len(best_rule):
-            if score <= best_score[found - 1]:
+            if not _is_better(score, order[rule], best_score[-1], order[best_rule[-1]]):
                 continue
         else:
             found += 1
         at = found - 1
-        while at > 0 and best_score[at - 1] < score:
+        while at > 0 and _is_better(
+            score, order[rule], best_score[at - 1], order[best_rule[at - 1]]
+        ):
             best_score[at] = best_score[at - 1]
             best_rule[at] = best_rule[at - 1]
             at -= 1

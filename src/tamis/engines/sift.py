@@ -21,7 +21,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import IF_ABSENT, NEGATED, TEXT
+from tamis.encode.arrays import IF_ABSENT, NEGATED, TEXT, Events
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Capabilities, Engine, Parts, Scratch
@@ -258,11 +258,12 @@ class Sift(Engine):
 
     name: ClassVar[str] = "sift"
     capabilities: ClassVar[Capabilities] = Capabilities(indexed=True)
+    arrays_type: ClassVar[type[tuple[Any, ...]]] = SiftArrays
 
     @classmethod
-    def build(cls, rules: EncodedRules) -> Parts:
+    def build(cls, rules: EncodedRules, sample: Events | None = None) -> Parts:
         """The inverted lists of `rules`."""
-        return super().build(rules)._replace(arrays=_build(rules))
+        return super().build(rules, sample)._replace(arrays=_build(rules))
 
     def new_scratch(self) -> SiftScratch:
         """Counters for one thread."""

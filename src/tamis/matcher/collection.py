@@ -1,202 +1,462 @@
 """How rules come and go: the writing side of a Matcher.
 
-New rules wait in the tail. A full tail, or a large batch, becomes a segment, together with the
-segments before it that are not much larger: so there are never more than a few, and a rule is
-encoded again only a logarithmic number of times.
+A writer first prepares what it brings, aside and without a lock: a few rules are parsed, many
+become a segment. Then it queues up its change. Whoever gets the lock makes all the changes in the
+queue, one after the other, has the journal keep them (many writers share one wait for the disk),
+and swaps in one new snapshot. A change that is refused leaves nothing behind.
+
+Behind the writers a thread tidies up: it makes a segment of the tail, and merges segments. It
+builds aside, too, and takes the lock only to swap; what was removed in the meantime is removed
+from what it built.
 """
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from collections.abc import Collection as Several
+from typing import NamedTuple, Protocol, TypeAlias
 
-from tamis.encode.rules import RuleEncoder
-from tamis.engines.base import Engine
-from tamis.errors import DuplicateRuleError, RuleError, SchemaError, UnknownRuleError
-from tamis.expr.model import Expr
-from tamis.expr.normalize import nnf
-from tamis.expr.shapes import Shapes
-from tamis.expr.weights import RuleWeights
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.errors import BackgroundError, DuplicateRuleError, TamisError, UnknownRuleError
+from tamis.matcher.inputs import EventChunk
+from tamis.matcher.making import BadRule, Maker, Prepared, refuse
+from tamis.matcher.policy import Load, run_to_merge
 from tamis.matcher.rule import Rule, RuleId
-from tamis.matcher.schema import Schema
-from tamis.matcher.segment import Segment
-from tamis.matcher.snapshot import Snapshot, TailRule, View
+from tamis.matcher.snapshot import Snapshot, TailRule, View, is_id
+from tamis.matcher.turns import short_turns
+from tamis.matcher.worker import Worker
 
-__all__ = ["BadRule", "Collection"]
+__all__ = ["Added", "Collection", "Entry", "Journal", "Removed", "State"]
 
 _TAIL = 64
 """How many rules may wait in the tail, where each is evaluated by itself."""
 
-_RATIO = 2
-"""A segment is taken into a new one that is at least 1/_RATIO of its size."""
+_SEGMENTS = 24
+"""With more segments than this a writer does its share of merging before it brings more."""
 
 
-class BadRule(NamedTuple):
-    """A rule that was refused and skipped."""
+class State(NamedTuple):
+    """What a collection holds."""
 
-    id: Any
-    position: int | None
-    """Where in its text the culprit stands, if that is known."""
-    message: str
+    views: tuple[View, ...]
+    tail: tuple[TailRule, ...]
 
-    @classmethod
-    def of(cls, id: Any, error: RuleError | SchemaError) -> BadRule:
-        """What `error` says about the rule `id`."""
-        position = error.position if isinstance(error, RuleError) else None
-        return cls(id, position, error.message if isinstance(error, RuleError) else str(error))
+
+_EMPTY = State((), ())
+
+
+class Added(msgspec.Struct, frozen=True, tag="add"):
+    """A change for the journal: rules that come, in place of those with the same ids."""
+
+    rows: tuple[bytes, ...]
+    """Lists of `Row` in MessagePack."""
+    refused: tuple[RuleId, ...] = ()
+    """The ids of rows that were left out after all."""
+    clears: bool = False
+    """Whether all rules that were there go."""
+
+
+class Removed(msgspec.Struct, frozen=True, tag="remove"):
+    """A change for the journal: rules that go."""
+
+    ids: tuple[RuleId, ...]
+
+
+Entry: TypeAlias = Added | Removed
+
+
+class Journal(Protocol):
+    """Keeps changes."""
+
+    def append(self, entries: Sequence[Entry]) -> None:
+        """Return when all of these are safe; if it raises, none is kept."""
+
+    def tidy(self, quiet: bool) -> bool:
+        """Do one piece of upkeep, if there is any; tells whether there was."""
+
+
+class _Outcome(NamedTuple):
+    """What a change makes of a state."""
+
+    state: State
+    result: int
+    """How many rules it concerned."""
+    entry: Entry | None
+    """None where nothing changed."""
+
+
+_Change: TypeAlias = Callable[[State], _Outcome]
+
+
+class _Request:
+    """A change in the queue, and what became of it."""
+
+    def __init__(self, change: _Change) -> None:
+        self.change = change
+        self.result: int | None = None
+        self.error: BaseException | None = None
+        self.is_done = False
+
+    def outcome(self) -> int:
+        if self.error is not None:
+            raise self.error
+        assert self.result is not None
+        return self.result
 
 
 class Collection:
-    """Rules by id. One thread writes at a time; `snapshot` may be read at any time."""
+    """Rules by id. `snapshot` may be read at any time.
 
-    def __init__(self, engine: type[Engine], schema: Schema) -> None:
-        self._engine = engine
-        self._schema = schema
-        self._shapes = Shapes()
+    Parameters
+    ----------
+    maker
+        Makes segments.
+    state
+        What the collection holds at first.
+    """
+
+    def __init__(self, maker: Maker, state: State | None = None) -> None:
+        self._maker = maker
+        self._journal: Journal | None = None
+        self._queue: deque[_Request] = deque()
+        self._new_locks()
+        self._worker = Worker(self)
+        self._failure: Exception | None = None
+        self._set(state or _EMPTY)
+        _collections.add(self)
+
+    def _new_locks(self) -> None:
         self._writing = threading.Lock()
-        self.snapshot = Snapshot((), (), self._segment)
+        """Held to change `snapshot`."""
+        self._tidying = threading.Lock()
+        """Held to rearrange segments; taken before `_writing`."""
+
+    def keep_in(self, journal: Journal) -> None:
+        """Have all changes from now on kept by `journal`."""
+        self._journal = journal
+
+    # --- Changes ---
 
     def add(self, rules: Sequence[Rule], replace: bool, bad: list[BadRule] | None = None) -> int:
         """Add rules and return how many; refused ones go to `bad`, or raise if there is none.
 
         Either all that is to be added is, by one swap, or nothing is.
         """
+        self._raise_failure()
+        while len(self.snapshot.views) > _SEGMENTS and self.tidy(quiet=False):
+            pass
+        prepared = self._maker.prepare(rules, bad)
+        return self._commit(lambda state: self._added(state, prepared, replace, bad))
+
+    def replace_all(self, rules: Sequence[Rule], bad: list[BadRule] | None = None) -> int:
+        """Have these rules in place of all others, by one swap, and return how many."""
+        self._raise_failure()
+        prepared = self._maker.prepare(rules, bad)
+        state, count = _appended(_EMPTY, prepared, frozenset())
+        entry = Added(prepared.rows, clears=True)
+        return self._commit(lambda _: _Outcome(state, count, entry))
+
+    def remove(self, ids: Several[RuleId]) -> int:
+        """Remove the rules of these ids: all of them, or none if one is not there."""
+        self._raise_failure()
+        return self._commit(lambda state: _removed(state, ids))
+
+    def _commit(self, change: _Change) -> int:
+        request = _Request(change)
+        self._queue.append(request)
         with self._writing:
-            fresh = self._acceptable(rules, replace, bad)
-            views, tail = self._without({rule.id for rule in fresh}) if replace else self._state()
-            if len(tail) + len(fresh) <= _TAIL:
-                entries = self._tail_entries(fresh, bad)
-                tail, added = (*tail, *entries), len(entries)
-            else:
-                views, added = self._with_segment(views, tail, fresh, bad)
-                tail = ()
-            if added:
-                self.snapshot = Snapshot(views, tail, self._segment)
-            return added
+            if not request.is_done:
+                self._make_changes()
+        self._wake_worker()
+        return request.outcome()
 
-    def remove(self, id: RuleId) -> None:
-        """Remove the rule `id`."""
-        with self._writing:
-            if self.snapshot.find(id) is None:
-                raise UnknownRuleError(f"there is no rule {id!r}")
-            self.snapshot = Snapshot(*self._without({id}), self._segment)
+    def _make_changes(self) -> None:
+        """Make all the changes in the queue, each of them or none of it."""
+        requests = [self._queue.popleft() for _ in range(len(self._queue))]
+        state = State(self.snapshot.views, self.snapshot.tail)
+        made: list[_Request] = []
+        entries: list[Entry] = []
+        try:
+            for request in requests:
+                try:
+                    state, request.result, entry = request.change(state)
+                except TamisError as error:
+                    request.error = error
+                    continue
+                made.append(request)
+                if entry is not None:
+                    entries.append(entry)
+            if entries:
+                if self._journal is not None:
+                    self._journal.append(entries)
+                self._set(state)
+        except BaseException as error:
+            for request in made:
+                request.error = error
+            for request in requests:
+                request.error = request.error or error
+        finally:
+            for request in requests:
+                request.is_done = True
 
-    def _state(self) -> tuple[tuple[View, ...], tuple[TailRule, ...]]:
-        return self.snapshot.views, self.snapshot.tail
+    def _set(self, state: State) -> None:
+        self.snapshot = Snapshot(state.views, state.tail, self._maker.segment)
 
-    def _acceptable(
-        self, rules: Iterable[Rule], replace: bool, bad: list[BadRule] | None
-    ) -> list[Rule]:
-        """The rules whose ids are free or to be replaced.
-
-        A rule that replaces another is parsed here already: if it is refused, the old one stays.
-        """
-        kept: dict[RuleId, Rule] = {}
-        for rule in rules:
-            try:
-                if rule.id in kept:
-                    raise DuplicateRuleError("the id appears twice in the batch")
-                if self.snapshot.find(rule.id) is not None:
-                    if not replace:
-                        raise DuplicateRuleError("the id is taken; pass replace=True to replace it")
-                    self._tail_entry(rule)
-                kept[rule.id] = rule
-            except (RuleError, SchemaError) as error:
-                _refuse(rule, error, bad)
-        return list(kept.values())
-
-    def _tail_entries(
-        self, rules: Iterable[Rule], bad: list[BadRule] | None
-    ) -> tuple[TailRule, ...]:
-        entries: list[TailRule] = []
-        for rule in rules:
-            try:
-                entries.append(self._tail_entry(rule))
-            except (RuleError, SchemaError) as error:
-                _refuse(rule, error, bad)
-        return tuple(entries)
-
-    def _tail_entry(self, rule: Rule) -> TailRule:
-        expr = self._shapes.parse(rule.source) if isinstance(rule.source, str) else rule.source
-        weights = self._weights(rule, expr)
-        return TailRule(rule, nnf(self._schema.adapt_rule(expr), rule.logic), weights)
-
-    def _weights(self, rule: Rule, expr: Expr) -> RuleWeights:
-        weights = RuleWeights.of(rule.weights, expr)
-        return weights.mapped(self._schema.adapt) if weights and self._schema else weights
-
-    def _with_segment(
-        self,
-        views: tuple[View, ...],
-        tail: tuple[TailRule, ...],
-        fresh: list[Rule],
-        bad: list[BadRule] | None,
-    ) -> tuple[tuple[View, ...], int]:
-        """The views with a new segment of `fresh`, the tail, and views that are not much larger.
-
-        Returns how many of `fresh` are in it, too.
-        """
-        size = len(fresh) + len(tail)
-        kept = len(views)
-        while kept and views[kept - 1].size <= _RATIO * size:
-            kept -= 1
-            size += views[kept].size
-        held = [rule for view in views[kept:] for rule in view.rules()]
-        held += [entry.rule for entry in tail]
-        encoder = self._encoder()
-        for rule in held:
-            self._encode(encoder, rule)
-        before = len(held)
-        for rule in fresh:
-            try:
-                self._encode(encoder, rule)
-                held.append(rule)
-            except (RuleError, SchemaError) as error:
-                _refuse(rule, error, bad)
-        segment = Segment(held, encoder.finish(), self._engine, self._schema)
-        return (*views[:kept], View(segment, None, len(segment))), len(held) - before
-
-    def _without(self, ids: set[RuleId]) -> tuple[tuple[View, ...], tuple[TailRule, ...]]:
-        """The views and the tail of the snapshot with these rules removed."""
-        views, tail = self._state()
-        tail = tuple(entry for entry in tail if entry.rule.id not in ids)
-        return tuple(self._reduced(view, ids) for view in views), tail
-
-    def _reduced(self, view: View, ids: set[RuleId]) -> View:
-        places = [place for id in ids if (place := view.place_of(id)) is not None]
-        if not places:
-            return view
-        reduced = view.without(places)
-        if 2 * reduced.size >= len(view.segment):
-            return reduced
-        # More than half of the segment is dead weight by now.
-        segment = self._segment(list(reduced.rules()))
-        return View(segment, None, len(segment))
-
-    def _segment(self, rules: list[Rule]) -> Segment:
-        encoder = self._encoder()
-        for rule in rules:
-            self._encode(encoder, rule)
-        return Segment(rules, encoder.finish(), self._engine, self._schema)
-
-    def _encoder(self) -> RuleEncoder:
-        adapt = self._schema.adapt if self._schema else None
-        return RuleEncoder(self._schema.scalars, adapt, self._shapes)
-
-    def _encode(self, encoder: RuleEncoder, rule: Rule) -> None:
-        if isinstance(rule.source, str) and rule.weights is None:
-            encoder.add_text(rule.source, rule.logic)
+    def _added(
+        self, state: State, prepared: Prepared, replace: bool, bad: list[BadRule] | None
+    ) -> _Outcome:
+        taken = _taken(state, prepared)
+        refused: frozenset[RuleId] = frozenset()
+        if replace:
+            state = _without(state, taken)
         else:
-            expr = rule.expr
-            encoder.add(expr, rule.logic, self._weights(rule, expr))
+            refused = frozenset(taken.ids)
+            for id in taken.ids:
+                refuse(id, DuplicateRuleError(_TAKEN), bad)
+        if prepared.segment is not None or len(state.tail) + len(prepared.entries) > _TAIL:
+            state = self._with_frozen_tail(state)
+        state, count = _appended(state, prepared, refused)
+        return _Outcome(state, count, Added(prepared.rows, tuple(refused)) if count else None)
+
+    def _with_frozen_tail(self, state: State) -> State:
+        """The same rules, all in segments: those of the tail are older than what comes now."""
+        if not state.tail:
+            return state
+        if state.views is self.snapshot.views and state.tail is self.snapshot.tail:
+            return State(self.snapshot.frozen_views, ())
+        return State((*state.views, View(self._maker.segment(_rules(state.tail)))), ())
+
+    # --- Tidying ---
+
+    def tidy(self, quiet: bool) -> bool:
+        """Make a segment of the tail, or merge some, or have the journal tidy up.
+
+        Tells whether there was something to do.
+        """
+        with self._tidying:
+            snapshot = self.snapshot
+            if snapshot.tail:
+                return self._freeze_tail(snapshot)
+            run = run_to_merge(_loads(snapshot), quiet)
+            if run is not None:
+                return self._merge(snapshot.views[run.start : run.stop])
+            return self._journal is not None and self._journal.tidy(quiet)
+
+    def _wake_worker(self) -> None:
+        """Wake the tidying thread if it could have something to do."""
+        snapshot = self.snapshot
+        if snapshot.tail or self._journal or run_to_merge(_loads(snapshot), quiet=True):
+            self._worker.wake()
+
+    def optimize(self, sample: Sequence[EventChunk] = ()) -> None:
+        """Merge all into one segment; the engine may go by a sample of events."""
+        self._raise_failure()
+        with self._tidying:
+            while (snapshot := self.snapshot).tail:
+                self._freeze_tail(snapshot)
+            if len(snapshot.views) > 1 or sample or any(_dead(view) for view in snapshot.views):
+                self._merge(snapshot.views, sample)
+        self._wake_worker()
+
+    def _freeze_tail(self, snapshot: Snapshot) -> bool:
+        segment = self._maker.segment(_rules(snapshot.tail))
+        with self._writing:
+            views, tail = self.snapshot.views, self.snapshot.tail
+            frozen = {id(entry): age for age, entry in enumerate(snapshot.tail)}
+            rest = tuple(entry for entry in tail if frozen.pop(id(entry), None) is None)
+            # Where none is left, all were removed, or somebody else has made a segment of them.
+            # Where one is, nobody has: so no segment came in the meantime, either.
+            if len(rest) < len(tail):
+                gone = segment.places_of(np.fromiter(frozen.values(), np.int32, len(frozen)))
+                self._set(State((*views, View(segment).without(gone.tolist())), rest))
+        return True
+
+    def _merge(self, views: tuple[View, ...], sample: Sequence[EventChunk] = ()) -> bool:
+        """Put one segment in the place of several, which are neighbours."""
+        with short_turns():
+            ages = _merged_ages(views)
+            segment = self._maker.merged(views, sample)
+        with self._writing:
+            now = self.snapshot.views
+            first = _position(now, views)
+            if first is None:
+                # All rules were replaced in the meantime.
+                return True
+            last = first + len(views)
+            gone = [
+                ages_of[_dead_places(new)]
+                for ages_of, old, new in zip(ages, views, now[first:last], strict=True)
+                if new is not old
+            ]
+            dead = np.concatenate([_NO_AGES, *gone])
+            places = segment.places_of(dead[dead >= 0])
+            merged = (View(segment).without(places.tolist()),) if len(segment) else ()
+            self._set(State((*now[:first], *merged, *now[last:]), self.snapshot.tail))
+        return True
+
+    # --- Failures, the end ---
+
+    def note_failure(self, error: Exception) -> None:
+        """Keep an error of the tidying thread for the next writer."""
+        self._failure = error
+
+    def _raise_failure(self) -> None:
+        failure, self._failure = self._failure, None
+        if isinstance(failure, TamisError):
+            raise failure
+        if failure is not None:
+            raise BackgroundError(
+                f"tidying up in the background failed ({failure!r}); "
+                "no rule is lost, and what was to be done now was not"
+            ) from failure
+
+    def close(self) -> None:
+        """End the tidying thread; an error of it that nobody has seen yet is raised."""
+        self._worker.stop()
+        self._raise_failure()
+
+    def after_fork(self) -> None:
+        """In a forked child: no other thread is there, and locks may be held for ever."""
+        self._new_locks()
+        self._queue.clear()
+        self._worker.forget_thread()
 
 
-def _refuse(rule: Rule, error: RuleError | SchemaError, bad: list[BadRule] | None) -> None:
-    """Note a refused rule, or raise the error if nobody takes notes."""
-    if bad is not None:
-        bad.append(BadRule.of(rule.id, error))
-        return
-    if isinstance(error, RuleError):
-        error.rule_id = rule.id
-    raise error
+class _Taken(NamedTuple):
+    """Rules that are there and have the ids of others that are to come."""
+
+    ids: list[RuleId]
+    places: list[list[int]]
+    """For each view."""
+    tail: frozenset[RuleId]
+
+
+def _taken(state: State, prepared: Prepared) -> _Taken:
+    if prepared.segment is None:
+        return _located(state, [entry.rule.id for entry in prepared.entries])
+    coming = prepared.segment.ids
+    found: list[tuple[int, RuleId]] = []
+    places: list[list[int]] = []
+    for view in state.views:
+        here, there = view.segment.ids.find_all(coming)
+        alive = [view.is_alive(place) for place in here.tolist()]
+        places.append(here[alive].tolist())
+        found += [(place, coming.at(place)) for place in there[alive].tolist()]
+    tail = {e.rule.id: p for e in state.tail if (p := coming.find(e.rule.id)) is not None}
+    found += [(place, id) for id, place in tail.items()]
+    return _Taken([id for _, id in sorted(found)], places, frozenset(tail))
+
+
+def _located(state: State, ids: Several[RuleId]) -> _Taken:
+    tail = {entry.rule.id for entry in state.tail}.intersection(ids)
+    places: list[list[int]] = [[] for _ in state.views]
+    found: list[RuleId] = []
+    for id in ids:
+        if id in tail:
+            found.append(id)
+            continue
+        for number, view in enumerate(state.views):
+            place = view.place_of(id)
+            if place is not None:
+                places[number].append(place)
+                found.append(id)
+                break
+    return _Taken(found, places, frozenset(tail))
+
+
+def _without(state: State, taken: _Taken) -> State:
+    views = (
+        view.without(places) if places else view
+        for view, places in zip(state.views, taken.places, strict=True)
+    )
+    tail = state.tail
+    if taken.tail:
+        tail = tuple(entry for entry in tail if entry.rule.id not in taken.tail)
+    return State(tuple(view for view in views if view.size), tail)
+
+
+def _removed(state: State, ids: Several[RuleId]) -> _Outcome:
+    for id in ids:
+        if not is_id(id):
+            raise UnknownRuleError(f"there is no rule {id!r}")
+    distinct = dict.fromkeys(ids)
+    found = _located(state, distinct)
+    if len(found.ids) < len(distinct):
+        missing = next(id for id in distinct if id not in set(found.ids))
+        raise UnknownRuleError(f"there is no rule {missing!r}")
+    entry = Removed(tuple(distinct)) if distinct else None
+    return _Outcome(_without(state, found), len(distinct), entry)
+
+
+def _appended(state: State, prepared: Prepared, refused: frozenset[RuleId]) -> tuple[State, int]:
+    """The state with what was prepared behind it, but for `refused`, and how many that are."""
+    views, tail = state
+    if prepared.segment is None:
+        entries = tuple(e for e in prepared.entries if e.rule.id not in refused)
+        return State(views, (*tail, *entries)), len(entries)
+    view = View(prepared.segment)
+    places = [place for id in refused if (place := view.place_of(id)) is not None]
+    view = view.without(places) if places else view
+    return State((*views, view) if view.size else views, tail), view.size
+
+
+def _rules(tail: Sequence[TailRule]) -> list[Rule]:
+    return [entry.rule for entry in tail]
+
+
+def _loads(snapshot: Snapshot) -> list[Load]:
+    return [Load(view.size, len(view.segment)) for view in snapshot.views]
+
+
+def _dead(view: View) -> int:
+    return len(view.segment) - view.size
+
+
+def _dead_places(view: View) -> NDArray[np.int64]:
+    alive = view.alive()
+    return _NO_PLACES if alive is None else np.flatnonzero(alive == 0)
+
+
+def _merged_ages(views: Sequence[View]) -> list[NDArray[np.int32]]:
+    """For each view, and each place in it, the age that the rule gets by a merge; -1 for a dead."""
+    ages, first = [], 0
+    for view in views:
+        places = view.places()
+        age = np.full(len(view.segment), -1, np.int32)
+        age[places] = np.arange(first, first + len(places))
+        ages.append(age)
+        first += len(places)
+    return ages
+
+
+def _position(now: tuple[View, ...], views: tuple[View, ...]) -> int | None:
+    """Where the segments of `views` stand now, one behind the other."""
+    segments = [view.segment for view in now]
+    wanted = [view.segment for view in views]
+    for first in range(len(segments) - len(wanted) + 1):
+        if all(a is b for a, b in zip(segments[first:], wanted, strict=False)):
+            return first
+    return None
+
+
+_TAKEN = "the id is taken; pass replace=True to replace it"
+_NO_AGES = np.empty(0, np.int32)
+_NO_PLACES = np.empty(0, np.int64)
+
+_collections: weakref.WeakSet[Collection] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for collection in list(_collections):
+        collection.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

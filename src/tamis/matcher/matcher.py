@@ -17,12 +17,14 @@ from tamis.expr.event import Event
 from tamis.expr.explain import Explanation, explain_flat
 from tamis.expr.model import check_logic
 from tamis.expr.weights import EventWeights
-from tamis.matcher.collection import BadRule, Collection
-from tamis.matcher.inputs import EventChunk, event_chunks, rule_items
-from tamis.matcher.results import joined_matches, joined_tops
+from tamis.matcher.collection import Collection
+from tamis.matcher.ids import Ids
+from tamis.matcher.inputs import event_chunks, rule_items
+from tamis.matcher.making import BadRule, Maker
+from tamis.matcher.results import id_type, joined_matches, joined_tops
 from tamis.matcher.rule import Rule, RuleId, RuleSource, Tagged, make_rule
 from tamis.matcher.schema import Schema
-from tamis.matcher.segment import Segment, id_array
+from tamis.matcher.segment import Segment
 from tamis.matcher.snapshot import Chosen, TailRule, View
 
 __all__ = ["AddReport", "BadRule", "Matcher"]
@@ -70,7 +72,7 @@ class Matcher:
         self._engine = engine_named(engine)
         self._logic = check_logic(logic)
         self._schema = Schema(schema or {})
-        self._collection = Collection(self._engine, self._schema)
+        self._collection = Collection(Maker(self._engine, self._schema))
 
     def add(
         self,
@@ -134,19 +136,20 @@ class Matcher:
         replace
             Whether rules of the same ids are replaced; without it that is an error.
         """
-        if on_error not in ("raise", "skip"):
-            raise ValueError(f"on_error is 'raise' or 'skip', not {on_error!r}")
-        bad: list[BadRule] | None = [] if on_error == "skip" else None
-        made: list[Rule] = []
-        for item in rule_items(rules):
-            try:
-                made.append(self._made(item))
-            except RuleError as error:
-                error.rule_id = _id_of(item)
-                if bad is None:
-                    raise
-                bad.append(BadRule.of(error.rule_id, error))
+        made, bad = self._made_all(rules, on_error)
         added = self._collection.add(made, replace, bad)
+        return AddReport(added, bad or [])
+
+    def replace_all(self, rules: Any, *, on_error: Literal["raise", "skip"] = "raise") -> AddReport:
+        """Have these rules and no others: readers see all of the old or all of the new.
+
+        Parameters
+        ----------
+        rules, on_error
+            As in :meth:`add_many`. If one is refused and not skipped, the old rules stay.
+        """
+        made, bad = self._made_all(rules, on_error)
+        added = self._collection.replace_all(made, bad)
         return AddReport(added, bad or [])
 
     def remove(self, id: RuleId) -> None:
@@ -157,7 +160,33 @@ class Matcher:
         UnknownRuleError
             There is no rule of that id.
         """
-        self._collection.remove(id)
+        self._collection.remove([id])
+
+    def remove_many(self, ids: Iterable[RuleId]) -> int:
+        """Remove many rules at once, and return how many: all, or none if one is not there.
+
+        Raises
+        ------
+        UnknownRuleError
+            There is no rule of one of these ids.
+        """
+        if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
+            raise RuleError(f"expected a list of ids, not {ids!r}")
+        return self._collection.remove(list(ids))
+
+    def optimize(self, sample: Any = None) -> None:
+        """Bring all rules together for the fastest matching, in the time that takes.
+
+        Not needed: segments are merged in the background as rules come. It is worth its time
+        before a long period without changes, or with a sample.
+
+        Parameters
+        ----------
+        sample
+            Some events like those to come, as for :meth:`match_many`: an engine may put the
+            rules in an order that is good for them. The answers stay the same.
+        """
+        self._collection.optimize([] if sample is None else list(event_chunks(sample)))
 
     def match(
         self,
@@ -183,19 +212,21 @@ class Matcher:
         segments, tail = self._found(event, only)
         found: list[RuleId] = []
         for segment, places in segments:
-            ids = segment.ids
-            found += [ids[place] for place in places.tolist()]
+            found += segment.ids.array(segment.by_age(places)).tolist()
         found += [entry.rule.id for entry in tail]
         return found
 
     def match_array(
         self, event: Event, *, only: Tagged | Iterable[RuleId] | None = None
     ) -> NDArray[Any]:
-        """As :meth:`match`, but as an array: of integers if all ids are, else of objects."""
+        """As :meth:`match`, but as an array, and in no particular order.
+
+        It is an array of integers if all ids are integers, else one of objects.
+        """
         segments, tail = self._found(event, only)
-        parts: list[NDArray[Any]] = [segment.id_array[places] for segment, places in segments]
+        parts: list[NDArray[Any]] = [segment.ids.array(places) for segment, places in segments]
         if tail:
-            parts.append(id_array([entry.rule.id for entry in tail]))
+            parts.append(_id_array([entry.rule.id for entry in tail]))
         if len(parts) == 1:
             return parts[0]
         if any(part.dtype == object for part in parts):
@@ -233,7 +264,7 @@ class Matcher:
         for view in snapshot.views:
             encoded = view.segment.encode_weighted(flat, event_weights)
             best = view.segment.engine.top(encoded, n, view.mask(chosen))
-            ids = [view.segment.ids[place] for place in best.rule.tolist()]
+            ids = view.segment.ids.array(best.rule).tolist()
             scored += zip(ids, best.score.tolist(), strict=True)
         for entry in snapshot.chosen_tail(chosen):
             tail_score = score_flat(entry.tree, flat, entry.weights, event_weights)
@@ -257,20 +288,20 @@ class Matcher:
         Returns
         -------
         pyarrow.Table
-            event (the row's number) and rule (its id), a row for each match, by event and
-            then in the order in which the rules were added.
+            event (the row's number) and rule (its id), a row for each match, by event; the
+            rules of an event come in no particular order.
         """
-        snapshot, chosen = self._collection.snapshot, _chosen(only)
-        views, ids = snapshot.frozen_views, snapshot.ids
-        schema = pa.schema([("event", pa.int64()), ("rule", ids.type)])
+        views, chosen = self._collection.snapshot.frozen_views, _chosen(only)
+        segments = [view.segment for view in views]
+        schema = pa.schema([("event", pa.int64()), ("rule", id_type(segments))])
         batches = []
         for first, _, encoded in self._encoded(views, events):
             parts = [
                 view.segment.engine.match(part, view.mask(chosen))
                 for view, part in zip(views, encoded, strict=True)
             ]
-            found = joined_matches(parts, [len(view.segment) for view in views])
-            columns = [pa.array(found.event + first), ids.take(found.place)]
+            found = joined_matches(segments, parts)
+            columns = [pa.array(found.event + first), found.rule]
             batches.append(pa.record_batch(columns, schema=schema))
         return pa.Table.from_batches(batches, schema)
 
@@ -304,9 +335,9 @@ class Matcher:
             event (the row's number), rank (1 for the best), rule and score.
         """
         _check_n(n)
-        snapshot, chosen = self._collection.snapshot, _chosen(only)
-        views, ids = snapshot.frozen_views, snapshot.ids
-        types = [pa.int64(), pa.int64(), ids.type, pa.float64()]
+        views, chosen = self._collection.snapshot.frozen_views, _chosen(only)
+        segments = [view.segment for view in views]
+        types = [pa.int64(), pa.int64(), id_type(segments), pa.float64()]
         schema = pa.schema(zip(["event", "rank", "rule", "score"], types, strict=True))
         batches = []
         for first, _, encoded in self._encoded(views, events):
@@ -314,11 +345,11 @@ class Matcher:
                 view.segment.engine.top(part, n, view.mask(chosen))
                 for view, part in zip(views, encoded, strict=True)
             ]
-            best = joined_tops(parts, [len(view.segment) for view in views], n)
+            best = joined_tops(segments, parts, n)
             columns = [
                 pa.array(best.event + first),
                 pa.array(best.rank),
-                ids.take(best.place),
+                best.rule,
                 pa.array(best.score),
             ]
             batches.append(pa.record_batch(columns, schema=schema))
@@ -351,11 +382,11 @@ class Matcher:
         return self._collection.snapshot.size
 
     def __contains__(self, id: object) -> bool:
-        return self._collection.snapshot.find(id) is not None
+        return id in self._collection.snapshot
 
     def __iter__(self) -> Iterator[RuleId]:
         """The ids of all rules, in the order in which they were added."""
-        return (rule.id for rule in self._collection.snapshot.rules())
+        return self._collection.snapshot.ids()
 
     def __repr__(self) -> str:
         return f"<tamis.Matcher: {len(self):,} rules, engine {self._engine.name!r}>"
@@ -378,6 +409,22 @@ class Matcher:
             "text_predicates": sum(r.texts.size for r in rules),
             "bytes": sum(segment.engine.nbytes for segment in segments),
         }
+
+    def _made_all(self, rules: Any, on_error: str) -> tuple[list[Rule], list[BadRule] | None]:
+        """The rules of `add_many`, and where to note bad ones: nowhere if they raise."""
+        if on_error not in ("raise", "skip"):
+            raise ValueError(f"on_error is 'raise' or 'skip', not {on_error!r}")
+        bad: list[BadRule] | None = [] if on_error == "skip" else None
+        made: list[Rule] = []
+        for item in rule_items(rules):
+            try:
+                made.append(self._made(item))
+            except RuleError as error:
+                error.rule_id = _id_of(item)
+                if bad is None:
+                    raise
+                bad.append(BadRule.of(error.rule_id, error))
+        return made, bad
 
     def _made(self, item: Any) -> Rule:
         """One item of `add_many` as a rule."""
@@ -418,14 +465,12 @@ class Matcher:
         """`events` in chunks: the first one's number, how many, and encoded for each view."""
         first = 0
         for chunk in event_chunks(events):
-            yield first, len(chunk), [_encode(view.segment, chunk, first) for view in views]
+            yield first, len(chunk), [view.segment.encode_chunk(chunk, first) for view in views]
             first += len(chunk)
 
 
-def _encode(segment: Segment, chunk: EventChunk, first: int) -> Events:
-    if isinstance(chunk, list):
-        return segment.encode_many(chunk, first)
-    return segment.encode_batch(chunk)
+def _id_array(ids: list[RuleId]) -> NDArray[Any]:
+    return Ids.of(ids).array(np.arange(len(ids)))
 
 
 def _id_of(item: Any) -> Any:

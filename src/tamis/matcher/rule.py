@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
 from tamis.errors import RuleError
 from tamis.expr.check import check
-from tamis.expr.json import from_json
-from tamis.expr.model import And, Atom, Expr, Logic, Not, Or, Predicate, check_logic, is_unicode
+from tamis.expr.json import from_json, to_json
+from tamis.expr.model import (
+    LOGICS,
+    And,
+    Atom,
+    Expr,
+    Logic,
+    Not,
+    Op,
+    Or,
+    Predicate,
+    check_logic,
+    is_unicode,
+)
 from tamis.expr.sql import parse, to_sql
 
-__all__ = ["Rule", "RuleId", "RuleSource", "Tagged", "checked_id", "make_rule", "tagged"]
+__all__ = ["Row", "Rule", "RuleId", "RuleSource", "Tagged", "checked_id", "make_rule", "tagged"]
 
 RuleId: TypeAlias = str | int
 """A string or a 64-bit integer."""
@@ -50,6 +62,75 @@ class Rule(msgspec.Struct, frozen=True, gc=False):
         return self.text
 
 
+IS_MODEL: Final = 2
+"""In a row's `kind`: its source is the JSON form of a model. The lowest bit is the logic."""
+
+
+class Row(NamedTuple):
+    """A rule as it is stored: nothing but texts, bytes and integers."""
+
+    id: RuleId
+    kind: int
+    source: str
+    weights: bytes = b""
+    payload: bytes = b""
+    """Both as JSON, empty where there is none."""
+    tags: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, rule: Rule) -> Row:
+        """How `rule` is stored."""
+        source, kind = rule.source, LOGICS.index(rule.logic)
+        if not isinstance(source, str):
+            source, kind = _encode(to_json(source)).decode(), kind | IS_MODEL
+        if rule.weights is None and rule.payload is None and not rule.tags:
+            return cls(rule.id, kind, source)
+        return cls(
+            rule.id,
+            kind,
+            source,
+            b"" if rule.weights is None else _encode(_weight_entries(rule.weights)),
+            b"" if rule.payload is None else _encode(rule.payload),
+            tuple(sorted(rule.tags)),
+        )
+
+    def rule(self) -> Rule:
+        """The rule that was stored."""
+        return Rule(
+            self.id,
+            from_json(_decode(self.source)) if self.kind & IS_MODEL else self.source,
+            LOGICS[self.kind & 1],
+            _weights_of(_decode(self.weights)) if self.weights else None,
+            _decode(self.payload) if self.payload else None,
+            frozenset(self.tags),
+        )
+
+
+_encode = msgspec.json.encode
+_decode = msgspec.json.decode
+
+
+def _weight_entries(weights: Mapping[Any, float]) -> list[Any]:
+    """What a rule weighs, as pairs of a predicate and a weight: a text, or the JSON form."""
+    entries: list[Any] = []
+    for key, weight in weights.items():
+        if isinstance(key, tuple):
+            attribute, value = key
+            key = Predicate(attribute, Op.EQ, (value,))
+        entries.append([key if isinstance(key, str) else to_json(key), weight])
+    return entries
+
+
+def _weights_of(entries: list[Any]) -> dict[Any, float]:
+    weights: dict[Any, float] = {}
+    for key, weight in entries:
+        read: Any = key if isinstance(key, str) else from_json(key)
+        if isinstance(read, Predicate) and read.op is Op.EQ:
+            read = (read.attribute, read.values[0])
+        weights[read] = weight
+    return weights
+
+
 class Tagged(frozenset[str]):
     """Stands for the rules that carry at least one of these tags; see :func:`tagged`."""
 
@@ -75,7 +156,7 @@ def make_rule(
         _checked_source(source),
         check_logic(logic),
         _checked_weights(weights),
-        payload,
+        None if payload is None else _checked_payload(payload),
         _checked_tags(tags) if tags != () else frozenset(),
     )
 
@@ -114,6 +195,17 @@ def _checked_weights(weights: Any) -> dict[Any, float] | None:
     return dict(weights) or None
 
 
+def _checked_payload(payload: Any) -> Any:
+    """A copy of `payload`, which has to be JSON, so that it may be stored."""
+    try:
+        copy = _decode(_encode(payload))
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
+        raise RuleError(f"the payload is no JSON: {error}") from None
+    if copy != payload:
+        raise RuleError(f"the payload is no JSON: it would come back as {copy!r}")
+    return copy
+
+
 def _checked_tags(tags: Any) -> frozenset[str]:
     if isinstance(tags, str) or not isinstance(tags, Iterable):
         raise RuleError(f"tags are a list of strings, not {tags!r}")
@@ -121,4 +213,6 @@ def _checked_tags(tags: Any) -> frozenset[str]:
     for tag in result:
         if not isinstance(tag, str):
             raise RuleError(f"a tag is a string, not {tag!r}")
+        if not is_unicode(tag):
+            raise RuleError("a tag holds half a surrogate pair; it is no valid Unicode")
     return frozenset(result)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import Events
@@ -17,109 +15,155 @@ from tamis.engines.base import Engine
 from tamis.errors import EventError, SchemaError
 from tamis.expr.event import Event, FlatEvent
 from tamis.expr.weights import EventWeights
-from tamis.matcher.rule import Rule, RuleId, Tagged
+from tamis.matcher.inputs import EventChunk
+from tamis.matcher.records import Records
+from tamis.matcher.rule import RuleId, Tagged
 from tamis.matcher.schema import Schema
 
-__all__ = ["Segment", "id_array"]
-
-
-def id_array(ids: list[RuleId]) -> NDArray[np.object_] | NDArray[np.int64]:
-    """`ids` as an array: of integers if all are, else of objects."""
-    if all(isinstance(id, int) for id in ids):
-        return np.array(ids, np.int64)
-    array = np.empty(len(ids), object)
-    array[:] = ids
-    return array
+__all__ = ["Segment"]
 
 
 class Segment:
-    """Rules in the order in which they were added, and the engine that finds them.
+    """Rules and the engine that finds them.
+
+    A rule's *place* is its number in the engine's own layout, and its *age* the number in the order
+    in which the segment's rules were added.
 
     Parameters
     ----------
-    rules
-        The rules.
-    encoded
-        The rules, encoded in the same order.
+    records
+        The rules by place.
     engine
-        The engine to build.
+        The engine over the same rules.
     schema
         What is declared about attributes.
+    file
+        The name of the file that holds the segment, if one does.
     """
 
     def __init__(
-        self, rules: Sequence[Rule], encoded: EncodedRules, engine: type[Engine], schema: Schema
+        self, records: Records, engine: Engine, schema: Schema, file: str | None = None
     ) -> None:
-        self.rules = rules
-        self.engine = engine(encoded)
+        self.records = records
+        self.ids = records.ids
+        self.engine = engine
+        self.file = file
         self._schema = schema
-        self._events = EventEncoder(encoded.dictionary, encoded.texts)
-        self._columns = ColumnEncoder(
-            encoded.dictionary, encoded.texts, schema.conform if schema else None
-        )
-        self.ids: list[RuleId] = [rule.id for rule in rules]
-        self.places = {id: place for place, id in enumerate(self.ids)}
-        """Where the rule of each id stands."""
-        self._id_array: NDArray[Any] | None = None
-        self._tagged: dict[str, NDArray[np.int64]] | None = None
+        self._encoders = _Encoders(engine.rules, schema)
+        self._place_of_age = _inverse(engine.order)
+        """None where places are ages."""
+
+    @classmethod
+    def build(
+        cls,
+        records: Records,
+        encoded: EncodedRules,
+        engine: type[Engine],
+        schema: Schema,
+        sample: Sequence[EventChunk] = (),
+    ) -> Segment:
+        """A segment of rules that are given in the order in which they were added.
+
+        Parameters
+        ----------
+        records, encoded
+            The same rules as they were given, and encoded.
+        engine, schema
+            As above.
+        sample
+            Events like those to come, if any are known.
+        """
+        events = _Encoders(encoded, schema).encode_sample(sample) if sample else None
+        built = engine(encoded, sample=events)
+        segment = cls(records.take(built.order), built, schema)
+        segment.ids.index  # noqa: B018  is made here, so that no reader has to wait for it
+        return segment
 
     def __len__(self) -> int:
-        return len(self.rules)
+        return len(self.records)
 
-    @property
-    def id_array(self) -> NDArray[Any]:
-        """The ids as an array."""
-        if self._id_array is None:
-            self._id_array = id_array(self.ids)
-        return self._id_array
+    def ages(self, places: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The ages of the rules at these places."""
+        return places if self._place_of_age is None else self.engine.order[places]
 
-    def _places_tagged(self, tag: str) -> NDArray[np.int64]:
-        if self._tagged is None:
-            places: dict[str, list[int]] = {}
-            for place, rule in enumerate(self.rules):
-                for name in rule.tags:
-                    places.setdefault(name, []).append(place)
-            self._tagged = {name: np.array(found, np.int64) for name, found in places.items()}
-        return self._tagged.get(tag, _NOWHERE)
+    def places_of(self, ages: NDArray[np.int32]) -> NDArray[np.int32]:
+        """The places of the rules of these ages."""
+        return ages if self._place_of_age is None else self._place_of_age[ages]
+
+    def by_age(self, places: NDArray[np.int32]) -> NDArray[np.int32]:
+        """These places, that of the oldest rule first; `places` itself may be sorted."""
+        ages = self.ages(places)
+        ages.sort()
+        return self.places_of(ages)
 
     def mask_of(self, chosen: Tagged | Collection[RuleId]) -> NDArray[np.uint8]:
         """A mask of the rules with one of these tags, or with one of these ids."""
         mask = np.zeros(len(self), np.uint8)
         if isinstance(chosen, Tagged):
-            for tag in chosen:
-                mask[self._places_tagged(tag)] = 1
+            mask[self.records.places_tagged(chosen)] = 1
         else:
-            mask[[self.places[id] for id in chosen if id in self.places]] = 1
+            found = (self.ids.find(id) for id in chosen)
+            mask[[place for place in found if place is not None]] = 1
         return mask
 
     def encode(self, event: Event) -> Events:
         """One event, encoded for this segment."""
         if self._schema:
-            return self._events.encode_flat([self._schema.read(event)])
-        return self._events.encode(event)
+            return self._encoders.events.encode_flat([self._schema.read(event)])
+        return self._encoders.events.encode(event)
 
     def encode_weighted(self, event: FlatEvent, weights: EventWeights) -> Events:
         """One event that weighs its values, encoded for this segment."""
-        return self._events.encode_weighted(event, weights)
+        return self._encoders.events.encode_weighted(event, weights)
 
-    def encode_many(self, events: Sequence[Event], first: int = 0) -> Events:
-        """Events given as mappings; `first` is the number of the first one, for errors."""
+    def encode_chunk(self, chunk: EventChunk, first: int = 0) -> Events:
+        """Events as mappings or Arrow rows; `first` is the number of the first one, for errors."""
+        return self._encoders.encode_chunk(chunk, first)
+
+
+class _Encoders:
+    """What encodes events for one set of rules."""
+
+    def __init__(self, rules: EncodedRules, schema: Schema) -> None:
+        self._schema = schema
+        self.events = EventEncoder(rules.dictionary, rules.texts)
+        self.columns = ColumnEncoder(
+            rules.dictionary, rules.texts, schema.conform if schema else None
+        )
+
+    def encode_sample(self, chunks: Sequence[EventChunk]) -> Events:
+        """All events of a sample together."""
+        rows: list[Event] = []
+        for chunk in chunks:
+            rows += chunk if isinstance(chunk, list) else self.columns.rows(chunk)
+        return self._encode_mappings(rows, 0)
+
+    def encode_chunk(self, chunk: EventChunk, first: int) -> Events:
+        """See `Segment.encode_chunk`."""
+        if isinstance(chunk, list):
+            return self._encode_mappings(chunk, first)
+        try:
+            return self.columns.encode(chunk)
+        except AttributeConflict:
+            return self._encode_mappings(self.columns.rows(chunk), 0)
+
+    def _encode_mappings(self, events: Sequence[Event], first: int) -> Events:
         if not self._schema:
-            return self._events.encode_many(events, first)
+            return self.events.encode_many(events, first)
         flat = []
         for number, event in enumerate(events, first):
             try:
                 flat.append(self._schema.read(event))
             except (EventError, SchemaError) as error:
                 raise type(error)(f"event {number}: {error}") from None
-        return self._events.encode_flat(flat)
-
-    def encode_batch(self, batch: pa.RecordBatch) -> Events:
-        """Events given as rows of Arrow data."""
-        try:
-            return self._columns.encode(batch)
-        except AttributeConflict:
-            return self.encode_many(self._columns.rows(batch))
+        return self.events.encode_flat(flat)
 
 
-_NOWHERE = np.empty(0, np.int64)
+def _inverse(order: NDArray[np.int32]) -> NDArray[np.int32] | None:
+    """For each number the place where `order` has it; None where that is the number itself."""
+    places = np.arange(len(order), dtype=np.int32)
+    if np.array_equal(order, places):
+        return None
+    inverse = np.empty_like(places)
+    inverse[order] = places
+    return inverse

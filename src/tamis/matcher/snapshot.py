@@ -7,7 +7,7 @@ with locks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from tamis.expr.model import Expr
 from tamis.expr.weights import RuleWeights
-from tamis.matcher.results import IdColumn
 from tamis.matcher.rule import Rule, RuleId, Tagged
 from tamis.matcher.segment import Segment
 
@@ -34,40 +33,99 @@ class TailRule(NamedTuple):
     weights: RuleWeights
 
 
-class View(NamedTuple):
-    """A segment as a snapshot sees it."""
+class View:
+    """A segment as a snapshot sees it: which of its rules are alive. It never changes.
 
-    segment: Segment
-    alive: NDArray[np.uint8] | None
-    """A mark for each rule that was not removed; None when none was."""
-    size: int
-    """How many rules are alive."""
+    A removal must not cost more the larger the segment is, but an engine wants a mark for each
+    rule. So the places of the last few removals stand beside the marks, and the two become new
+    marks when a reader first asks for them, or when those are too many.
 
-    def place_of(self, id: Any) -> int | None:
+    Parameters
+    ----------
+    segment
+        The segment.
+    marks
+        A mark for each rule that was alive at some time; None when all were.
+    removed
+        The places of rules that were removed since.
+    size
+        How many rules are alive; counted here if that is not known.
+    """
+
+    __slots__ = ("_mask", "marks", "removed", "segment", "size")
+
+    def __init__(
+        self,
+        segment: Segment,
+        marks: NDArray[np.uint8] | None = None,
+        removed: frozenset[int] = frozenset(),
+        size: int | None = None,
+    ) -> None:
+        self.segment = segment
+        self.marks = marks
+        self.removed = removed
+        if size is None:
+            size = len(segment) if marks is None else int(np.count_nonzero(marks))
+        self.size = size
+        self._mask: NDArray[np.uint8] | None = None
+
+    def is_alive(self, place: int) -> bool:
+        """Whether the rule at `place` was not removed."""
+        return place not in self.removed and (self.marks is None or bool(self.marks[place]))
+
+    def place_of(self, id: RuleId) -> int | None:
         """Where the living rule `id` stands in the segment."""
-        place = self.segment.places.get(id)
-        if place is None or (self.alive is not None and not self.alive[place]):
-            return None
-        return place
+        place = self.segment.ids.find(id)
+        return place if place is not None and self.is_alive(place) else None
 
-    def without(self, places: Iterable[int]) -> View:
-        """The view with more rules removed; this one stays as it is."""
-        alive = np.ones(len(self.segment), np.uint8) if self.alive is None else self.alive.copy()
-        alive[list(places)] = 0
-        return View(self.segment, alive, int(alive.sum()))
+    def without(self, places: Collection[int]) -> View:
+        """The view with more living rules removed; this one stays as it is."""
+        size = self.size - len(places)
+        removed = self.removed.union(places)
+        if len(removed) <= _REMOVED:
+            return View(self.segment, self.marks, removed, size)
+        return View(self.segment, self._folded(removed), size=size)
+
+    def alive(self) -> NDArray[np.uint8] | None:
+        """A mark for each living rule; None when all are alive."""
+        if not self.removed:
+            return self.marks
+        mask = self._mask
+        if mask is None:
+            # Two readers may do so at once, and both are right.
+            mask = self._mask = self._folded(self.removed)
+        return mask
+
+    def _folded(self, removed: frozenset[int]) -> NDArray[np.uint8]:
+        marks = np.ones(len(self.segment), np.uint8) if self.marks is None else self.marks.copy()
+        marks[np.fromiter(removed, np.int64, len(removed))] = 0
+        return marks
 
     def mask(self, chosen: Chosen) -> NDArray[np.uint8] | None:
         """The rules that may be found; None when all may."""
+        alive = self.alive()
         if chosen is None:
-            return self.alive
+            return alive
         mask = self.segment.mask_of(chosen)
-        return mask if self.alive is None else mask & self.alive
+        return mask if alive is None else mask & alive
 
-    def rules(self) -> Iterator[Rule]:
-        """The living rules, in the order in which they were added."""
-        if self.alive is None:
-            return iter(self.segment.rules)
-        return (self.segment.rules[place] for place in np.flatnonzero(self.alive).tolist())
+    def places(self) -> NDArray[np.int32]:
+        """The places of the living rules, in the order in which they were added."""
+        alive = self.alive()
+        places = self.segment.places_of(np.arange(len(self.segment), dtype=np.int32))
+        return places if alive is None else places[alive[places] != 0]
+
+    def ids(self) -> Iterator[RuleId]:
+        """The ids of the living rules, in the order in which they were added."""
+        ids, places = self.segment.ids, self.places()
+        for start in range(0, len(places), _IDS_AT_ONCE):
+            yield from ids.array(places[start : start + _IDS_AT_ONCE]).tolist()
+
+
+_REMOVED = 256
+"""How many removals may stand beside the marks of a view."""
+
+_IDS_AT_ONCE = 4096
 
 
 class Snapshot:
@@ -87,7 +145,7 @@ class Snapshot:
         self,
         views: tuple[View, ...],
         tail: tuple[TailRule, ...],
-        freeze: Callable[[list[Rule]], Segment],
+        freeze: Callable[[Sequence[Rule]], Segment],
     ) -> None:
         self.views = views
         self.tail = tail
@@ -96,7 +154,6 @@ class Snapshot:
         # Made when first asked for. Two readers may do so at once, and both are right; Python's
         # cached_property would make them, and readers of other collections, wait.
         self._frozen_views: tuple[View, ...] | None = None
-        self._ids: IdColumn | None = None
 
     @property
     def frozen_views(self) -> tuple[View, ...]:
@@ -105,30 +162,34 @@ class Snapshot:
         if views is None:
             views = self.views
             if self.tail or not views:
-                segment = self._freeze([entry.rule for entry in self.tail])
-                views = (*views, View(segment, None, len(segment)))
+                views = (*views, View(self._freeze([entry.rule for entry in self.tail])))
             self._frozen_views = views
         return views
 
-    @property
-    def ids(self) -> IdColumn:
-        """The ids of `frozen_views`, end to end."""
-        ids = self._ids
-        if ids is None:
-            ids = self._ids = IdColumn([view.segment.ids for view in self.frozen_views])
-        return ids
+    def __contains__(self, id: Any) -> bool:
+        return is_id(id) and (self._in_tail(id) is not None or self._in_view(id) is not None)
 
     def find(self, id: Any) -> Rule | None:
         """The rule `id`."""
-        if isinstance(id, bool) or not isinstance(id, str | int):
+        if not is_id(id):
             return None
+        entry = self._in_tail(id)
+        if entry is not None:
+            return entry.rule
+        found = self._in_view(id)
+        return None if found is None else found[0].segment.records.rule(found[1])
+
+    def _in_tail(self, id: RuleId) -> TailRule | None:
         for entry in self.tail:
             if entry.rule.id == id:
-                return entry.rule
+                return entry
+        return None
+
+    def _in_view(self, id: RuleId) -> tuple[View, int] | None:
         for view in self.views:
             place = view.place_of(id)
             if place is not None:
-                return view.segment.rules[place]
+                return view, place
         return None
 
     def chosen_tail(self, chosen: Chosen) -> Iterator[TailRule]:
@@ -142,9 +203,14 @@ class Snapshot:
             elif entry.rule.id in chosen:
                 yield entry
 
-    def rules(self) -> Iterator[Rule]:
-        """All living rules, in the order in which they were added."""
+    def ids(self) -> Iterator[RuleId]:
+        """The ids of all living rules, in the order in which they were added."""
         for view in self.views:
-            yield from view.rules()
+            yield from view.ids()
         for entry in self.tail:
-            yield entry.rule
+            yield entry.rule.id
+
+
+def is_id(id: Any) -> bool:
+    """Whether `id` may be that of a rule."""
+    return isinstance(id, str | int) and not isinstance(id, bool)

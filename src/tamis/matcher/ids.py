@@ -1,0 +1,241 @@
+"""The ids of a segment's rules: by place, and where the rule of an id stands.
+
+All of it is flat arrays, which can be mapped from a file: opening a million ids makes no object for
+any of them. Look-up goes by 64-bit *keys*, an integer itself or the hash of a text, in
+sorted order; what a key leads to is compared with the id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from tamis.encode.hashes import hashes
+from tamis.matcher.rule import RuleId
+from tamis.matcher.strings import NO_STRINGS, Strings
+
+__all__ = ["IdIndex", "Ids", "id_column"]
+
+_NO_NUMBERS = np.empty(0, np.int64)
+_NO_MARKS = np.empty(0, np.uint8)
+
+
+class IdIndex(NamedTuple):
+    """Sorted keys, and the place of each."""
+
+    key: NDArray[np.uint64]
+    place: NDArray[np.int32]
+
+
+class Ids:
+    """Ids by place.
+
+    Parameters
+    ----------
+    numbers
+        The integers; 0 where the id is a text. Empty where all are texts.
+    texts
+        The texts; empty where the id is an integer. None at all where all are integers.
+    is_text
+        A mark for each id that is a text; empty where all ids are of one kind.
+    index
+        The index, if it was made before.
+    """
+
+    def __init__(
+        self,
+        numbers: NDArray[np.int64],
+        texts: Strings = NO_STRINGS,
+        is_text: NDArray[np.uint8] = _NO_MARKS,
+        index: IdIndex | None = None,
+    ) -> None:
+        self.numbers = numbers
+        self.texts = texts
+        self.is_text = is_text
+        self.size = max(len(numbers), texts.size)
+        self._index = index
+        # Texts are decoded when they are found, and kept.
+        self._objects: NDArray[np.object_] | None = None
+        self._decoded: NDArray[np.bool_] | None = None
+
+    @classmethod
+    def of(cls, ids: Sequence[RuleId]) -> Ids:
+        """These ids."""
+        is_text = np.fromiter((isinstance(id, str) for id in ids), np.uint8, len(ids))
+        if not is_text.any():
+            return cls(np.array(ids, np.int64))
+        if is_text.all():
+            return cls(_NO_NUMBERS, Strings.of(ids))  # type: ignore[arg-type]  # all are texts
+        numbers = [0 if isinstance(id, str) else id for id in ids]
+        texts = [id if isinstance(id, str) else "" for id in ids]
+        return cls(np.array(numbers, np.int64), Strings.of(texts), is_text)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Ids]) -> Ids:
+        """The ids of all parts, in this order."""
+        parts = [part for part in parts if part.size] or list(parts[:1])
+        if len(parts) == 1:
+            return parts[0]
+        if not any(part.texts.size for part in parts):
+            return cls(np.concatenate([part.numbers for part in parts]))
+        texts = Strings.joined([part._all_texts() for part in parts])
+        if not any(len(part.numbers) for part in parts):
+            return cls(_NO_NUMBERS, texts)
+        numbers = np.concatenate([part._all_numbers() for part in parts])
+        return cls(numbers, texts, np.concatenate([part.text_marks() for part in parts]))
+
+    def take(self, places: NDArray[np.integer]) -> Ids:
+        """The ids at these places."""
+        return Ids(
+            self.numbers[places] if len(self.numbers) else self.numbers,
+            self.texts.take(places) if self.texts.size else self.texts,
+            self.is_text[places] if len(self.is_text) else self.is_text,
+        )
+
+    # --- Kinds ---
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether some id is a text."""
+        return self.texts.size > 0
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether some id is an integer."""
+        return len(self.numbers) > 0
+
+    def text_marks(self) -> NDArray[np.uint8]:
+        """A mark for each id that is a text."""
+        if len(self.is_text):
+            return self.is_text
+        return np.full(self.size, self.has_texts, np.uint8)
+
+    def _all_texts(self) -> Strings:
+        if self.has_texts:
+            return self.texts
+        return Strings(np.zeros(self.size + 1, np.int64), np.empty(0, np.uint8))
+
+    def _all_numbers(self) -> NDArray[np.int64]:
+        return self.numbers if self.has_numbers else np.zeros(self.size, np.int64)
+
+    # --- Ids by place ---
+
+    def at(self, place: int) -> RuleId:
+        """The id at `place`."""
+        is_text = self.is_text[place] if len(self.is_text) else self.has_texts
+        return self.texts.at(place) if is_text else int(self.numbers[place])
+
+    def array(self, places: NDArray[np.integer]) -> NDArray[Any]:
+        """The ids at these places: as integers if all ids are, else as objects."""
+        if not self.has_texts:
+            numbers: NDArray[Any] = self.numbers[places]
+            return numbers
+        objects, decoded = self._objects, self._decoded
+        if objects is None or decoded is None:
+            objects = self._objects = np.empty(self.size, object)
+            decoded = self._decoded = np.zeros(self.size, np.bool_)
+        unknown = places[~decoded[places]]
+        if len(unknown):
+            objects[unknown] = self._decode(unknown)
+            decoded[unknown] = True
+        found: NDArray[Any] = objects[places]
+        return found
+
+    def _decode(self, places: NDArray[np.integer]) -> NDArray[np.object_]:
+        found = np.empty(len(places), object)
+        found[:] = self.texts.take(places).arrow(pa.large_string()).to_pylist()
+        if len(self.is_text):
+            integers = self.is_text[places] == 0
+            found[integers] = self.numbers[places[integers]].tolist()
+        return found
+
+    # --- Places by id ---
+
+    @property
+    def index(self) -> IdIndex:
+        """What look-up goes by; made when first asked for."""
+        index = self._index
+        if index is None:
+            keys = self._keys()
+            order = np.argsort(keys, kind="stable").astype(np.int32)
+            index = self._index = IdIndex(keys[order], order)
+        return index
+
+    def _keys(self) -> NDArray[np.uint64]:
+        if not self.has_texts:
+            return self.numbers.view(np.uint64)
+        keys = hashes(self.texts.start, self.texts.data)
+        if len(self.is_text):
+            return np.where(self.is_text, keys, self.numbers.view(np.uint64))
+        return keys
+
+    def find(self, id: RuleId) -> int | None:
+        """Where `id` stands."""
+        if not (self.has_texts if isinstance(id, str) else self.has_numbers):
+            return None
+        index, key = self.index, _key(id)
+        at = int(np.searchsorted(index.key, key))
+        while at < self.size and index.key[at] == key:
+            place = int(index.place[at])
+            if self.at(place) == id:
+                return place
+            at += 1
+        return None
+
+    def find_all(self, others: Ids) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The places of the ids that `others` has too: here, and there."""
+        if not (self.size and others.size):
+            return _NO_NUMBERS, _NO_NUMBERS
+        index, keys = self.index, others._keys()
+        at = np.minimum(np.searchsorted(index.key, keys), self.size - 1)
+        there = np.flatnonzero(index.key[at] == keys)
+        here = index.place[at[there]].astype(np.int64)
+        if not (self.has_texts or others.has_texts):
+            return here, there
+        # A key may stand for two ids, so whoever is not alike is looked up by itself.
+        pairs = []
+        for mine, other in zip(here.tolist(), there.tolist(), strict=True):
+            id = others.at(other)
+            place: int | None = mine if self.at(mine) == id else self.find(id)
+            if place is not None:
+                pairs.append((place, other))
+        found = np.array(pairs, np.int64).reshape(-1, 2)
+        return found[:, 0], found[:, 1]
+
+
+def _key(id: RuleId) -> np.uint64:
+    if isinstance(id, str):
+        data = np.frombuffer(id.encode(), np.uint8)
+        return np.uint64(hashes(np.array([0, len(data)]), data)[0])
+    return np.uint64(id & 0xFFFF_FFFF_FFFF_FFFF)
+
+
+def id_column(
+    parts: Sequence[tuple[Ids, NDArray[np.integer]]], order: NDArray[np.int64] | None
+) -> pa.Array:
+    """The ids at places of several segments, end to end and then in this order.
+
+    Strings or integers as they are; where the segments hold both, a dense union of the two.
+    """
+    has_texts = any(ids.has_texts for ids, _ in parts)
+    has_numbers = any(ids.has_numbers for ids, _ in parts)
+    found = Ids.joined([ids.take(places) for ids, places in parts])
+    if order is not None and found.size:
+        found = found.take(order)
+    if not has_numbers:
+        return found._all_texts().arrow(pa.large_string()).cast(pa.string())
+    if not has_texts:
+        return pa.array(found.numbers)
+    marks = found.text_marks()
+    offsets = np.where(marks, np.cumsum(marks), np.cumsum(marks == 0)) - 1
+    texts = found._all_texts().take(np.flatnonzero(marks)).arrow(pa.large_string())
+    return pa.UnionArray.from_dense(
+        pa.array(marks.astype(np.int8)),
+        pa.array(offsets.astype(np.int32)),
+        [pa.array(found._all_numbers()[marks == 0]), texts.cast(pa.string())],
+        ["integer", "string"],
+    )

@@ -1,0 +1,178 @@
+"""Rules → segments: what is prepared aside, before anybody sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tamis.encode.rules import RuleEncoder
+from tamis.engines.base import Engine
+from tamis.errors import DuplicateRuleError, RuleError, SchemaError
+from tamis.expr.model import Expr
+from tamis.expr.normalize import nnf
+from tamis.expr.shapes import Shapes
+from tamis.expr.weights import RuleWeights
+from tamis.matcher.inputs import EventChunk
+from tamis.matcher.records import Records, RecordsBuilder
+from tamis.matcher.rule import Row, Rule, RuleId
+from tamis.matcher.schema import Schema
+from tamis.matcher.segment import Segment
+from tamis.matcher.snapshot import TailRule, View
+from tamis.matcher.turns import short_turns
+
+__all__ = ["BadRule", "Maker", "Prepared"]
+
+_FEW = 16
+"""Up to how many rules of a batch wait in the tail; more become a segment at once."""
+
+_AT_ONCE = 512
+"""How many rules are made into columns at a time: in one long call other threads would wait."""
+
+
+class BadRule(NamedTuple):
+    """A rule that was refused and skipped."""
+
+    id: Any
+    position: int | None
+    """Where in its text the culprit stands, if that is known."""
+    message: str
+
+    @classmethod
+    def of(cls, id: Any, error: RuleError | SchemaError) -> BadRule:
+        """What `error` says about the rule `id`."""
+        position = error.position if isinstance(error, RuleError) else None
+        return cls(id, position, error.message if isinstance(error, RuleError) else str(error))
+
+
+class Prepared(NamedTuple):
+    """Rules that were accepted as such, and are ready to become part of a collection."""
+
+    entries: tuple[TailRule, ...]
+    """Few rules, for the tail."""
+    segment: Segment | None
+    """Many rules; then there are no entries."""
+    rows: tuple[bytes, ...]
+    """What is to be stored, in pieces: lists of `Row` in MessagePack. Empty if nothing is."""
+
+
+class Maker:
+    """Makes segments, and rules for the tail; safe to use from several threads.
+
+    Parameters
+    ----------
+    engine
+        The engine of new segments.
+    schema
+        What is declared about attributes.
+    keeps_rows
+        Whether rules are to be stored, and so come with their rows.
+    """
+
+    def __init__(self, engine: type[Engine], schema: Schema, keeps_rows: bool = False) -> None:
+        self.engine = engine
+        self.schema = schema
+        self._keeps_rows = keeps_rows
+        self._shapes = Shapes()
+
+    def prepare(self, rules: Sequence[Rule], bad: list[BadRule] | None) -> Prepared:
+        """Parse rules and build what is to be built; refused ones go to `bad`, or raise."""
+        if len(rules) > _FEW:
+            with short_turns():
+                return self._prepared_segment(rules, bad)
+        entries: dict[RuleId, TailRule] = {}
+        for rule in rules:
+            try:
+                if rule.id in entries:
+                    raise DuplicateRuleError(_TWICE)
+                entries[rule.id] = self.tail_rule(rule)
+            except (RuleError, SchemaError) as error:
+                refuse(rule.id, error, bad)
+        kept = tuple(entries.values())
+        return Prepared(kept, None, self._rows([entry.rule for entry in kept]))
+
+    def _prepared_segment(self, rules: Sequence[Rule], bad: list[BadRule] | None) -> Prepared:
+        encoder, records = self._encoder(), RecordsBuilder()
+        rows: list[bytes] = []
+        ids: set[RuleId] = set()
+        for some in _pieces(rules, _AT_ONCE):
+            kept = []
+            for rule in some:
+                try:
+                    if rule.id in ids:
+                        raise DuplicateRuleError(_TWICE)
+                    self._encode(encoder, rule)
+                except (RuleError, SchemaError) as error:
+                    refuse(rule.id, error, bad)
+                else:
+                    ids.add(rule.id)
+                    kept.append(rule)
+            records.add(kept)
+            rows += self._rows(kept)
+        segment = Segment.build(records.finish(), encoder.finish(), self.engine, self.schema)
+        return Prepared((), segment, tuple(rows))
+
+    def _rows(self, rules: Sequence[Rule]) -> tuple[bytes, ...]:
+        if not self._keeps_rows or not rules:
+            return ()
+        return (msgspec.msgpack.encode([Row.of(rule) for rule in rules]),)
+
+    def tail_rule(self, rule: Rule) -> TailRule:
+        """A rule as it waits in the tail."""
+        expr = self._shapes.parse(rule.source) if isinstance(rule.source, str) else rule.source
+        weights = self._weights(rule, expr)
+        return TailRule(rule, nnf(self.schema.adapt_rule(expr), rule.logic), weights)
+
+    def segment(self, rules: Sequence[Rule]) -> Segment:
+        """A segment of rules that were accepted before."""
+        encoder, records = self._encoder(), RecordsBuilder()
+        for some in _pieces(rules, _AT_ONCE):
+            records.add(some)
+            for rule in some:
+                self._encode(encoder, rule)
+        return Segment.build(records.finish(), encoder.finish(), self.engine, self.schema)
+
+    def merged(self, views: Sequence[View], sample: Sequence[EventChunk] = ()) -> Segment:
+        """One segment of the living rules of several, oldest first."""
+        parts = [(view.segment, view.places()) for view in views]
+        records = Records.joined([segment.records.take(places) for segment, places in parts])
+        encoder = self._encoder()
+        for place in range(len(records)):
+            self._encode(encoder, records.rule(place))
+        return Segment.build(records, encoder.finish(), self.engine, self.schema, sample)
+
+    def _weights(self, rule: Rule, expr: Expr) -> RuleWeights:
+        weights = RuleWeights.of(rule.weights, expr)
+        return weights.mapped(self.schema.adapt) if weights and self.schema else weights
+
+    def _encoder(self) -> RuleEncoder:
+        adapt = self.schema.adapt if self.schema else None
+        return RuleEncoder(self.schema.scalars, adapt, self._shapes)
+
+    def _encode(self, encoder: RuleEncoder, rule: Rule) -> None:
+        if isinstance(rule.source, str) and rule.weights is None:
+            encoder.add_text(rule.source, rule.logic)
+        else:
+            expr = rule.expr
+            encoder.add(expr, rule.logic, self._weights(rule, expr))
+
+
+_TWICE = "the id appears twice in the batch"
+
+
+def refuse(id: Any, error: RuleError | SchemaError, bad: list[BadRule] | None) -> None:
+    """Note a refused rule, or raise the error if nobody takes notes."""
+    if bad is not None:
+        bad.append(BadRule.of(id, error))
+        return
+    if isinstance(error, RuleError):
+        error.rule_id = id
+    raise error
+
+
+def _pieces(rules: Iterable[Rule], size: int) -> Iterator[list[Rule]]:
+    rest = iter(rules)
+    while piece := list(islice(rest, size)):
+        yield piece

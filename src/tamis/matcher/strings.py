@@ -1,0 +1,78 @@
+"""Many texts as two flat arrays, which can be mapped from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+__all__ = ["Strings", "ragged"]
+
+
+class Strings(NamedTuple):
+    """Texts in UTF-8, end to end."""
+
+    start: NDArray[np.int64]
+    """Where each begins in `data`, and where the last one ends."""
+    data: NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, items: Sequence[str] | Sequence[bytes]) -> Strings:
+        """These texts."""
+        return cls._of_arrow(pa.array(items, pa.large_binary()))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Strings]) -> Strings:
+        """The texts of all parts, in this order."""
+        if len(parts) == 1:
+            return parts[0]
+        whole = pa.concat_arrays([NO_STRINGS.arrow(), *(part.arrow() for part in parts)])
+        return cls._of_arrow(whole)
+
+    @classmethod
+    def _of_arrow(cls, array: pa.Array) -> Strings:
+        _, start, data = array.buffers()
+        starts = np.frombuffer(start, np.int64)[array.offset : array.offset + len(array) + 1]
+        bytes_ = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+        return cls(starts, bytes_[: starts[-1]])
+
+    @property
+    def size(self) -> int:
+        """How many texts there are."""
+        return len(self.start) - 1
+
+    def bytes_at(self, place: int) -> bytes:
+        """The text at `place`, in UTF-8."""
+        return self.data[self.start[place] : self.start[place + 1]].tobytes()
+
+    def at(self, place: int) -> str:
+        """The text at `place`."""
+        return self.bytes_at(place).decode()
+
+    def take(self, places: NDArray[np.integer]) -> Strings:
+        """The texts at these places."""
+        return self._of_arrow(self.arrow().take(pa.array(places)))
+
+    def arrow(self, kind: pa.DataType = None) -> pa.Array:
+        """The texts as an Arrow array of large binaries or large strings, which shares memory."""
+        buffers = [None, pa.py_buffer(self.start), pa.py_buffer(self.data)]
+        return pa.Array.from_buffers(kind or pa.large_binary(), self.size, buffers)
+
+
+NO_STRINGS = Strings(np.zeros(1, np.int64), np.empty(0, np.uint8))
+
+
+def ragged(
+    start: NDArray[np.int64], places: NDArray[np.integer]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For a list of lists: where the lists at `places` begin end to end, and where to take them.
+
+    The second array holds for each of their items its place in the flat array.
+    """
+    first = start[places]
+    sizes = start[places + 1] - first
+    starts = np.concatenate(([0], np.cumsum(sizes)))
+    return starts, np.arange(starts[-1]) + np.repeat(first - starts[:-1], sizes)
