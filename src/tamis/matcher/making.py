@@ -7,8 +7,10 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
-from tamis.encode.rules import RuleEncoder
+from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.base import Engine
 from tamis.errors import DuplicateRuleError, RuleError, SchemaError
 from tamis.expr.model import Expr
@@ -142,6 +144,13 @@ class Maker:
         for place in range(len(records)):
             self._encode(encoder, records.rule(place))
         return Segment.build(records, encoder.finish(), self.engine, self.schema, sample)
+
+    def rebuilt(self, records: Records, encoded: EncodedRules, order: NDArray[np.int32]) -> Segment:
+        """A segment of rules that lie as another engine had them, in its `order`."""
+        places = np.argsort(order).astype(np.int32)
+        if not np.array_equal(places, np.arange(len(places))):
+            return self.segment([records.rule(place) for place in places.tolist()])
+        return Segment.build(records, encoded, self.engine, self.schema)
 
     def _weights(self, rule: Rule, expr: Expr) -> RuleWeights:
         weights = RuleWeights.of(rule.weights, expr)
