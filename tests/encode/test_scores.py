@@ -130,6 +130,6 @@ def test_codes_spelled_out() -> None:
     rules = encoder.finish()
     assert is_implied(rules)
     found = spelled_out(rules.forms, rules.scores)
-    assert found.start.tolist() == [0, 3, 5, 6]
-    assert found.code.tolist() == [0, 1, -5, 2, -3, -1]
+    assert found.start.tolist() == [0, 3, 4, 5]
+    assert found.code.tolist() == [0, 1, -5, 2, -1]
     assert spelled_out(rules.forms, found) is found

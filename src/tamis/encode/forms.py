@@ -78,7 +78,7 @@ def spelled_out(forms: FormArrays, scores: ScoreArrays) -> ScoreArrays:
     if len(scores.start):
         return scores
     sizes = np.diff(forms.conjunction_start)
-    start = forms.conjunction_start + np.arange(len(sizes) + 1)
+    start = starts(sizes + (sizes != 1))
     code = np.empty(start[-1], np.int32)
     _spell_out(forms.conjunction_start, forms.conjunction_atom, start, code)
     return ScoreArrays(start, code, scores.weights, scores.weight, int(sizes.max(initial=0)) + 1)
@@ -154,4 +154,6 @@ def _spell_out(conjunction_start, conjunction_atom, start, code):
         for i in range(first, last):
             code[at] = conjunction_atom[i]
             at += 1
-        code[at] = -(2 * (last - first) + 1)
+        # One atom needs no operator.
+        if last - first != 1:
+            code[at] = -(2 * (last - first) + 1)
