@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -222,3 +223,18 @@ def test_the_codes_of_one_dictionary_do_not_depend_on_what_was_asked_before() ->
     assert [axis.code(value) for value in reversed(values)] == expected[::-1]
     assert [fresh.code(value) for value in values] == expected
     assert len(set(expected)) == len(values)
+
+
+def test_threads_that_ask_first_at_once_get_the_same_codes() -> None:
+    random = Random(23)
+    arrays = to_arrays(encoded(randoms.rule(random, EVERYTHING, 3) for _ in range(200)))
+    events = [randoms.event(random, EVERYTHING) for _ in range(30)]
+    expected = from_arrays(arrays)
+    wanted = EventEncoder(expected.dictionary, expected.texts).encode_many(events)
+    for _ in range(20):
+        rules = from_arrays(arrays)
+        encoder = EventEncoder(rules.dictionary, rules.texts)
+        with ThreadPoolExecutor(4) as threads:
+            for found in threads.map(encoder.encode_many, [events] * 4):
+                for one, other in zip(found, wanted, strict=True):
+                    np.testing.assert_array_equal(one, other)

@@ -174,6 +174,6 @@ def test_attributes_do_not_mix() -> None:
     ]
     found = TextIndex.of(predicates, {"z": 0, "x": 1, "y": 2})
     assert found.size == 3
-    assert [number in found for number in range(3)] == [False, True, True]
+    assert [number in found.attributes for number in range(3)] == [False, True, True]
     assert found.held(1, "ba") == (0, 2)
     assert found.held(2, "ba") == (1,)

@@ -93,7 +93,7 @@ class ColumnEncoder:
                     f"column {name!r} holds a value that does not fit in 64 bits: {error}"
                 ) from None
             codes.append(_present(_Entries(leaf.attribute, rows, found)))
-            if leaf.attribute in self._texts and _is_string(leaf.values.type):
+            if leaf.attribute in self._texts.attributes and _is_string(leaf.values.type):
                 texts.append(self._text_entries(leaf, rows))
         start, attribute, code = _assembled(codes, batch.num_rows)
         text_start, _, text = _assembled(texts, batch.num_rows)

@@ -121,7 +121,8 @@ class EventEncoder:
 
     def _add_plain(self, event: Event, rows: EventRows) -> bool:
         """Write an event of plain strings, numbers and booleans; False on anything else."""
-        axes = self._axes
+        axes, texts = self._axes, self._texts.attributes
+        add_attribute, add_code = rows.attribute.append, rows.code.append
         for name, value in event.items():
             kind = value.__class__
             if kind is str:
@@ -144,9 +145,9 @@ class EventEncoder:
                 continue
             number, axis = found
             code = axis.code(value) if kind is bool else axis.exact.get(value)
-            rows.attribute.append(number)
-            rows.code.append(axis.find(value) if code is None else code)
-            if kind is str and number in self._texts:
+            add_attribute(number)
+            add_code(axis.find(value) if code is None else code)
+            if kind is str and number in texts:
                 rows.text.extend(self._texts.held(number, value))
         return True
 
@@ -163,6 +164,6 @@ class EventEncoder:
         rows.end_row()
 
     def _held(self, attribute: int, value: Value) -> tuple[int, ...]:
-        if isinstance(value, str) and attribute in self._texts:
+        if isinstance(value, str) and attribute in self._texts.attributes:
             return self._texts.held(attribute, value)
         return ()

@@ -154,7 +154,8 @@ class TextIndex:
     def __init__(self, arrays: TextArrays) -> None:
         self.arrays = arrays
         self.size = len(arrays.attribute)
-        self._attributes = frozenset(np.unique(arrays.attribute).tolist())
+        self.attributes = frozenset(np.unique(arrays.attribute).tolist())
+        """The attributes that some predicate asks about."""
         self._by_attribute: dict[int, _AttributeTexts] = {}
 
     @classmethod
@@ -164,9 +165,6 @@ class TextIndex:
         numbers = [attributes[predicate.attribute] for predicate in found]
         texts = [_ENCODER.encode([p.op, *p.values]).decode() for p in found]
         return cls(TextArrays(np.array(numbers, np.int32), *pack_texts(texts)))
-
-    def __contains__(self, attribute: int) -> bool:
-        return attribute in self._attributes
 
     def held(self, attribute: int, value: str) -> tuple[int, ...]:
         """The ids of the predicates on `attribute` that `value` satisfies, in rising order."""

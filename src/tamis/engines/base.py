@@ -168,7 +168,15 @@ class Engine(ABC):
     @property
     def nbytes(self) -> int:
         """The size of the engine's arrays, the encoded rules included."""
-        groups = (self.rules.atoms, self.rules.forms, self.rules.scores, self.arrays)
+        rules = self.rules
+        encoded = (
+            rules.atoms,
+            rules.forms,
+            rules.scores,
+            rules.dictionary.arrays,
+            rules.texts.arrays,
+        )
+        groups: tuple[tuple[Any, ...], ...] = (*encoded, self.arrays)
         return sum(
             array.nbytes for group in groups for array in group if isinstance(array, np.ndarray)
         )

@@ -110,8 +110,8 @@ class Journal(Protocol):
     def verify(self, segments: Sequence[Segment]) -> None:
         """Raise if what these segments were read from is not as it was written."""
 
-    def close(self, between_changes: Callable[[Callable[[], None]], Snapshot]) -> None:
-        """Keep no more changes."""
+    def close(self, between_changes: Callable[[Callable[[], None]], Snapshot] | None) -> None:
+        """Keep no more changes; without `between_changes` leave all as it is."""
 
 
 class _Outcome(NamedTuple):
@@ -308,8 +308,9 @@ class Collection:
         with self._tidying:
             while (snapshot := self.snapshot).tail:
                 self._freeze_tail(snapshot)
-            if len(snapshot.views) > 1 or sample or any(_dead(view) for view in snapshot.views):
-                self._merge(snapshot.views, sample)
+            views = snapshot.views
+            if len(views) > 1 or (views and sample) or any(_dead(view) for view in views):
+                self._merge(views, sample)
         self._wake_worker()
 
     def _freeze_tail(self, snapshot: Snapshot) -> bool:
@@ -327,8 +328,7 @@ class Collection:
 
     def _merge(self, views: tuple[View, ...], sample: Sequence[EventChunk] = ()) -> bool:
         """Put one segment in the place of several, which are neighbours."""
-        if self._journal is not None:
-            self._journal.verify([view.segment for view in views])
+        self._verify(views)
         with short_turns():
             ages = _merged_ages(views)
             segment = self._maker.merged(views, sample)
@@ -349,6 +349,15 @@ class Collection:
             merged = (View(segment).without(places.tolist()),) if len(segment) else ()
             self._set(State((*now[:first], *merged, *now[last:]), self.snapshot.tail))
         return True
+
+    def _verify(self, views: Sequence[View]) -> None:
+        """Nothing may be made of damaged files: the damage would not be seen any more."""
+        if self._journal is not None:
+            try:
+                self._journal.verify([view.segment for view in views])
+            except CorruptFileError as error:
+                self.damage = error
+                raise
 
     # --- Failures, the end ---
 
@@ -381,7 +390,8 @@ class Collection:
         self._worker.stop()
         if self._journal is not None:
             with self._tidying:
-                self._journal.close(self._between_changes)
+                self._journal.close(None if self.damage else self._between_changes)
+        self._failure = self._failure or self.damage
         self._raise_failure()
 
     def show(self, state: State) -> None:

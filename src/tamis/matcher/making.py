@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.encode.merge import merged
 from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.base import Engine
 from tamis.errors import DuplicateRuleError, RuleError, SchemaError
@@ -140,16 +141,14 @@ class Maker:
         """One segment of the living rules of several, oldest first."""
         parts = [(view.segment, view.places()) for view in views]
         records = Records.joined([segment.records.take(places) for segment, places in parts])
-        encoder = self._encoder()
-        for place in range(len(records)):
-            self._encode(encoder, records.rule(place))
-        return Segment.build(records, encoder.finish(), self.engine, self.schema, sample)
+        encoded = merged([(segment.engine.rules, places) for segment, places in parts])
+        return Segment.build(records, encoded, self.engine, self.schema, sample)
 
     def rebuilt(self, records: Records, encoded: EncodedRules, order: NDArray[np.int32]) -> Segment:
         """A segment of rules that lie as another engine had them, in its `order`."""
         places = np.argsort(order).astype(np.int32)
         if not np.array_equal(places, np.arange(len(places))):
-            return self.segment([records.rule(place) for place in places.tolist()])
+            records, encoded = records.take(places), merged([(encoded, places)])
         return Segment.build(records, encoded, self.engine, self.schema)
 
     def _weights(self, rule: Rule, expr: Expr) -> RuleWeights:

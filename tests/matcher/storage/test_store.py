@@ -29,7 +29,7 @@ as_root = pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write 
 
 def told(matcher: Matcher) -> tuple[Any, ...]:
     """All that a caller can tell of a matcher's rules."""
-    events = [EVENT, {}, {"x": 2}, {"s": "abc"}, {"t": datetime(2024, 1, 1, tzinfo=UTC)}]
+    events: list[Any] = [EVENT, {}, {"x": 2}, {"s": "abc"}, {"t": datetime(2024, 1, 1, tzinfo=UTC)}]
     ids = list(matcher)
     return (
         ids,
@@ -39,6 +39,12 @@ def told(matcher: Matcher) -> tuple[Any, ...]:
         [matcher.match(event, only=tagged("even")) for event in events],
         matcher.count_many(events).to_pylist(),
     )
+
+
+def settle(matcher: Matcher) -> None:
+    """Do all that the tidying thread would do in time."""
+    while matcher._collection.tidy(quiet=True):
+        pass
 
 
 def varied(count: int = MANY) -> list[tamis.Rule]:
@@ -444,8 +450,7 @@ def test_a_full_disk_changes_nothing(
     path = tmp_path / "index"
     with tamis.open(path) as matcher:
         matcher.add("r", "x = 1")
-        while matcher._collection.tidy(quiet=True):
-            pass
+        settle(matcher)
         expected = told(matcher)
         with monkeypatch.context() as patch:
             half_full(patch, fails)
@@ -520,8 +525,7 @@ def test_a_checkpoint_that_fails_loses_nothing(
         patch.setattr("tamis.matcher.storage.segments.write_sections", _raising(full))
         patch.setattr(store, "_LOG_BYTES", 10)
         with pytest.raises(OSError, match="space"):
-            while matcher._collection.tidy(quiet=True):
-                pass
+            settle(matcher)
     matcher.add("after", "x = 1")
     copy = tmp_path / "copy"
     shutil.copytree(path, copy)

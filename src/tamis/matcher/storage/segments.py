@@ -29,6 +29,12 @@ class StoredSegment(NamedTuple):
     is_as_stored: bool
     """Whether nothing had to be built: the engine is the stored one."""
 
+    def places(self, stored: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Where the rules stand that stand at these places in the file."""
+        if self.is_as_stored:
+            return stored
+        return self.segment.places_of(self.sections.arrays["order"][stored])
+
 
 def write_segment(path: Path, segment: Segment) -> None:
     """Write a segment, its engine included."""

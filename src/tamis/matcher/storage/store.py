@@ -287,12 +287,15 @@ class Store:
         """Verify none of the files that are open now."""
         self._unverified.clear()
 
-    def close(self, between_changes: Callable[[Callable[[], None]], Snapshot]) -> None:
-        """Make a last checkpoint, if there is something for it, and let others write."""
+    def close(self, between_changes: Callable[[Callable[[], None]], Snapshot] | None) -> None:
+        """Make a last checkpoint, if there is something for it, and let others write.
+
+        Without `between_changes` the directory is left as it is.
+        """
         if self._closed:
             return
         try:
-            if self._log is not None and os.getpid() == self._pid and self._has_news():
+            if between_changes is not None and os.getpid() == self._pid and self._has_news():
                 self._checkpoint(between_changes)
         finally:
             self._closed = True
@@ -302,7 +305,7 @@ class Store:
                 self._lock.release()
 
     def _has_news(self) -> bool:
-        return self._rewrites or (self._log is not None and not self._log.is_empty)
+        return self._log is not None and (self._rewrites or not self._log.is_empty)
 
     def _checkpoint(self, between_changes: Callable[[Callable[[], None]], Snapshot]) -> None:
         """Store what memory holds, so that the logs up to now are superfluous."""
@@ -377,7 +380,7 @@ class Store:
             segment = known.get(file)
             if segment is None:
                 stored = map_segment(self.folder / file, self._maker, verify)
-                segment = stored.segment
+                segment, removed = stored.segment, stored.places(removed)
                 if stored.is_as_stored:
                     segments[file] = segment
                 if not verify:
@@ -398,10 +401,11 @@ class Store:
             path = self.folder / _log_name(number)
             content = read_log(path)
             # A log may be torn by a crash just when the next one was made.
-            if content.entries and logs and logs[-1].is_torn:
+            torn = [log.path for log in logs if log.is_torn]
+            if content.entries and torn:
                 raise _TornBeforeOthersError(
                     "the log is damaged: it ends within a record, and others follow it",
-                    path=str(logs[-1].path),
+                    path=str(torn[0]),
                 )
             entries += content.entries
             logs.append(_ReadLog(path, number, content.length, content.is_torn))
