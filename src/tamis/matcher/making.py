@@ -24,7 +24,6 @@ from tamis.matcher.rule import Row, Rule, RuleId
 from tamis.matcher.schema import Schema
 from tamis.matcher.segment import Segment
 from tamis.matcher.snapshot import TailRule, View
-from tamis.matcher.turns import short_turns
 
 __all__ = ["BadRule", "Maker", "Prepared"]
 
@@ -83,8 +82,7 @@ class Maker:
     def prepare(self, rules: Sequence[Rule], bad: list[BadRule] | None) -> Prepared:
         """Parse rules and build what is to be built; refused ones go to `bad`, or raise."""
         if len(rules) > _FEW:
-            with short_turns():
-                return self._prepared_segment(rules, bad)
+            return self._prepared_segment(rules, bad)
         entries: dict[RuleId, TailRule] = {}
         for rule in rules:
             try:

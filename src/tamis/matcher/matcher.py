@@ -30,6 +30,7 @@ from tamis.matcher.segment import Segment
 from tamis.matcher.snapshot import Chosen, Snapshot, TailRule, View
 from tamis.matcher.storage.manifest import Settings
 from tamis.matcher.storage.store import Store, create, is_index, replace
+from tamis.matcher.turns import short_turns
 
 __all__ = ["AddReport", "BadRule", "Matcher"]
 
@@ -155,8 +156,9 @@ class Matcher:
         replace
             Whether rules of the same ids are replaced; without it that is an error.
         """
-        made, bad = self._made_all(rules, on_error)
-        added = self._collection.add(made, replace, bad)
+        with short_turns():
+            made, bad = self._made_all(rules, on_error)
+            added = self._collection.add(made, replace, bad)
         return AddReport(added, bad or [])
 
     def replace_all(self, rules: Any, *, on_error: Literal["raise", "skip"] = "raise") -> AddReport:
@@ -167,8 +169,9 @@ class Matcher:
         rules, on_error
             As in :meth:`add_many`. If one is refused and not skipped, the old rules stay.
         """
-        made, bad = self._made_all(rules, on_error)
-        added = self._collection.replace_all(made, bad)
+        with short_turns():
+            made, bad = self._made_all(rules, on_error)
+            added = self._collection.replace_all(made, bad)
         return AddReport(added, bad or [])
 
     def remove(self, id: RuleId) -> None:
@@ -493,6 +496,7 @@ class Matcher:
             "programs": sum(len(r.forms.program_rule) for r in rules),
             "text_predicates": sum(r.texts.size for r in rules),
             "bytes": sum(segment.engine.nbytes for segment in segments),
+            **({} if self._store is None else self._store.stats()),
         }
 
     def _made_all(self, rules: Any, on_error: str) -> tuple[list[Rule], list[BadRule] | None]:

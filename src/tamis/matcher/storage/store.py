@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -338,6 +338,17 @@ class Store:
         alive = view.alive()
         gone = _NO_PLACES if alive is None else np.flatnonzero(alive == 0).astype(np.int32)
         return StoredView(file, gone)
+
+    def stats(self) -> dict[str, Any]:
+        """The directory, and the size of its files by kind."""
+        sizes = {"manifest": 0, "segment": 0, "log": 0}
+        for path in self.folder.iterdir():
+            kind = path.name.partition("-")[0].lower()
+            # A writer may take a file away at any moment.
+            with suppress(FileNotFoundError):
+                if kind in sizes:
+                    sizes[kind] += path.stat().st_size
+        return {"path": str(self.folder), "stored_bytes": sizes}
 
     # --- Reading ---
 
