@@ -39,7 +39,7 @@ format: $(INSTALLED) ## put the code into its standard form
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
 
-bench: $(INSTALLED) ## measure the engines
+bench: $(INSTALLED) ## measure the engines, the roads in, and reading while writing
 	@for file in benchmarks/bench_*.py; do $(BIN)/python "$$file" $(ARGS) || exit; done
 
 venv: $(INSTALLED) ## make .venv and install Tamis into it, as every target does on its own

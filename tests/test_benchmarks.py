@@ -73,8 +73,23 @@ def test_the_roads_in_are_measured(tmp_path: Path) -> None:
     assert "15 columns" in printed
 
 
+def test_reading_while_writing_is_measured(tmp_path: Path) -> None:
+    printed, saved = run("bench_live.py", tmp_path)
+    assert [row["when"] for row in saved["reader"]] == [
+        "before",
+        "beside a counter",
+        "meanwhile",
+        "after",
+    ]
+    assert all(row["max"] >= row["p50"] > 0 for row in saved["reader"])
+    assert all(row["mean µs"] > 0 for row in saved["changes"])
+    assert all(row["seconds"] > 0 for row in saved["stored"])
+    assert "open, all verified" in printed
+
+
 def test_every_benchmark_is_run_here() -> None:
     assert {path.name for path in BENCHMARKS.glob("bench_*.py")} == {
         "bench_encode.py",
         "bench_engines.py",
+        "bench_live.py",
     }

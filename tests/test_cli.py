@@ -473,3 +473,48 @@ def test_the_page_shows_what_the_command_prints() -> None:
             check=False,
         )
         assert done.stdout.rstrip("\n") == shown.rstrip("\n"), command
+
+
+# --- Rules in a directory ---------------------------------------------------------------
+
+
+def test_a_directory_of_rules() -> None:
+    assert run("build", "rules.jsonl", "-o", "index", "--engine", "scan") == "4 rules in index\n"
+    expected = run("match", "rules.jsonl", "events.jsonl")
+    for extra in ((), ("--engine", "keyed"), ("--logic", "strong")):
+        assert run("match", "index", "events.jsonl", *extra) == expected
+    assert "teens" in run("match", "index", "events.jsonl", "--tag", "eu")
+    assert run("explain", "index", "7", '{"age": 20}').startswith("7 matches")
+    assert run("explain", "index", "teens", "{}").startswith("teens does not match")
+    assert "no rule 'nobody'" in complaint("explain", "index", "nobody", "{}")
+    assert "logic is 'strong'" in complaint("match", "index", "events.jsonl", "--logic", "weak")
+    Path("empty").mkdir()
+    assert "empty" in complaint("match", "empty", "events.jsonl")
+
+
+def test_what_a_directory_comes_to() -> None:
+    run("build", "rules.jsonl", "-o", "index")
+    shown = run("stats", "index", "--verify")
+    for words in ("rules", "segments", "segment bytes", "log bytes", "engine"):
+        assert words in shown
+    stats = json.loads(run("stats", "index", "--json"))
+    assert (stats["rules"], stats["segments"]) == (4, 1)
+    assert stats["stored_bytes"]["segment"] > 0
+    segment = next(Path("index").glob("segment-*"))
+    data = bytearray(segment.read_bytes())
+    data[data.rindex(b"Smith")] ^= 1
+    segment.write_bytes(data)
+    assert segment.name in complaint("stats", "index", "--verify")
+    run("stats", "rules.jsonl", "--verify", code=2)
+
+
+def test_building_over_something() -> None:
+    write("some.jsonl", [*RULES, {"id": "bad", "rule": "x ="}])
+    assert "bad" in complaint("build", "some.jsonl", "-o", "index")
+    assert not Path("index").exists()
+    result = CliRunner().invoke(app, ["build", "some.jsonl", "-o", "index", "--skip-bad-rules"])
+    assert (result.exit_code, result.stdout) == (0, "4 rules in index\n")
+    assert "1 rules were skipped" in result.stderr
+    assert "--overwrite" in complaint("build", "rules.jsonl", "-o", "index")
+    assert run("build", "rules.jsonl", "-o", "index", "--overwrite") == "4 rules in index\n"
+    run("build", "rules.jsonl", code=2)

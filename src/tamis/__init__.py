@@ -39,6 +39,7 @@ from tamis.expr.json import from_json, to_json
 from tamis.expr.model import And, Expr, Not, Op, Or, Predicate, all_of, any_of
 from tamis.expr.sql import parse, to_sql
 from tamis.matcher.matcher import AddReport, BadRule, Matcher
+from tamis.matcher.opening import open_matcher as open  # noqa: A004  the name users know
 from tamis.matcher.rule import Rule, tagged
 
 __all__ = [
@@ -74,6 +75,7 @@ __all__ = [
     "engines",
     "evaluate",
     "from_json",
+    "open",
     "parse",
     "score",
     "tagged",

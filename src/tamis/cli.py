@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
@@ -22,7 +23,7 @@ from rich.table import Table
 from typer.core import TyperGroup
 
 import tamis
-from tamis.errors import RuleSyntaxError, TamisError, UnknownRuleError
+from tamis.errors import RuleSyntaxError, StorageError, TamisError, UnknownRuleError
 from tamis.expr.model import Op, Predicate, predicates
 from tamis.expr.shapes import Shapes
 from tamis.files import (
@@ -114,14 +115,18 @@ def options(
     """
 
 
-def _known_engine(name: str) -> str:
+def _known_engine(name: str | None) -> str | None:
     known = ["auto", *tamis.engines()]
-    if name not in known:
+    if name is not None and name not in known:
         raise typer.BadParameter(f"{name!r} is not one of {', '.join(known)}.")
     return name
 
 
 RulesFile = Annotated[str, typer.Argument(metavar="RULES", help="A file of rules.")]
+RulesPlace = Annotated[
+    str,
+    typer.Argument(metavar="RULES", help="A file of rules, or a directory that build made."),
+]
 EventsFile = Annotated[str, typer.Argument(metavar="EVENTS", help="A file of events.")]
 EngineName = Annotated[
     str,
@@ -135,12 +140,63 @@ EngineName = Annotated[
 LogicName = Annotated[
     Logic, typer.Option("--logic", help="The logic of rules that do not name their own.")
 ]
+OtherEngine = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="NAME",
+        callback=_known_engine,
+        help=f"How to match: {', '.join(['auto', *tamis.engines()])}.",
+        show_default="auto, or the stored one",
+    ),
+]
+OtherLogic = Annotated[
+    Logic | None,
+    typer.Option(
+        "--logic",
+        help="The logic of rules that do not name their own.",
+        show_default="strong, or the stored one",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+SkipBadRules = Annotated[
+    bool, typer.Option("--skip-bad-rules", help="Leave out rules that are refused, and say which.")
+]
+
+
+@app.command("build")
+def build_index(
+    rules: RulesFile,
+    out: Annotated[
+        str,
+        typer.Option("-o", "--output", metavar="INDEX", help="The directory to make."),
+    ],
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace what is stored there, at once.")
+    ] = False,
+    engine: EngineName = "auto",
+    logic: LogicName = Logic.STRONG,
+    skip_bad_rules: SkipBadRules = False,
+) -> None:
+    """Store rules in a directory, from where they are had again at once.
+
+    Wherever a command takes a file of rules, it takes such a directory, too.
+    """
+    if not overwrite and Path(out).is_dir() and any(Path(out).iterdir()):
+        raise StorageError("the directory is not empty; see --overwrite", path=out)
+    matcher = Matcher(engine, logic)
+    with _progress(True) as show:
+        _load(matcher, rules, logic, skip_bad_rules, show)
+        show("Writing", len(matcher), None)
+        matcher.save(out, overwrite=overwrite)
+    typer.echo(f"{len(matcher):,} rules in {out}")
 
 
 @app.command("match")
 def match_events(
-    rules: RulesFile,
+    rules: RulesPlace,
     events: EventsFile,
     out: Annotated[
         str | None,
@@ -176,12 +232,9 @@ def match_events(
             help="The attribute that names an event, in place of its number in the file.",
         ),
     ] = None,
-    engine: EngineName = "auto",
-    logic: LogicName = Logic.STRONG,
-    skip_bad_rules: Annotated[
-        bool,
-        typer.Option("--skip-bad-rules", help="Leave out rules that are refused, and say which."),
-    ] = False,
+    engine: OtherEngine = None,
+    logic: OtherLogic = None,
+    skip_bad_rules: SkipBadRules = False,
 ) -> None:
     """Find the rules that each event satisfies.
 
@@ -192,8 +245,7 @@ def match_events(
     _refuse_if(bool(only and tag), "--only and --tag exclude each other.")
     _refuse_if(rules == events == STDIN, "RULES and EVENTS cannot both be standard input.")
     with open_output(out) as output, _progress(out is not None) as show:
-        matcher = Matcher(engine, logic)
-        _load(matcher, rules, logic, skip_bad_rules, show)
+        matcher = _matcher(rules, engine, logic, skip_bad_rules, show)
         question = Question(
             kind="count" if count else "match" if top is None else "top",
             n=top or 0,
@@ -210,7 +262,7 @@ def match_events(
 
 @app.command("explain")
 def explain_rule(
-    rules: RulesFile,
+    rules: RulesPlace,
     rule_id: Annotated[str, typer.Argument(metavar="RULE-ID", help="The rule's id.")],
     event: Annotated[
         str,
@@ -219,13 +271,17 @@ def explain_rule(
             help="A JSON object, FILE:NUMBER, or - for a JSON object on standard input.",
         ),
     ],
-    logic: LogicName = Logic.STRONG,
+    logic: OtherLogic = None,
     as_json: AsJson = False,
 ) -> None:
     """Show why a rule matches an event, or why it does not."""
     _refuse_if(rules == event == STDIN, "RULES and EVENT cannot both be standard input.")
-    matcher = Matcher(logic=logic)
-    rule = load_rule(matcher, rules, rule_id, logic=logic)
+    if _is_stored(rules):
+        matcher = tamis.open(rules, read_only=True, logic=logic)
+        rule = matcher.rule(_rule_id(matcher, rule_id))
+    else:
+        matcher = Matcher(logic=logic or Logic.STRONG)
+        rule = load_rule(matcher, rules, rule_id, logic=logic or Logic.STRONG)
     explanation = matcher.explain(rule.id, read_event(event))
     if as_json:
         _print_json(
@@ -238,15 +294,26 @@ def explain_rule(
 
 @app.command("stats")
 def show_stats(
-    rules: RulesFile,
-    engine: EngineName = "auto",
-    logic: LogicName = Logic.STRONG,
+    rules: RulesPlace,
+    engine: OtherEngine = None,
+    logic: OtherLogic = None,
+    verify: Annotated[
+        bool,
+        typer.Option("--verify", help="Compare all files of a directory with their checksums."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a file of rules comes to, and what its rules look at."""
-    matcher = Matcher(engine, logic)
+    """Show what rules come to, and what those of a file look at."""
+    _refuse_if(verify and not _is_stored(rules), "--verify is for a directory that build made.")
+    if _is_stored(rules):
+        with tamis.open(
+            rules, read_only=True, engine=engine, logic=logic, verify=verify
+        ) as matcher:
+            _show_stored(matcher.stats(), as_json)
+        return
+    matcher = Matcher(engine or "auto", logic or Logic.STRONG)
     with _progress(True) as show:
-        loaded = _load(matcher, rules, logic, False, show)
+        loaded = _load(matcher, rules, logic or Logic.STRONG, False, show)
         attributes, operators = _uses(loaded, show)
     stats = matcher.stats()
     if as_json:
@@ -346,6 +413,32 @@ def _load(matcher: Matcher, path: str, logic: Logic, skip_bad: bool, show: _Show
     if report.bad:
         typer.echo(f"tamis: {len(report.bad):,} rules were skipped", err=True)
     return [rule for rule in report.rules if rule.id in matcher]
+
+
+def _is_stored(rules: str) -> bool:
+    """Whether `rules` names a directory, and not a file."""
+    return rules != STDIN and Path(rules).is_dir()
+
+
+def _matcher(
+    rules: str, engine: str | None, logic: Logic | None, skip_bad: bool, show: _Show
+) -> Matcher:
+    """The rules of a file or a directory."""
+    if _is_stored(rules):
+        return tamis.open(rules, read_only=True, engine=engine, logic=logic)
+    matcher = Matcher(engine or "auto", logic or Logic.STRONG)
+    _load(matcher, rules, logic or Logic.STRONG, skip_bad, show)
+    return matcher
+
+
+def _show_stored(stats: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        _print_json(stats)
+        return
+    flat = {k: v for k, v in stats.items() if not isinstance(v, dict)}
+    flat |= {f"{kind} bytes": size for kind, size in stats["stored_bytes"].items()}
+    rows = [(name.replace("_", " "), value) for name, value in flat.items()]
+    Console(highlight=False).print(_table(["", ""], rows, header=False))
 
 
 def _chosen(

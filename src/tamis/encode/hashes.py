@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,15 @@ _HALF: Final = np.uint64(32)
 def hashes(start: NDArray[np.int64], data: NDArray[np.uint8]) -> NDArray[np.uint64]:
     """The hash of each of the texts data[start[i]:start[i + 1]]."""
     out = np.empty(len(start) - 1, np.uint64)
-    _hash(start, data, out)
+    _hash(_read_only(start), _read_only(data), out)
     return out
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """The same array, so that one compiled kernel serves all: some come read-only from Arrow."""
+    view = array.view()
+    view.setflags(write=False)
+    return view
 
 
 @kernel

@@ -24,16 +24,33 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.errors import BackgroundError, DuplicateRuleError, TamisError, UnknownRuleError
+from tamis.errors import (
+    BackgroundError,
+    CorruptFileError,
+    DuplicateRuleError,
+    TamisError,
+    UnknownRuleError,
+)
 from tamis.matcher.inputs import EventChunk
 from tamis.matcher.making import BadRule, Maker, Prepared, refuse
 from tamis.matcher.policy import Load, run_to_merge
 from tamis.matcher.rule import Rule, RuleId
+from tamis.matcher.segment import Segment
 from tamis.matcher.snapshot import Snapshot, TailRule, View, is_id
 from tamis.matcher.turns import short_turns
 from tamis.matcher.worker import Worker
 
-__all__ = ["Added", "Collection", "Entry", "Journal", "Removed", "State"]
+__all__ = [
+    "Added",
+    "Collection",
+    "Entry",
+    "Journal",
+    "Removed",
+    "State",
+    "appended",
+    "located",
+    "without",
+]
 
 _TAIL = 64
 """How many rules may wait in the tail, where each is evaluated by itself."""
@@ -75,11 +92,26 @@ Entry: TypeAlias = Added | Removed
 class Journal(Protocol):
     """Keeps changes."""
 
+    def check_writable(self) -> None:
+        """Raise if no change can be kept."""
+
     def append(self, entries: Sequence[Entry]) -> None:
         """Return when all of these are safe; if it raises, none is kept."""
 
-    def tidy(self, quiet: bool) -> bool:
-        """Do one piece of upkeep, if there is any; tells whether there was."""
+    def is_untidy(self) -> bool:
+        """Whether there is some upkeep to do."""
+
+    def tidy(self, between_changes: Callable[[Callable[[], None]], Snapshot]) -> None:
+        """Do one piece of upkeep.
+
+        `between_changes` calls a function while nothing is changed, and returns the state then.
+        """
+
+    def verify(self, segments: Sequence[Segment]) -> None:
+        """Raise if what these segments were read from is not as it was written."""
+
+    def close(self, between_changes: Callable[[Callable[[], None]], Snapshot] | None) -> None:
+        """Keep no more changes; without `between_changes` leave all as it is."""
 
 
 class _Outcome(NamedTuple):
@@ -129,6 +161,8 @@ class Collection:
         self._new_locks()
         self._worker = Worker(self)
         self._failure: Exception | None = None
+        self.damage: CorruptFileError | None = None
+        """Why no answer can be trusted any more."""
         self._set(state or _EMPTY)
         _collections.add(self)
 
@@ -141,6 +175,7 @@ class Collection:
     def keep_in(self, journal: Journal) -> None:
         """Have all changes from now on kept by `journal`."""
         self._journal = journal
+        self._wake_worker()
 
     # --- Changes ---
 
@@ -149,7 +184,7 @@ class Collection:
 
         Either all that is to be added is, by one swap, or nothing is.
         """
-        self._raise_failure()
+        self._check_writable()
         while len(self.snapshot.views) > _SEGMENTS and self.tidy(quiet=False):
             pass
         prepared = self._maker.prepare(rules, bad)
@@ -157,15 +192,15 @@ class Collection:
 
     def replace_all(self, rules: Sequence[Rule], bad: list[BadRule] | None = None) -> int:
         """Have these rules in place of all others, by one swap, and return how many."""
-        self._raise_failure()
+        self._check_writable()
         prepared = self._maker.prepare(rules, bad)
-        state, count = _appended(_EMPTY, prepared, frozenset())
+        state, count = appended(_EMPTY, prepared, frozenset())
         entry = Added(prepared.rows, clears=True)
         return self._commit(lambda _: _Outcome(state, count, entry))
 
     def remove(self, ids: Several[RuleId]) -> int:
         """Remove the rules of these ids: all of them, or none if one is not there."""
-        self._raise_failure()
+        self._check_writable()
         return self._commit(lambda state: _removed(state, ids))
 
     def _commit(self, change: _Change) -> int:
@@ -215,14 +250,14 @@ class Collection:
         taken = _taken(state, prepared)
         refused: frozenset[RuleId] = frozenset()
         if replace:
-            state = _without(state, taken)
+            state = without(state, taken)
         else:
             refused = frozenset(taken.ids)
             for id in taken.ids:
                 refuse(id, DuplicateRuleError(_TAKEN), bad)
         if prepared.segment is not None or len(state.tail) + len(prepared.entries) > _TAIL:
             state = self._with_frozen_tail(state)
-        state, count = _appended(state, prepared, refused)
+        state, count = appended(state, prepared, refused)
         return _Outcome(state, count, Added(prepared.rows, tuple(refused)) if count else None)
 
     def _with_frozen_tail(self, state: State) -> State:
@@ -247,12 +282,24 @@ class Collection:
             run = run_to_merge(_loads(snapshot), quiet)
             if run is not None:
                 return self._merge(snapshot.views[run.start : run.stop])
-            return self._journal is not None and self._journal.tidy(quiet)
+            if self._journal is None or not self._journal.is_untidy():
+                return False
+            self._journal.tidy(self._between_changes)
+            return True
+
+    def _between_changes(self, function: Callable[[], None]) -> Snapshot:
+        with self._writing:
+            function()
+            return self.snapshot
 
     def _wake_worker(self) -> None:
         """Wake the tidying thread if it could have something to do."""
-        snapshot = self.snapshot
-        if snapshot.tail or self._journal or run_to_merge(_loads(snapshot), quiet=True):
+        snapshot, journal = self.snapshot, self._journal
+        if (
+            snapshot.tail
+            or run_to_merge(_loads(snapshot), quiet=True)
+            or (journal is not None and journal.is_untidy())
+        ):
             self._worker.wake()
 
     def optimize(self, sample: Sequence[EventChunk] = ()) -> None:
@@ -261,8 +308,9 @@ class Collection:
         with self._tidying:
             while (snapshot := self.snapshot).tail:
                 self._freeze_tail(snapshot)
-            if len(snapshot.views) > 1 or sample or any(_dead(view) for view in snapshot.views):
-                self._merge(snapshot.views, sample)
+            views = snapshot.views
+            if len(views) > 1 or (views and sample) or any(_dead(view) for view in views):
+                self._merge(views, sample)
         self._wake_worker()
 
     def _freeze_tail(self, snapshot: Snapshot) -> bool:
@@ -280,6 +328,7 @@ class Collection:
 
     def _merge(self, views: tuple[View, ...], sample: Sequence[EventChunk] = ()) -> bool:
         """Put one segment in the place of several, which are neighbours."""
+        self._verify(views)
         with short_turns():
             ages = _merged_ages(views)
             segment = self._maker.merged(views, sample)
@@ -301,14 +350,30 @@ class Collection:
             self._set(State((*now[:first], *merged, *now[last:]), self.snapshot.tail))
         return True
 
+    def _verify(self, views: Sequence[View]) -> None:
+        """Nothing may be made of damaged files: the damage would not be seen any more."""
+        if self._journal is not None:
+            try:
+                self._journal.verify([view.segment for view in views])
+            except CorruptFileError as error:
+                self.damage = error
+                raise
+
     # --- Failures, the end ---
 
     def note_failure(self, error: Exception) -> None:
-        """Keep an error of the tidying thread for the next writer."""
+        """Keep an error of the tidying thread for the next writer; of damaged files, for all."""
         self._failure = error
+        if isinstance(error, CorruptFileError):
+            self.damage = error
+
+    def _check_writable(self) -> None:
+        if self._journal is not None:
+            self._journal.check_writable()
+        self._raise_failure()
 
     def _raise_failure(self) -> None:
-        failure, self._failure = self._failure, None
+        failure, self._failure = self._failure, self.damage
         if isinstance(failure, TamisError):
             raise failure
         if failure is not None:
@@ -318,9 +383,22 @@ class Collection:
             ) from failure
 
     def close(self) -> None:
-        """End the tidying thread; an error of it that nobody has seen yet is raised."""
+        """End the tidying thread and the journal.
+
+        An error of the thread that nobody has seen yet is raised.
+        """
         self._worker.stop()
+        if self._journal is not None:
+            with self._tidying:
+                self._journal.close(None if self.damage else self._between_changes)
+        self._failure = self._failure or self.damage
         self._raise_failure()
+
+    def show(self, state: State) -> None:
+        """Have another state in the place of all that was there, without the journal."""
+        with self._tidying, self._writing:
+            self._set(state)
+        self._wake_worker()
 
     def after_fork(self) -> None:
         """In a forked child: no other thread is there, and locks may be held for ever."""
@@ -340,7 +418,7 @@ class _Taken(NamedTuple):
 
 def _taken(state: State, prepared: Prepared) -> _Taken:
     if prepared.segment is None:
-        return _located(state, [entry.rule.id for entry in prepared.entries])
+        return located(state, [entry.rule.id for entry in prepared.entries])
     coming = prepared.segment.ids
     found: list[tuple[int, RuleId]] = []
     places: list[list[int]] = []
@@ -354,7 +432,8 @@ def _taken(state: State, prepared: Prepared) -> _Taken:
     return _Taken([id for _, id in sorted(found)], places, frozenset(tail))
 
 
-def _located(state: State, ids: Several[RuleId]) -> _Taken:
+def located(state: State, ids: Several[RuleId]) -> _Taken:
+    """The rules of these ids that are there."""
     tail = {entry.rule.id for entry in state.tail}.intersection(ids)
     places: list[list[int]] = [[] for _ in state.views]
     found: list[RuleId] = []
@@ -371,7 +450,8 @@ def _located(state: State, ids: Several[RuleId]) -> _Taken:
     return _Taken(found, places, frozenset(tail))
 
 
-def _without(state: State, taken: _Taken) -> State:
+def without(state: State, taken: _Taken) -> State:
+    """The state with these rules removed."""
     views = (
         view.without(places) if places else view
         for view, places in zip(state.views, taken.places, strict=True)
@@ -387,15 +467,15 @@ def _removed(state: State, ids: Several[RuleId]) -> _Outcome:
         if not is_id(id):
             raise UnknownRuleError(f"there is no rule {id!r}")
     distinct = dict.fromkeys(ids)
-    found = _located(state, distinct)
+    found = located(state, distinct)
     if len(found.ids) < len(distinct):
         missing = next(id for id in distinct if id not in set(found.ids))
         raise UnknownRuleError(f"there is no rule {missing!r}")
     entry = Removed(tuple(distinct)) if distinct else None
-    return _Outcome(_without(state, found), len(distinct), entry)
+    return _Outcome(without(state, found), len(distinct), entry)
 
 
-def _appended(state: State, prepared: Prepared, refused: frozenset[RuleId]) -> tuple[State, int]:
+def appended(state: State, prepared: Prepared, refused: frozenset[RuleId]) -> tuple[State, int]:
     """The state with what was prepared behind it, but for `refused`, and how many that are."""
     views, tail = state
     if prepared.segment is None:

@@ -7,8 +7,11 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
-from tamis.encode.rules import RuleEncoder
+from tamis.encode.merge import merged
+from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.base import Engine
 from tamis.errors import DuplicateRuleError, RuleError, SchemaError
 from tamis.expr.model import Expr
@@ -21,7 +24,6 @@ from tamis.matcher.rule import Row, Rule, RuleId
 from tamis.matcher.schema import Schema
 from tamis.matcher.segment import Segment
 from tamis.matcher.snapshot import TailRule, View
-from tamis.matcher.turns import short_turns
 
 __all__ = ["BadRule", "Maker", "Prepared"]
 
@@ -80,8 +82,7 @@ class Maker:
     def prepare(self, rules: Sequence[Rule], bad: list[BadRule] | None) -> Prepared:
         """Parse rules and build what is to be built; refused ones go to `bad`, or raise."""
         if len(rules) > _FEW:
-            with short_turns():
-                return self._prepared_segment(rules, bad)
+            return self._prepared_segment(rules, bad)
         entries: dict[RuleId, TailRule] = {}
         for rule in rules:
             try:
@@ -138,10 +139,15 @@ class Maker:
         """One segment of the living rules of several, oldest first."""
         parts = [(view.segment, view.places()) for view in views]
         records = Records.joined([segment.records.take(places) for segment, places in parts])
-        encoder = self._encoder()
-        for place in range(len(records)):
-            self._encode(encoder, records.rule(place))
-        return Segment.build(records, encoder.finish(), self.engine, self.schema, sample)
+        encoded = merged([(segment.engine.rules, places) for segment, places in parts])
+        return Segment.build(records, encoded, self.engine, self.schema, sample)
+
+    def rebuilt(self, records: Records, encoded: EncodedRules, order: NDArray[np.int32]) -> Segment:
+        """A segment of rules that lie as another engine had them, in its `order`."""
+        places = np.argsort(order).astype(np.int32)
+        if not np.array_equal(places, np.arange(len(places))):
+            records, encoded = records.take(places), merged([(encoded, places)])
+        return Segment.build(records, encoded, self.engine, self.schema)
 
     def _weights(self, rule: Rule, expr: Expr) -> RuleWeights:
         weights = RuleWeights.of(rule.weights, expr)

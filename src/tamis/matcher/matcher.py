@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal, NamedTuple
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +13,7 @@ from numpy.typing import NDArray
 
 from tamis.encode.arrays import Events
 from tamis.engines.registry import engine_named
-from tamis.errors import RuleError, UnknownRuleError
+from tamis.errors import RuleError, StorageError, UnknownRuleError
 from tamis.expr.evaluate import evaluate_flat, score_flat
 from tamis.expr.event import Event
 from tamis.expr.explain import Explanation, explain_flat
@@ -25,7 +27,10 @@ from tamis.matcher.results import id_type, joined_matches, joined_tops
 from tamis.matcher.rule import Rule, RuleId, RuleSource, Tagged, make_rule
 from tamis.matcher.schema import Schema
 from tamis.matcher.segment import Segment
-from tamis.matcher.snapshot import Chosen, TailRule, View
+from tamis.matcher.snapshot import Chosen, Snapshot, TailRule, View
+from tamis.matcher.storage.manifest import Settings
+from tamis.matcher.storage.store import Store, create, is_index, replace
+from tamis.matcher.turns import short_turns
 
 __all__ = ["AddReport", "BadRule", "Matcher"]
 
@@ -72,7 +77,22 @@ class Matcher:
         self._engine = engine_named(engine)
         self._logic = check_logic(logic)
         self._schema = Schema(schema or {})
-        self._collection = Collection(Maker(self._engine, self._schema))
+        self._maker = Maker(self._engine, self._schema)
+        self._collection = Collection(self._maker)
+        self._store: Store | None = None
+
+    @classmethod
+    def _stored(cls, logic: str, maker: Maker, store: Store) -> Matcher:
+        """A matcher over what a directory holds; see :func:`tamis.open`."""
+        matcher = cls.__new__(cls)
+        matcher._engine, matcher._schema = maker.engine, maker.schema
+        matcher._logic = check_logic(logic)
+        matcher._maker = maker
+        matcher._collection = Collection(maker, store.state)
+        matcher._collection.keep_in(store)
+        matcher._store = store
+        store.state = None
+        return matcher
 
     def add(
         self,
@@ -136,8 +156,9 @@ class Matcher:
         replace
             Whether rules of the same ids are replaced; without it that is an error.
         """
-        made, bad = self._made_all(rules, on_error)
-        added = self._collection.add(made, replace, bad)
+        with short_turns():
+            made, bad = self._made_all(rules, on_error)
+            added = self._collection.add(made, replace, bad)
         return AddReport(added, bad or [])
 
     def replace_all(self, rules: Any, *, on_error: Literal["raise", "skip"] = "raise") -> AddReport:
@@ -148,8 +169,9 @@ class Matcher:
         rules, on_error
             As in :meth:`add_many`. If one is refused and not skipped, the old rules stay.
         """
-        made, bad = self._made_all(rules, on_error)
-        added = self._collection.replace_all(made, bad)
+        with short_turns():
+            made, bad = self._made_all(rules, on_error)
+            added = self._collection.replace_all(made, bad)
         return AddReport(added, bad or [])
 
     def remove(self, id: RuleId) -> None:
@@ -187,6 +209,71 @@ class Matcher:
             rules in an order that is good for them. The answers stay the same.
         """
         self._collection.optimize([] if sample is None else list(event_chunks(sample)))
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Store all rules in a directory, from where :func:`tamis.open` has them again at once.
+
+        The matcher itself stays as it is: what is added later is not in that directory.
+
+        Parameters
+        ----------
+        path
+            A directory that does not exist or is empty.
+        overwrite
+            Whether rules that are stored there are replaced, at once. Processes that have them
+            open for reading go on with the old ones until they refresh.
+
+        Raises
+        ------
+        StorageError
+            The directory holds something, or cannot be written.
+        """
+        folder = Path(path).absolute()
+        settings = Settings(self._engine.name, self._logic, self._schema.types)
+        if folder.is_dir() and not overwrite and any(folder.iterdir()):
+            hint = "; pass overwrite=True to replace them" if is_index(folder) else ""
+            kind = "stored rules" if is_index(folder) else "something else"
+            raise StorageError(f"the directory holds {kind}{hint}", path=str(folder))
+        views = [view for view in self._snapshot.frozen_views if view.size]
+        whole = len(views) == 1 and views[0].size == len(views[0].segment)
+        segment = views[0].segment if whole else self._maker.merged(views) if views else None
+        if is_index(folder):
+            replace(folder, settings, segment)
+        else:
+            create(folder, settings, segment)
+
+    def refresh(self) -> bool:
+        """See what a writer has changed since a directory was opened read-only.
+
+        Returns
+        -------
+        bool
+            Whether there is something new. Other matchers always see the newest state.
+        """
+        state = self._store.refreshed() if self._store is not None else None
+        if state is not None:
+            self._collection.show(state)
+        return state is not None
+
+    def close(self) -> None:
+        """End what is going on in the background, and let others write to the directory.
+
+        A stored matcher can be read on, but not changed; one in memory stays as it is.
+        """
+        self._collection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def _snapshot(self) -> Snapshot:
+        """The state that a reader works on from now on."""
+        if self._collection.damage is not None:
+            raise self._collection.damage
+        return self._collection.snapshot
 
     def match(
         self,
@@ -257,7 +344,7 @@ class Matcher:
             What the event weighs: ``{("author", "Smith"): 0.8}``; 1 by default.
         """
         _check_n(n)
-        snapshot, chosen = self._collection.snapshot, _chosen(only)
+        snapshot, chosen = self._snapshot, _chosen(only)
         flat = self._schema.read(event)
         event_weights = EventWeights.of(weights)
         scored: list[tuple[RuleId, float]] = []
@@ -291,7 +378,7 @@ class Matcher:
             event (the row's number) and rule (its id), a row for each match, by event; the
             rules of an event come in no particular order.
         """
-        views, chosen = self._collection.snapshot.frozen_views, _chosen(only)
+        views, chosen = self._snapshot.frozen_views, _chosen(only)
         segments = [view.segment for view in views]
         schema = pa.schema([("event", pa.int64()), ("rule", id_type(segments))])
         batches = []
@@ -313,7 +400,7 @@ class Matcher:
         pyarrow.Table
             event (the row's number) and matches, a row for each event.
         """
-        views, chosen = self._collection.snapshot.frozen_views, _chosen(only)
+        views, chosen = self._snapshot.frozen_views, _chosen(only)
         schema = pa.schema([("event", pa.int64()), ("matches", pa.int64())])
         batches = []
         for first, size, encoded in self._encoded(views, events):
@@ -335,7 +422,7 @@ class Matcher:
             event (the row's number), rank (1 for the best), rule and score.
         """
         _check_n(n)
-        views, chosen = self._collection.snapshot.frozen_views, _chosen(only)
+        views, chosen = self._snapshot.frozen_views, _chosen(only)
         segments = [view.segment for view in views]
         types = [pa.int64(), pa.int64(), id_type(segments), pa.float64()]
         schema = pa.schema(zip(["event", "rank", "rule", "score"], types, strict=True))
@@ -373,27 +460,28 @@ class Matcher:
         UnknownRuleError
             There is no rule of that id.
         """
-        found = self._collection.snapshot.find(id)
+        found = self._snapshot.find(id)
         if found is None:
             raise UnknownRuleError(f"there is no rule {id!r}")
         return found
 
     def __len__(self) -> int:
-        return self._collection.snapshot.size
+        return self._snapshot.size
 
     def __contains__(self, id: object) -> bool:
-        return id in self._collection.snapshot
+        return id in self._snapshot
 
     def __iter__(self) -> Iterator[RuleId]:
         """The ids of all rules, in the order in which they were added."""
-        return self._collection.snapshot.ids()
+        return self._snapshot.ids()
 
     def __repr__(self) -> str:
-        return f"<tamis.Matcher: {len(self):,} rules, engine {self._engine.name!r}>"
+        where = "" if self._store is None else f", {str(self._store.folder)!r}"
+        return f"<tamis.Matcher: {len(self):,} rules, engine {self._engine.name!r}{where}>"
 
     def stats(self) -> dict[str, Any]:
         """Numbers about the collection: rules, segments, sizes in bytes and otherwise."""
-        snapshot = self._collection.snapshot
+        snapshot = self._snapshot
         segments = [view.segment for view in snapshot.frozen_views if snapshot.size]
         rules = [segment.engine.rules for segment in segments]
         return {
@@ -408,6 +496,7 @@ class Matcher:
             "programs": sum(len(r.forms.program_rule) for r in rules),
             "text_predicates": sum(r.texts.size for r in rules),
             "bytes": sum(segment.engine.nbytes for segment in segments),
+            **({} if self._store is None else self._store.stats()),
         }
 
     def _made_all(self, rules: Any, on_error: str) -> tuple[list[Rule], list[BadRule] | None]:
@@ -441,7 +530,7 @@ class Matcher:
         self, event: Event, only: Tagged | Iterable[RuleId] | None
     ) -> tuple[list[tuple[Segment, NDArray[np.int32]]], list[TailRule]]:
         """What one event matches: places in segments, and rules of the tail."""
-        snapshot, chosen = self._collection.snapshot, _chosen(only)
+        snapshot, chosen = self._snapshot, _chosen(only)
         segments = [
             (
                 view.segment,

@@ -37,17 +37,12 @@ class Segment:
         The engine over the same rules.
     schema
         What is declared about attributes.
-    file
-        The name of the file that holds the segment, if one does.
     """
 
-    def __init__(
-        self, records: Records, engine: Engine, schema: Schema, file: str | None = None
-    ) -> None:
+    def __init__(self, records: Records, engine: Engine, schema: Schema) -> None:
         self.records = records
         self.ids = records.ids
         self.engine = engine
-        self.file = file
         self._schema = schema
         self._encoders = _Encoders(engine.rules, schema)
         self._place_of_age = _inverse(engine.order)

@@ -8,6 +8,7 @@ any more goes, and its thread with it.
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 import weakref
 from typing import Protocol
@@ -43,6 +44,8 @@ class _State:
 
     def reset(self) -> None:
         self.changed = threading.Condition()
+        self.working = threading.Lock()
+        """Held while the owner works. Nobody forks then: see `_before_fork`."""
         self.woken = False
         self.stopped = False
         self.thread: threading.Thread | None = None
@@ -81,6 +84,7 @@ class Worker:
         _stop(self._state)
         if thread is not None and thread is not threading.current_thread():
             thread.join()
+        self._state.stopped = False
 
     def forget_thread(self) -> None:
         """In a forked child: the thread is not there, and its lock may be held for ever."""
@@ -119,8 +123,9 @@ def _work(owner: weakref.ref[_Owner], state: _State, quiet: bool) -> None:
         if found is None:
             return
         try:
-            if not found.tidy(quiet):
-                return
+            with state.working:
+                if not found.tidy(quiet):
+                    return
         except Exception as error:  # whatever it is, the owner tells its user
             found.note_failure(error)
             return
@@ -128,6 +133,31 @@ def _work(owner: weakref.ref[_Owner], state: _State, quiet: bool) -> None:
 
 
 _states: weakref.WeakSet[_State] = weakref.WeakSet()
+
+
+_waiting: list[_State] = []
+"""Whose work waits for the end of a fork."""
+
+
+def _before_fork() -> None:
+    """Let all threads finish what they are at.
+
+    A lock that one of them holds, of ours, of Numba or of anybody's, would stay held in the child.
+    """
+    for state in list(_states):
+        state.working.acquire()
+        _waiting.append(state)
+
+
+def _after_fork() -> None:
+    while _waiting:
+        _waiting.pop().working.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
+    )
 
 
 @atexit.register

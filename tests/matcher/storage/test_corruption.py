@@ -1,0 +1,244 @@
+"""Damaged files: either the file is named and nothing is touched, or the answers are as before."""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+import tamis
+from tamis import CorruptFileError, Matcher, StorageError
+from tests.matcher.storage.test_store import told, varied
+
+Files = dict[str, bytes]
+
+
+def content(folder: Path) -> Files:
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.name != "LOCK"}
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with two segments, removed rules, and a log of several changes."""
+    path = tmp_path_factory.mktemp("corruption") / "index"
+    with tamis.open(path, engine="scan") as matcher:
+        matcher.add_many(varied(150))
+        matcher.remove_many([3, 5])
+        matcher.optimize()
+        matcher.add_many([(f"more {n}", f"x = {n} OR s LIKE 'a%'") for n in range(40)])
+        matcher.remove("more 7")
+    matcher = tamis.open(path)
+    for number in range(5):
+        matcher.add(f"late {number}", "x = 1", payload=number)
+    copy = path.with_name("copy")
+    shutil.copytree(path, copy)
+    matcher.close()
+    assert {name.partition("-")[0] for name in content(copy)} == {"MANIFEST", "log", "segment"}
+    return copy
+
+
+@pytest.fixture
+def damaged(index: Path, tmp_path: Path) -> Path:
+    """A copy of it to damage."""
+    return Path(shutil.copytree(index, tmp_path / "index"))
+
+
+def prefixes(index: Path) -> list[Any]:
+    """What the directory holds, and what it held before each of the last changes."""
+    with tamis.open(index, read_only=True) as matcher:
+        whole = told(matcher)
+    states = [whole]
+    for number in range(4, -1, -1):
+        copy = Matcher(engine="scan")
+        with tamis.open(index, read_only=True) as matcher:
+            ids = [id for id in matcher if not str(id).startswith("late")]
+            ids += [f"late {n}" for n in range(number)]
+            copy.add_many([matcher.rule(id) for id in ids])
+        states.append(told(copy))
+    return states
+
+
+def outcome(folder: Path, changed: str, read_only: bool) -> Any:
+    """What a damaged directory tells; None if it names the file and leaves all as it is."""
+    before = content(folder)
+    try:
+        with tamis.open(folder, read_only=read_only, verify=True) as matcher:
+            return told(matcher)
+    except StorageError as error:
+        assert changed in str(error), error
+        assert content(folder) == before
+        return None
+
+
+def kinds() -> Iterator[str]:
+    yield from ("MANIFEST", "log", "segment")
+
+
+@pytest.mark.parametrize("kind", list(kinds()))
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_flipped_byte(index: Path, tmp_path: Path, kind: str, read_only: bool) -> None:
+    (whole, *_) = prefixes(index)
+    random = Random(kind)
+    refused = 0
+    names = [name for name in content(index) if name.startswith(kind)]
+    for name in names:
+        data = (index / name).read_bytes()
+        begin = list(range(0, min(len(data), 60), 3))
+        for at in [*begin, *(random.randrange(len(data)) for _ in range(100 // len(names)))]:
+            folder = Path(shutil.copytree(index, tmp_path / f"{name} {at}", dirs_exist_ok=True))
+            changed = bytearray(data)
+            changed[at] ^= 1 << random.randrange(8)
+            (folder / name).write_bytes(changed)
+            found = outcome(folder, name, read_only)
+            assert found is None or found == whole, f"byte {at} of {name}"
+            refused += found is None
+            shutil.rmtree(folder)
+    assert refused > 20
+
+
+@pytest.mark.parametrize("kind", list(kinds()))
+def test_a_file_that_was_cut(index: Path, tmp_path: Path, kind: str) -> None:
+    states = prefixes(index)
+    random = Random(kind)
+    for name in [name for name in content(index) if name.startswith(kind)]:
+        data = (index / name).read_bytes()
+        for size in [0, 1, 20, len(data) - 1, *(random.randrange(len(data)) for _ in range(15))]:
+            folder = Path(shutil.copytree(index, tmp_path / f"{name} {size}", dirs_exist_ok=True))
+            (folder / name).write_bytes(data[:size])
+            found = outcome(folder, name, False)
+            # Of a log only the last records are lost, which nobody can tell from torn ones.
+            assert found is None or (kind == "log" and found in states), f"{name} cut at {size}"
+            shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("kind", list(kinds()))
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_file_that_is_gone(damaged: Path, kind: str, read_only: bool) -> None:
+    name = next(name for name in content(damaged) if name.startswith(kind))
+    (damaged / name).unlink()
+    assert outcome(damaged, name, read_only) is None
+
+
+def test_bytes_behind_the_end(index: Path, tmp_path: Path) -> None:
+    (whole, *_) = prefixes(index)
+    for name in content(index):
+        folder = Path(shutil.copytree(index, tmp_path / name))
+        with (folder / name).open("ab") as file:
+            file.write(bytes(1_000) if name.startswith("log") else b"more")
+        found = outcome(folder, name, False)
+        assert found == (whole if name.startswith("log") else None)
+
+
+def test_damage_in_the_middle_of_the_log_is_no_torn_end(damaged: Path) -> None:
+    (name,) = (name for name in content(damaged) if name.startswith("log"))
+    data = bytearray((damaged / name).read_bytes())
+    data[20:60] = bytes(40)
+    (damaged / name).write_bytes(data)
+    with pytest.raises(CorruptFileError, match="whole records behind a damaged one"):
+        tamis.open(damaged)
+    assert (damaged / name).read_bytes() == data
+
+
+def test_a_torn_end_is_cut_once(index: Path, damaged: Path) -> None:
+    states = prefixes(index)
+    (name,) = (name for name in content(damaged) if name.startswith("log"))
+    data = (damaged / name).read_bytes()
+    (damaged / name).write_bytes(data[:-5])
+    with tamis.open(damaged, read_only=True) as reader:
+        assert told(reader) == states[1]
+        assert (damaged / name).read_bytes() == data[:-5]
+    with tamis.open(damaged) as matcher:
+        assert told(matcher) == states[1]
+        matcher.add("late 4", "x = 1", payload=4)
+        with tamis.open(damaged, read_only=True) as reader:
+            assert told(reader) == states[0]
+
+
+def test_a_torn_log_before_another(index: Path, damaged: Path) -> None:
+    """Killed just when the next log was made; and once more after it was opened again."""
+    states = prefixes(index)
+    (name,) = (name for name in content(damaged) if name.startswith("log"))
+    with tamis.open(damaged.with_name("new")):
+        pass
+    empty = next(damaged.with_name("new").glob("log-*")).read_bytes()
+    data = (damaged / name).read_bytes()
+    (damaged / name).write_bytes(data[:-5])
+    (damaged / "log-00000099").write_bytes(empty)
+    matcher = tamis.open(damaged)
+    assert told(matcher) == states[1]
+    matcher.add("late 4", "x = 1", payload=4)
+    copy = Path(shutil.copytree(damaged, damaged.with_name("again")))
+    matcher.close()
+    with tamis.open(copy) as matcher:
+        assert told(matcher) == states[0]
+
+
+def damage_segment(folder: Path) -> str:
+    """Flip a byte of the texts of a segment, which only a checksum can tell."""
+    name = max(name for name in content(folder) if name.startswith("segment"))
+    data = bytearray((folder / name).read_bytes())
+    at = data.rindex(b"LIKE 'a%'")
+    data[at] ^= 1
+    (folder / name).write_bytes(data)
+    return name
+
+
+def eventually(function: Callable[[], Any]) -> Any:
+    """The error that `function` raises at last."""
+    for _ in range(3_000):
+        try:
+            function()
+        except StorageError as error:
+            return error
+        threading.Event().wait(0.01)
+    raise AssertionError("no error came")
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_damage_is_found_in_the_background(damaged: Path, read_only: bool) -> None:
+    name = damage_segment(damaged)
+    matcher = tamis.open(damaged, read_only=read_only)
+    for call in (
+        lambda: matcher.match({"x": 1}),
+        lambda: matcher.match_many([{"x": 1}]),
+        lambda: len(matcher),
+    ):
+        error = eventually(call)
+        assert isinstance(error, CorruptFileError)
+        assert name in str(error)
+    if not read_only:
+        with pytest.raises(CorruptFileError):
+            matcher.add("new", "x = 1")
+    before = content(damaged)
+    with pytest.raises(CorruptFileError):
+        matcher.close()
+    assert content(damaged) == before
+
+
+def test_a_damaged_segment_is_not_merged(damaged: Path) -> None:
+    damage_segment(damaged)
+    matcher = tamis.open(damaged, read_only=True, verify=False)
+    matcher.match({"x": 1})
+    matcher = tamis.open(damaged)
+    before = content(damaged)
+    with pytest.raises(CorruptFileError):
+        matcher.optimize()
+    assert content(damaged) == before
+    with pytest.raises(CorruptFileError):
+        matcher.close()
+
+
+def test_a_newer_log(damaged: Path) -> None:
+    (name,) = (name for name in content(damaged) if name.startswith("log"))
+    header = struct.pack("<8sI", b"TAMISLOG", 7)
+    data = (damaged / name).read_bytes()
+    (damaged / name).write_bytes(header + struct.pack("<I", zlib.crc32(header)) + data[16:])
+    with pytest.raises(StorageError, match=r"format 7.*newer Tamis"):
+        tamis.open(damaged)

@@ -1,0 +1,367 @@
+"""Behind the writers: merging, what happens meanwhile, and what goes wrong there."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from tamis import BackgroundError, DuplicateRuleError, Matcher, RuleError, UnknownRuleError
+from tamis.matcher.making import Maker
+from tamis.matcher.policy import Load, run_to_merge
+
+EVENT = {"x": 1}
+
+
+def settle(matcher: Matcher) -> None:
+    """Do all that the tidying thread would do in time."""
+    while matcher._collection.tidy(quiet=True):
+        pass
+
+
+def filled(*sizes: int) -> Matcher:
+    """A matcher with a segment of each of these sizes, as long as nobody merges them."""
+    matcher = Matcher()
+    first = 0
+    for size in sizes:
+        matcher.add_many([(number, "x = 1") for number in range(first, first + size)])
+        first += size
+    return matcher
+
+
+def eventually(condition: Callable[[], Any]) -> None:
+    for _ in range(3_000):
+        if condition():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it never came to be")
+
+
+def while_merging(
+    monkeypatch: pytest.MonkeyPatch, matcher: Matcher, meanwhile: Callable[[], Any]
+) -> None:
+    """Merge everything, and have something happen when all is built but not swapped in."""
+    merged = Maker.merged
+    calls: list[int] = []
+
+    def and_then(self: Maker, *arguments: Any) -> Any:
+        segment = merged(self, *arguments)
+        calls.append(1)
+        meanwhile()
+        return segment
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Maker, "merged", and_then)
+        matcher.optimize()
+    assert calls == [1]
+
+
+# --- What happens while segments are merged ---------------------------------------------
+
+
+def test_removals_while_merging(monkeypatch: pytest.MonkeyPatch) -> None:
+    matcher = filled(300, 100)
+
+    def meanwhile() -> None:
+        matcher.remove(5)
+        matcher.remove_many([310, 7])
+        with pytest.raises(UnknownRuleError):
+            matcher.remove(5)
+
+    while_merging(monkeypatch, matcher, meanwhile)
+    assert matcher.stats()["segments"] == 1
+    expected = [n for n in range(400) if n not in (5, 7, 310)]
+    assert matcher.match(EVENT) == list(matcher) == expected
+    assert len(matcher) == 397
+    settle(matcher)
+    assert matcher.match(EVENT) == expected
+
+
+def test_a_rule_that_goes_and_comes_while_merging(monkeypatch: pytest.MonkeyPatch) -> None:
+    matcher = filled(300, 100)
+
+    def meanwhile() -> None:
+        for text in ("x = 2", "x = 1"):
+            matcher.remove(5)
+            matcher.add(5, text)
+        with pytest.raises(DuplicateRuleError):
+            matcher.add(5, "x = 1")
+        matcher.add(6, "x = 3", replace=True)
+
+    while_merging(monkeypatch, matcher, meanwhile)
+    expected = [n for n in range(400) if n not in (5, 6)]
+    assert matcher.match(EVENT) == [*expected, 5]
+    assert list(matcher) == [*expected, 5, 6]
+    settle(matcher)
+    assert list(matcher) == [*expected, 5, 6]
+
+
+def test_all_rules_are_replaced_while_merging(monkeypatch: pytest.MonkeyPatch) -> None:
+    matcher = filled(300, 100)
+    while_merging(monkeypatch, matcher, lambda: matcher.replace_all([("a", "x = 1")]))
+    assert list(matcher) == matcher.match(EVENT) == ["a"]
+    settle(matcher)
+    assert list(matcher) == ["a"]
+
+
+def test_all_rules_of_a_segment_go_while_merging(monkeypatch: pytest.MonkeyPatch) -> None:
+    matcher = filled(300, 100)
+    while_merging(monkeypatch, matcher, lambda: matcher.remove_many(range(300)))
+    settle(matcher)
+    assert list(matcher) == matcher.match(EVENT) == list(range(300, 400))
+
+
+def test_batches_that_come_while_merging(monkeypatch: pytest.MonkeyPatch) -> None:
+    matcher = filled(300, 100)
+
+    def meanwhile() -> None:
+        matcher.add("tail", "x = 1")
+        matcher.add_many([(f"n{i}", "x = 1") for i in range(100)])
+        matcher.add("again", "x = 1")
+
+    while_merging(monkeypatch, matcher, meanwhile)
+    expected = [*range(400), "tail", *(f"n{i}" for i in range(100)), "again"]
+    assert matcher.match(EVENT) == list(matcher) == expected
+    settle(matcher)
+    assert matcher.match(EVENT) == expected
+    assert matcher.stats()["segments"] == 2
+
+
+@pytest.mark.parametrize("more", [0, 1, 100])
+def test_changes_while_the_tail_becomes_a_segment(
+    monkeypatch: pytest.MonkeyPatch, more: int
+) -> None:
+    matcher = Matcher()
+    segment = Maker.segment
+    pending = [True]
+
+    def and_then(self: Maker, *arguments: Any) -> Any:
+        built = segment(self, *arguments)
+        if pending and pending.pop():
+            matcher.remove(2)
+            matcher.add(2, "x = 1")
+            matcher.remove(3)
+            matcher.add_many([(f"n{i}", "x = 1") for i in range(more)])
+        return built
+
+    monkeypatch.setattr(matcher._collection._worker, "wake", lambda: None)
+    matcher.add_many([(n, "x = 1") for n in range(6)])
+    monkeypatch.setattr(Maker, "segment", and_then)
+    settle(matcher)
+    assert matcher.match(EVENT) == [0, 1, 4, 5, 2, *(f"n{i}" for i in range(more))]
+    assert len(matcher) == len(list(matcher)) == 5 + more
+
+
+def test_two_writers_remove_one_rule() -> None:
+    matcher = filled(200)
+    outcomes: list[str] = []
+
+    def remove() -> None:
+        for number in range(200):
+            try:
+                matcher.remove(number)
+                outcomes.append("removed")
+            except UnknownRuleError:
+                outcomes.append("gone")
+
+    threads = [threading.Thread(target=remove) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (outcomes.count("removed"), outcomes.count("gone")) == (200, 400)
+    assert len(matcher) == 0
+
+
+# --- Changes that are all or nothing ----------------------------------------------------
+
+
+@pytest.mark.parametrize("count", [0, 3, 200])
+def test_all_rules_are_replaced_at_once(count: int) -> None:
+    matcher = filled(150)
+    matcher.add("tail", "x = 1")
+    new = [(f"n{i}", "x = 1") for i in range(count)]
+    with pytest.raises(RuleError, match="'bad'"):
+        matcher.replace_all([*new, ("bad", "x =")])
+    assert len(matcher) == 151
+    report = matcher.replace_all([*new, ("bad", "x =")], on_error="skip")
+    assert (report.added, [bad.id for bad in report.bad]) == (count, ["bad"])
+    assert matcher.match(EVENT) == list(matcher) == [id for id, _ in new]
+    matcher.add(5, "x = 1")
+    assert matcher.match(EVENT)[-1] == 5
+
+
+def test_readers_see_all_of_the_old_or_all_of_the_new() -> None:
+    matcher = Matcher()
+    sizes = (150, 3, 80)
+    matcher.replace_all([(f"0.{i}", "x = 1") for i in range(sizes[0])])
+    done = threading.Event()
+    wrong: list[Any] = []
+
+    def read() -> None:
+        while not done.is_set():
+            found = matcher.match(EVENT)
+            turns = {str(id).partition(".")[0] for id in found}
+            if len(turns) != 1 or len(found) != sizes[int(turns.pop()) % 3]:
+                wrong.append(found)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for turn in range(1, 30):
+        matcher.replace_all([(f"{turn}.{i}", "x = 1") for i in range(sizes[turn % 3])])
+    done.set()
+    for reader in readers:
+        reader.join()
+    assert not wrong
+
+
+def test_many_are_removed_at_once() -> None:
+    matcher = filled(100)
+    with pytest.raises(UnknownRuleError, match="'nobody'"):
+        matcher.remove_many([1, 2, "nobody"])
+    with pytest.raises(UnknownRuleError, match=r"\[\]"):
+        matcher.remove_many([1, []])  # type: ignore[list-item]
+    assert len(matcher) == 100
+    assert matcher.remove_many(iter([1, 2, 2, 1])) == 2
+    assert matcher.remove_many([]) == 0
+    assert len(matcher) == 98
+    with pytest.raises(RuleError, match="list of ids"):
+        matcher.remove_many("1")
+
+
+# --- The thread -------------------------------------------------------------------------
+
+
+def test_rules_leave_the_tail_by_themselves() -> None:
+    matcher = Matcher()
+    for number in range(20):
+        matcher.add(number, "x = 1")
+        assert matcher.match(EVENT) == list(range(number + 1))
+    eventually(lambda: matcher.stats()["tail"] == 0 and matcher.stats()["segments"] == 1)
+    assert matcher.match(EVENT) == list(range(20))
+
+
+def test_there_is_no_thread_without_need() -> None:
+    before = threading.active_count()
+    matcher = filled(200)
+    matcher.match(EVENT)
+    assert threading.active_count() == before
+    with matcher:
+        matcher.add("r", "x = 1")
+    assert threading.active_count() == before
+    matcher.add("s", "x = 1")
+    matcher.close()
+    matcher.close()
+    assert matcher.match(EVENT)[-2:] == ["r", "s"]
+
+
+def test_a_matcher_goes_with_its_thread() -> None:
+    matcher = Matcher()
+    matcher.add("r", "x = 1")
+    gone = weakref.ref(matcher._collection)
+    del matcher
+
+    def is_gone() -> bool:
+        gc.collect()
+        return gone() is None
+
+    eventually(is_gone)
+
+
+@pytest.mark.parametrize("kind", [MemoryError, ValueError])
+def test_an_error_in_the_background_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, kind: type[Exception]
+) -> None:
+    matcher = Matcher()
+
+    def broken(*_: Any) -> None:
+        raise kind("boom")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Maker, "segment", broken)
+        matcher.add("r", "x = 1")
+        eventually(lambda: matcher._collection._failure)
+    assert matcher.match(EVENT) == ["r"]
+    with pytest.raises(BackgroundError, match="boom") as caught:
+        matcher.add("s", "x = 1")
+    assert isinstance(caught.value.__cause__, kind)
+    assert list(matcher) == ["r"]
+    matcher.add("s", "x = 1")
+    eventually(lambda: matcher.stats()["tail"] == 0)
+    assert matcher.match(EVENT) == ["r", "s"]
+
+
+def test_an_error_in_the_background_is_told_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    matcher = Matcher()
+    matcher._collection.note_failure(ValueError("boom"))
+    with pytest.raises(BackgroundError, match="boom"):
+        matcher.close()
+    matcher.close()
+
+
+def test_the_interpreter_ends_beside_a_busy_thread() -> None:
+    code = """
+import tamis
+m = tamis.Matcher()
+for i in range(300):
+    m.add(i, f"x = {i}")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# --- Which segments are merged ----------------------------------------------------------
+
+
+def merged_down(sizes: Sequence[int], quiet: bool) -> list[int]:
+    left = list(sizes)
+    while (run := run_to_merge([Load(n, n) for n in left], quiet)) is not None:
+        assert len(run) > 1
+        left[run.start : run.stop] = [sum(left[run.start : run.stop])]
+    return left
+
+
+@pytest.mark.parametrize(
+    ("sizes", "busy", "quiet"),
+    [
+        ([], [], []),
+        ([5], [5], [5]),
+        ([1_000, 1], [1_000, 1], [1_000, 1]),
+        ([1_000, 400], [1_000, 400], [1_400]),
+        ([1_000, 500], [1_500], [1_500]),
+        ([1_000, 10, 5, 5], [1_000, 20], [1_000, 20]),
+        ([10, 1_000], [1_010], [1_010]),
+        ([10**6, 10**5, 10**4, 10], [10**6, 10**5, 10**4, 10], [1_110_000, 10]),
+    ],
+)
+def test_neighbours_are_merged(sizes: list[int], busy: list[int], quiet: list[int]) -> None:
+    assert merged_down(sizes, quiet=False) == busy
+    assert merged_down(sizes, quiet=True) == quiet
+
+
+def test_a_trickle_ends_in_few_segments_with_little_work() -> None:
+    segments: list[int] = []
+    work = 0
+    for _ in range(5_000):
+        segments.append(1)
+        while (run := run_to_merge([Load(n, n) for n in segments], False)) is not None:
+            total = sum(segments[run.start : run.stop])
+            work += total
+            segments[run.start : run.stop] = [total]
+        assert len(segments) <= 15
+    assert work < 5_000 * 40
+    assert len(merged_down(segments, quiet=True)) <= 4
+
+
+def test_a_segment_that_is_mostly_dead_is_made_anew() -> None:
+    assert run_to_merge([Load(49, 100)], False) == range(1)
+    assert run_to_merge([Load(50, 100)], False) is None
+    assert run_to_merge([Load(10_000, 30_000), Load(10, 10)], False) == range(1)

@@ -1,0 +1,73 @@
+"""Short turns: asked for by several at once, and put back."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+
+import pytest
+
+from tamis.matcher.turns import short_turns
+
+
+@pytest.fixture(autouse=True)
+def _restored():
+    before = sys.getswitchinterval()
+    yield
+    sys.setswitchinterval(before)
+    gc.enable()
+
+
+def test_nested_and_put_back() -> None:
+    sys.setswitchinterval(0.003)
+    with short_turns():
+        assert sys.getswitchinterval() < 0.001
+        assert not gc.isenabled()
+        with short_turns():
+            assert not gc.isenabled()
+        assert sys.getswitchinterval() < 0.001
+        assert not gc.isenabled()
+    assert sys.getswitchinterval() == pytest.approx(0.003)
+    assert gc.isenabled()
+
+
+def test_put_back_after_an_error() -> None:
+    sys.setswitchinterval(0.003)
+    with pytest.raises(KeyError), short_turns():
+        raise KeyError
+    assert sys.getswitchinterval() == pytest.approx(0.003)
+    assert gc.isenabled()
+
+
+def test_what_others_want_stays() -> None:
+    gc.disable()
+    sys.setswitchinterval(1e-5)
+    with short_turns():
+        assert sys.getswitchinterval() == pytest.approx(1e-5)
+    assert sys.getswitchinterval() == pytest.approx(1e-5)
+    assert not gc.isenabled()
+    sys.setswitchinterval(0.003)
+    with short_turns():
+        sys.setswitchinterval(0.004)
+    assert sys.getswitchinterval() == pytest.approx(0.004)
+
+
+def test_threads_that_overlap() -> None:
+    sys.setswitchinterval(0.003)
+    inside, go_on = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with short_turns():
+            inside.set()
+            assert go_on.wait(30)
+
+    thread = threading.Thread(target=other)
+    with short_turns():
+        thread.start()
+        assert inside.wait(30)
+    assert not gc.isenabled()
+    go_on.set()
+    thread.join()
+    assert gc.isenabled()
+    assert sys.getswitchinterval() == pytest.approx(0.003)
