@@ -13,8 +13,8 @@ __all__ = ["ENGINES", "engine_named"]
 
 ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (Scan, Sift, Keyed, Tiles)}
 
-_AUTO = Sift
-"""See docs/decisions/0005."""
+_AUTO = Tiles
+"""See docs/decisions/0007."""
 
 
 def engine_named(name: str) -> type[Engine]:

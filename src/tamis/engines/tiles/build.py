@@ -108,15 +108,13 @@ def _orders(rules: EncodedRules, filed: Filings) -> tuple[NDArray[np.int64], NDA
     forms = rules.forms
     conjunctions = len(forms.conjunction_start) - 1
     conjunction_order = _by_first_place(filed.candidate, conjunctions)
-    if len(forms.owner) == 0 and len(forms.program_rule) == 0:
+    if len(forms.owner) == 0 and conjunctions:
         return conjunction_order, conjunction_order
     place = np.empty(conjunctions, np.int64)
     place[conjunction_order] = np.arange(conjunctions)
     first = np.full(rules.size, conjunctions, np.int64)
     if len(forms.owner):
         np.minimum.at(first, forms.owner, np.repeat(place, np.diff(forms.owner_start)))
-    else:
-        first[:conjunctions] = place
     return np.argsort(first, kind="stable"), conjunction_order
 
 
