@@ -1,21 +1,28 @@
-"""The engines on the BE-Tree paper's default workload, at 10K, 100K and 1M conjunctions.
+"""The engines side by side, on one kind of rules and events after another.
 
-400 attributes of 48 values, 7 predicates a rule, 15 attributes an event; an event matches 1 %
-of the rules, or the share that --match names. Everything is measured in one run, so that ratios
-between engines mean something where times, on a busy machine, may not. Each pair of engine and size
-has a process of its own, whose kernels are compiled before anything is measured:
+Ratios between engines mean something where times, on a busy machine, may not: so all engines are
+measured in one run. A scenario (benchmarks/scenarios.py) has a process of its own, which makes the
+rules, compiles all kernels and encodes the rules once. Each engine is measured in a fork of it.
 
-- *in*: seconds from an Arrow table of rule texts to a matcher that has answered an event, and
-  rules per second by that; *memory* is what the process grew by meanwhile, *index* what the
-  engine says it holds;
-- *single*: microseconds of one `match_array` (ids as an array) and one `match` (ids as a list)
-  after another, on events as dicts; mean, median and 99th percentile of the array;
-- *batch*: events per second of one `match_many` and one `count_many` over an Arrow table with a
-  column an attribute. `match_many` returns all pairs of event and rule, so its rows are as
-  many as give 20 million pairs, and both get fewer rows than 100,000 where an engine would
-  need more than 15 seconds: the columns *rows* say how many.
+- *in*: seconds to encode the texts, once for all engines; to *build* the engine from encoded rules;
+  and from an Arrow table of texts to a matcher that has answered, which is the encoding plus what
+  `add_many` needs besides. *index* is the engine's arrays, by conjunction too (a rule kept as
+  a program counts as one), *RSS* the memory of the whole process: the texts, the encoded rules, the
+  matcher.
+- *single*: microseconds of an event. *mean*, *p50* and *p99* are those of `match_array` on a
+  mapping; *kernel* is the median of the engine alone on an encoded event, *above* what is
+  above it; *list* is `match`, *top 5* is `top`. *ids* is the time to write the ids of the
+  matching rules into an array from a prepared list of their places: what no engine can save.
+  *× scan* and *× sift* say how many times as fast an engine is, */ ids* how many times that time.
+- *batch*: microseconds of an event in a batch of 10,000, as `count_many` and `match_many` take it
+  from an Arrow table (of the real ones, from mappings). `match_many` gets as many rows as give
+  20 million pairs, and both get fewer where an engine would need long: *rows* says how many.
 
-Usage: python benchmarks/bench_engines.py [--quick] [--sizes N …] [--match SHARE] [--results FOLDER]
+`--growth` measures something else: how build, size and kernels grow from 1M to 8M rules at 0.01 %,
+without a matcher around them and without the engines that look at every rule.
+
+Usage: python benchmarks/bench_engines.py [--quick] [--scenarios NAME …] [--engines NAME …]
+       [--rules N] [--growth] [--sizes N …] [--results FOLDER]
 """
 
 from __future__ import annotations
@@ -23,220 +30,423 @@ from __future__ import annotations
 import argparse
 import gc
 import multiprocessing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from report import RESULTS, Row, resident_bytes, save, show
+from scenarios import BATCH, EVENTS, SCENARIOS, Events, Load, NotAtHand
 
 import tamis
+from tamis.encode.events import EventEncoder
+from tamis.encode.rules import EncodedRules, RuleEncoder
+from tamis.engines.base import Engine
+from tamis.engines.registry import ENGINES
+from tamis.expr.model import Logic
 from tamis.workloads.begen import Workload
+
+RULES = 1_000_000
+GROWTH = (1_000_000, 2_000_000, 4_000_000, 8_000_000)
+QUICK_RULES = 500
+QUICK_GROWTH = (500, 1_000)
+SLOW = ("scan", "sift")
+"""The engines to compare with. They look at every rule, and take no part in growth."""
+MOST_PAIRS = 20_000_000
+"""What one match_many may return: some 240 MB."""
+FEWEST = 10
+"""How many events are matched one by one at least, however long it takes."""
 
 
 class Budget(NamedTuple):
     """Seconds that each way of matching may take, more or less."""
 
-    single: float
-    batch: float
+    single: float = 1.5
+    batch: float = 4
 
 
-SIZES = (10_000, 100_000, 1_000_000)
-QUICK_SIZES = (500,)
-QUICK = Budget(single=0.05, batch=0.05)
-BATCH = 100_000
-MOST_PAIRS = 20_000_000
-"""What one match_many may return: some 240 MB."""
+QUICK = Budget(0.02, 0.02)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="tiny sizes: only to see it run")
+    parser.add_argument("--scenarios", nargs="+", choices=SCENARIOS, default=list(SCENARIOS))
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, help="all of them by default")
+    parser.add_argument("--rules", type=int, help=f"how many; {RULES:,} by default")
+    parser.add_argument("--growth", action="store_true", help="measure how engines grow instead")
+    parser.add_argument("--sizes", type=int, nargs="+", help="numbers of rules for --growth")
     parser.add_argument("--results", type=Path, default=RESULTS, help="where the JSON goes")
-    parser.add_argument("--sizes", type=int, nargs="+", default=SIZES, help="numbers of rules")
-    parser.add_argument("--match", type=float, default=0.01, help="share of rules that match")
     args = parser.parse_args()
-    rows = [
-        measured_apart(
-            engine, size, args.match, QUICK if args.quick else Budget(single=3, batch=15)
-        )
-        for size in (QUICK_SIZES if args.quick else args.sizes)
-        for engine in tamis.engines()
-    ]
-    add_ratios(rows)
-    show_tables(rows)
-    save(
-        "bench_engines",
-        {"workload": "BEGen, the defaults of Table 3", "match": args.match, "rows": rows},
-        args.results,
-    )
+    budget = QUICK if args.quick else Budget()
+    if args.growth:
+        engines = args.engines or [name for name in ENGINES if name not in SLOW]
+        run_growth(args.sizes or (QUICK_GROWTH if args.quick else GROWTH), engines, budget, args)
+    else:
+        rules = args.rules or (QUICK_RULES if args.quick else RULES)
+        run_scenarios(args.scenarios, rules, args.engines or list(ENGINES), budget, args.results)
 
 
-def measured_apart(engine: str, size: int, match: float, budget: Budget) -> Row:
-    """The figures of one engine and size, from a process of their own."""
+def run_scenarios(
+    names: list[str], rules: int, engines: list[str], budget: Budget, results: Path
+) -> None:
+    rows: list[Row] = []
+    skipped: Row = {}
+    for name in names:
+        try:
+            found = apart(measure_scenario, name, rules, engines, budget)
+        except NotAtHand as reason:
+            skipped[name] = str(reason)
+            print(f"\n{SCENARIOS[name].title}: left out, {reason}", flush=True)
+            continue
+        check_agreement(found)
+        add_ratios(found)
+        show_scenario(SCENARIOS[name].title, found)
+        rows += found
+    if rows:
+        show_summary(rows)
+    titles = {name: SCENARIOS[name].title for name in names}
+    save("bench_engines", {"scenarios": titles, "skipped": skipped, "rows": rows}, results)
+
+
+def run_growth(
+    sizes: Sequence[int], engines: list[str], budget: Budget, args: argparse.Namespace
+) -> None:
+    rows = [row for size in sizes for row in apart(measure_growth, size, engines, budget)]
+    show("Growth at 0.01 % match: kernel µs/event", [growth_cells(row) for row in rows])
+    save("bench_growth", {"rows": rows}, args.results)
+
+
+def apart(measure: Callable[..., list[Row]], *arguments: Any) -> list[Row]:
+    """What `measure` returns, from a process of its own that begins with nothing."""
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=spawn) as process:
-        return process.submit(measure, engine, size, match, budget).result()
+        return process.submit(measure, *arguments).result()
 
 
-def measure(engine: str, size: int, match: float, budget: Budget) -> Row:
-    """The figures of one engine and size."""
-    compile_kernels(engine)
-    workload = Workload(size=size, match_probability=match)
-    matcher, figures = measure_in(engine, workload)
-    figures |= measure_single(matcher, workload, budget.single)
-    figures |= measure_batch(matcher, workload, budget.batch, figures["matches"])
-    return {"engine": engine, "rules": size, **figures}
-
-
-def compile_kernels(engine: str) -> None:
-    workload = Workload(size=100)
-    matcher = tamis.Matcher(engine=engine)
-    matcher.add_many(workload.rules_table())
-    matcher.match_array(workload.events(1)[0])
-    # More rows than one thread takes at a time.
-    matcher.match_many(workload.events_table(5_000))
-    matcher.count_many(workload.events_table(5_000))
-
-
-def measure_in(engine: str, workload: Workload) -> tuple[tamis.Matcher, Row]:
-    rules, event = workload.rules_table(), workload.events(1)[0]
+def forked(measure: Callable[..., Row], *arguments: Any) -> Row:
+    """What `measure` returns, from a copy of this process: `arguments` are shared, not sent."""
+    fork = multiprocessing.get_context("fork")
+    # Collecting garbage would write to, and by that copy, all that is shared.
     gc.collect()
-    before = resident_bytes()
+    gc.freeze()
+    receiver, sender = fork.Pipe(duplex=False)
+    child = fork.Process(target=lambda: sender.send(measure(*arguments)))
+    child.start()
+    sender.close()
+    try:
+        return dict(receiver.recv())
+    except EOFError:
+        raise RuntimeError(f"{measure.__name__} failed in its process; see above") from None
+    finally:
+        child.join()
+
+
+def measure_scenario(name: str, size: int, engines: list[str], budget: Budget) -> list[Row]:
+    scenario = SCENARIOS[name]
+    load = scenario.load(size)
+    compile_kernels(engines)
     start = perf_counter()
-    matcher = tamis.Matcher(engine=engine)
-    matcher.add_many(rules)
-    matcher.match_array(event)
+    encoded = encoded_rules(load.rules["rule"].to_pylist(), scenario.logic)
     seconds = perf_counter() - start
-    gc.collect()
-    return matcher, {
-        "build_s": seconds,
-        "rules_per_s": workload.size / seconds,
-        "memory_mb": (resident_bytes() - before) / 1e6,
-        "index_mb": index_bytes(matcher) / 1e6,
+    return [
+        {"scenario": name, "engine": engine, "rules": encoded.size, "encode_s": seconds}
+        | forked(measure_engine, engine, load, encoded, scenario.logic, seconds, budget)
+        for engine in engines
+    ]
+
+
+def measure_growth(size: int, engines: list[str], budget: Budget) -> list[Row]:
+    workload = Workload(size=size, match_probability=0.0001)
+    compile_kernels(engines)
+    start = perf_counter()
+    encoded = encoded_rules((text for _, text in workload.rules()), "strong")
+    seconds = perf_counter() - start
+    events = workload.events(EVENTS)
+    return [
+        {"engine": engine, "rules": size, "encode_s": seconds}
+        | forked(measure_grown, engine, encoded, events, budget)
+        for engine in engines
+    ]
+
+
+def measure_grown(name: str, encoded: EncodedRules, events: Events, budget: Budget) -> Row:
+    """The figures of an engine without a matcher."""
+    engine, figures = measure_index(name, encoded)
+    encoder = EventEncoder(encoded.dictionary, encoded.texts)
+    rows = [encoder.encode(event) for event in events]
+    (kernel,) = times([(kernel_of(engine), rows)], 2 * budget.single)
+    batch = encoder.encode_many(events)
+    start = perf_counter()
+    counts = engine.count(batch)
+    return {
+        **figures,
+        **spread("us_kernel", kernel),
+        "us_count": 1e6 * (perf_counter() - start) / len(counts),
+        "matches": float(counts.mean()),
     }
 
 
-def index_bytes(matcher: tamis.Matcher) -> int:
-    return int(matcher.stats()["bytes"])
+def compile_kernels(engines: list[str]) -> None:
+    """Have all kernels compiled, without starting threads: a fork would lack them."""
+    workload = Workload(size=100)
+    for engine in engines:
+        matcher = tamis.Matcher(engine=engine)
+        matcher.add_many(workload.rules_table())
+        for event in workload.events(2):
+            matcher.match_array(event)
+            matcher.top(event, 5)
+        matcher.match_many(workload.events_table(10))
+        matcher.count_many(workload.events_table(10))
 
 
-def measure_single(matcher: tamis.Matcher, workload: Workload, budget: float) -> Row:
-    events = workload.events(2_000)
-    found = matcher.count_many(events[:200])["matches"].to_numpy()
-    array = times(matcher.match_array, events, budget)
-    as_list = times(matcher.match, events, budget)
+def encoded_rules(texts: Any, logic: Logic) -> EncodedRules:
+    encoder = RuleEncoder()
+    for text in texts:
+        encoder.add_text(text, logic)
+    return encoder.finish()
+
+
+def measure_engine(
+    name: str,
+    load: Load,
+    encoded: EncodedRules,
+    logic: Logic,
+    encode_seconds: float,
+    budget: Budget,
+) -> Row:
+    """All figures of one engine."""
+    start = perf_counter()
+    with already_encoded(encoded):
+        matcher = tamis.Matcher(engine=name, logic=logic)
+        matcher.add_many(load.rules)
+    matcher.match_array(load.events[0])
+    seconds = encode_seconds + perf_counter() - start
+    gc.collect()
+    resident = resident_bytes() / 1e6
+    engine, figures = measure_index(name, encoded)
+    figures |= {"matcher_s": seconds, "rss_mb": resident}
+    figures |= measure_single(matcher, engine, load, budget.single)
+    return figures | measure_batch(matcher, load.batch, budget.batch, figures["matches"])
+
+
+@contextmanager
+def already_encoded(encoded: EncodedRules) -> Iterator[None]:
+    """Rules that are added meanwhile are not encoded again."""
+    with (
+        patch.object(RuleEncoder, "add", lambda *_: None),
+        patch.object(RuleEncoder, "add_text", lambda *_: None),
+        patch.object(RuleEncoder, "finish", lambda _: encoded),
+    ):
+        yield
+
+
+def measure_index(name: str, encoded: EncodedRules) -> tuple[Engine, Row]:
+    """An engine without a matcher, and its build."""
+    start = perf_counter()
+    engine = ENGINES[name](encoded)
+    seconds = perf_counter() - start
+    gc.collect()
+    conjunctions = len(encoded.forms.conjunction_start) - 1 + len(encoded.forms.program_rule)
+    return engine, {
+        "build_s": seconds,
+        "conjunctions": conjunctions,
+        "index_mb": engine.nbytes / 1e6,
+        "bytes_per_conjunction": engine.nbytes / max(conjunctions, 1),
+        "rss_mb": resident_bytes() / 1e6,
+    }
+
+
+def kernel_of(engine: Engine) -> Callable[[Any], int]:
+    """The engine's kernel on one encoded event, with all it needs prepared."""
+    size = engine.rules.size
+    mask, out = np.ones(size, np.uint8), np.empty(size, np.int32)
+    counts, scratch = np.zeros(1, np.int64), engine.new_scratch()
+    return lambda row: engine.run(row, 0, 1, mask, scratch, out, counts)
+
+
+def measure_single(matcher: tamis.Matcher, engine: Engine, load: Load, budget: float) -> Row:
+    events, ids = load.events, load.rules["id"].to_numpy()
+    encoder = EventEncoder(engine.rules.dictionary, engine.rules.texts)
+    rows = [encoder.encode(event) for event in events]
+    places = [engine.match(row).rule for row in rows[:FEWEST]]
+    # What is compared takes turns, so that a busy machine spoils all of it alike; and on other
+    # events, so that none finds in the cache what another read.
+    array, kernel, written = times(
+        [
+            (matcher.match_array, events),
+            (kernel_of(engine), rows[len(rows) // 2 :] + rows[: len(rows) // 2]),
+            (lambda found: ids[found], places),
+        ],
+        2 * budget,
+    )
+    (as_list,) = times([(matcher.match, events)], budget / 2)
+    (top,) = times([(lambda event: matcher.top(event, 5), events)], budget / 2)
+    counts = engine.count(encoder.encode_many(events[: len(array)]))
+    if counts[:FEWEST].tolist() != [len(matcher.match_array(event)) for event in events[:FEWEST]]:
+        raise RuntimeError(f"{engine.name} finds something else alone than in a matcher")
     return {
-        "matches": float(found.mean()),
-        "us_mean": float(array.mean()),
-        "us_p50": float(np.percentile(array, 50)),
-        "us_p99": float(np.percentile(array, 99)),
+        "matches": float(counts.mean()),
+        "found": counts[:FEWEST].tolist(),
+        **spread("us", array),
+        **spread("us_kernel", kernel),
+        "us_above_kernel": float(np.percentile(array, 50) - np.percentile(kernel, 50)),
+        "us_ids": float(np.percentile(written, 50)),
         "us_list": float(as_list.mean()),
+        "us_top5": float(top.mean()),
         "events": len(array),
     }
 
 
-def times(match: Callable[[Any], Any], events: list[Any], budget: float) -> np.ndarray:
-    """Microseconds of each call, for as many events as the budget allows, but 20 at least."""
-    match(events[0])
-    taken = []
+def spread(name: str, taken: NDArray[np.float64]) -> Row:
+    return {
+        f"{name}_mean": float(taken.mean()),
+        f"{name}_p50": float(np.percentile(taken, 50)),
+        f"{name}_p99": float(np.percentile(taken, 99)),
+    }
+
+
+def times(
+    calls: Sequence[tuple[Callable[[Any], Any], Sequence[Any]]], budget: float
+) -> list[NDArray[np.float64]]:
+    """Microseconds of each call, one after the other in turn.
+
+    As many rounds as the budget allows, but for a few; the first calls have arguments for all, the
+    others begin again where theirs end.
+    """
+    for call, arguments in calls:
+        call(arguments[0])
+    taken: list[list[float]] = [[] for _ in calls]
     begin = perf_counter()
-    for event in events:
-        start = perf_counter()
-        match(event)
-        end = perf_counter()
-        taken.append(1e6 * (end - start))
-        if end - begin > budget and len(taken) >= 20:
+    for turn in range(len(calls[0][1])):
+        for (call, arguments), times_of_call in zip(calls, taken, strict=True):
+            argument = arguments[turn % len(arguments)]
+            start = perf_counter()
+            call(argument)
+            times_of_call.append(1e6 * (perf_counter() - start))
+        if perf_counter() - begin > budget and turn + 1 >= FEWEST:
             break
-    return np.array(taken)
+    return [np.array(each) for each in taken]
 
 
-def measure_batch(matcher: tamis.Matcher, workload: Workload, budget: float, matches: float) -> Row:
-    table = workload.events_table(BATCH)
+def measure_batch(
+    matcher: tamis.Matcher, batch: pa.Table | Events, budget: float, matches: float
+) -> Row:
     figures: Row = {}
-    limit = {"match_many": int(MOST_PAIRS / max(matches, 1)), "count_many": BATCH}
+    limit = {"count_many": BATCH, "match_many": int(MOST_PAIRS / max(matches, 1))}
     for name, most in limit.items():
-        call = getattr(matcher, name)
-        rows = affordable_rows(call, table, budget, most)
-        seconds = seconds_of(call, table.slice(0, rows))
-        figures |= {f"{name}_per_s": rows / seconds, f"{name}_rows": rows}
+        rows, seconds = measured_rows(getattr(matcher, name), batch, budget, most)
+        figures |= {f"us_{name}": 1e6 * seconds / rows, f"{name}_rows": rows}
     return figures
 
 
-def affordable_rows(call: Callable[[Any], Any], table: pa.Table, budget: float, most: int) -> int:
-    """How many rows fit into the budget, as larger and larger trials suggest."""
-    most = min(most, BATCH)
-    rows = 64
-    while rows < most:
-        seconds = seconds_of(call, table.slice(0, rows))
-        if 4 * seconds > budget:
-            return max(64, min(int(rows * budget / seconds), most))
-        rows *= 4
-    return most
+def measured_rows(
+    call: Callable[[Any], Any], batch: pa.Table | Events, budget: float, most: int
+) -> tuple[int, float]:
+    """As many rows as fit into the budget, as larger and larger trials suggest, and the seconds."""
+    most = min(most, len(batch))
+    rows = min(32, most)
+    while True:
+        seconds = seconds_of(call, batch[:rows])
+        affordable = min(most, int(rows * budget / max(seconds, 1e-6)))
+        if rows == most or affordable < min(2 * rows, most):
+            return rows, seconds
+        rows = min(affordable, 8 * rows)
 
 
-def seconds_of(call: Callable[[Any], Any], table: pa.Table) -> float:
+def seconds_of(call: Callable[[Any], Any], argument: Any) -> float:
     start = perf_counter()
-    call(table)
+    call(argument)
     return perf_counter() - start
 
 
+def check_agreement(rows: list[Row]) -> None:
+    """Figures of engines that give different answers cannot be compared."""
+    for row in rows[1:]:
+        fewest = min(len(row["found"]), len(rows[0]["found"]))
+        if row["found"][:fewest] != rows[0]["found"][:fewest]:
+            raise SystemExit(f"{row['engine']} and {rows[0]['engine']} disagree: {rows}")
+
+
 def add_ratios(rows: list[Row]) -> None:
-    """How many times as fast as the first engine each one is on single events."""
-    first = {row["rules"]: row for row in reversed(rows)}
+    """How many times as fast as the engines to compare with, and as slow as writing ids.
+
+    By the medians, which other processes spoil least.
+    """
+    medians = {row["engine"]: row["us_p50"] for row in rows}
     for row in rows:
-        row["ratio"] = first[row["rules"]]["us_mean"] / row["us_mean"]
+        for slow in SLOW:
+            row[f"times_{slow}"] = medians[slow] / row["us_p50"] if slow in medians else None
+        row["of_ids"] = row["us_p50"] / row["us_ids"]
 
 
-def show_tables(rows: list[Row]) -> None:
-    show(
-        "In: texts → matcher",
-        [
-            {
-                "engine": row["engine"],
-                "rules": row["rules"],
-                "seconds": row["build_s"],
-                "rules/s": row["rules_per_s"],
-                "memory MB": row["memory_mb"],
-                "index MB": row["index_mb"],
-            }
-            for row in rows
-        ],
+def show_scenario(title: str, rows: list[Row]) -> None:
+    first = rows[0]
+    print(
+        f"\n{title}: {first['rules']:,} rules, {first['conjunctions']:,} conjunctions, "
+        f"{first['matches']:,.4g} matches an event; encoded in {first['encode_s']:.3g} s"
     )
-    show(
-        "Single events: µs/event",
-        [
-            {
-                "engine": row["engine"],
-                "rules": row["rules"],
-                "matches": row["matches"],
-                "mean": row["us_mean"],
-                "p50": row["us_p50"],
-                "p99": row["us_p99"],
-                "as a list": row["us_list"],
-                "events": row["events"],
-                f"× {rows[0]['engine']}": row["ratio"],
-            }
-            for row in rows
-        ],
-    )
-    show(
-        f"Arrow batch of {BATCH:,} rows, or as many as the budget allows: events/s",
-        [
-            {
-                "engine": row["engine"],
-                "rules": row["rules"],
-                "match_many": row["match_many_per_s"],
-                "rows": row["match_many_rows"],
-                "count_many": row["count_many_per_s"],
-                "rows ": row["count_many_rows"],
-            }
-            for row in rows
-        ],
-    )
+    single = {
+        "kernel": "us_kernel_p50",
+        "mean": "us_mean",
+        "p50": "us_p50",
+        "p99": "us_p99",
+        "above": "us_above_kernel",
+        "list": "us_list",
+        "top 5": "us_top5",
+        "ids": "us_ids",
+        "events": "events",
+        **{f"× {slow}": f"times_{slow}" for slow in SLOW},
+        "/ ids": "of_ids",
+    }
+    others = {
+        "count_many": "us_count_many",
+        "rows": "count_many_rows",
+        "match_many": "us_match_many",
+        "rows ": "match_many_rows",
+        "build s": "build_s",
+        "texts → matcher s": "matcher_s",
+        "index MB": "index_mb",
+        "B/conjunction": "bytes_per_conjunction",
+        "RSS MB": "rss_mb",
+    }
+    show("Single: µs/event", [cells(row, single) for row in rows])
+    show("Batch: µs/event; in", [cells(row, others) for row in rows])
+
+
+def cells(row: Row, columns: dict[str, str]) -> Row:
+    return {"engine": row["engine"], **{title: row[name] for title, name in columns.items()}}
+
+
+def growth_cells(row: Row) -> Row:
+    columns = {
+        "rules": "rules",
+        "matches": "matches",
+        "mean": "us_kernel_mean",
+        "p50": "us_kernel_p50",
+        "p99": "us_kernel_p99",
+        "counted in a batch": "us_count",
+        "build s": "build_s",
+        "encode s": "encode_s",
+        "B/conjunction": "bytes_per_conjunction",
+        "RSS MB": "rss_mb",
+    }
+    return cells(row, columns)
+
+
+def show_summary(rows: list[Row]) -> None:
+    """The medians of `match_array`, a line a scenario."""
+    lines: dict[str, Row] = {}
+    for row in rows:
+        line = lines.setdefault(row["scenario"], {"scenario": row["scenario"]})
+        line |= {"matches": row["matches"], "ids": row["us_ids"], row["engine"]: row["us_p50"]}
+    show("match_array: median µs/event", list(lines.values()))
 
 
 if __name__ == "__main__":

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from random import Random
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from numba import njit
 from numba.core.registry import CPUDispatcher
 
 from tamis.encode.arrays import Events
 from tamis.encode.events import EventEncoder
 from tamis.encode.rules import EncodedRules, RuleEncoder
-from tamis.engines import output, scores, truth
+from tamis.engines import bits, output, scores, truth
 from tamis.engines.base import Engine
 from tamis.engines.registry import ENGINES
 from tamis.expr.evaluate import evaluate_flat, score
@@ -46,7 +48,10 @@ def interpreted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for module, name, kernel in found:
         monkeypatch.setattr(module, name, kernel.py_func)
     # An intrinsic is made of machine instructions, and has no Python to run.
-    monkeypatch.setattr(output, "lowest_bit", lowest_bit)
+    for name, module in list(sys.modules.items()):
+        for intrinsic, twin in INTRINSICS.items():
+            if name.startswith("tamis.") and hasattr(module, intrinsic):
+                monkeypatch.setattr(module, intrinsic, twin)
     # Counters of a byte count below zero on purpose.
     with np.errstate(over="ignore"):
         yield
@@ -54,6 +59,23 @@ def interpreted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def lowest_bit(word: np.uint64) -> int:
     return (int(word) & -int(word)).bit_length() - 1
+
+
+def prefetch(array: np.ndarray, place: int) -> None:
+    """A place that is asked for need not be there, but the compiled kernel does not check it."""
+    assert place >= 0
+
+
+INTRINSICS = {
+    "lowest_bit": lowest_bit,
+    "count_bits": lambda word: int(word).bit_count(),
+    "prefetch": prefetch,
+}
+
+
+def rules_of(engine: Engine, places: np.ndarray) -> list[int]:
+    """The rules at an engine's places, as they were numbered before it."""
+    return sorted(engine.order[places].tolist())
 
 
 class Case(NamedTuple):
@@ -154,59 +176,35 @@ def test_find_code_as_plain_python() -> None:
 # --- Output -----------------------------------------------------------------------------
 
 
-def check_heap_sort() -> None:
+def check_forget_seen() -> None:
+    out, seen = np.array([9, 5, 1, 2, 8], np.int32), np.zeros(10, np.uint8)
+    seen[out] = 1
+    output.forget_seen(out, 1, 4, seen)
+    assert np.flatnonzero(seen).tolist() == [8, 9]
+    output.forget_seen(out, 0, 5, seen[:0])
+
+
+def test_what_was_seen_is_forgotten() -> None:
+    check_forget_seen()
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_what_was_seen_is_forgotten_as_plain_python() -> None:
+    check_forget_seen()
+
+
+@njit
+def _lowest_and_count(word: Any) -> Any:
+    return bits.lowest_bit(word), bits.count_bits(word)
+
+
+def test_bits_of_words() -> None:
     random = Random(3)
-    for size in (0, 1, 2, 3, 10, 100):
-        for _ in range(5):
-            items = np.array(random.choices(range(max(1, size)), k=size + 10), np.int32)
-            expected = [*items[:4], *sorted(items[4 : 4 + size]), *items[4 + size :]]
-            output._heap_sort(items, 4, size)
-            assert items.tolist() == expected
-
-
-def test_heap_sort() -> None:
-    check_heap_sort()
-
-
-@pytest.mark.usefixtures("interpreted")
-def test_heap_sort_as_plain_python() -> None:
-    check_heap_sort()
-
-
-FOUND = [[], [3], [1, 2, 5], [5, 1, 2], [5, 4, 3, 2, 1, 0], [63, 64, 127, 0, 128, 65], [128, 1]]
-
-
-def check_close_row(found: list[int], rules: int) -> None:
-    """Many rules are sorted by a heap if few were found, and few by their bits."""
-    out = np.array([9, *found, 8], np.int32)
-    seen = np.zeros(rules, np.uint8)
-    seen[found] = 1
-    seen[9] = 1
-    bits = np.zeros(rules // 64 + 1, np.uint64)
-    output.close_row(out, 1, 1 + len(found), seen, bits)
-    assert out.tolist() == [9, *sorted(found), 8]
-    assert np.flatnonzero(seen).tolist() == [9]
-    assert not bits.any()
-
-
-@pytest.mark.parametrize("rules", [129, 100_000])
-@pytest.mark.parametrize("found", FOUND)
-def test_a_row_is_closed_in_order_and_forgotten(found: list[int], rules: int) -> None:
-    check_close_row(found, rules)
-
-
-@pytest.mark.usefixtures("interpreted")
-@pytest.mark.parametrize("rules", [129, 100_000])
-@pytest.mark.parametrize("found", FOUND)
-def test_a_row_is_closed_as_plain_python(found: list[int], rules: int) -> None:
-    check_close_row(found, rules)
-
-
-def test_the_lowest_bit() -> None:
-    """By way of a sort, since only a kernel may ask for it."""
-    items = np.arange(63, -1, -1).astype(np.int32)
-    output._bit_sort(items, 0, 64, np.zeros(1, np.uint64))
-    assert items.tolist() == list(range(64))
+    for word in [
+        *(1 << i for i in range(64)),
+        *(random.getrandbits(64) | 1 << 63 for _ in range(50)),
+    ]:
+        assert _lowest_and_count(np.uint64(word)) == (lowest_bit(np.uint64(word)), word.bit_count())
 
 
 def test_an_owner_is_written_once_and_only_if_chosen() -> None:
@@ -226,14 +224,15 @@ def check_engines() -> None:
     chosen = np.array([number % 3 != 0 for number in range(CASE.encoded.size)], np.uint8)
     for engine in engines():
         for mask in (None, chosen):
-            matches = engine.match(CASE.events, mask)
+            places = None if mask is None else mask[engine.order]
+            matches = engine.match(CASE.events, places)
             assert matches.start[0] == 0
             assert len(matches.start) == size + 1
             for row in range(size):
-                held = matches.rule[matches.start[row] : matches.start[row + 1]].tolist()
+                held = rules_of(engine, matches.rule[matches.start[row] : matches.start[row + 1]])
                 expected = [n for n in CASE.matching(row) if mask is None or mask[n]]
                 assert held == expected, engine.name
-            assert engine.count(CASE.events, mask).tolist() == np.diff(matches.start).tolist()
+            assert engine.count(CASE.events, places).tolist() == np.diff(matches.start).tolist()
 
 
 def test_engines() -> None:
@@ -252,10 +251,12 @@ def check_tops(n: int) -> None:
         plain = engine.top(CASE.events, n)
         for row, flat in enumerate(CASE.flat):
             held = slice(plain.start[row], plain.start[row + 1])
-            found = list(zip(plain.rule[held].tolist(), plain.score[held].tolist(), strict=True))
+            rules = engine.order[plain.rule[held]].tolist()
+            found = list(zip(rules, plain.score[held].tolist(), strict=True))
             assert found == best(flat, None)[:n], engine.name
             weighted = engine.top(encode.encode_weighted(flat, EventWeights.of(weights)), n)
-            found = list(zip(weighted.rule.tolist(), weighted.score.tolist(), strict=True))
+            rules = engine.order[weighted.rule].tolist()
+            found = list(zip(rules, weighted.score.tolist(), strict=True))
             assert found == best(flat, weights)[:n], engine.name
 
 
@@ -324,10 +325,11 @@ def test_a_run_stops_when_its_buffer_is_full_and_goes_on(engine: str, extra: int
         assert (out[written:] == -1).all()
         # It stopped for want of room only.
         assert done == size or len(out) - written < rules
-        found += out[:written].tolist()
+        starts = np.concatenate(([0], np.cumsum(counts[row:done])))
+        found += [rules_of(built, out[a:b]) for a, b in pairwise(starts)]
         row, runs = done, runs + 1
     assert runs > 2
-    assert found == [rule for row in range(size) for rule in CASE.matching(row)]
+    assert found == [CASE.matching(row) for row in range(size)]
     assert counts.tolist() == [len(CASE.matching(row)) for row in range(size)]
 
 
@@ -353,7 +355,7 @@ def test_scratch_is_clean_after_a_run(engine: str) -> None:
     Random(4).shuffle(order)
     for row in order:
         assert built.run(CASE.events, row, row + 1, mask, scratch, out, counts) == row + 1
-        assert out[: counts[row]].tolist() == CASE.matching(row)
+        assert rules_of(built, out[: counts[row]]) == CASE.matching(row)
 
 
 def programs(random: Random) -> list[Expr]:
@@ -383,7 +385,7 @@ SETS: dict[str, list[Expr]] = {
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", SETS)
-def test_rules_come_in_order_whatever_they_are_made_of(engine: str, name: str) -> None:
+def test_rules_are_found_whatever_they_are_made_of(engine: str, name: str) -> None:
     encoder = RuleEncoder()
     for rule in SETS[name]:
         encoder.add(rule, "strong")
@@ -395,7 +397,7 @@ def test_rules_come_in_order_whatever_they_are_made_of(engine: str, name: str) -
     matches = built.match(encoded)
     assert len(matches.rule) > 100
     for row, event in enumerate(events):
-        held = matches.rule[matches.start[row] : matches.start[row + 1]].tolist()
+        held = rules_of(built, matches.rule[matches.start[row] : matches.start[row + 1]])
         flat = flatten(event)
         assert held == [n for n, r in enumerate(SETS[name]) if evaluate_flat(r, flat, "strong")]
 

@@ -112,6 +112,27 @@ def test_rules_of_one_base_are_spread_out() -> None:
     assert sum(hits[:500]) == pytest.approx(250, abs=60)
 
 
+@pytest.mark.parametrize("distribution", ["uniform", "zipf"])
+def test_unclustered_rules_know_no_event(distribution) -> None:
+    workload = Workload(size=3_000, clustered=False, distribution=distribution)
+    rules = [list(predicates(rule)) for rule in parsed(workload)]
+    assert sum(map(len, rules)) / len(rules) == pytest.approx(7, rel=0.02)
+    for rule in rules:
+        assert len({leaf.attribute for leaf in rule}) == len(rule)
+    events = workload.events(50)
+    assert len({repr(event) for event in events}) == 50
+    assert {len(event) for event in events} == {15}
+    found = sum(evaluate(rule, event) for rule in parsed(workload) for event in events[:3])
+    assert found < 0.001 * 3 * len(rules)
+
+
+def test_unclustered_rules_match_by_accident() -> None:
+    workload = Workload(size=3_000, clustered=False, dimensions=15, rule_size=1.5, operators="high")
+    events = workload.events(3)
+    found = [evaluate(rule, event) for rule in parsed(workload) for event in events]
+    assert 0.1 < sum(found) / len(found) < 0.9
+
+
 def test_a_seed_gives_the_same_workload_everywhere() -> None:
     workload = Workload(size=1_000, operators="high", distribution="zipf", seed=7)
     text = repr((list(workload.rules()), workload.events(20)))

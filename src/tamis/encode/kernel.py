@@ -8,7 +8,7 @@ from typing import Any
 
 import numba
 
-__all__ = ["kernel"]
+__all__ = ["kernel", "part"]
 
 
 def _stamp() -> tuple[tuple[str, int, int], ...]:
@@ -37,3 +37,12 @@ def kernel(function: Callable[..., Any]) -> Any:
     dispatcher: Any = numba.njit(cache=True, nogil=True, _nrt=False)(function)
     dispatcher._cache._cache_file._source_stamp = _STAMP
     return dispatcher
+
+
+def part(function: Callable[..., Any]) -> Any:
+    """A part of a kernel, copied into each place that calls it.
+
+    A call hands over the whole of each NamedTuple, array by array; where a kernel's parts take
+    many arrays, that costs more than what they do.
+    """
+    return numba.njit(inline="always", _nrt=False)(function)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +24,16 @@ from tamis.engines.truth import Loaded, new_loaded
 
 __all__ = ["Capabilities", "Engine", "Matches", "Parts", "Scratch", "Tops"]
 
+_Result = TypeVar("_Result")
+
+_Best = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]
+"""How many rules are best for each row, which ones, and their scores."""
+
 _BUFFER = 1 << 20
 """How many matches are collected at once, beyond what one event may need."""
 
-_ROWS_PER_TASK = 2048
-"""How many events a thread takes at a time; up to as many run without a second thread."""
+_LEAST_ROWS, _MOST_ROWS = 512, 8192
+"""How many events a thread takes at a time; up to the first number there is but one thread."""
 
 
 class Capabilities(NamedTuple):
@@ -78,8 +83,9 @@ class Scratch:
         self.seen = np.zeros(rules.size if len(rules.forms.owner) else 0, np.uint8)
         """A mark for each rule that was already found for the event; none where conjunction i is
         rule i, since then nothing is found twice."""
-        self.bits = np.zeros(rules.size // 64 + 1, np.uint64)
-        """A bit for each rule, to sort what was found."""
+        self.room = np.empty(rules.size, np.int32)
+        """Where the rules of one event are written."""
+        self.count = np.zeros(1, np.int64)
 
 
 class Engine(ABC):
@@ -107,7 +113,7 @@ class Engine(ABC):
     ) -> None:
         self.rules, self.order, self.arrays = built or self.build(rules, sample)
         self._local = threading.local()
-        self._all = np.ones(rules.size, np.uint8)
+        self._all = self._mask_of_all()
 
     @property
     def parts(self) -> Parts:
@@ -140,12 +146,14 @@ class Engine(ABC):
         scratch: Scratch,
         out: NDArray[np.int32],
         counts: NDArray[np.int64],
+        keep: bool = True,  # noqa: ARG002  engines that override this may spare themselves `out`
     ) -> int:
         """Match the events from `row` up to, not including, `last`.
 
-        Writes the matching rules whose `mask` is set, rising within each event, end to end into
-        `out`, and their number for each event into `counts`. Stops early before an event for
-        which `out` has no room for all rules. Returns the first row that is not done.
+        Writes the matching rules whose `mask` is set, in any order within each event, end to end
+        into `out`, and their number for each event into `counts`; what is in `out` does not matter
+        unless it is to be kept. Stops early before an event for which `out` has no room for all
+        rules. Returns the first row that is not done.
         """
         return int(
             self.kernel(
@@ -159,7 +167,6 @@ class Engine(ABC):
                 scratch.loaded,
                 *scratch.own,
                 scratch.seen,
-                scratch.bits,
                 out,
                 counts,
             )
@@ -188,6 +195,20 @@ class Engine(ABC):
         """Working memory for one thread."""
         return Scratch(self.rules)
 
+    def _mask_of_all(self) -> NDArray[np.uint8]:
+        """What `run` takes for a mask where there is none."""
+        return np.ones(self.rules.size, np.uint8)
+
+    def match_one(self, events: Events, mask: NDArray[np.uint8] | None = None) -> NDArray[np.int32]:
+        """The matching rules of the only event, of those whose `mask` is set, in any order.
+
+        They are overwritten by the thread's next call.
+        """
+        scratch = self._scratch()
+        chosen = self._all if mask is None else mask
+        self.run(events, 0, 1, chosen, scratch, scratch.room, scratch.count)
+        return scratch.room[: scratch.count[0]]
+
     def match(self, events: Events, mask: NDArray[np.uint8] | None = None) -> Matches:
         """The matching rules of each event, of those whose `mask` is set."""
         counts = np.zeros(_size(events), np.int64)
@@ -207,31 +228,60 @@ class Engine(ABC):
 
         Of equal scores the rule comes first that came first when the engine was built.
         """
-        matches = self.match(events, mask)
-        scratch = self._scratch()
+        chosen = self._all if mask is None else mask
+        size, most = _size(events), min(n, self.rules.size)
+        rows = min(_rows_per_task(size), max(1, _BUFFER // max(most, 1)))
+
+        def run_range(start: int) -> _Best:
+            return self._top_range(events, start, min(start + rows, size), most, chosen)
+
+        found = list(_in_threads(run_range, range(0, size, rows)))
+        counts, rule, score = map(np.concatenate, zip(*found, strict=True)) if found else _NO_TOPS
+        return Tops(np.concatenate(([0], np.cumsum(counts))), rule, score)
+
+    def _top_range(
+        self, events: Events, row: int, last: int, most: int, mask: NDArray[np.uint8]
+    ) -> _Best:
+        counts = np.zeros(last - row, np.int64)
+        rule = np.empty((last - row, most), np.int32)
+        score = np.empty((last - row, most), np.float64)
+        self.run_top(events, row, last, mask, self._scratch(), counts, rule, score)
+        kept = np.arange(most) < counts[:, None]
+        return counts, rule[kept], score[kept]
+
+    def run_top(
+        self,
+        events: Events,
+        row: int,
+        last: int,
+        mask: NDArray[np.uint8],
+        scratch: Scratch,
+        counts: NDArray[np.int64],
+        rule: NDArray[np.int32],
+        score: NDArray[np.float64],
+    ) -> None:
+        """Write the best rules of the events from `row` up to, not including, `last`.
+
+        They go into the rows of `rule` and `score`, best first, as many as these have room for, and
+        their number for each event into `counts`.
+        """
         stack = np.empty(self.rules.scores.depth, np.float64)
-        size = _size(events)
-        most = min(n, int(np.diff(matches.start).max(initial=0)))
-        counts = np.zeros(size, np.int64)
-        rule = np.empty((size, most), np.int32)
-        score = np.empty((size, most), np.float64)
-        for row in range(size):
-            rules = matches.rule[matches.start[row] : matches.start[row + 1]]
-            counts[row] = top_rules(
+        count = np.zeros(last, np.int64)
+        for at in range(last - row):
+            self.run(events, row + at, row + at + 1, mask, scratch, scratch.room, count)
+            counts[at] = top_rules(
                 self.rules.atoms,
                 self.rules.forms,
                 self.rules.scores,
                 events,
                 scratch.loaded,
-                row,
-                rules,
+                row + at,
+                scratch.room[: count[row + at]],
                 self.order,
                 stack,
-                rule[row],
-                score[row],
+                rule[at],
+                score[at],
             )
-        kept = np.arange(most) < counts[:, None]
-        return Tops(np.concatenate(([0], np.cumsum(counts))), rule[kept], score[kept])
 
     def _ranges(
         self, events: Events, mask: NDArray[np.uint8] | None, counts: NDArray[np.int64], keep: bool
@@ -239,13 +289,14 @@ class Engine(ABC):
         """Fill `counts`, and yield the matches of range after range of rows if they are kept."""
         chosen = self._all if mask is None else mask
         size = len(counts)
-        starts = range(0, size, _ROWS_PER_TASK)
+        rows = _rows_per_task(size)
+        starts = range(0, size, rows)
 
         def run_range(start: int) -> list[NDArray[np.int32]]:
-            last = min(start + _ROWS_PER_TASK, size)
+            last = min(start + rows, size)
             return self._run_range(events, start, last, chosen, counts, keep)
 
-        return map(run_range, starts) if len(starts) < 2 else _threads().map(run_range, starts)
+        return _in_threads(run_range, starts)
 
     def _run_range(
         self,
@@ -261,7 +312,7 @@ class Engine(ABC):
         out = np.empty(room, np.int32)
         parts = []
         while row < last:
-            done = self.run(events, row, last, mask, scratch, out, counts)
+            done = self.run(events, row, last, mask, scratch, out, counts, keep)
             if keep:
                 parts.append(out[: counts[row:done].sum()].copy())
             row = done
@@ -275,10 +326,21 @@ class Engine(ABC):
 
 
 _NOTHING = np.empty(0, np.int32)
+_NO_TOPS = np.empty(0, np.int64), _NOTHING, np.empty(0, np.float64)
 
 
 def _size(events: Events) -> int:
     return len(events.start) - 1
+
+
+def _rows_per_task(size: int) -> int:
+    """How many of `size` events a thread takes at a time, so that all cores have a share."""
+    return max(_LEAST_ROWS, min(_MOST_ROWS, -(-size // (os.cpu_count() or 1))))
+
+
+def _in_threads(run: Callable[[int], _Result], starts: range) -> Iterator[_Result]:
+    """Run ranges of rows on all cores, if there are two or more of them."""
+    return map(run, starts) if len(starts) < 2 else _threads().map(run, starts)
 
 
 @cache

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
 
-__all__ = ["lowest_bit"]
+__all__ = ["count_bits", "lowest_bit", "prefetch"]
 
 
 @intrinsic
@@ -20,3 +22,30 @@ def lowest_bit(typing_context, word):  # noqa: ARG001  # Numba passes them by po
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
 
     return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def count_bits(typing_context, word):  # noqa: ARG001  # Numba passes them by position
+    """How many bits of a 64-bit word are set."""
+
+    def generate(context, builder, signature, arguments):  # noqa: ARG001  # as above
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def prefetch(typing_context, array, place):  # noqa: ARG001  # as above
+    """Ask for the line of memory that holds array[place] of a flat array, without waiting."""
+
+    def generate(context, builder, signature, arguments):
+        data = make_array(signature.args[0])(context, builder, arguments[0]).data
+        pointer = builder.bitcast(builder.gep(data, [arguments[1]]), cgutils.voidptr_t)
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [cgutils.voidptr_t, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [cgutils.voidptr_t], kind)
+        read, keep, data_cache = (ir.Constant(number, n) for n in (0, 3, 1))
+        builder.call(function, [pointer, read, keep, data_cache])
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), generate

@@ -28,7 +28,7 @@ from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Capabilities, Engine, Parts, Scratch
 from tamis.engines.filing import Lists, Trees, filed, grouped
 from tamis.engines.order import rarest_first, selectivity
-from tamis.engines.output import close_row, emit_owners
+from tamis.engines.output import emit_owners, forget_seen
 from tamis.engines.truth import atom_holds, load, program_holds, unload
 
 __all__ = ["Keyed"]
@@ -148,7 +148,6 @@ def _keyed(
     considered,
     considered_list,
     seen,
-    bits,
     out,
     counts,
 ):
@@ -219,7 +218,7 @@ def _keyed(
         for i in range(marked):
             considered[considered_list[i]] = 0
         unload(events, row, loaded)
-        close_row(out, first, found, seen, bits)
+        forget_seen(out, first, found, seen)
         counts[row] = found - first
         row += 1
     return row

@@ -6,11 +6,12 @@ from tamis.engines.base import Engine
 from tamis.engines.keyed import Keyed
 from tamis.engines.scan import Scan
 from tamis.engines.sift import Sift
+from tamis.engines.tiles import Tiles
 from tamis.errors import UnknownEngineError
 
 __all__ = ["ENGINES", "engine_named"]
 
-ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (Scan, Sift, Keyed)}
+ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (Scan, Sift, Keyed, Tiles)}
 
 _AUTO = Sift
 """See docs/decisions/0005."""

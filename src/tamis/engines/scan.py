@@ -19,7 +19,7 @@ from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Capabilities, Engine, Parts
 from tamis.engines.order import rarest_first
-from tamis.engines.output import close_row, emit_owners
+from tamis.engines.output import emit_owners, forget_seen
 from tamis.engines.truth import atom_holds, load, program_holds, unload
 
 __all__ = ["Scan"]
@@ -33,7 +33,7 @@ class ScanArrays(NamedTuple):
 
 
 @kernel
-def _scan(atoms, forms, index, events, row, last, mask, loaded, seen, bits, out, counts):
+def _scan(atoms, forms, index, events, row, last, mask, loaded, seen, out, counts):
     table, codes = atoms
     span, text = loaded
     event_code = events.code
@@ -60,7 +60,7 @@ def _scan(atoms, forms, index, events, row, last, mask, loaded, seen, bits, out,
                 out[found] = program_rule[program]
                 found += 1
         unload(events, row, loaded)
-        close_row(out, first, found, seen, bits)
+        forget_seen(out, first, found, seen)
         counts[row] = found - first
         row += 1
     return row

@@ -13,7 +13,7 @@ from tamis.encode.arrays import NEGATED, SET, TEXT
 from tamis.encode.kernel import kernel
 from tamis.engines.truth import atom_holds, find_code, load, unload
 
-__all__ = ["top_rules"]
+__all__ = ["keep_best", "rule_score", "top_rules"]
 
 _NOT_HELD = -1.0
 """The score of what does not hold; real ones are not negative."""
@@ -62,7 +62,7 @@ def _conjunction_score(atoms, forms, weight, events, loaded, row, conjunction):
 
 
 @kernel
-def _rule_score(atoms, forms, scores, events, loaded, row, rule, stack):
+def rule_score(atoms, forms, scores, events, loaded, row, rule, stack):
     """The score of a rule on the loaded event, or -1 where it does not hold."""
     if len(scores.start) == 0:
         return _conjunction_score(atoms, forms, scores.weight, events, loaded, row, rule)
@@ -94,6 +94,24 @@ def _is_better(score, order, other_score, other_order):
 
 
 @kernel
+def keep_best(rule, score, order, best_rule, best_score, found):
+    """Put a rule among the best if it belongs there; returns how many there are by now."""
+    if found == len(best_rule):
+        if not _is_better(score, order[rule], best_score[-1], order[best_rule[-1]]):
+            return found
+    else:
+        found += 1
+    at = found - 1
+    while at > 0 and _is_better(score, order[rule], best_score[at - 1], order[best_rule[at - 1]]):
+        best_score[at] = best_score[at - 1]
+        best_rule[at] = best_rule[at - 1]
+        at -= 1
+    best_score[at] = score
+    best_rule[at] = rule
+    return found
+
+
+@kernel
 def top_rules(
     atoms, forms, scores, events, loaded, row, rules, order, stack, best_rule, best_score
 ):
@@ -107,20 +125,7 @@ def top_rules(
     load(events, row, loaded)
     found = 0
     for rule in rules:
-        score = _rule_score(atoms, forms, scores, events, loaded, row, rule, stack)
-        if found == len(best_rule):
-            if not _is_better(score, order[rule], best_score[-1], order[best_rule[-1]]):
-                continue
-        else:
-            found += 1
-        at = found - 1
-        while at > 0 and _is_better(
-            score, order[rule], best_score[at - 1], order[best_rule[at - 1]]
-        ):
-            best_score[at] = best_score[at - 1]
-            best_rule[at] = best_rule[at - 1]
-            at -= 1
-        best_score[at] = score
-        best_rule[at] = rule
+        score = rule_score(atoms, forms, scores, events, loaded, row, rule, stack)
+        found = keep_best(rule, score, order, best_rule, best_score, found)
     unload(events, row, loaded)
     return found

@@ -26,7 +26,7 @@ from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Capabilities, Engine, Parts, Scratch
 from tamis.engines.filing import Lists, Trees, filed, grouped
-from tamis.engines.output import close_row, emit_owners
+from tamis.engines.output import emit_owners, forget_seen
 from tamis.engines.truth import load, program_holds, unload
 
 __all__ = ["Sift"]
@@ -222,7 +222,7 @@ def _sweep(owner_start, owner, needed, counter, mask, seen, out, found):
 
 
 @kernel
-def _sift(atoms, forms, index, events, row, last, mask, loaded, marks, seen, bits, out, counts):
+def _sift(atoms, forms, index, events, row, last, mask, loaded, marks, seen, out, counts):
     table, codes = atoms
     span, text = loaded
     chosen, chosen_list, uncovered = marks.chosen, marks.chosen_list, index.uncovered
@@ -247,7 +247,7 @@ def _sift(atoms, forms, index, events, row, last, mask, loaded, marks, seen, bit
                 out[found] = program_rule[program]
                 found += 1
         unload(events, row, loaded)
-        close_row(out, first, found, seen, bits)
+        forget_seen(out, first, found, seen)
         counts[row] = found - first
         row += 1
     return row

@@ -1,1 +1,1 @@
-"""Seeded generators of the papers' workloads."""
+"""Seeded generators of rules and events: the papers' workloads, and nested rules."""

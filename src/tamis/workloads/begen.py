@@ -15,6 +15,11 @@ some 20, nearly all of them rules of one or two predicates: next to nothing at 1
 probability of 0.01 % becomes 0.013 %. Only reciprocals of whole numbers can be met exactly:
 9 % becomes 1/11.
 
+**Unclustered.** With ``clustered=False`` each rule is derived from a base of its own that no event
+knows, so that rules share nothing with events and with each other but the distributions. Then
+only accidents match, and `match_probability` means nothing: with the defaults 2 in 100,000 rules,
+by Zipf's law 16.
+
 Where the paper leaves something open, or says it loosely:
 
 - its `<` is inferred with a bound that may equal the value, which the value would not satisfy;
@@ -25,66 +30,40 @@ Where the paper leaves something open, or says it loosely:
 - values are uniform, also where attributes follow Zipf's law (with exponent 1);
 - the rules of different bases are shuffled together, as they would arrive.
 
-Only the raw 64-bit output of PCG64 is used, whose stream NumPy guarantees, with integer
-arithmetic on top: a seed gives the same workload on any machine.
+A seed gives the same workload on any machine; see `draws`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
+
+from tamis.workloads.draws import Draws, Ints, ceilings_of
+from tamis.workloads.predicates import ORDERED, Operator, Values
 
 __all__ = ["OPERATOR_CLASSES", "Distribution", "OperatorClass", "Workload"]
 
 Distribution: TypeAlias = Literal["uniform", "zipf"]
 OperatorClass: TypeAlias = Literal["min", "low", "med", "high"]
-_Ints: TypeAlias = NDArray[np.int64]
-
-_MAX_LIST = 6
-"""The most values of an IN or NOT IN."""
 
 _CHUNK = 1 << 17
 """How many rules are derived at a time. Each chunk has its own stream of random numbers."""
 
+_UNCLUSTERED = 10_000
+"""How many bases there are to draw events from where no rule is derived from them."""
 
-class _Operator(IntEnum):
-    EQ = 0
-    NE = 1
-    LT = 2
-    LE = 3
-    GT = 4
-    GE = 5
-    IN = 6
-    NOT_IN = 7
-    BETWEEN = 8
-
-
-_SPELLING: Final = {
-    _Operator.EQ: " = ",
-    _Operator.NE: " <> ",
-    _Operator.LT: " < ",
-    _Operator.LE: " <= ",
-    _Operator.GT: " > ",
-    _Operator.GE: " >= ",
-    _Operator.IN: " IN (",
-    _Operator.NOT_IN: " NOT IN (",
-}
-
-_ORDERED = (_Operator.LT, _Operator.LE, _Operator.GT, _Operator.GE)
-
-OPERATOR_CLASSES: Final[dict[OperatorClass, tuple[_Operator, ...]]] = {
+OPERATOR_CLASSES: Final[dict[OperatorClass, tuple[Operator, ...]]] = {
     "min": (),
-    "low": (_Operator.IN,),
-    "med": (*_ORDERED, _Operator.IN, _Operator.BETWEEN),
-    "high": (*_ORDERED, _Operator.IN, _Operator.BETWEEN, _Operator.NE, _Operator.NOT_IN),
+    "low": (Operator.IN,),
+    "med": (*ORDERED, Operator.IN, Operator.BETWEEN),
+    "high": (*ORDERED, Operator.IN, Operator.BETWEEN, Operator.NE, Operator.NOT_IN),
 }
 """What an equality may be widened into, by the paper's levels of expressiveness (Table 2a)."""
 
@@ -98,22 +77,22 @@ class _Stream(IntEnum):
     EVENTS = 3
 
 
-class _Bases(NamedTuple):
+class Bases(NamedTuple):
     """The base expressions; row `i` is the conjunction of `attribute[i, j] = value[i, j]`."""
 
-    attribute: _Ints
-    value: _Ints
+    attribute: Ints
+    value: Ints
 
 
 class _Kept(NamedTuple):
     """The predicates kept by a chunk of rules, rule by rule."""
 
-    offsets: _Ints
+    offsets: Ints
     """Rule `i` has the predicates from `offsets[i]` up to `offsets[i + 1]`."""
-    attribute: _Ints
-    value: _Ints
+    attribute: Ints
+    value: Ints
     """What the base says of the attribute; every predicate derived from it holds there."""
-    operator: _Ints
+    operator: Ints
 
 
 @dataclass(frozen=True)
@@ -140,6 +119,8 @@ class Workload:
         The share of the rules that an event matches.
     distribution
         How often attributes occur: equally, or by Zipf's law (``a0`` most often).
+    clustered
+        Whether rules are derived from the bases of events; see above.
     seed
         Workloads with the same parameters and seed are the same, on any machine.
     """
@@ -154,6 +135,7 @@ class Workload:
     operators: OperatorClass = "med"
     match_probability: float = 0.01
     distribution: Distribution = "uniform"
+    clustered: bool = True
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -190,210 +172,102 @@ class Workload:
 
     def events(self, n: int) -> list[dict[str, int]]:
         """`n` events; fewer are a prefix of more."""
-        names = np.array(self._names, dtype=object)[self._bases.attribute].tolist()
+        names = np.array(self.names, dtype=object)[self.bases.attribute].tolist()
         bases = [
             dict(zip(*pair, strict=True))
-            for pair in zip(names, self._bases.value.tolist(), strict=True)
+            for pair in zip(names, self.bases.value.tolist(), strict=True)
         ]
         return [bases[base].copy() for base in self._drawn_bases(n)]
 
     def events_table(self, n: int) -> pa.Table:
         """The same `n` events as an Arrow table: a column an attribute, null where absent."""
         drawn = pa.array(self._drawn_bases(n))
-        cells = np.full((self.dimensions, len(self._bases.value)), -1, dtype=np.int32)
-        cells[self._bases.attribute.T, np.arange(cells.shape[1])] = self._bases.value.T
+        cells = np.full((self.dimensions, len(self.bases.value)), -1, dtype=np.int32)
+        cells[self.bases.attribute.T, np.arange(cells.shape[1])] = self.bases.value.T
         columns = [pa.array(row, mask=row < 0).take(drawn) for row in cells]
-        return pa.table(columns, names=self._names)
+        return pa.table(columns, names=self.names)
 
     @property
-    def _names(self) -> list[str]:
+    def names(self) -> list[str]:
+        """The attributes."""
         return [f"a{dimension}" for dimension in range(self.dimensions)]
 
+    @property
+    def values(self) -> Values:
+        """What an attribute may hold, and what predicates say of it."""
+        return Values(self.cardinality, self.range_percent)
+
     @cached_property
-    def _bases(self) -> _Bases:
-        draws = _Draws(self.seed, _Stream.BASES)
-        ceilings = _frequency_ceilings(self.dimensions, self.distribution)
-        rows = [
-            _distinct_attributes(self.event_size, ceilings, draws)
-            for _ in range(round(1 / self.match_probability))
-        ]
+    def bases(self) -> Bases:
+        """What events are drawn from, and rules derived from."""
+        draws = Draws(self.seed, _Stream.BASES)
+        count = round(1 / self.match_probability) if self.clustered else _UNCLUSTERED
+        rows = [_distinct_attributes(self.event_size, self._ceilings, draws) for _ in range(count)]
         attribute = np.array(rows)
-        return _Bases(attribute, draws.below(self.cardinality, attribute.shape))
+        return Bases(attribute, draws.below(self.cardinality, attribute.shape))
 
     @cached_property
-    def _owners(self) -> _Ints:
+    def owners(self) -> Ints:
         """The base that each rule is derived from: equal shares, shuffled."""
-        order = _Draws(self.seed, _Stream.OWNERS).order(self.size)
-        return order % len(self._bases.value)
+        order = Draws(self.seed, _Stream.OWNERS).order(self.size)
+        return order % len(self.bases.value)
 
-    def _drawn_bases(self, n: int) -> _Ints:
-        return _Draws(self.seed, _Stream.EVENTS).below(len(self._bases.value), n)
+    @property
+    def _ceilings(self) -> Ints:
+        return ceilings_of(_frequencies(self.dimensions, self.distribution))
+
+    def _drawn_bases(self, n: int) -> Ints:
+        return Draws(self.seed, _Stream.EVENTS).below(len(self.bases.value), n)
 
     def _texts(self, start: int) -> pa.StringArray:
         """The texts of the chunk of rules that begins at `start`."""
-        draws = _Draws(self.seed, _Stream.RULES, start // _CHUNK)
-        kept = self._kept(self._owners[start : start + _CHUNK], draws)
-        names = pa.array(self._names).take(pa.array(kept.attribute))
-        parts: list[pa.StringArray] = []
-        places: list[_Ints] = []
-        for operator in _Operator:
-            place = np.flatnonzero(kept.operator == operator)
-            operands = self._operands(operator, kept.value[place], draws)
-            parts.append(_predicate_texts(operator, names.take(pa.array(place)), operands))
-            places.append(place)
-        back = np.argsort(np.concatenate(places))
-        texts = pa.concat_arrays(parts).take(pa.array(back))
+        draws = Draws(self.seed, _Stream.RULES, start // _CHUNK)
+        kept = self._kept(self.owners[start : start + _CHUNK], draws)
+        names = pa.array(self.names).take(pa.array(kept.attribute))
+        texts = self.values.predicates(names, kept.operator, kept.value, draws)
         lists = pa.ListArray.from_arrays(pa.array(kept.offsets, pa.int32()), texts)
         return pc.binary_join(lists, " AND ")
 
-    def _kept(self, owners: _Ints, draws: _Draws) -> _Kept:
+    def _kept(self, owners: Ints, draws: Draws) -> _Kept:
         """Which of its base's predicates each rule keeps, and the operator each turns into."""
         keep = draws.chance(self.rule_size / self.event_size, (len(owners), self.event_size))
         at_least = draws.below(self.event_size, len(owners))
         empty = ~keep.any(axis=1)
         keep[empty, at_least[empty]] = True
-        base = owners.repeat(keep.sum(axis=1))
-        place = np.nonzero(keep)[1]
+        base, place = np.nonzero(keep)
+        bases = self.bases
+        if self.clustered:
+            base = owners[base]
+        else:
+            bases = self._own_bases(len(owners), draws)
         return _Kept(
             offsets=np.concatenate([[0], keep.sum(axis=1).cumsum()]),
-            attribute=self._bases.attribute[base, place],
-            value=self._bases.value[base, place],
+            attribute=bases.attribute[base, place],
+            value=bases.value[base, place],
             operator=self._drawn_operators(len(base), draws),
         )
 
-    def _drawn_operators(self, count: int, draws: _Draws) -> _Ints:
+    def _own_bases(self, count: int, draws: Draws) -> Bases:
+        """A base for each of `count` rules."""
+        attribute = draws.distinct_by_frequency(self._ceilings, (count, self.event_size))
+        return Bases(attribute, draws.below(self.cardinality, attribute.shape))
+
+    def _drawn_operators(self, count: int, draws: Draws) -> Ints:
         widened = np.array(OPERATOR_CLASSES[self.operators], dtype=np.int64)
         if not widened.size:
-            return np.full(count, _Operator.EQ, dtype=np.int64)
+            return np.full(count, Operator.EQ, dtype=np.int64)
         drawn = widened[draws.below(widened.size, count)]
-        return np.where(draws.chance(self.equality, count), int(_Operator.EQ), drawn)
-
-    def _operands(self, operator: _Operator, value: _Ints, draws: _Draws) -> list[_Ints]:
-        """What `operator` compares with, such that each `value` satisfies it.
-
-        For IN and NOT IN a matrix whose rows are the lists, filled up with -1; for BETWEEN
-        both ends; else one operand.
-        """
-        match operator:
-            case _Operator.EQ:
-                return [value]
-            case _Operator.NE:
-                return [_but(value, draws.below(self.cardinality - 1, value.shape))]
-            case _Operator.LT:
-                return [value + 1 + draws.below(self.cardinality - value)]
-            case _Operator.LE:
-                return [value + draws.below(self.cardinality - value)]
-            case _Operator.GT:
-                return [value - 1 - draws.below(value + 1)]
-            case _Operator.GE:
-                return [value - draws.below(value + 1)]
-            case _Operator.IN:
-                return [self._lists(value, draws, with_value=True)]
-            case _Operator.NOT_IN:
-                return [self._lists(value, draws, with_value=False)]
-            case _Operator.BETWEEN:
-                return self._ranges(value, draws)
-
-    def _lists(self, value: _Ints, draws: _Draws, with_value: bool) -> _Ints:
-        """Two to six distinct values a row, in order; with `value`, or without it."""
-        others = self.cardinality - 1
-        longest = min(_MAX_LIST, self.cardinality if with_value else others)
-        shortest = min(2, longest)
-        length = shortest + draws.below(longest - shortest + 1, value.shape)
-        lists = np.full((value.size, longest), -1, dtype=np.int64)
-        for count in range(shortest, longest + 1):
-            rows = np.flatnonzero(length == count)
-            chosen = draws.subsets(others, count - with_value, rows.size)
-            members = _but(value[rows, None], chosen)
-            if with_value:
-                members = np.concatenate([members, value[rows, None]], axis=1)
-            lists[rows, :count] = np.sort(members, axis=1)
-        return lists
-
-    def _ranges(self, value: _Ints, draws: _Draws) -> list[_Ints]:
-        """Both ends of a range around each value that spans `range_percent` on average."""
-        # Spans are uniform from 2 to 2 * mean - 2; the fraction of the upper end, which is
-        # seldom whole, is the chance of one more.
-        mean = self.range_percent / 100 * self.cardinality
-        most = max(2.0, 2 * mean - 2)
-        ceiling = int(most) + draws.chance(most - int(most), value.shape)
-        span = np.minimum(2 + draws.below(ceiling - 1), self.cardinality)
-        first = np.maximum(0, value - span + 1)
-        low = first + draws.below(np.minimum(value, self.cardinality - span) - first + 1)
-        return [low, low + span - 1]
+        return np.where(draws.chance(self.equality, count), int(Operator.EQ), drawn)
 
 
-class _Draws:
-    """Random numbers by integer arithmetic on the raw output of PCG64."""
-
-    def __init__(self, seed: int, *stream: int) -> None:
-        self._raw = np.random.PCG64(np.random.SeedSequence(seed, spawn_key=stream))
-
-    def below(self, bound: int | _Ints, shape: int | tuple[int, ...] | None = None) -> _Ints:
-        """Integers from 0 and below `bound`, of `shape` or of the shape of `bound`.
-
-        Values are equally likely but for one part in 2**32 times `bound`.
-        """
-        size = np.shape(bound) if shape is None else shape
-        high = self._bits(size) >> np.uint64(32)
-        return ((high * np.asarray(bound, dtype=np.uint64)) >> np.uint64(32)).astype(np.int64)
-
-    def chance(self, probability: float, shape: int | tuple[int, ...]) -> NDArray[np.bool_]:
-        """True with `probability`."""
-        return (self._bits(shape) >> np.uint64(32)) < np.uint64(round(probability * 2**32))
-
-    def order(self, count: int) -> _Ints:
-        """The numbers below `count`, shuffled."""
-        return np.argsort(self._bits(count), kind="stable")
-
-    def subsets(self, bound: int, count: int, rows: int) -> _Ints:
-        """In each row, `count` distinct integers below `bound` (Floyd's algorithm)."""
-        chosen = np.empty((rows, count), dtype=np.int64)
-        for column in range(count):
-            top = bound - count + column
-            drawn = self.below(top + 1, rows)
-            taken = (chosen[:, :column] == drawn[:, None]).any(axis=1)
-            chosen[:, column] = np.where(taken, top, drawn)
-        return chosen
-
-    def _bits(self, shape: int | tuple[int, ...]) -> NDArray[np.uint64]:
-        raw: NDArray[np.uint64] = self._raw.random_raw(int(np.prod(shape)))
-        return raw.reshape(shape)
-
-
-def _frequency_ceilings(dimensions: int, distribution: Distribution) -> _Ints:
-    """The attribute of a ticket is the first whose ceiling lies above it."""
+def _frequencies(dimensions: int, distribution: Distribution) -> Ints:
     rank = np.arange(1, dimensions + 1)
-    frequency = np.ones_like(rank) if distribution == "uniform" else (1 << 24) // rank
-    return frequency.cumsum()
+    return np.ones_like(rank) if distribution == "uniform" else (1 << 24) // rank
 
 
-def _distinct_attributes(count: int, ceilings: _Ints, draws: _Draws) -> list[int]:
+def _distinct_attributes(count: int, ceilings: Ints, draws: Draws) -> list[int]:
     """Attributes of one base: each is the next one drawn that is not there yet."""
     seen: dict[int, None] = {}
     while len(seen) < count:
-        tickets = draws.below(int(ceilings[-1]), count)
-        seen.update(dict.fromkeys(np.searchsorted(ceilings, tickets, side="right").tolist()))
+        seen.update(dict.fromkeys(draws.by_frequency(ceilings, count).tolist()))
     return list(seen)[:count]
-
-
-def _but(excluded: _Ints, among_others: _Ints) -> _Ints:
-    """Values that leave out `excluded`, from their places among the others."""
-    return among_others + (among_others >= excluded)
-
-
-def _predicate_texts(
-    operator: _Operator, names: pa.StringArray, operands: list[_Ints]
-) -> pa.StringArray:
-    join: Callable[..., Any] = pc.binary_join_element_wise
-    if operator is _Operator.BETWEEN:
-        low, high = (pa.array(end).cast(pa.string()) for end in operands)
-        return join(names, " BETWEEN ", low, " AND ", high, "")
-    (operand,) = operands
-    if operator in (_Operator.IN, _Operator.NOT_IN):
-        length = (operand >= 0).sum(axis=1)
-        members = pa.array(operand[operand >= 0]).cast(pa.string())
-        offsets = pa.array(np.concatenate([[0], length.cumsum()]), pa.int32())
-        lists = pc.binary_join(pa.ListArray.from_arrays(offsets, members), ", ")
-        return join(names, _SPELLING[operator], lists, ")", "")
-    return join(names, _SPELLING[operator], pa.array(operand).cast(pa.string()), "")

@@ -1,0 +1,5 @@
+"""The default engine: `engine.py` says how it works and where its parts are."""
+
+from tamis.engines.tiles.engine import Tiles
+
+__all__ = ["Tiles"]

@@ -1,0 +1,241 @@
+"""From encoded rules to the arrays of the tiles engine."""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# Numba infers the types of kernels; they take the NamedTuples of tamis.encode.arrays.
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.encode.arrays import IF_ABSENT, Events
+from tamis.encode.kernel import kernel
+from tamis.encode.reorder import reordered
+from tamis.encode.rules import EncodedRules
+from tamis.engines.base import Parts
+from tamis.engines.tiles.arrays import GROUP_BITS, PRESENT_LEVEL, TileArrays
+from tamis.engines.tiles.columns import build_columns
+from tamis.engines.tiles.groups import hash_of
+from tamis.engines.tiles.keys import Filings, Keys, choose_keys, filings, likelihood
+from tamis.engines.tiles.layout import Layout, laid_out
+from tamis.engines.tiles.packed import packed_atoms
+from tamis.engines.tiles.prepare import prepared, rule_bounds
+
+__all__ = ["build"]
+
+
+def build(rules: EncodedRules, sample: Events | None) -> Parts:
+    """File all rules, lay them out, and renumber them in the order of the layout."""
+    rules = prepared(rules)
+    keys = Keys.of(rules)
+    filed, rarest = _filed(rules, keys, sample)
+    by_rule = rule_bounds(rules)
+    layout = laid_out(rules, filed, rarest, _candidate_bounds(rules, by_rule))
+    columns = build_columns(rules, layout.tiles, layout.filings.candidate, layout.filings.atom)
+    rule_order, conjunction_order = _orders(rules, layout.filings)
+    rules = reordered(rules, rule_order, conjunction_order)
+    number = _inverse(conjunction_order, len(rules.forms.program_rule))
+    candidate = number[layout.filings.candidate]
+    bound = _candidate_bounds(rules, by_rule[rule_order])
+    group_key, group = _groups(layout)
+    tile, member = _tiles(layout, candidate)
+    attribute_bit = _attribute_bits(rules)
+    flat, packed = _flat(rules, layout, candidate)
+    arrays = TileArrays(
+        attribute_bit,
+        _levels(keys, group_key, rules.texts.size),
+        np.stack([keys.sizes, keys.tree], axis=1),
+        _slots(group_key),
+        group,
+        flat,
+        _signatures(rules, attribute_bit)[flat[:, 0]],
+        packed,
+        tile,
+        member,
+        *columns,
+        bound,
+        _tile_bounds(layout, bound[candidate]),
+    )
+    return Parts(rules, rule_order.astype(np.int32), arrays)
+
+
+def _filed(
+    rules: EncodedRules, keys: Keys, sample: Events | None
+) -> tuple[Filings, NDArray[np.int32]]:
+    """Everything under its keys, and the two rarest atoms of each candidate beside its key's.
+
+    A program is filed under each atom of its cover, or under ALWAYS where it has none.
+    """
+    forms = rules.forms
+    conjunctions, programs = len(forms.conjunction_start) - 1, len(forms.program_rule)
+    chosen = np.full((conjunctions + programs, 3), -1, np.int32)
+    choose_keys(
+        rules.atoms.table,
+        keys.sizes,
+        forms.conjunction_start,
+        forms.conjunction_atom,
+        likelihood(rules, sample),
+        chosen,
+    )
+    covers = np.diff(forms.cover_start)
+    uncovered = np.flatnonzero(covers == 0)
+    atom = np.concatenate(
+        (chosen[:conjunctions, 0], forms.cover_atom, np.full(len(uncovered), -1, np.int32))
+    )
+    candidate = np.concatenate(
+        (
+            np.arange(conjunctions),
+            conjunctions + np.repeat(np.arange(programs), covers),
+            conjunctions + uncovered,
+        )
+    )
+    return filings(rules, keys, atom, candidate.astype(np.int32)), chosen[:, 1:]
+
+
+def _candidate_bounds(rules: EncodedRules, by_rule: NDArray[np.float32]) -> NDArray[np.float32]:
+    """What the best rule of each candidate scores at most."""
+    forms = rules.forms
+    of_conjunction = by_rule
+    if len(forms.owner):
+        of_conjunction = np.maximum.reduceat(by_rule[forms.owner], forms.owner_start[:-1])
+    elif len(forms.conjunction_start) == 1:
+        of_conjunction = np.empty(0, np.float32)
+    return np.concatenate((of_conjunction, by_rule[forms.program_rule]))
+
+
+def _orders(rules: EncodedRules, filed: Filings) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rules and the conjunctions in the order in which they are filed."""
+    forms = rules.forms
+    conjunctions = len(forms.conjunction_start) - 1
+    conjunction_order = _by_first_place(filed.candidate, conjunctions)
+    if len(forms.owner) == 0 and len(forms.program_rule) == 0:
+        return conjunction_order, conjunction_order
+    place = np.empty(conjunctions, np.int64)
+    place[conjunction_order] = np.arange(conjunctions)
+    first = np.full(rules.size, conjunctions, np.int64)
+    if len(forms.owner):
+        np.minimum.at(first, forms.owner, np.repeat(place, np.diff(forms.owner_start)))
+    else:
+        first[:conjunctions] = place
+    return np.argsort(first, kind="stable"), conjunction_order
+
+
+def _by_first_place(things: NDArray[np.int32], size: int) -> NDArray[np.int64]:
+    """The numbers below `size` in the order in which `things` mentions them, the others last."""
+    first = np.full(max(size, int(things.max(initial=0)) + 1), len(things), np.int64)
+    first[things[::-1]] = np.arange(len(things) - 1, -1, -1)
+    return np.argsort(first[:size], kind="stable")
+
+
+def _inverse(order: NDArray[np.int64], programs: int) -> NDArray[np.int32]:
+    """The new number of each candidate; programs keep theirs."""
+    number = np.arange(len(order) + programs, dtype=np.int32)
+    number[order] = np.arange(len(order), dtype=np.int32)
+    return number
+
+
+def _groups(layout: Layout) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """The keys of all groups, and where the flat entries and the tiles of each begin."""
+    key = layout.filings.key
+    first = np.flatnonzero(np.diff(key, prepend=-1))
+    edges = np.append(first, len(key))
+    flats_before = np.concatenate(([0], np.cumsum(layout.is_flat)))
+    tiles_before = np.searchsorted(layout.tiles[:-1, 0], edges)
+    group = np.stack([flats_before[edges], tiles_before], axis=1)
+    return key[first], group.astype(np.int32)
+
+
+def _tiles(
+    layout: Layout, candidate: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The rows of tiles, and the conjunctions that are not in their runs."""
+    first, size, _, column = layout.tiles.T
+    homes_before = np.concatenate(([0], np.cumsum(layout.is_home)))
+    homes = homes_before[first[:-1] + size[:-1]] - homes_before[first[:-1]]
+    tile = np.zeros((len(first), 5), np.int32)
+    tile[:, 0] = column
+    tile[:-1, 1] = size[:-1]
+    tile[:-1, 2] = candidate[first[:-1]]
+    tile[:-1, 3] = homes
+    tile[1:, 4] = np.cumsum(size[:-1] - homes)
+    return tile, candidate[~layout.is_flat & ~layout.is_home]
+
+
+def _tile_bounds(layout: Layout, bound: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The highest bound in each tile, which is that of its first filing by bound."""
+    if len(layout.tiles) == 1:
+        return np.empty(0, np.float32)
+    inside = np.flatnonzero(~layout.is_flat)
+    first = np.concatenate(([0], np.cumsum(layout.tiles[:-2, 1])))
+    return np.maximum.reduceat(bound[inside], first)
+
+
+def _flat(
+    rules: EncodedRules, layout: Layout, candidate: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
+    """The flat entries, and their atoms packed."""
+    conjunctions = len(rules.forms.conjunction_start) - 1
+    flat = candidate[layout.is_flat]
+    is_conjunction = flat < conjunctions
+    key_atom = np.full(conjunctions, -1, np.int32)
+    key_atom[flat[is_conjunction]] = layout.filings.atom[layout.is_flat][is_conjunction]
+    wanted = np.zeros(conjunctions, np.bool_)
+    wanted[flat[is_conjunction]] = True
+    packed, place = packed_atoms(rules, key_atom, wanted)
+    entry = np.stack([flat, np.full_like(flat, -1)], axis=1)
+    entry[is_conjunction, 1] = place[flat[is_conjunction]]
+    return entry, packed
+
+
+def _attribute_bits(rules: EncodedRules) -> NDArray[np.uint64]:
+    """A bit for each attribute; the 64 that rules mention most have one to themselves."""
+    mentioned = rules.atoms.attribute[rules.forms.conjunction_atom]
+    popularity = np.bincount(mentioned, minlength=len(rules.dictionary.axes))
+    rank = np.empty(len(popularity), np.uint64)
+    rank[np.argsort(-popularity, kind="stable")] = np.arange(len(popularity), dtype=np.uint64)
+    return np.uint64(1) << (rank % np.uint64(64))
+
+
+def _signatures(rules: EncodedRules, bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """For each candidate the bits of the attributes that it needs; a program may need none."""
+    atoms, forms = rules.atoms, rules.forms
+    needs = (atoms.flags & IF_ABSENT) == 0
+    bit = np.where(needs, bits[atoms.attribute], np.uint64(0))[forms.conjunction_atom]
+    sizes = np.diff(forms.conjunction_start)
+    signature = np.zeros(len(sizes) + len(forms.program_rule), np.uint64)
+    filled = np.flatnonzero(sizes)
+    if len(filled):
+        signature[filled] = np.bitwise_or.reduceat(bit, forms.conjunction_start[filled])
+    return signature
+
+
+def _levels(keys: Keys, group_key: NDArray[np.int64], texts: int) -> NDArray[np.uint64]:
+    """How far above the leaves of each attribute's tree something is filed."""
+    attributes = len(keys.sizes)
+    levels = np.zeros(attributes, np.uint64)
+    present = group_key[(group_key >= 1) & (group_key <= attributes)] - 1
+    levels[present] = np.uint64(1) << np.uint64(PRESENT_LEVEL)
+    nodes = group_key[group_key > attributes + texts]
+    attribute = np.searchsorted(keys.tree, nodes, side="right") - 1
+    node, size = nodes - keys.tree[attribute], keys.sizes[attribute]
+    for level in range(int(2 * size.max(initial=1)).bit_length()):
+        reached = (node >= size >> level) & (node <= (2 * size - 1) >> level)
+        np.bitwise_or.at(levels, attribute[reached], np.uint64(1) << np.uint64(level))
+    return levels
+
+
+def _slots(group_key: NDArray[np.int64]) -> NDArray[np.int64]:
+    """A hash table from keys to groups, at most half full."""
+    slot = np.full(1 << (2 * len(group_key) + 1).bit_length(), -1, np.int64)
+    _fill_slots(group_key, slot)
+    return slot
+
+
+@kernel
+def _fill_slots(group_key, slot):
+    mask = np.uint64(len(slot) - 1)
+    for group in range(len(group_key)):
+        at = hash_of(group_key[group]) & mask
+        while slot[at] >= 0:
+            at = (at + np.uint64(1)) & mask
+        slot[at] = group_key[group] << GROUP_BITS | group

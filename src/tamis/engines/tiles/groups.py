@@ -1,0 +1,80 @@
+"""Which groups an event leads to."""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# Numba infers the types of kernels; they take the NamedTuples of tamis.encode.arrays.
+
+from __future__ import annotations
+
+import numpy as np
+
+from tamis.encode.kernel import kernel, part
+from tamis.engines.bits import lowest_bit
+from tamis.engines.tiles.arrays import ALWAYS, GROUP_BITS, PRESENT_LEVEL
+
+__all__ = ["forget", "gather", "hash_of"]
+
+_ONE = np.uint64(1)
+
+
+@kernel
+def hash_of(key):
+    """A key's place in a table, before it is cut to the table's size."""
+    mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
+    return mixed ^ (mixed >> np.uint64(29))
+
+
+@kernel
+def _add(slot, key, twice, groups, visited, count):
+    """Append the group of a key, if there is one; returns how many there are by now."""
+    mask = np.uint64(len(slot) - 1)
+    at = hash_of(key) & mask
+    while slot[at] >= 0:
+        if slot[at] >> GROUP_BITS == key:
+            group = slot[at] & ((1 << GROUP_BITS) - 1)
+            if twice and visited[group]:
+                return count
+            visited[group] = twice
+            groups[count] = ~group if twice else group
+            return count + 1
+        at = (at + _ONE) & mask
+    return count
+
+
+@kernel
+def _gather(levels, tree, slot, events, span, groups, visited, row, several):
+    count = _add(slot, ALWAYS, False, groups, visited, 0)
+    for i in range(events.start[row], events.start[row + 1]):
+        attribute = events.attribute[i]
+        rest = levels[attribute]
+        begin, end = span[attribute, 0], span[attribute, 1]
+        if rest >> np.uint64(PRESENT_LEVEL):
+            rest &= ~(_ONE << np.uint64(PRESENT_LEVEL))
+            if begin == i:
+                count = _add(slot, 1 + attribute, False, groups, visited, count)
+        leaf = tree[attribute, 0] + events.code[i]
+        while rest:
+            key = tree[attribute, 1] + (leaf >> np.int64(lowest_bit(rest)))
+            rest &= rest - _ONE
+            count = _add(slot, key, end - begin > 1, groups, visited, count)
+    for i in range(events.text_start[row], events.text_start[row + 1]):
+        # Two values may satisfy one predicate, which is then there twice.
+        count = _add(slot, 1 + len(levels) + events.text[i], several, groups, visited, count)
+    return count
+
+
+@part
+def gather(levels, tree, slot, events, desk, row, several):
+    """Put the groups that the loaded event leads to on the desk, and return how many there are.
+
+    ~group where what is filed there may be found in another group of the event, too: under two of
+    the `several` values of one attribute.
+    """
+    return _gather(levels, tree, slot, events, desk.span, desk.groups, desk.visited, row, several)
+
+
+@part
+def forget(desk, groups):
+    """Clear the marks that `gather` left."""
+    for i in range(groups):
+        if desk.groups[i] < 0:
+            desk.visited[~desk.groups[i]] = 0

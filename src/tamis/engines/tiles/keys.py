@@ -1,0 +1,245 @@
+"""Under which key each conjunction is filed: the atom that events satisfy least often."""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# Numba infers the types of kernels; they take the NamedTuples of tamis.encode.arrays.
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.encode.arrays import IF_ABSENT, NEGATED, RANGE, SET, TEXT, Events
+from tamis.encode.kernel import kernel
+from tamis.encode.rules import EncodedRules
+from tamis.engines.tiles.arrays import ALWAYS
+
+__all__ = ["Filings", "Keys", "choose_keys", "filings", "likelihood"]
+
+_TEXT_SHARE = 0.1
+"""The share of the events with the attribute that are taken to satisfy a text predicate."""
+
+_PIECE_COST = 0.25
+"""What each further node that a key is filed under costs, in terms of its likelihood."""
+
+_PRIOR = 2.0
+"""How many events of a sample the guess from the rules is worth."""
+
+
+class Keys(NamedTuple):
+    """How keys are numbered: ALWAYS, then presences, text predicates and tree nodes."""
+
+    sizes: NDArray[np.int64]
+    """How many codes each attribute has."""
+    tree: NDArray[np.int64]
+    """The key of each attribute's node 0."""
+
+    @classmethod
+    def of(cls, rules: EncodedRules) -> Keys:
+        """The keys that the rules' dictionary allows."""
+        base = rules.dictionary.base
+        first = 1 + len(rules.dictionary.axes) + rules.texts.size
+        return cls(np.diff(base), first + 2 * base[:-1])
+
+
+class Filings(NamedTuple):
+    """What is filed where; a conjunction under each node of its key."""
+
+    key: NDArray[np.int64]
+    candidate: NDArray[np.int32]
+    atom: NDArray[np.int32]
+    """The atom that the key stands for, which needs no test any more; -1 where it does."""
+
+    def sorted_by(self, *columns: NDArray[np.generic]) -> Filings:
+        """In the order of `columns`, the last of which counts most."""
+        order = np.lexsort(columns)
+        return Filings(self.key[order], self.candidate[order], self.atom[order])
+
+
+def likelihood(rules: EncodedRules, sample: Events | None = None) -> NDArray[np.float64]:
+    """For each atom a guess at the share of events that satisfy its positive form.
+
+    Events are taken to look like rules: an attribute, or a value of it, is as common in them as it
+    is in conjunctions. A sample of events outweighs that as it grows. A negated atom counts by its
+    attribute's presence alone, since that is all that it can be a key by.
+    """
+    atoms, forms, dictionary = rules.atoms, rules.forms, rules.dictionary
+    attributes = len(dictionary.axes)
+    uses = np.bincount(forms.conjunction_atom, minlength=len(atoms.table)).astype(np.float64)
+    mentioned = np.bincount(atoms.attribute, weights=uses, minlength=attributes)
+    presence: NDArray[np.float64] = mentioned / max(mentioned.max(initial=0), 1)
+    mentions = np.zeros(dictionary.base[-1])
+    _mentions(atoms.table, atoms.codes, uses, dictionary.base, mentions)
+    # Nothing is impossible: each attribute's codes share a tenth of its mentions.
+    sizes = np.diff(dictionary.base)
+    filled = np.add.reduceat(mentions, dictionary.base[:-1]) if attributes else np.zeros(0)
+    share = (mentions + np.repeat((0.1 * filled + 1) / sizes, sizes)) / np.repeat(
+        1.1 * filled + 1, sizes
+    )
+    if sample is not None:
+        presence, share = _sampled(sample, dictionary.base, presence, share)
+    total = np.concatenate(([0.0], np.cumsum(share)))
+    result = np.empty(len(atoms.table))
+    _shares(atoms.table, atoms.codes, dictionary.base, total, share, result)
+    result *= presence[atoms.attribute]
+    return result
+
+
+def _sampled(
+    sample: Events,
+    base: NDArray[np.int64],
+    presence: NDArray[np.float64],
+    share: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Presence and shares as a sample has them, with the guess as a prior."""
+    size = len(sample.start) - 1
+    event = np.repeat(np.arange(size), np.diff(sample.start))
+    first = np.ones(len(event), np.bool_)
+    first[1:] = (event[1:] != event[:-1]) | (sample.attribute[1:] != sample.attribute[:-1])
+    present = np.bincount(sample.attribute[first], minlength=len(presence))
+    codes = np.bincount(base[sample.attribute] + sample.code, minlength=len(share))
+    sizes = np.diff(base)
+    return (
+        (present + _PRIOR * presence) / (size + _PRIOR),
+        (codes + _PRIOR * share) / np.repeat(present + _PRIOR, sizes),
+    )
+
+
+@kernel
+def _mentions(table, codes, uses, base, mentions):
+    """How many conjunctions mention each code as a value to equal."""
+    for atom in range(len(table)):
+        first = base[table[atom, 0]]
+        test = table[atom, 1] & 3
+        low, high = table[atom, 2], table[atom, 3]
+        if test == RANGE and low == high:
+            mentions[first + low] += uses[atom]
+        elif test == SET and high > low:
+            for i in range(low, high):
+                mentions[first + codes[i]] += uses[atom] / (high - low)
+
+
+@kernel
+def _shares(table, codes, base, total, share, result):
+    """The share of an attribute's values that satisfy each atom."""
+    for atom in range(len(table)):
+        first = base[table[atom, 0]]
+        test = table[atom, 1]
+        low, high = table[atom, 2], table[atom, 3]
+        if test & NEGATED:
+            result[atom] = 1.0
+        elif test & 3 == RANGE:
+            result[atom] = total[first + high + 1] - total[first + low] if low <= high else 0.0
+        elif test & 3 == SET:
+            result[atom] = 0.0
+            for i in range(low, high):
+                result[atom] += share[first + codes[i]]
+        else:
+            result[atom] = _TEXT_SHARE
+
+
+@kernel
+def _pieces(table, sizes, atom):
+    """Under how many nodes an atom is filed."""
+    test = table[atom, 1]
+    low, high = table[atom, 2], table[atom, 3]
+    if test & NEGATED or test & 3 == TEXT:
+        return 1
+    if test & 3 == SET:
+        return high - low
+    size = sizes[table[atom, 0]]
+    low += size
+    high += size + 1
+    pieces = 0
+    while low < high:
+        pieces += (low & 1) + (high & 1)
+        low = (low + 1) >> 1
+        high >>= 1
+    return pieces
+
+
+@kernel
+def choose_keys(table, sizes, start, conjunction_atom, likely, chosen):
+    """For each conjunction its key's atom, or -1, and the two rarest of the others, or -1."""
+    for conjunction in range(len(start) - 1):
+        best = -1
+        best_cost = np.inf
+        for i in range(start[conjunction], start[conjunction + 1]):
+            atom = conjunction_atom[i]
+            if table[atom, 1] & IF_ABSENT:
+                continue
+            cost = likely[atom] * (1 + _PIECE_COST * (_pieces(table, sizes, atom) - 1))
+            if cost < best_cost:
+                best = atom
+                best_cost = cost
+        second = -1
+        third = -1
+        for i in range(start[conjunction], start[conjunction + 1]):
+            atom = conjunction_atom[i]
+            if atom == best:
+                continue
+            if second < 0 or likely[atom] < likely[second]:
+                third = second
+                second = atom
+            elif third < 0 or likely[atom] < likely[third]:
+                third = atom
+        chosen[conjunction, 0] = best
+        chosen[conjunction, 1] = second
+        chosen[conjunction, 2] = third
+
+
+@kernel
+def _put(out, filled, key, candidate, atom):
+    """Write one filing where there is room for any; returns how many there are by now."""
+    if len(out):
+        out[filled, 0] = key
+        out[filled, 1] = candidate
+        out[filled, 2] = atom
+    return filled + 1
+
+
+@kernel
+def _file(table, codes, keys, atoms, things, out):
+    """File each thing under the keys of its atom; returns how many filings there are."""
+    filled = 0
+    for k in range(len(atoms)):
+        atom = atoms[k]
+        attribute, test = table[atom, 0], table[atom, 1]
+        low, high = table[atom, 2], table[atom, 3]
+        size, tree = keys.sizes[attribute], keys.tree[attribute]
+        if test & NEGATED:
+            filled = _put(out, filled, 1 + attribute, things[k], -1)
+        elif test & 3 == TEXT:
+            filled = _put(out, filled, 1 + len(keys.sizes) + low, things[k], atom)
+        elif test & 3 == SET:
+            for i in range(low, high):
+                filled = _put(out, filled, tree + size + codes[i], things[k], atom)
+        else:
+            low += size
+            high += size + 1
+            while low < high:
+                if low & 1:
+                    filled = _put(out, filled, tree + low, things[k], atom)
+                    low += 1
+                if high & 1:
+                    high -= 1
+                    filled = _put(out, filled, tree + high, things[k], atom)
+                low >>= 1
+                high >>= 1
+    return filled
+
+
+def filings(
+    rules: EncodedRules, keys: Keys, atoms: NDArray[np.int32], things: NDArray[np.int32]
+) -> Filings:
+    """File things[i] under the keys of atoms[i], or under ALWAYS where that is -1."""
+    unkeyed = things[atoms < 0]
+    things, atoms = things[atoms >= 0], atoms[atoms >= 0]
+    table, codes = rules.atoms
+    out = np.empty((0, 3), np.int64)
+    out = np.empty((_file(table, codes, keys, atoms, things, out), 3), np.int64)
+    _file(table, codes, keys, atoms, things, out)
+    always = np.stack([np.full_like(unkeyed, ALWAYS), unkeyed, np.full_like(unkeyed, -1)], axis=1)
+    key, candidate, atom = np.concatenate((always.astype(np.int64), out)).T
+    return Filings(key, candidate.astype(np.int32), atom.astype(np.int32))

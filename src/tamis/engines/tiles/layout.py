@@ -1,0 +1,167 @@
+"""How the conjunctions of a group are put into tiles, or left flat.
+
+Within a group, conjunctions over the same attributes are brought together into *clusters*; a
+cluster is put in order of falling bounds, so that the best-scoring ones share tiles, and cut into
+tiles. What is too little for a tile, or of too many attributes, stays flat.
+"""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# Numba infers the types of kernels; they take the NamedTuples of tamis.encode.arrays.
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.encode.kernel import kernel
+from tamis.encode.rules import EncodedRules
+from tamis.engines.tiles.arrays import MOST_COLUMNS, NARROW, WIDE, WORD
+from tamis.engines.tiles.columns import add_columns, clear_columns, new_desk, tileable
+from tamis.engines.tiles.keys import Filings
+
+__all__ = ["Layout", "laid_out"]
+
+_LEAST = 24
+"""How many conjunctions a tile must have."""
+
+
+class Layout(NamedTuple):
+    """Filings in their final order, and the tiles among them."""
+
+    filings: Filings
+    tiles: NDArray[np.int64]
+    """A row for each tile, and one more: where its filings begin, how many they are, how many words
+    its rows have, and where its columns begin (for `build_columns` to write)."""
+    is_flat: NDArray[np.bool_]
+    """A mark for each filing that is in no tile."""
+    is_home: NDArray[np.bool_]
+    """A mark for each filing that is the first of its candidate. In a tile these stand first, and
+    so are a run of conjunctions when they are numbered in this order."""
+
+
+def laid_out(
+    rules: EncodedRules,
+    filed: Filings,
+    rarest: NDArray[np.int32],
+    bound: NDArray[np.float32],
+) -> Layout:
+    """Put filings in order and choose tiles.
+
+    Parameters
+    ----------
+    rules
+        The rules.
+    filed
+        What is filed, in any order.
+    rarest
+        The two rarest atoms of each candidate beside its key.
+    bound
+        What each candidate scores at most.
+    """
+    forms, attributes = rules.forms, len(rules.dictionary.axes)
+    table = rules.atoms.table
+    conjunctions = len(forms.conjunction_start) - 1
+    fits = np.zeros(conjunctions + len(forms.program_rule), np.bool_)
+    tileable(table, attributes, forms.conjunction_start, forms.conjunction_atom, fits)
+    filed = filed.sorted_by(
+        rarest[filed.candidate, 1],
+        rarest[filed.candidate, 0],
+        ~fits[filed.candidate],
+        filed.key,
+    )
+    forms_of = forms.conjunction_start, forms.conjunction_atom
+    cluster = np.empty(len(filed.key), np.int64)
+    _clusters(table, attributes, forms_of, filed, fits, new_desk(rules), cluster)
+    filed = filed.sorted_by(-bound[filed.candidate], cluster)
+    tiles = np.empty((len(filed.key) // _LEAST + 1, 4), np.int64)
+    is_flat = np.ones(len(filed.key), np.bool_)
+    cluster.sort()
+    count = _cut(table, attributes, forms_of, filed, fits, cluster, new_desk(rules), tiles, is_flat)
+    tiles[count] = len(filed.key), 0, 0, 0
+    return _homes_first(filed, tiles[: count + 1], is_flat)
+
+
+def _homes_first(filed: Filings, tiles: NDArray[np.int64], is_flat: NDArray[np.bool_]) -> Layout:
+    is_home = np.zeros(len(filed.key), np.bool_)
+    is_home[np.unique(filed.candidate, return_index=True)[1]] = True
+    block = np.arange(len(filed.key))
+    block[~is_flat] = np.repeat(tiles[:-1, 0], tiles[:-1, 1])
+    homes_first = filed.sorted_by(~is_home, block)
+    return Layout(homes_first, tiles, is_flat, is_home[np.lexsort((~is_home, block))])
+
+
+@kernel
+def _clusters(table, attributes, forms, filed, fits, desk, cluster):
+    """Number runs of filings under one key that have few columns together."""
+    start, conjunction_atom = forms
+    number = -1
+    columns = 0
+    for i in range(len(cluster)):
+        candidate = filed.candidate[i]
+        new = i == 0 or filed.key[i] != filed.key[i - 1] or not fits[candidate]
+        if i > 0 and not new:
+            new = not fits[filed.candidate[i - 1]]
+        if not new:
+            columns = add_columns(
+                table, attributes, start, conjunction_atom, candidate, filed.atom[i], desk, columns
+            )
+            new = columns > MOST_COLUMNS
+        if new:
+            clear_columns(desk, columns)
+            columns = 0
+            number += 1
+            if fits[candidate]:
+                columns = add_columns(
+                    table, attributes, start, conjunction_atom, candidate, filed.atom[i], desk, 0
+                )
+        cluster[i] = number
+    clear_columns(desk, columns)
+
+
+@kernel
+def _columns_among(table, attributes, forms, filed, first, size, desk):
+    """How many columns a tile of some filings has."""
+    start, conjunction_atom = forms
+    columns = 0
+    for i in range(first, first + size):
+        columns = add_columns(
+            table,
+            attributes,
+            start,
+            conjunction_atom,
+            filed.candidate[i],
+            filed.atom[i],
+            desk,
+            columns,
+        )
+    clear_columns(desk, columns)
+    return columns
+
+
+@kernel
+def _cut(table, attributes, forms, filed, fits, cluster, desk, tiles, is_flat):
+    """Cut clusters into tiles; returns how many there are."""
+    count = 0
+    i = 0
+    while i < len(cluster):
+        end = i
+        while end < len(cluster) and cluster[end] == cluster[i]:
+            end += 1
+        while i < end and fits[filed.candidate[i]]:
+            rest = end - i
+            words = WIDE if rest > NARROW * WORD else NARROW
+            size = min(rest, words * WORD)
+            if size < _LEAST:
+                break
+            columns = _columns_among(table, attributes, forms, filed, i, size, desk)
+            if columns <= size:
+                tiles[count, 0] = i
+                tiles[count, 1] = size
+                tiles[count, 2] = words
+                count += 1
+                is_flat[i : i + size] = False
+            i += size
+        i = end
+    return count

@@ -1,0 +1,82 @@
+"""Rules as the engine wants them before it files anything."""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# Numba infers the types of kernels; they take the NamedTuples of tamis.encode.arrays.
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.encode.arrays import NEGATED, SET
+from tamis.encode.kernel import kernel
+from tamis.encode.rules import EncodedRules
+
+__all__ = ["prepared", "rule_bounds"]
+
+
+def prepared(rules: EncodedRules) -> EncodedRules:
+    """The same rules, with atoms in the order of their attributes.
+
+    An event's attributes then lead to few stretches of the table of atoms.
+    """
+    atoms, forms, scores = rules.atoms, rules.forms, rules.scores
+    order = np.lexsort((atoms.low, atoms.attribute))
+    number = np.empty(len(order), np.int32)
+    number[order] = np.arange(len(order), dtype=np.int32)
+    program = forms.program.copy()
+    program[:, 0] = number[program[:, 0]]
+    code = scores.code.copy()
+    code[code >= 0] = number[code[code >= 0]]
+    return rules._replace(
+        atoms=atoms._replace(table=np.ascontiguousarray(atoms.table[order])),
+        forms=forms._replace(
+            conjunction_atom=number[forms.conjunction_atom],
+            program=program,
+            cover_atom=number[forms.cover_atom],
+        ),
+        scores=scores._replace(code=code),
+    )
+
+
+def rule_bounds(rules: EncodedRules) -> NDArray[np.float32]:
+    """What each rule scores at most on an event whose attributes weigh 1 at most."""
+    bound = np.empty(rules.size, np.float64)
+    if len(rules.scores.start):
+        stack = np.empty(rules.scores.depth, np.float64)
+        _score_bounds(rules.atoms.table, rules.scores, stack, bound)
+    else:
+        positive = ((rules.atoms.flags & NEGATED) == 0)[rules.forms.conjunction_atom]
+        total = np.concatenate(([0], np.cumsum(positive)))
+        bound[:] = np.diff(total[rules.forms.conjunction_start])
+    return np.nextafter(bound.astype(np.float32), np.float32(np.inf))
+
+
+@kernel
+def _score_bounds(table, scores, stack, bound):
+    """As a rule is scored, but each atom gives the most it can."""
+    weighted = len(scores.weights) > 0
+    for rule in range(len(bound)):
+        height = 0
+        for place in range(scores.start[rule], scores.start[rule + 1]):
+            code = scores.code[place]
+            if code < 0:
+                operands = (-code - 1) >> 1
+                is_or = (-code - 1) & 1
+                result = 0.0
+                for i in range(height - operands, height):
+                    result = max(result, stack[i]) if is_or else result + stack[i]
+                height -= operands
+                stack[height] = result
+            elif table[code, 1] & NEGATED:
+                stack[height] = 0.0
+            else:
+                stack[height] = 1.0
+                first = scores.weights[place] if weighted else -1
+                if first >= 0:
+                    size = table[code, 3] - table[code, 2] if table[code, 1] & 3 == SET else 1
+                    stack[height] = 0.0
+                    for i in range(first, first + size):
+                        stack[height] = max(stack[height], scores.weight[i])
+            height += 1
+        bound[rule] = stack[0]

@@ -1,0 +1,410 @@
+"""The advertising workload of the k-index paper (its section 7 and Table 1).
+
+The paper made its rules from statistics of advertisers' contracts and took its events from logs of
+page visits. Neither was published, so both are drawn here from distributions that have the
+averages the paper gives. A rule in DNF has some conjunctions, their number by Zipf's law; each has
+some predicates ``attribute IN (…)`` or ``NOT IN``, over attributes of skewed frequency and from the
+few value sets that contracts use for an attribute, so that conjunctions repeat; a later
+conjunction may copy predicates from the one before it. All conjunctions of a rule end in the same
+month: the fewer months there are, the more rules an event matches. In CNF, disjunctions take the
+place of conjunctions, and the month is one more.
+
+**How many rules match.** The paper measures at 11.91 %, and at 5.16 % in CNF. Its ∉ holds where
+the attribute is absent, which is our weak logic: there the defaults give 12 % (the strong logic
+8 %). The share falls as 1 / months, and grows with the number of conjunctions: 9 % at an exponent
+of 3, 17 % at 2. In CNF one month gives 30 %, and six months the paper's 5 %.
+
+Where the paper leaves something open, or says it loosely:
+
+- its averages of 1.6, 2.3 and 3.5 conjunctions for the exponents 3, 2.5 and 2 are those of Zipf's
+  law with 2.5, 2 and 1.5. The averages hold here: sizes follow ``exponent - 1/2``;
+- 3.65 predicates a conjunction and 2.65 a disjunction are the same contracts, with and without
+  the month: one to eight predicates besides it;
+- events take their months from the same range as the rules. From all twelve, as the
+  paper says, the range would not change how many match;
+- attributes have 2 to 100 values and 12 value sets of one to six values; all frequencies are
+  by Zipf's law with exponent 1. An event has the attribute of rank r with probability c / (c + r),
+  where c makes its keys as many as `event_size` on average;
+- a conjunction that copies takes each predicate of the one before it with probability
+  `copied`, up to its own size;
+- the upper bound of a key is said to be the inverse of its frequency in 1,000 events, while the
+  example gives the frequency itself. It is 1 / (number of events) here, which does reflect rarity,
+  and 1 for a key that none has;
+- a weight with a variance of 0.05 × UB would often be negative for a frequent key: that
+  is taken as the standard deviation. A rule weighs a key once, in whichever of its
+  conjunctions it stands.
+
+A seed gives the same workload on any machine; see `draws`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from tamis.workloads.draws import Draws, Ints, ceilings_of
+
+__all__ = ["Form", "Weights", "Workload"]
+
+Form: TypeAlias = Literal["dnf", "cnf"]
+Weights: TypeAlias = dict[tuple[str, int], float]
+"""What a rule or an event weighs, by attribute and value."""
+
+_MONTH = "month"
+
+_MOST_PARTS = 20
+"""The most conjunctions (disjunctions) of a rule, the month of a CNF apart."""
+
+_CONTRACT_SIZES: Final = np.array([25, 30, 20, 13, 7, 3, 1, 1])
+"""In how many of 100 contracts there are 1, 2, … predicates: 2.65 on average."""
+
+_LONGEST = len(_CONTRACT_SIZES)
+
+_CARDINALITIES: Final = np.array([50, 20, 10, 5, 100, 2])
+"""How many values the attributes have, in turn, from the most frequent one."""
+
+_SETS = 12
+"""How many value sets contracts use for an attribute."""
+
+_SET_SIZES: Final = np.array([50, 25, 12, 8, 3, 2])
+"""In how many of 100 value sets there are 1, 2, … values, where there are as many."""
+
+_LOGGED = 1_000
+"""How many events the upper bounds of weights are taken from."""
+
+_CHUNK = 1 << 16
+"""How many rules are drawn at a time. Each chunk has its own stream of random numbers."""
+
+_EVENTS = 1 << 10
+"""How many events are drawn at a time."""
+
+
+class _Stream(IntEnum):
+    """The independent streams of random numbers of a workload."""
+
+    SETS = 0
+    RULES = 1
+    RULE_WEIGHTS = 2
+    EVENTS = 3
+    EVENT_WEIGHTS = 4
+
+
+class _Rules(NamedTuple):
+    """A chunk of rules; a part is a conjunction in DNF and a disjunction in CNF."""
+
+    parts: Ints
+    """How many parts each rule has."""
+    month: Ints
+    """The month of each rule."""
+    size: Ints
+    """How many predicates each part has, the month apart; parts are rule by rule."""
+    predicate: Ints
+    """A row a part, its predicates first and -1 behind them. A predicate is a number: that of
+    its value set, doubled, and one more if it is negated."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Rules and events of the k-index paper; the defaults are those of its Table 1.
+
+    Parameters
+    ----------
+    size
+        How many rules.
+    form
+        Whether rules are in DNF or in CNF.
+    exponent
+        The paper's e, from 2 to 3: how fast the number of conjunctions falls off.
+    copied, copying
+        The paper's p and q: the share of the predicates of the conjunction before that are
+        copied, and the probability that any are.
+    negated
+        The paper's n: the share of predicates that are NOT IN.
+    months
+        How many months there are; an event matches no rule of another month.
+    dimensions
+        How many attributes rules use, the month among them: the most frequent ones.
+    attributes
+        How many attributes there are, named ``a0``, ``a1``, … and ``month``.
+    event_size
+        How many attributes an event has on average.
+    seed
+        Workloads with the same parameters and seed are the same, on any machine.
+    """
+
+    size: int = 1_000_000
+    form: Form = "dnf"
+    exponent: float = 2.5
+    copied: float = 0.5
+    copying: float = 0.5
+    negated: float = 0.1
+    months: int = 1
+    dimensions: int = 1_461
+    attributes: int = 1_461
+    event_size: float = 91
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse parameters that no workload can have."""
+        required = {
+            "size is at least 0": self.size >= 0,
+            "form is dnf or cnf": self.form in ("dnf", "cnf"),
+            "exponent is at least 1/2": self.exponent >= 0.5,
+            "copied lies between 0 and 1": 0 <= self.copied <= 1,
+            "copying lies between 0 and 1": 0 <= self.copying <= 1,
+            "negated lies between 0 and 1": 0 <= self.negated <= 1,
+            "months lies between 1 and 12": 1 <= self.months <= 12,
+            f"dimensions lies above {_LONGEST} and at most at attributes": (
+                _LONGEST < self.dimensions <= self.attributes
+            ),
+            "event_size lies above 1 and below attributes": 1 < self.event_size < self.attributes,
+        }
+        for requirement, holds in required.items():
+            if not holds:
+                raise ValueError(f"{requirement}; got {self}")
+
+    def rules(self) -> Iterator[tuple[int, str]]:
+        """The rules as (id, text), in the order in which they are to be added."""
+        for start in range(0, self.size, _CHUNK):
+            yield from enumerate(self._texts(self._drawn_rules(start)).to_pylist(), start)
+
+    def rules_table(self) -> pa.Table:
+        """The same rules as an Arrow table with the columns id and rule."""
+        starts = range(0, self.size, _CHUNK)
+        chunks = [self._texts(self._drawn_rules(start)) for start in starts]
+        ids = pa.array(np.arange(self.size))
+        return pa.table({"id": ids, "rule": pa.chunked_array(chunks, pa.string())})
+
+    def weighted_rules(self) -> Iterator[tuple[int, str, Weights]]:
+        """The same rules as (id, text, weights); a rule weighs the values of its IN."""
+        for start in range(0, self.size, _CHUNK):
+            rules = self._drawn_rules(start)
+            texts = self._texts(rules).to_pylist()
+            weights = self._rule_weights(rules, start // _CHUNK)
+            yield from zip(range(start, start + len(texts)), texts, weights, strict=True)
+
+    def events(self, n: int) -> list[dict[str, int]]:
+        """`n` events; fewer are a prefix of more."""
+        return [event for values in self._drawn_events(n) for event in self._dicts(values)]
+
+    def events_table(self, n: int) -> pa.Table:
+        """The same `n` events as an Arrow table: a column an attribute, null where absent."""
+        cells = np.concatenate([*self._drawn_events(n), np.empty((0, self.attributes), np.int32)])
+        columns = [pa.array(column, mask=column < 0) for column in cells.T.copy()]
+        return pa.table(columns, names=self._names)
+
+    def weighted_events(self, n: int) -> Iterator[tuple[dict[str, int], Weights]]:
+        """The same `n` events with a weight from 0 to 1 for each of their keys."""
+        places = {name: place for place, name in enumerate(self._names)}
+        for chunk, values in enumerate(self._drawn_events(n)):
+            draws = Draws(self.seed, _Stream.EVENT_WEIGHTS, chunk)
+            weights = (draws.below(1 << 32, (_EVENTS, self.attributes)) / 2**32)[: len(values)]
+            for event, row in zip(self._dicts(values), weights.tolist(), strict=True):
+                yield event, {key: row[places[key[0]]] for key in event.items()}
+
+    @property
+    def _names(self) -> list[str]:
+        return [*(f"a{place}" for place in range(self.attributes - 1)), _MONTH]
+
+    @cached_property
+    def _cardinality(self) -> Ints:
+        """How many values each attribute has, the month apart."""
+        return np.resize(_CARDINALITIES, self.attributes - 1)
+
+    @cached_property
+    def _sets(self) -> Ints:
+        """The values of each value set, sorted and filled up with -1; `_SETS` rows an attribute."""
+        draws = Draws(self.seed, _Stream.SETS)
+        cardinality = self._cardinality.repeat(_SETS)
+        size = 1 + draws.by_frequency(ceilings_of(_SET_SIZES), cardinality.size)
+        # A set of all the values would ask for no more than the attribute.
+        size = np.minimum(size, cardinality - 1)
+        slots = np.arange(_SET_SIZES.size)
+        sets = np.full((cardinality.size, slots.size), -1, dtype=np.int64)
+        for slot in slots:
+            rows = np.flatnonzero(slot < size)
+            while rows.size:
+                value = _value(cardinality[rows], draws)
+                fresh = (sets[rows, :slot] != value[:, None]).all(axis=1)
+                sets[rows[fresh], slot] = value[fresh]
+                rows = rows[~fresh]
+        last = np.where(sets < 0, np.iinfo(np.int64).max, sets)
+        last.sort(axis=1)
+        return np.where(last == np.iinfo(np.int64).max, -1, last)
+
+    @cached_property
+    def _predicate_texts(self) -> pa.StringArray:
+        """The text of each predicate by its number, and then those of the twelve months."""
+        names = np.array(self._names, dtype=object).repeat(_SETS)
+        texts = []
+        for name, row in zip(names, self._sets.tolist(), strict=False):
+            first, *more = [str(value) for value in row if value >= 0]
+            values = ", ".join([first, *more])
+            texts.append(f"{name} IN ({values})" if more else f"{name} = {first}")
+            texts.append(f"{name} NOT IN ({values})" if more else f"{name} <> {first}")
+        return pa.array([*texts, *(f"{_MONTH} = {month}" for month in range(1, 13))])
+
+    def _drawn_rules(self, start: int) -> _Rules:
+        """The chunk of rules that begins at `start`."""
+        draws = Draws(self.seed, _Stream.RULES, start // _CHUNK)
+        parts = 1 + draws.by_frequency(_part_ceilings(self.exponent), _CHUNK)
+        month = 1 + draws.below(self.months, _CHUNK)
+        size = 1 + draws.by_frequency(ceilings_of(_CONTRACT_SIZES), int(parts.sum()))
+        predicate = np.full((size.size, _LONGEST), -1, dtype=np.int64)
+        first = parts.cumsum() - parts
+        for nth in range(_MOST_PARTS):
+            rows = first[parts > nth] + nth
+            if nth:
+                predicate[rows] = self._copies(predicate[rows - 1], size[rows], draws)
+            self._fill(predicate, rows, size, draws)
+        kept = min(_CHUNK, self.size - start)
+        ends = int(parts[:kept].sum())
+        return _Rules(parts[:kept], month[:kept], size[:ends], predicate[:ends])
+
+    def _copies(self, before: Ints, size: Ints, draws: Draws) -> Ints:
+        """What parts of `size` copy from those before them, first and then -1."""
+        copying = draws.chance(self.copying, size.size)
+        kept = draws.chance(self.copied, before.shape) & copying[:, None] & (before >= 0)
+        order = np.argsort(~kept, axis=1, kind="stable")
+        copies = np.take_along_axis(np.where(kept, before, -1), order, axis=1)
+        copies[np.arange(_LONGEST) >= size[:, None]] = -1
+        return copies
+
+    def _fill(self, predicate: Ints, rows: Ints, size: Ints, draws: Draws) -> None:
+        """Draw the predicates that these parts still lack, each of another attribute."""
+        attributes = ceilings_of(_by_rank(self.dimensions - 1))
+        sets = ceilings_of(_by_rank(_SETS))
+        for slot in range(_LONGEST):
+            lacking = rows[(slot < size[rows]) & (predicate[rows, slot] < 0)]
+            while lacking.size:
+                attribute = draws.by_frequency(attributes, lacking.size)
+                value_set = attribute * _SETS + draws.by_frequency(sets, lacking.size)
+                drawn = 2 * value_set + draws.chance(self.negated, lacking.size)
+                others = predicate[lacking, :slot] // (2 * _SETS)
+                fresh = (others != attribute[:, None]).all(axis=1)
+                predicate[lacking[fresh], slot] = drawn[fresh]
+                lacking = lacking[~fresh]
+
+    def _texts(self, rules: _Rules) -> pa.StringArray:
+        month = 2 * len(self._sets) + rules.month - 1
+        if self.form == "dnf":
+            ends = month.repeat(rules.parts)
+            parts = self._joined(np.column_stack([rules.predicate, ends]), " AND ")
+            several = rules.parts.repeat(rules.parts) > 1
+            return _joined_lists(_in_brackets(parts, several), rules.parts, " OR ")
+        parts = _in_brackets(self._joined(rules.predicate, " OR "), rules.size > 1)
+        months = self._predicate_texts.take(pa.array(month))
+        conjuncts = _joined_lists(parts, rules.parts, " AND ")
+        return pc.binary_join_element_wise(conjuncts, months, " AND ")
+
+    def _joined(self, predicate: Ints, separator: str) -> pa.StringArray:
+        """The text of each row of predicates."""
+        there = predicate >= 0
+        texts = self._predicate_texts.take(pa.array(predicate[there]))
+        return _joined_lists(texts, there.sum(axis=1), separator)
+
+    def _rule_weights(self, rules: _Rules, chunk: int) -> list[Weights]:
+        """A weight for each value of each IN of each rule."""
+        rule, attribute, value = self._weighable(rules)
+        bound = self._upper_bounds[attribute, value]
+        # Twelve numbers from 0 to 1 have a sum with mean 6 and variance 1, and all but normal.
+        draws = Draws(self.seed, _Stream.RULE_WEIGHTS, chunk)
+        normal = draws.below(1 << 32, (rule.size, 12)).sum(axis=1) / 2**32 - 6
+        weight = bound * np.minimum(0.8 + 0.05 * normal, 1.0)
+        weights: list[Weights] = [{} for _ in rules.parts]
+        names = np.array(self._names, dtype=object)[attribute]
+        for place, *key, w in zip(
+            rule.tolist(), names.tolist(), value.tolist(), weight.tolist(), strict=True
+        ):
+            weights[place][key[0], key[1]] = w
+        return weights
+
+    def _weighable(self, rules: _Rules) -> tuple[Ints, Ints, Ints]:
+        """The rule, attribute and value of each value of an IN, once a rule, by rule."""
+        owner = np.arange(rules.parts.size).repeat(rules.parts)
+        row, slot = np.nonzero((rules.predicate >= 0) & (rules.predicate % 2 == 0))
+        value_set = rules.predicate[row, slot] // 2
+        place, member = np.nonzero(self._sets[value_set] >= 0)
+        attribute, value = value_set[place] // _SETS, self._sets[value_set[place], member]
+        month = np.full_like(rules.month, self.attributes - 1)
+        keys = [
+            np.concatenate([owner[row[place]], np.arange(rules.parts.size)]),
+            np.concatenate([attribute, month]),
+            np.concatenate([value, rules.month]),
+        ]
+        rule, attribute, value = np.unique(np.stack(keys), axis=1)
+        return rule, attribute, value
+
+    @cached_property
+    def _upper_bounds(self) -> NDArray[np.float64]:
+        """UB by attribute and value."""
+        number = np.zeros((self.attributes, max(13, _CARDINALITIES.max())), dtype=np.int64)
+        for values in self._drawn_events(_LOGGED):
+            row, attribute = np.nonzero(values >= 0)
+            np.add.at(number, (attribute, values[row, attribute]), 1)
+        return 1 / np.maximum(number, 1)
+
+    @cached_property
+    def _presence(self) -> NDArray[np.uint64]:
+        """How often an event has each attribute, the month apart, in parts of 2**32."""
+        rank = range(1, self.attributes)
+        low, high = 0.0, float(2**40)
+        while (middle := (low + high) / 2) not in (low, high):
+            size = 1 + math.fsum(middle / (middle + r) for r in rank)
+            low, high = (middle, high) if size < self.event_size else (low, middle)
+        return np.array([round(2**32 * low / (low + r)) for r in rank], dtype=np.uint64)
+
+    def _drawn_events(self, n: int) -> Iterator[NDArray[np.int32]]:
+        """Chunks of `n` events: a row an event, a column an attribute, -1 where it is absent."""
+        for start in range(0, n, _EVENTS):
+            draws = Draws(self.seed, _Stream.EVENTS, start // _EVENTS)
+            shape = (_EVENTS, self.attributes - 1)
+            present = draws.below(1 << 32, shape).astype(np.uint64) < self._presence
+            value = _value(np.broadcast_to(self._cardinality, shape), draws)
+            month = 1 + draws.below(self.months, (_EVENTS, 1))
+            values = np.concatenate([np.where(present, value, -1), month], axis=1)
+            yield values[: n - start].astype(np.int32)
+
+    def _dicts(self, values: NDArray[np.int32]) -> Iterator[dict[str, int]]:
+        """A chunk of events as mappings."""
+        names = np.array(self._names, dtype=object)
+        for row in values:
+            present = np.flatnonzero(row >= 0)
+            yield dict(zip(names[present], row[present].tolist(), strict=True))
+
+
+def _by_rank(count: int) -> Ints:
+    """Frequencies by Zipf's law with exponent 1."""
+    return (1 << 24) // np.arange(1, count + 1)
+
+
+def _part_ceilings(exponent: float) -> Ints:
+    """How frequent rules of 1, 2, … parts are."""
+    weights = [round((1 << 24) * k ** (0.5 - exponent)) for k in range(1, _MOST_PARTS + 1)]
+    return ceilings_of(np.array(weights))
+
+
+def _value(cardinality: Ints, draws: Draws) -> Ints:
+    """A value below each cardinality, 0 the most frequent."""
+    ceilings = ceilings_of(_by_rank(int(_CARDINALITIES.max())))
+    return np.searchsorted(ceilings, draws.below(ceilings[cardinality - 1]), side="right")
+
+
+def _joined_lists(texts: pa.StringArray, lengths: Ints, separator: str) -> pa.StringArray:
+    """Lists of texts that stand end to end, each joined into one text."""
+    offsets = pa.array(np.concatenate([[0], lengths.cumsum()]), pa.int32())
+    return pc.binary_join(pa.ListArray.from_arrays(offsets, texts), separator)
+
+
+def _in_brackets(texts: pa.StringArray, where: NDArray[Any]) -> pa.StringArray:
+    bracketed = pc.binary_join_element_wise("(", texts, ")", "")
+    return pc.if_else(pa.array(where), bracketed, texts)

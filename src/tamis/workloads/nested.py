@@ -1,0 +1,304 @@
+"""Nested rules: trees of AND, OR and NOT over the attributes and events of BEGen.
+
+No paper has such rules, so the shapes of the trees are drawn too. A shape is an AND at the root, OR
+below it, AND below that and so on, `shallowest` to `deepest` of these levels, with NOT here and
+there. A rule takes a shape, and a base event of `begen` as its own. From the root down, each node
+is given what it must be on that event: the children of an AND that must hold must all hold, one
+child of an OR must, and NOT turns it round. So a leaf must hold, must not, or is free. A leaf that
+must hold is a predicate that the event satisfies, one that must not is the NOT of such a
+predicate, and a free one is about any attribute and value.
+
+**How many rules match.** As with BEGen: a rule matches its own base for certain, and there are
+``round(1 / match_probability)`` of them. The root has two leaves that must hold, so others
+match seldom: less than 1 in 100,000 rules by accident. That is in the strong logic; in the
+weak one, where what is absent satisfies a NOT, it is 1 in 100.
+
+A share `large` of the rules comes from shapes whose DNF has over 256 conjunctions, which is past
+what Tamis makes conjunctions of; all others have at most 64. A leaf that must hold or must not
+takes the next of the event's attributes in an order of the rule's own; a rule with more such leaves
+than the event has attributes repeats some.
+
+A seed gives the same workload on any machine; see `draws`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+from math import prod
+from typing import Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tamis.workloads import begen
+from tamis.workloads.draws import Draws, Ints
+from tamis.workloads.predicates import Operator
+
+__all__ = ["Workload"]
+
+_SHAPES = 64
+"""How many shapes there are of each kind, ordinary and large."""
+
+_MOST_CONJUNCTIONS = 64
+"""The most conjunctions that the DNF of an ordinary shape has."""
+
+_CHUNK = 1 << 16
+"""How many rules are derived at a time. Each chunk has its own stream of random numbers."""
+
+
+class _Stream(IntEnum):
+    """The independent streams of random numbers of a workload."""
+
+    # Those of begen go up to 3.
+    SHAPES = 10
+    RULES = 11
+
+
+class _Must(IntEnum):
+    """What a leaf must be on the event its rule is derived from."""
+
+    HOLD = 0
+    FAIL = 1
+    FREE = 2
+
+    def turned(self) -> _Must:
+        """What it is under a NOT."""
+        return {_Must.HOLD: _Must.FAIL, _Must.FAIL: _Must.HOLD, _Must.FREE: _Must.FREE}[self]
+
+
+class _Node(NamedTuple):
+    """A tree without predicates."""
+
+    kind: Literal["and", "or", "not", "leaf"]
+    children: tuple[_Node, ...] = ()
+
+
+_Piece: TypeAlias = str | _Must
+"""Of a rule's text: what stands there, or a leaf to be filled in."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Nested rules, and the events of BEGen.
+
+    Parameters
+    ----------
+    size
+        How many rules.
+    shallowest, deepest
+        How many levels of AND and OR a rule has.
+    large
+        The share of rules whose DNF is past 256 conjunctions.
+    match_probability
+        The share of the rules that an event matches.
+    dimensions, cardinality, event_size
+        As in `begen`: how many attributes there are, values an attribute has, and attributes
+        an event has.
+    seed
+        Workloads with the same parameters and seed are the same, on any machine.
+    """
+
+    size: int = 100_000
+    shallowest: int = 3
+    deepest: int = 5
+    large: float = 0.02
+    match_probability: float = 0.01
+    dimensions: int = 400
+    cardinality: int = 48
+    event_size: int = 15
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse parameters that no workload can have."""
+        required = {
+            "shallowest is at least 2 and at most at deepest": 2 <= self.shallowest <= self.deepest,
+            "deepest is at most 6": self.deepest <= 6,
+            "large lies between 0 and 1": 0 <= self.large <= 1,
+        }
+        for requirement, holds in required.items():
+            if not holds:
+                raise ValueError(f"{requirement}; got {self}")
+        # Refuses the others.
+        _ = self._begen
+
+    def rules(self) -> Iterator[tuple[int, str]]:
+        """The rules as (id, text), in the order in which they are to be added."""
+        for start in range(0, self.size, _CHUNK):
+            yield from enumerate(self._texts(start).to_pylist(), start)
+
+    def rules_table(self) -> pa.Table:
+        """The same rules as an Arrow table with the columns id and rule."""
+        chunks = [self._texts(start) for start in range(0, self.size, _CHUNK)]
+        ids = pa.array(np.arange(self.size))
+        return pa.table({"id": ids, "rule": pa.chunked_array(chunks, pa.string())})
+
+    def events(self, n: int) -> list[dict[str, int]]:
+        """`n` events; fewer are a prefix of more."""
+        return self._begen.events(n)
+
+    def events_table(self, n: int) -> pa.Table:
+        """The same `n` events as an Arrow table: a column an attribute, null where absent."""
+        return self._begen.events_table(n)
+
+    @cached_property
+    def _begen(self) -> begen.Workload:
+        """The workload whose bases these rules are derived from."""
+        return begen.Workload(
+            size=self.size,
+            dimensions=self.dimensions,
+            cardinality=self.cardinality,
+            rule_size=1,
+            event_size=self.event_size,
+            operators="high",
+            match_probability=self.match_probability,
+            seed=self.seed,
+        )
+
+    @cached_property
+    def _shapes(self) -> list[list[_Piece]]:
+        """The ordinary shapes, and then the large ones."""
+        draws = Draws(self.seed, _Stream.SHAPES)
+        ordinary: list[_Node] = []
+        while len(ordinary) < _SHAPES:
+            depth = self.shallowest + _below(self.deepest - self.shallowest + 1, draws)
+            shape = _ordinary(depth, draws)
+            if _conjunctions(shape) <= _MOST_CONJUNCTIONS:
+                ordinary.append(shape)
+        large = [_large(draws) for _ in range(_SHAPES)]
+        return [list(_pieces(shape, _Must.HOLD, draws)) for shape in ordinary + large]
+
+    def _texts(self, start: int) -> pa.StringArray:
+        """The texts of the chunk of rules that begins at `start`."""
+        draws = Draws(self.seed, _Stream.RULES, start // _CHUNK)
+        owners = self._begen.owners[start : start + _CHUNK]
+        shape = draws.below(_SHAPES, owners.size)
+        shape += _SHAPES * draws.chance(self.large, owners.size)
+        places = [np.flatnonzero(shape == number) for number in range(len(self._shapes))]
+        leaves = [
+            self._leaves(pieces, owners[place], draws)
+            for pieces, place in zip(self._shapes, places, strict=True)
+        ]
+        attribute, value = (np.concatenate(column) for column in zip(*leaves, strict=True))
+        texts = self._predicates(attribute, value, draws)
+        parts: list[pa.StringArray] = []
+        first = 0
+        for pieces, place, (filled, _) in zip(self._shapes, places, leaves, strict=True):
+            if place.size:
+                parts.append(_filled(pieces, texts.slice(first, filled.size), place.size))
+            first += filled.size
+        back = np.argsort(np.concatenate(places))
+        return pa.concat_arrays(parts).take(pa.array(back))
+
+    def _leaves(self, pieces: list[_Piece], owners: Ints, draws: Draws) -> tuple[Ints, Ints]:
+        """The attributes and values of the leaves of rules of one shape, leaf by leaf."""
+        bases = self._begen.bases
+        # The base's attributes in an order of the rule's own.
+        order = draws.orders(owners.size, self.event_size).T
+        attributes: list[Ints] = []
+        values: list[Ints] = []
+        bound = 0
+        for piece in pieces:
+            if piece is _Must.FREE:
+                attributes.append(draws.below(self.dimensions, owners.size))
+                values.append(draws.below(self.cardinality, owners.size))
+            elif isinstance(piece, _Must):
+                place = order[bound % self.event_size]
+                attributes.append(bases.attribute[owners, place])
+                values.append(bases.value[owners, place])
+                bound += 1
+        return np.concatenate(attributes), np.concatenate(values)
+
+    def _predicates(self, attribute: Ints, value: Ints, draws: Draws) -> pa.StringArray:
+        """A predicate of any operator on each attribute, which its value satisfies."""
+        operator = draws.below(len(Operator), attribute.size)
+        names = pa.array(self._begen.names).take(pa.array(attribute))
+        return self._begen.values.predicates(names, operator, value, draws)
+
+
+def _filled(pieces: list[_Piece], leaves: pa.StringArray, rules: int) -> pa.StringArray:
+    """The texts of `rules` rules of one shape from those of their leaves, leaf by leaf."""
+    columns: list[str | pa.StringArray] = []
+    first = 0
+    for piece in pieces:
+        if isinstance(piece, _Must):
+            columns += ["NOT "] if piece is _Must.FAIL else []
+            columns.append(leaves.slice(first, rules))
+            first += rules
+        else:
+            columns.append(piece)
+    return pc.binary_join_element_wise(*columns, "")
+
+
+def _below(bound: int, draws: Draws) -> int:
+    return int(draws.below(bound, 1)[0])
+
+
+_LEAF = _Node("leaf")
+
+
+def _ordinary(depth: int, draws: Draws) -> _Node:
+    """A shape of `depth` levels: two leaves, a subtree of full depth, and perhaps another."""
+    subtrees = [_below_root("or", depth - 1, draws)]
+    if _below(2, draws):
+        subtrees.append(_below_root("or", 1, draws))
+    return _Node("and", (_LEAF, _LEAF, *subtrees))
+
+
+def _below_root(kind: Literal["and", "or"], depth: int, draws: Draws) -> _Node:
+    """A subtree of `depth` levels, the first of which is `kind`; a NOT may stand before it."""
+    children = [_LEAF] * (1 + _below(2, draws))
+    if depth > 1:
+        children.append(_below_root("or" if kind == "and" else "and", depth - 1, draws))
+    else:
+        children.append(_LEAF)
+    node = _Node(kind, tuple(children))
+    return node if _below(4, draws) else _Node("not", (node,))
+
+
+def _large(draws: Draws) -> _Node:
+    """Two leaves and five ORs of four: 1,024 conjunctions."""
+    pair = _Node("and", (_LEAF, _LEAF))
+    ors = [
+        _Node("or", (_LEAF, _LEAF, _LEAF, pair if _below(2, draws) else _LEAF)) for _ in range(5)
+    ]
+    return _Node("and", (_LEAF, _LEAF, *ors))
+
+
+def _conjunctions(node: _Node, turned: bool = False) -> int:
+    """How many conjunctions the DNF of a shape has; `turned` says whether under a NOT."""
+    if node.kind == "not":
+        return _conjunctions(node.children[0], not turned)
+    counts = [_conjunctions(child, turned) for child in node.children]
+    if node.kind == "leaf":
+        return 1
+    return prod(counts) if (node.kind == "and") != turned else sum(counts)
+
+
+def _pieces(node: _Node, must: _Must, draws: Draws) -> Iterator[_Piece]:
+    """The text of a shape, with what each leaf must be."""
+    if node.kind == "leaf":
+        yield must
+    elif node.kind == "not":
+        yield "NOT ("
+        yield from _pieces(node.children[0], must.turned(), draws)
+        yield ")"
+    else:
+        musts = _of_children(node, must, draws)
+        for place, (child, its) in enumerate(zip(node.children, musts, strict=True)):
+            brackets = child.kind in ("and", "or")
+            yield (f" {node.kind.upper()} " if place else "") + ("(" if brackets else "")
+            yield from _pieces(child, its, draws)
+            yield ")" if brackets else ""
+
+
+def _of_children(node: _Node, must: _Must, draws: Draws) -> list[_Must]:
+    """What the children of an AND or OR must be: all the same, or one and the others free."""
+    deciding = _Must.FAIL if node.kind == "and" else _Must.HOLD
+    if must is not deciding:
+        return [must] * len(node.children)
+    chosen = _below(len(node.children), draws)
+    return [deciding if n == chosen else _Must.FREE for n in range(len(node.children))]

@@ -1,0 +1,146 @@
+"""Predicates that a given value satisfies, as texts: what rules are derived from events with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tamis.workloads.draws import Draws, Ints
+
+__all__ = ["ORDERED", "Operator", "Values"]
+
+_MAX_LIST = 6
+"""The most values of an IN or NOT IN."""
+
+
+class Operator(IntEnum):
+    """How a predicate compares."""
+
+    EQ = 0
+    NE = 1
+    LT = 2
+    LE = 3
+    GT = 4
+    GE = 5
+    IN = 6
+    NOT_IN = 7
+    BETWEEN = 8
+
+
+_SPELLING: Final = {
+    Operator.EQ: " = ",
+    Operator.NE: " <> ",
+    Operator.LT: " < ",
+    Operator.LE: " <= ",
+    Operator.GT: " > ",
+    Operator.GE: " >= ",
+    Operator.IN: " IN (",
+    Operator.NOT_IN: " NOT IN (",
+}
+
+ORDERED = (Operator.LT, Operator.LE, Operator.GT, Operator.GE)
+"""Operators for values that have an order."""
+
+
+class Values(NamedTuple):
+    """What an attribute may hold, and how wide predicates are."""
+
+    cardinality: int
+    """How many values there are: the integers from 0."""
+    range_percent: float
+    """The average share of them that a BETWEEN spans, in percent."""
+
+    def predicates(
+        self, names: pa.StringArray, operator: Ints, value: Ints, draws: Draws
+    ) -> pa.StringArray:
+        """For each name and operator, a predicate that `value` satisfies."""
+        parts: list[pa.StringArray] = []
+        places: list[Ints] = []
+        for each in Operator:
+            place = np.flatnonzero(operator == each)
+            operands = self._operands(each, value[place], draws)
+            parts.append(_predicate_texts(each, names.take(pa.array(place)), operands))
+            places.append(place)
+        back = np.argsort(np.concatenate(places))
+        return pa.concat_arrays(parts).take(pa.array(back))
+
+    def _operands(self, operator: Operator, value: Ints, draws: Draws) -> list[Ints]:
+        """What `operator` compares with, such that each `value` satisfies it.
+
+        For IN and NOT IN a matrix whose rows are the lists, filled up with -1; for BETWEEN
+        both ends; else one operand.
+        """
+        match operator:
+            case Operator.EQ:
+                return [value]
+            case Operator.NE:
+                return [_but(value, draws.below(self.cardinality - 1, value.shape))]
+            case Operator.LT:
+                return [value + 1 + draws.below(self.cardinality - value)]
+            case Operator.LE:
+                return [value + draws.below(self.cardinality - value)]
+            case Operator.GT:
+                return [value - 1 - draws.below(value + 1)]
+            case Operator.GE:
+                return [value - draws.below(value + 1)]
+            case Operator.IN:
+                return [self._lists(value, draws, with_value=True)]
+            case Operator.NOT_IN:
+                return [self._lists(value, draws, with_value=False)]
+            case Operator.BETWEEN:
+                return self._ranges(value, draws)
+
+    def _lists(self, value: Ints, draws: Draws, with_value: bool) -> Ints:
+        """Two to six distinct values a row, in order; with `value`, or without it."""
+        others = self.cardinality - 1
+        longest = min(_MAX_LIST, self.cardinality if with_value else others)
+        shortest = min(2, longest)
+        length = shortest + draws.below(longest - shortest + 1, value.shape)
+        lists = np.full((value.size, longest), -1, dtype=np.int64)
+        for count in range(shortest, longest + 1):
+            rows = np.flatnonzero(length == count)
+            chosen = draws.subsets(others, count - with_value, rows.size)
+            members = _but(value[rows, None], chosen)
+            if with_value:
+                members = np.concatenate([members, value[rows, None]], axis=1)
+            lists[rows, :count] = np.sort(members, axis=1)
+        return lists
+
+    def _ranges(self, value: Ints, draws: Draws) -> list[Ints]:
+        """Both ends of a range around each value that spans `range_percent` on average."""
+        # Spans are uniform from 2 to 2 * mean - 2; the fraction of the upper end, which is
+        # seldom whole, is the chance of one more.
+        mean = self.range_percent / 100 * self.cardinality
+        most = max(2.0, 2 * mean - 2)
+        ceiling = int(most) + draws.chance(most - int(most), value.shape)
+        span = np.minimum(2 + draws.below(ceiling - 1), self.cardinality)
+        first = np.maximum(0, value - span + 1)
+        low = first + draws.below(np.minimum(value, self.cardinality - span) - first + 1)
+        return [low, low + span - 1]
+
+
+def _but(excluded: Ints, among_others: Ints) -> Ints:
+    """Values that leave out `excluded`, from their places among the others."""
+    return among_others + (among_others >= excluded)
+
+
+def _predicate_texts(
+    operator: Operator, names: pa.StringArray, operands: list[Ints]
+) -> pa.StringArray:
+    join: Callable[..., Any] = pc.binary_join_element_wise
+    if operator is Operator.BETWEEN:
+        low, high = (pa.array(end).cast(pa.string()) for end in operands)
+        return join(names, " BETWEEN ", low, " AND ", high, "")
+    (operand,) = operands
+    if operator in (Operator.IN, Operator.NOT_IN):
+        length = (operand >= 0).sum(axis=1)
+        members = pa.array(operand[operand >= 0]).cast(pa.string())
+        offsets = pa.array(np.concatenate([[0], length.cumsum()]), pa.int32())
+        lists = pc.binary_join(pa.ListArray.from_arrays(offsets, members), ", ")
+        return join(names, _SPELLING[operator], lists, ")", "")
+    return join(names, _SPELLING[operator], pa.array(operand).cast(pa.string()), "")
