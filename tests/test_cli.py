@@ -217,6 +217,13 @@ with event.install_recorder("numba:compile") as compiled:
         m.match(one), m.match(one, only=[1, "nested"]), m.top(one)
         for many in ([one, {}], pa.Table.from_pylist([one, {}]), pa.Table.from_pylist([flat])):
             m.match_many(many), m.count_many(many), m.top_many(many)
+        m.add_many([(f"new {n}", f"a = {n} OR b LIKE '%{n}'") for n in range(50)])
+        m.remove(5)
+        m.optimize()
+        m.match(one), m.match_many([one])
+        m.save(f"index-{engine}")
+        with tamis.open(f"index-{engine}") as m:
+            m.match(one), m.match_many([one]), m.top(one)
 print(len(compiled.buffer))
 """
 

@@ -216,7 +216,6 @@ class Collection:
         """Make all the changes in the queue, each of them or none of it."""
         requests = [self._queue.popleft() for _ in range(len(self._queue))]
         state = State(self.snapshot.views, self.snapshot.tail)
-        made: list[_Request] = []
         entries: list[Entry] = []
         try:
             for request in requests:
@@ -225,7 +224,6 @@ class Collection:
                 except TamisError as error:
                     request.error = error
                     continue
-                made.append(request)
                 if entry is not None:
                     entries.append(entry)
             if entries:
@@ -233,8 +231,6 @@ class Collection:
                     self._journal.append(entries)
                 self._set(state)
         except BaseException as error:
-            for request in made:
-                request.error = error
             for request in requests:
                 request.error = request.error or error
         finally:
