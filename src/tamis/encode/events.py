@@ -45,18 +45,25 @@ class EventRows:
     def arrays(self) -> Events:
         """The arrays; they share memory with this object, which must not grow any more."""
         return Events(
-            np.frombuffer(self.start, np.int64),
-            _view(self.attribute, np.int32),
-            _view(self.code, np.int32),
-            np.frombuffer(self.text_start, np.int64),
-            _view(self.text, np.int32),
-            _view(self.weight, np.float64),
-            _view(self.text_weight, np.float64),
+            _starts(self.start),
+            np.frombuffer(self.attribute, np.int32) if self.attribute else _NO_INTS,
+            np.frombuffer(self.code, np.int32) if self.code else _NO_INTS,
+            _starts(self.text_start),
+            np.frombuffer(self.text, np.int32) if self.text else _NO_INTS,
+            np.frombuffer(self.weight, np.float64) if self.weight else _NO_WEIGHTS,
+            np.frombuffer(self.text_weight, np.float64) if self.text_weight else _NO_WEIGHTS,
         )
 
 
-def _view(items: array[Any], dtype: Any) -> NDArray[Any]:
-    return np.frombuffer(items, dtype) if items else np.empty(0, dtype)
+def _starts(starts: array[int]) -> NDArray[np.int64]:
+    """Where rows begin; for one row, which is what callers wait for, arrays are at hand."""
+    if len(starts) == 2 and starts[1] < len(_ONE_ROW):
+        return _ONE_ROW[starts[1]]
+    return np.frombuffer(starts, np.int64)
+
+
+_NO_INTS = np.empty(0, np.int32)
+_ONE_ROW = [np.array([0, size], np.int64) for size in range(64)]
 
 
 class EventEncoder:
@@ -113,7 +120,8 @@ class EventEncoder:
     def _add(self, event: Event, rows: EventRows) -> None:
         """Write one event: in one pass where all its values are plain, else flattened first."""
         mark = len(rows.code), len(rows.text)
-        if isinstance(event, Mapping) and self._add_plain(event, rows):
+        is_mapping = event.__class__ is dict or isinstance(event, Mapping)
+        if is_mapping and self._add_plain(event, rows):
             rows.end_row()
             return
         del rows.attribute[mark[0] :], rows.code[mark[0] :], rows.text[mark[1] :]

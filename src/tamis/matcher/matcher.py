@@ -529,12 +529,15 @@ class Matcher:
     def _found(
         self, event: Event, only: Tagged | Iterable[RuleId] | None
     ) -> tuple[list[tuple[Segment, NDArray[np.int32]]], list[TailRule]]:
-        """What one event matches: places in segments, and rules of the tail."""
+        """What one event matches: places in segments, and rules of the tail.
+
+        The places have to be used before the next call.
+        """
         snapshot, chosen = self._snapshot, _chosen(only)
         segments = [
             (
                 view.segment,
-                view.segment.engine.match(view.segment.encode(event), view.mask(chosen)).rule,
+                view.segment.engine.match_one(view.segment.encode(event), view.mask(chosen)),
             )
             for view in snapshot.views
         ]

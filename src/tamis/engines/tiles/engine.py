@@ -38,6 +38,8 @@ class TilesScratch(Scratch):
     def __init__(self, rules: EncodedRules, arrays: TileArrays) -> None:
         super().__init__(rules)
         self.own = new_desk(rules, arrays)
+        self.fixed = (*rules.atoms, *rules.forms, *arrays, *self.own)
+        """What the kernel takes for every event, one by one."""
         self._arrays = arrays
 
     @cached_property
@@ -82,8 +84,8 @@ class Tiles(Engine):
         keep: bool = True,
     ) -> int:
         """See `Engine.run`."""
+        assert isinstance(scratch, TilesScratch)
         if not keep and last - row >= _BATCH and self._counts_plainly(mask):
-            assert isinstance(scratch, TilesScratch)
             done: int = count_rows(
                 self.rules.atoms,
                 self.arrays,
@@ -97,21 +99,7 @@ class Tiles(Engine):
             if done > row:
                 return done
             last = row + 1
-        return int(
-            match_rows(
-                row,
-                last,
-                keep,
-                mask,
-                out,
-                counts,
-                *self.rules.atoms,
-                *self.rules.forms,
-                *self.arrays,
-                *scratch.own,
-                *events,
-            )
-        )
+        return int(match_rows(row, last, keep, mask, out, counts, *scratch.fixed, *events))
 
     def _counts_plainly(self, mask: NDArray[np.uint8]) -> bool:
         """Whether what is found just has to be counted, and each thing is found once."""
