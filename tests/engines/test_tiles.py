@@ -1,0 +1,242 @@
+"""Tiles in all their forms answer as `scan` does, which the contract suite holds to `evaluate`.
+
+The rules here are many over few attributes, so that they stand in tiles: wide and narrow ones, with
+columns by cuts and by codes, special codes, toggles behind rows and behind all rows, negation, text
+predicates, and conjunctions that are filed in several places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tamis.encode.arrays import Events
+from tamis.encode.events import EventEncoder
+from tamis.encode.rules import EncodedRules, RuleEncoder
+from tamis.engines.base import Engine
+from tamis.engines.scan import Scan
+from tamis.engines.tiles import Tiles
+from tamis.engines.tiles.arrays import BY_CUTS, BY_TEXT, NARROW, NEGATIVE, STEPS, WORD
+from tamis.engines.tiles.keys import likelihood
+from tamis.expr.event import flatten
+from tamis.expr.model import LOGICS, And, Expr, Not, Op, Or, Predicate
+from tamis.expr.weights import EventWeights, RuleWeights
+
+Values = Callable[[Random], Any]
+
+
+def compared(random: Random, name: str, value: Values) -> Expr:
+    """A predicate of any kind on an attribute."""
+    one, other = sorted((value(random), value(random)))
+    return random.choice(
+        [
+            Predicate(name, Op.EQ, (one,)),
+            Predicate(name, Op.LT, (one,)),
+            Predicate(name, Op.LE, (one,)),
+            Predicate(name, Op.GT, (one,)),
+            Predicate(name, Op.GE, (one,)),
+            Predicate(name, Op.BETWEEN, (one, other)),
+            Predicate(name, Op.IN, tuple({value(random) for _ in range(random.randint(2, 9))})),
+            Predicate(name, Op.PRESENT, ()),
+        ]
+    )
+
+
+def conjunctions(
+    random: Random, size: int, names: str, value: Values, negated: float, wanted: int = 3
+) -> list[Expr]:
+    rules: list[Expr] = []
+    for _ in range(size):
+        parts: list[Expr] = [Predicate("key", Op.EQ, (random.randrange(3),))]
+        for name in random.sample(names, random.randint(1, wanted)):
+            part = compared(random, name, value)
+            parts.append(Not(part) if random.random() < negated else part)
+        random.shuffle(parts)
+        rules.append(And(tuple(parts)))
+    return rules
+
+
+def small(random: Random) -> int:
+    return random.randrange(20)
+
+
+def large(random: Random) -> int:
+    return random.randrange(100_000)
+
+
+def around_ten(random: Random) -> int:
+    return 10 if random.random() < 0.7 else random.randrange(20)
+
+
+def word(random: Random) -> str:
+    return "".join(random.choices("ab", k=random.randint(1, 3)))
+
+
+def texts(random: Random) -> list[Expr]:
+    rules: list[Expr] = []
+    for _ in range(400):
+        like: Expr = Predicate("s", Op.LIKE, (f"%{word(random)}%{random.choice('ab')}",))
+        parts = [like if random.random() < 0.7 else Not(like), compared(random, "s", word)]
+        rules.append(And((Predicate("key", Op.EQ, (random.randrange(2),)), *parts)))
+    return rules
+
+
+def several_keys(random: Random) -> list[Expr]:
+    """No equality to be filed under: ranges and lists are filed in several places."""
+    return [
+        And(
+            (
+                Predicate("a", Op.IN, tuple(random.sample(range(20), 4))),
+                Predicate("b", Op.BETWEEN, (random.randrange(10), random.randrange(10, 20))),
+                compared(random, "c", small),
+            )
+        )
+        for _ in range(600)
+    ]
+
+
+def of_several_conjunctions(random: Random) -> list[Expr]:
+    made = conjunctions(random, 1_200, "abc", small, 0.2)
+    return [Or(tuple(made[i : i + 3])) for i in range(0, len(made), 3)]
+
+
+SETS: dict[str, Callable[[Random], list[Expr]]] = {
+    "few values": lambda r: conjunctions(r, 900, "abcd", small, 0),
+    "many values": lambda r: conjunctions(r, 700, "abcd", large, 0.1),
+    "a value that most ask for": lambda r: conjunctions(r, 900, "abcd", around_ten, 0),
+    "negated": lambda r: conjunctions(r, 600, "abc", small, 0.6),
+    "strings": lambda r: conjunctions(r, 500, "abc", word, 0.2),
+    "narrow": lambda r: conjunctions(r, 150, "abc", small, 0.1),
+    "many columns": lambda r: conjunctions(r, 900, "abcdefghijklmnopqrstuvwxyz", small, 0.5, 8),
+    "texts": texts,
+    "several keys": several_keys,
+    "several conjunctions a rule": of_several_conjunctions,
+    "the same attribute twice": lambda r: conjunctions(r, 400, "aab", small, 0.1),
+}
+
+
+def keys_of(rule: Expr) -> set[Any]:
+    """The values of "key" that a rule asks for."""
+    if isinstance(rule, Predicate):
+        return set(rule.values) if rule.attribute == "key" else set()
+    if isinstance(rule, Not):
+        return set()
+    assert isinstance(rule, And | Or)
+    return set().union(*map(keys_of, rule.children))
+
+
+def encoded(rules: list[Expr], random: Random, weighted: bool = False) -> EncodedRules:
+    encoder = RuleEncoder()
+    for rule in rules:
+        weights = None
+        if weighted and random.random() < 0.7:
+            by_key = {("key", key): random.choice((0.0, 0.5, 3.0)) for key in sorted(keys_of(rule))}
+            weights = RuleWeights.of(by_key, rule)
+        encoder.add(rule, random.choice(LOGICS), weights)
+    return encoder.finish()
+
+
+def some_events(random: Random, names: str, count: int, several: float) -> list[dict[str, Any]]:
+    def value(name: str) -> Any:
+        if name == "key":
+            return random.randrange(3)
+        return random.choice((small, small, around_ten, large, word))(random)
+
+    events = []
+    for _ in range(count):
+        chosen = [name for name in ["key", "s", *names] if random.random() < 0.8]
+        events.append(
+            {
+                name: [value(name) for _ in range(random.randint(2, 4))]
+                if random.random() < several
+                else value(name)
+                for name in chosen
+            }
+        )
+    return events
+
+
+def rows_of(engine: Engine, events: Events, mask: np.ndarray | None) -> list[list[int]]:
+    found = engine.match(events, mask)
+    edges = zip(found.start[:-1], found.start[1:], strict=True)
+    return [sorted(engine.order[found.rule[a:b]].tolist()) for a, b in edges]
+
+
+@pytest.mark.parametrize("several", [0, 0.3])
+@pytest.mark.parametrize("name", SETS)
+def test_tiles_find_what_scan_finds(name: str, several: float) -> None:
+    random = Random(f"{name} {several}")
+    rules = encoded(SETS[name](random), random)
+    scan, tiles = Scan(rules), Tiles(rules)
+    assert len(tiles.arrays.tile) > 1 or name == "many columns"
+    events = EventEncoder(rules.dictionary, rules.texts).encode_many(
+        some_events(random, "abcdefgh", 150, several)
+    )
+    chosen = np.array([random.random() < 0.5 for _ in range(rules.size)], np.uint8)
+    for mask in (None, chosen):
+        expected = rows_of(scan, events, mask)
+        places = None if mask is None else mask[tiles.order]
+        assert sum(map(len, expected)) > 100
+        assert rows_of(tiles, events, places) == expected
+        assert tiles.count(events, places).tolist() == list(map(len, expected))
+
+
+@pytest.mark.parametrize("several", [0, 0.3])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", ["few values", "several conjunctions a rule", "texts"])
+def test_the_best_are_the_same_with_and_without_pruning(
+    name: str, weighted: bool, several: float
+) -> None:
+    random = Random(f"{name} {weighted} {several}")
+    rules = encoded(SETS[name](random), random, weighted)
+    scan, tiles = Scan(rules), Tiles(rules)
+    encoder = EventEncoder(rules.dictionary, rules.texts)
+    weights = EventWeights.of({("key", 1): 2.5, ("a", 10): 0.25, ("b", 3): 0.0})
+    for event in some_events(random, "abcd", 40, several):
+        one = encoder.encode_weighted(
+            flatten(event), weights if weighted else EventWeights.of(None)
+        )
+        for n in (1, 4, 50):
+            best, expected = tiles.top(one, n), scan.top(one, n)
+            assert tiles.order[best.rule].tolist() == expected.rule.tolist()
+            assert best.score.tolist() == expected.score.tolist()
+
+
+def test_the_sets_have_tiles_of_all_kinds() -> None:
+    kinds, widths, steps = 0, set(), set()
+    spilled = False
+    for name, made in SETS.items():
+        random = Random(f"{name} 0")
+        arrays = Tiles(encoded(made(random), random)).arrays
+        kinds |= int(np.bitwise_or.reduce(arrays.column[:, 1], initial=0))
+        widths |= set((arrays.tile[:-1, 1] > NARROW * WORD).tolist())
+        steps |= set((arrays.column[:, 1] & STEPS).tolist())
+        spilled |= bool((arrays.bits.view(np.uint8).reshape(-1, 8)[:, 7] > 24).any())
+    assert kinds & (NEGATIVE | BY_TEXT | BY_CUTS) == NEGATIVE | BY_TEXT | BY_CUTS
+    assert widths == {False, True}
+    assert STEPS in steps
+    assert spilled
+
+
+def test_a_sample_of_events_says_what_is_rare() -> None:
+    encoder = RuleEncoder()
+    for number in range(200):
+        encoder.add(
+            And((Predicate("a", Op.EQ, (number % 10,)), Predicate("b", Op.EQ, (number,)))), "strong"
+        )
+    rules = encoder.finish()
+    events = EventEncoder(rules.dictionary, rules.texts)
+    # By the rules alone a value of b is rarer than one of a; these events say otherwise.
+    sample = events.encode_many([{"a": number, "b": 7} for number in range(3_000, 4_000)])
+    atom = rules.forms.conjunction_atom[
+        rules.forms.conjunction_start[7] : rules.forms.conjunction_start[8]
+    ]
+    by_rules, by_sample = likelihood(rules), likelihood(rules, sample)
+    assert by_rules[atom[0]] > by_rules[atom[1]]
+    assert by_sample[atom[0]] < by_sample[atom[1]]
+    some = events.encode_many([{"a": n % 10, "b": n} for n in range(50)])
+    assert rows_of(Tiles(rules, sample=sample), some, None) == rows_of(Scan(rules), some, None)
