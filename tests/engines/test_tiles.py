@@ -28,6 +28,8 @@ from tamis.expr.weights import EventWeights, RuleWeights
 
 Values = Callable[[Random], Any]
 
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
 
 def compared(random: Random, name: str, value: Values) -> Expr:
     """A predicate of any kind on an attribute."""
@@ -111,7 +113,7 @@ SETS: dict[str, Callable[[Random], list[Expr]]] = {
     "negated": lambda r: conjunctions(r, 600, "abc", small, 0.6),
     "strings": lambda r: conjunctions(r, 500, "abc", word, 0.2),
     "narrow": lambda r: conjunctions(r, 150, "abc", small, 0.1),
-    "many columns": lambda r: conjunctions(r, 900, "abcdefghijklmnopqrstuvwxyz", small, 0.5, 8),
+    "many columns": lambda r: conjunctions(r, 2_400, LETTERS, small, 0.5, 8),
     "texts": texts,
     "several keys": several_keys,
     "several conjunctions a rule": of_several_conjunctions,
@@ -174,7 +176,7 @@ def test_tiles_find_what_scan_finds(name: str, several: float) -> None:
     scan, tiles = Scan(rules), Tiles(rules)
     assert len(tiles.arrays.tile) > 1 or name == "many columns"
     events = EventEncoder(rules.dictionary, rules.texts).encode_many(
-        some_events(random, "abcdefgh", 150, several)
+        some_events(random, LETTERS, 150, several)
     )
     chosen = np.array([random.random() < 0.5 for _ in range(rules.size)], np.uint8)
     for mask in (None, chosen):

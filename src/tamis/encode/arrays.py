@@ -25,6 +25,7 @@ __all__ = [
     "FormArrays",
     "ScoreArrays",
     "TextArrays",
+    "rows_between",
 ]
 
 RANGE: Final = 0
@@ -168,3 +169,10 @@ class Events(NamedTuple):
     """The weight of each entry; an empty array where all weigh 1."""
     text_weight: NDArray[np.float64]
     """For each of `text`, the sum of the weights of the values that satisfy it."""
+
+
+def rows_between(events: Events, first: int, last: int) -> Events:
+    """The events from `first` up to, not including, `last`."""
+    return events._replace(
+        start=events.start[first : last + 1], text_start=events.text_start[first : last + 1]
+    )

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import Events
+from tamis.encode.arrays import Events, rows_between
 from tamis.engines.registry import engine_named
 from tamis.errors import RuleError, StorageError, UnknownRuleError
 from tamis.expr.evaluate import evaluate_flat, score_flat
@@ -361,7 +361,9 @@ class Matcher:
         scored.sort(key=lambda pair: -pair[1])
         return scored[:n]
 
-    def match_many(self, events: Any, *, only: Tagged | Iterable[RuleId] | None = None) -> pa.Table:
+    def match_many(
+        self, events: Any, *, only: Tagged | Iterable[RuleId] | None = None
+    ) -> pa.Table | pa.RecordBatchReader:
         """The rules that each of many events satisfies.
 
         Parameters
@@ -376,71 +378,88 @@ class Matcher:
         -------
         pyarrow.Table
             event (the row's number) and rule (its id), a row for each match, by event; the
-            rules of an event come in no particular order.
+            rules of an event come in no particular order. For a reader a reader, whose batches
+            are made as they are asked for, each of a bounded size.
         """
         views, chosen = self._snapshot.frozen_views, _chosen(only)
         segments = [view.segment for view in views]
         schema = pa.schema([("event", pa.int64()), ("rule", id_type(segments))])
-        batches = []
-        for first, _, encoded in self._encoded(views, events):
-            parts = [
-                view.segment.engine.match(part, view.mask(chosen))
-                for view, part in zip(views, encoded, strict=True)
-            ]
-            found = joined_matches(segments, parts)
-            columns = [pa.array(found.event + first), found.rule]
-            batches.append(pa.record_batch(columns, schema=schema))
-        return pa.Table.from_batches(batches, schema)
 
-    def count_many(self, events: Any, *, only: Tagged | Iterable[RuleId] | None = None) -> pa.Table:
+        def batches() -> Iterator[pa.RecordBatch]:
+            rows = _FIRST_ROWS
+            for first, size, encoded in self._encoded(views, events):
+                begin = 0
+                while begin < size:
+                    end = min(begin + rows, size)
+                    parts = [
+                        view.segment.engine.match(rows_between(part, begin, end), mask)
+                        for view, part in zip(views, encoded, strict=True)
+                        for mask in [view.mask(chosen)]
+                    ]
+                    found = joined_matches(segments, parts)
+                    columns = [pa.array(found.event + (first + begin)), found.rule]
+                    yield pa.record_batch(columns, schema=schema)
+                    rows = _affordable_rows(len(found.event), end - begin)
+                    begin = end
+
+        return _answer(events, schema, batches())
+
+    def count_many(
+        self, events: Any, *, only: Tagged | Iterable[RuleId] | None = None
+    ) -> pa.Table | pa.RecordBatchReader:
         """How many rules each of many events satisfies, without making a list of them.
 
         Returns
         -------
         pyarrow.Table
-            event (the row's number) and matches, a row for each event.
+            event (the row's number) and matches, a row for each event; for a reader a reader.
         """
         views, chosen = self._snapshot.frozen_views, _chosen(only)
         schema = pa.schema([("event", pa.int64()), ("matches", pa.int64())])
-        batches = []
-        for first, size, encoded in self._encoded(views, events):
-            counts = np.zeros(size, np.int64)
-            for view, part in zip(views, encoded, strict=True):
-                counts += view.segment.engine.count(part, view.mask(chosen))
-            columns = [pa.array(np.arange(first, first + size)), pa.array(counts)]
-            batches.append(pa.record_batch(columns, schema=schema))
-        return pa.Table.from_batches(batches, schema)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for first, size, encoded in self._encoded(views, events):
+                counts = np.zeros(size, np.int64)
+                for view, part in zip(views, encoded, strict=True):
+                    counts += view.segment.engine.count(part, view.mask(chosen))
+                columns = [pa.array(np.arange(first, first + size)), pa.array(counts)]
+                yield pa.record_batch(columns, schema=schema)
+
+        return _answer(events, schema, batches())
 
     def top_many(
         self, events: Any, n: int = 10, *, only: Tagged | Iterable[RuleId] | None = None
-    ) -> pa.Table:
+    ) -> pa.Table | pa.RecordBatchReader:
         """The best rules of each of many events.
 
         Returns
         -------
         pyarrow.Table
-            event (the row's number), rank (1 for the best), rule and score.
+            event (the row's number), rank (1 for the best), rule and score; for a reader a
+            reader.
         """
         _check_n(n)
         views, chosen = self._snapshot.frozen_views, _chosen(only)
         segments = [view.segment for view in views]
         types = [pa.int64(), pa.int64(), id_type(segments), pa.float64()]
         schema = pa.schema(zip(["event", "rank", "rule", "score"], types, strict=True))
-        batches = []
-        for first, _, encoded in self._encoded(views, events):
-            parts = [
-                view.segment.engine.top(part, n, view.mask(chosen))
-                for view, part in zip(views, encoded, strict=True)
-            ]
-            best = joined_tops(segments, parts, n)
-            columns = [
-                pa.array(best.event + first),
-                pa.array(best.rank),
-                best.rule,
-                pa.array(best.score),
-            ]
-            batches.append(pa.record_batch(columns, schema=schema))
-        return pa.Table.from_batches(batches, schema)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for first, _, encoded in self._encoded(views, events):
+                parts = [
+                    view.segment.engine.top(part, n, view.mask(chosen))
+                    for view, part in zip(views, encoded, strict=True)
+                ]
+                best = joined_tops(segments, parts, n)
+                columns = [
+                    pa.array(best.event + first),
+                    pa.array(best.rank),
+                    best.rule,
+                    pa.array(best.score),
+                ]
+                yield pa.record_batch(columns, schema=schema)
+
+        return _answer(events, schema, batches())
 
     def explain(self, id: RuleId, event: Event) -> Explanation:
         """Why the rule `id` matches `event`, or does not: a tree of what held and what did not.
@@ -559,6 +578,25 @@ class Matcher:
         for chunk in event_chunks(events):
             yield first, len(chunk), [view.segment.encode_chunk(chunk, first) for view in views]
             first += len(chunk)
+
+
+_FIRST_ROWS = 1024
+_PAIRS = 1 << 22
+"""How many events are matched at first, and how many matches a batch is to have at most."""
+
+
+def _affordable_rows(pairs: int, rows: int) -> int:
+    """How many events to match next, when `rows` events had so many matches."""
+    return max(1, min(65_536, rows * _PAIRS // max(pairs, 1)))
+
+
+def _answer(
+    events: Any, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
+) -> pa.Table | pa.RecordBatchReader:
+    """What callers get: all at once, or for a reader a reader."""
+    if isinstance(events, pa.RecordBatchReader):
+        return pa.RecordBatchReader.from_batches(schema, batches)
+    return pa.Table.from_batches(batches, schema)
 
 
 def _id_array(ids: list[RuleId]) -> NDArray[Any]:

@@ -139,6 +139,30 @@ def _count_entry(atoms, arrays, events, desk, batch, entry, begin, end, counts):
 
 
 @kernel
+def _count_tiles(arrays, desk, batch, counts):
+    """Test the tiles of all groups against their events."""
+    begin = 0
+    for group in range(len(arrays.group) - 1):
+        end = batch.group_end[group]
+        if begin < end:
+            for tile in range(arrays.group[group, 1], arrays.group[group + 1, 1]):
+                _count_tile(arrays, desk, batch, tile, begin, end, counts)
+        begin = end
+
+
+@kernel
+def _count_flat(atoms, arrays, events, desk, batch, counts):
+    """Test the flat entries of all groups against their events."""
+    begin = 0
+    for group in range(len(arrays.group) - 1):
+        end = batch.group_end[group]
+        if begin < end:
+            for entry in range(arrays.group[group, 0], arrays.group[group + 1, 0]):
+                _count_entry(atoms, arrays, events, desk, batch, entry, begin, end, counts)
+        begin = end
+
+
+@kernel
 def count_rows(atoms, arrays, desk, batch, events, row, last, counts):
     """Count the matches of events, where conjunction i is rule i and there are no text predicates.
 
@@ -148,15 +172,8 @@ def count_rows(atoms, arrays, desk, batch, events, row, last, counts):
     own_counts = counts[row : row + taken]
     own_counts[:] = 0
     _sort_pairs(batch.pair, pairs, batch.event, batch.group_end)
-    begin = 0
-    for group in range(len(arrays.group) - 1):
-        end = batch.group_end[group]
-        if begin < end:
-            for tile in range(arrays.group[group, 1], arrays.group[group + 1, 1]):
-                _count_tile(arrays, desk, batch, tile, begin, end, own_counts)
-            for entry in range(arrays.group[group, 0], arrays.group[group + 1, 0]):
-                _count_entry(atoms, arrays, events, desk, batch, entry, begin, end, own_counts)
-        begin = end
+    _count_tiles(arrays, desk, batch, own_counts)
+    _count_flat(atoms, arrays, events, desk, batch, own_counts)
     for event in range(taken):
         for i in range(events.start[row + event], events.start[row + event + 1]):
             batch.code[event, events.attribute[i]] = 0

@@ -51,6 +51,7 @@ class TilesScratch(Scratch):
 class Tiles(Engine):
     """Tests what is filed under an event's keys, many conjunctions at once."""
 
+    arrays: TileArrays
     name: ClassVar[str] = "tiles"
     capabilities: ClassVar[Capabilities] = Capabilities(indexed=True, prunes_top=True)
     arrays_type: ClassVar[type[tuple[Any, ...]]] = TileArrays
@@ -70,7 +71,7 @@ class Tiles(Engine):
 
     def new_scratch(self) -> TilesScratch:
         """A desk for one thread."""
-        return TilesScratch(self.rules, self.arrays)  # type: ignore[arg-type]  # its own kind
+        return TilesScratch(self.rules, self.arrays)
 
     def run(
         self,

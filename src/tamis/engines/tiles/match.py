@@ -77,7 +77,7 @@ def _emit_tile(arrays, forms, desk, tile, twice, only_count, out, found):
     return found
 
 
-@part
+@kernel
 def _list_tiles(arrays, desk, groups):
     """Write the tiles of the groups on the desk, and ask for them; returns how many."""
     tiles = 0
@@ -93,16 +93,9 @@ def _list_tiles(arrays, desk, groups):
     return tiles
 
 
-@part
-def _match_tiles(arrays, forms, events, desk, tiles, several, only_count, out, found):
+@kernel
+def _match_tiles(arrays, forms, desk, tiles, only_count, out, found):
     """Find the rules of the tiles on the desk; returns how many are found by now."""
-    if several:
-        for i in range(tiles):
-            twice = desk.tiles[i] < 0
-            tile = ~desk.tiles[i] if twice else desk.tiles[i]
-            if any_holds(arrays, events.code, desk, tile):
-                found = _emit_tile(arrays, forms, desk, tile, twice, only_count, out, found)
-        return found
     for i in range(tiles + AHEAD):
         if i < tiles:
             ask_for_rows(arrays, desk.code, desk, desk.tiles[i], MOST_COLUMNS * (i & AHEAD))
@@ -110,6 +103,17 @@ def _match_tiles(arrays, forms, events, desk, tiles, several, only_count, out, f
             tile = desk.tiles[i - AHEAD]
             if tile_holds(arrays, desk, tile, MOST_COLUMNS * ((i - AHEAD) & AHEAD)):
                 found = _emit_tile(arrays, forms, desk, tile, False, only_count, out, found)
+    return found
+
+
+@kernel
+def _match_several(arrays, forms, event_code, desk, tiles, out, found):
+    """As `_match_tiles`, for an event with several values for an attribute."""
+    for i in range(tiles):
+        twice = desk.tiles[i] < 0
+        tile = ~desk.tiles[i] if twice else desk.tiles[i]
+        if any_holds(arrays, event_code, desk, tile):
+            found = _emit_tile(arrays, forms, desk, tile, twice, False, out, found)
     return found
 
 
@@ -139,7 +143,7 @@ def _try_program(atoms, forms, events, desk, program, out, found, tried):
     return found, tried + 1
 
 
-@part
+@kernel
 def _test_flat(atoms, arrays, forms, events, desk, count, twice, only_count, out, found, tried):
     """Test the entries on the desk; returns how many rules are found and programs tried by now."""
     conjunctions = len(forms.conjunction_start) - 1
@@ -165,29 +169,40 @@ def _test_flat(atoms, arrays, forms, events, desk, count, twice, only_count, out
     return found, tried
 
 
-@part
-def _match_flat(atoms, arrays, forms, events, desk, groups, lacking, only_count, out, found):
+@kernel
+def _match_flat(
+    atoms, arrays, forms, events, desk, groups, lacking, several, only_count, out, found
+):
     """Find the rules of the flat entries of the groups on the desk; returns how many are found."""
-    entries = 0
-    tried = 0
-    for i in range(groups):
-        group = desk.groups[i]
-        twice = group < 0
-        if twice:
-            group = ~group
-        first = arrays.group[group, 0]
-        while first < arrays.group[group + 1, 0]:
-            last = min(first + len(desk.entries) - entries, arrays.group[group + 1, 0])
-            entries = _sift_flat(arrays, lacking, first, last, desk.entries, entries)
-            first = last
-            if entries == len(desk.entries) or twice:
+    entries = np.int64(0)
+    tried = np.int64(0)
+    for i in range(groups + 1):
+        # After the last group, and whenever the desk is full, what is on it is tested.
+        begin, end = 0, 0
+        if i < groups:
+            group = desk.groups[i] if desk.groups[i] >= 0 else ~desk.groups[i]
+            begin, end = arrays.group[group, 0], arrays.group[group + 1, 0]
+        while begin < end or i == groups:
+            middle = min(begin + len(desk.entries) - entries, end)
+            entries = _sift_flat(arrays, lacking, begin, middle, desk.entries, entries)
+            begin = middle
+            if entries == len(desk.entries) or i == groups:
                 found, tried = _test_flat(
-                    atoms, arrays, forms, events, desk, entries, True, only_count, out, found, tried
+                    atoms,
+                    arrays,
+                    forms,
+                    events,
+                    desk,
+                    entries,
+                    several,
+                    only_count,
+                    out,
+                    found,
+                    tried,
                 )
-                entries = 0
-    found, tried = _test_flat(
-        atoms, arrays, forms, events, desk, entries, False, only_count, out, found, tried
-    )
+                entries = np.int64(0)
+            if i == groups:
+                break
     for i in range(tried):
         desk.tried[desk.tried_list[i]] = 0
     return found
@@ -201,8 +216,13 @@ def _match_row(atoms, arrays, forms, events, desk, row, keep, mask, out, found):
     begin = found
     groups = gather(arrays.levels, arrays.tree, arrays.slot, events, desk, row, several)
     tiles = _list_tiles(arrays, desk, groups)
-    found = _match_tiles(arrays, forms, events, desk, tiles, several, only_count, out, found)
-    found = _match_flat(atoms, arrays, forms, events, desk, groups, lacking, only_count, out, found)
+    if several:
+        found = _match_several(arrays, forms, events.code, desk, tiles, out, found)
+    else:
+        found = _match_tiles(arrays, forms, desk, tiles, only_count, out, found)
+    found = _match_flat(
+        atoms, arrays, forms, events, desk, groups, lacking, several, only_count, out, found
+    )
     if several:
         forget(desk, groups)
     if several or len(forms.owner):
@@ -233,12 +253,12 @@ def match_rows(row, last, keep, mask, out, counts, *parts):
     arrays = TileArrays(*parts[_TILES_AT:_DESK_AT])
     desk = Desk(*parts[_DESK_AT:_EVENTS_AT])
     events = Events(*parts[_EVENTS_AT:])
-    found = 0
+    found = np.int64(0)
     while row < last and len(out) - found >= len(desk.seen):
         first = found
         found = _match_row(atoms, arrays, forms, events, desk, row, keep, mask, out, found)
         counts[row] = found - first
         if not keep:
-            found = 0
+            found = np.int64(0)
         row += 1
     return row

@@ -89,7 +89,7 @@ def _consider_owners(
             events,
             loaded,
             row,
-            forms.owner[i],
+            np.int64(forms.owner[i]),
             mask,
             marks,
             order,
@@ -119,7 +119,7 @@ def _best_tile(arrays, desk, groups):
     return best
 
 
-@part
+@kernel
 def _top_tile(
     atoms,
     forms,
@@ -156,7 +156,9 @@ def _top_tile(
             while hits:
                 bit = WORD * word + np.int64(lowest_bit(hits))
                 hits &= hits - _ONE
-                place = first + bit if bit < homes else arrays.member[others + bit - homes]
+                place = np.int64(
+                    first + bit if bit < homes else arrays.member[others + bit - homes]
+                )
                 if not _is_hopeless(arrays.bound[place], heaviest, best[1], found):
                     found, noted = _consider_owners(
                         atoms,
@@ -219,8 +221,8 @@ def top_rows(
         lacking, several = load(events, event, desk, arrays.attribute_bit)
         heaviest = _heaviest(events, event)
         groups = gather(arrays.levels, arrays.tree, arrays.slot, events, desk, event, several)
-        found = 0
-        noted = 0
+        found = np.int64(0)
+        noted = np.int64(0)
         first_tile = _best_tile(arrays, desk, groups)
         for i in range(-1, groups):
             group = 0 if i < 0 else desk.groups[i]
@@ -255,7 +257,7 @@ def top_rows(
             for entry in range(arrays.group[group, 0], arrays.group[group + 1, 0]):
                 if arrays.signature[entry] & lacking:
                     continue
-                candidate = arrays.flat[entry, 0]
+                candidate = np.int64(arrays.flat[entry, 0])
                 if _is_hopeless(arrays.bound[candidate], heaviest, best[1], found):
                     continue
                 if not _candidate_holds(atoms, forms, arrays, events, desk, entry):
@@ -285,7 +287,7 @@ def top_rows(
                         events,
                         loaded,
                         event,
-                        forms.program_rule[candidate - conjunctions],
+                        np.int64(forms.program_rule[candidate - conjunctions]),
                         mask,
                         marks,
                         order,
