@@ -178,10 +178,11 @@ def _match_flat(
     tried = np.int64(0)
     for i in range(groups + 1):
         # After the last group, and whenever the desk is full, what is on it is tested.
-        begin, end = 0, 0
+        begin = end = np.int64(0)
         if i < groups:
             group = desk.groups[i] if desk.groups[i] >= 0 else ~desk.groups[i]
-            begin, end = arrays.group[group, 0], arrays.group[group + 1, 0]
+            begin = np.int64(arrays.group[group, 0])
+            end = np.int64(arrays.group[group + 1, 0])
         while begin < end or i == groups:
             middle = min(begin + len(desk.entries) - entries, end)
             entries = _sift_flat(arrays, lacking, begin, middle, desk.entries, entries)
