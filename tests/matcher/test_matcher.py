@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import datetime
 from random import Random
 from typing import Any
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import tamis
+import tamis.matcher.matcher as matcher_module
 from tamis import And, BadRule, Matcher, Not, Op, Predicate, Rule, tagged
 from tamis.errors import (
     DuplicateRuleError,
@@ -788,3 +790,45 @@ def test_a_removed_rule_stays_removed_through_merges() -> None:
     assert len(matcher.match({"z": 1})) == len(matcher) == 499
     matcher.add(5, "z = 1")
     assert matcher.match({"z": 1})[-1] == 5
+
+
+# --- Readers ----------------------------------------------------------------------------
+
+
+def _stream(batches: int, asked: list[int]) -> pa.RecordBatchReader:
+    """Batches of three events, which note when they are asked for."""
+    schema = pa.schema([("a", pa.int64())])
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        for number in range(batches):
+            asked.append(number)
+            yield pa.record_batch([pa.array([number, 1, None], pa.int64())], schema=schema)
+
+    return pa.RecordBatchReader.from_batches(schema, rows())
+
+
+def test_a_reader_is_answered_by_a_reader_batch_by_batch() -> None:
+    matcher = tamis.Matcher()
+    matcher.add_many([("one", "a = 1"), ("many", "a >= 0"), ("none", "a IS NULL")])
+    table = _stream(5, []).read_all()
+    for ask in (matcher.match_many, matcher.count_many, matcher.top_many):
+        asked: list[int] = []
+        answer = ask(_stream(5, asked))
+        assert isinstance(answer, pa.RecordBatchReader)
+        assert asked == []
+        first = answer.read_next_batch()
+        assert len(asked) < 5
+        rest = answer.read_all().to_batches()
+        found = pa.Table.from_batches([first, *rest])
+        assert sorted(map(str, found.to_pylist())) == sorted(map(str, ask(table).to_pylist()))
+
+
+def test_a_batch_of_an_answer_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matcher_module, "_FIRST_ROWS", 4)
+    monkeypatch.setattr(matcher_module, "_PAIRS", 30)
+    matcher = tamis.Matcher()
+    matcher.add_many([(number, "a >= 0") for number in range(10)])
+    events = pa.table({"a": range(50)})
+    batches = list(matcher.match_many(events.to_reader()))
+    assert [batch.num_rows for batch in batches] == [40, *[30] * 15, 10]
+    assert matcher.match_many(events).num_rows == 500
