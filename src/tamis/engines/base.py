@@ -223,6 +223,17 @@ class Engine(ABC):
             pass
         return counts
 
+    def top_one(
+        self, events: Events, n: int, mask: NDArray[np.uint8] | None = None
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """The `n` best of the matching rules of the only event, and their scores, as in `top`."""
+        most = min(n, self.rules.size)
+        count = np.zeros(1, np.int64)
+        rule, score = np.empty((1, most), np.int32), np.empty((1, most), np.float64)
+        chosen = self._all if mask is None else mask
+        self.run_top(events, 0, 1, chosen, self._scratch(), count, rule, score)
+        return rule[0, : count[0]], score[0, : count[0]]
+
     def top(self, events: Events, n: int, mask: NDArray[np.uint8] | None = None) -> Tops:
         """The `n` best of the matching rules of each event.
 

@@ -345,14 +345,18 @@ class Matcher:
         """
         _check_n(n)
         snapshot, chosen = self._snapshot, _chosen(only)
-        flat = self._schema.read(event)
         event_weights = EventWeights.of(weights)
         scored: list[tuple[RuleId, float]] = []
         for view in snapshot.views:
-            encoded = view.segment.encode_weighted(flat, event_weights)
-            best = view.segment.engine.top(encoded, n, view.mask(chosen))
-            ids = view.segment.ids.array(best.rule).tolist()
-            scored += zip(ids, best.score.tolist(), strict=True)
+            segment = view.segment
+            if weights is None:
+                encoded = segment.encode(event)
+            else:
+                encoded = segment.encode_weighted(self._schema.read(event), event_weights)
+            places, scores = segment.engine.top_one(encoded, n, view.mask(chosen))
+            scored += zip(segment.ids.array(places).tolist(), scores.tolist(), strict=True)
+        if snapshot.tail or not snapshot.views:
+            flat = self._schema.read(event)
         for entry in snapshot.chosen_tail(chosen):
             tail_score = score_flat(entry.tree, flat, entry.weights, event_weights)
             if tail_score is not None:
