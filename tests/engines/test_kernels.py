@@ -20,7 +20,7 @@ from numba.core.registry import CPUDispatcher
 from tamis.encode.arrays import Events
 from tamis.encode.events import EventEncoder
 from tamis.encode.rules import EncodedRules, RuleEncoder
-from tamis.engines import bits, output, scores, truth
+from tamis.engines import bits, output, scores, sorting, truth
 from tamis.engines.base import Engine
 from tamis.engines.registry import ENGINES
 from tamis.expr.evaluate import evaluate_flat, score
@@ -174,6 +174,47 @@ def test_find_code_as_plain_python() -> None:
 
 
 # --- Output -----------------------------------------------------------------------------
+
+
+def check_heap_sort() -> None:
+    random = Random(3)
+    for size in (0, 1, 2, 3, 10, 100):
+        for _ in range(5):
+            items = np.array(random.choices(range(max(1, size)), k=size + 10), np.int32)
+            expected = [*items[:4], *sorted(items[4 : 4 + size]), *items[4 + size :]]
+            sorting._heap_sort(items, 4, size)
+            assert items.tolist() == expected
+
+
+def test_heap_sort() -> None:
+    check_heap_sort()
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_heap_sort_as_plain_python() -> None:
+    check_heap_sort()
+
+
+def check_sort_rows(words: int) -> None:
+    """Long rows are sorted by their bits, and all others by a heap."""
+    random = Random(8)
+    rows = [random.sample(range(64 * words), size) for size in (0, 1, 5, 64 * words, 3, 0)]
+    start = np.cumsum([0, *map(len, rows)])
+    items, bits_left = np.concatenate(rows).astype(np.int32), np.zeros(words, np.uint64)
+    sorting.sort_rows(start, items, bits_left)
+    assert items.tolist() == [item for row in rows for item in sorted(row)]
+    assert not bits_left.any()
+
+
+def test_rows_are_sorted() -> None:
+    check_sort_rows(1)
+    check_sort_rows(100)
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_rows_are_sorted_as_plain_python() -> None:
+    check_sort_rows(1)
+    check_sort_rows(100)
 
 
 def check_forget_seen() -> None:

@@ -381,9 +381,9 @@ class Matcher:
         Returns
         -------
         pyarrow.Table
-            event (the row's number) and rule (its id), a row for each match, by event; the
-            rules of an event come in no particular order. For a reader a reader, whose batches
-            are made as they are asked for, each of a bounded size.
+            event (the row's number) and rule (its id), a row for each match, by event and then
+            in the order in which the rules were added. For a reader a reader, whose batches are
+            made as they are asked for, each of a bounded size.
         """
         views, chosen = self._snapshot.frozen_views, _chosen(only)
         segments = [view.segment for view in views]

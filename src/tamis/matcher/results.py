@@ -42,10 +42,10 @@ def _events(part: Matches | Tops) -> NDArray[np.int64]:
 
 
 def joined_matches(segments: Sequence[Segment], parts: Sequence[Matches]) -> _Joined:
-    """What each segment found, by event."""
+    """What each segment found, by event, and the oldest rule first."""
     event = np.concatenate([_NO_INTS, *(_events(part) for part in parts)])
     order = np.argsort(event, kind="stable") if len(parts) > 1 else None
-    found = [(segment.ids, part.rule) for segment, part in zip(segments, parts, strict=True)]
+    found = [(s.ids, s.rows_by_age(part)) for s, part in zip(segments, parts, strict=True)]
     return _Joined(event if order is None else event[order], id_column(found, order))
 
 

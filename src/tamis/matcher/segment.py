@@ -11,7 +11,8 @@ from tamis.encode.arrays import Events
 from tamis.encode.columns import AttributeConflict, ColumnEncoder
 from tamis.encode.events import EventEncoder
 from tamis.encode.rules import EncodedRules
-from tamis.engines.base import Engine
+from tamis.engines.base import Engine, Matches
+from tamis.engines.sorting import sort_rows
 from tamis.errors import EventError, SchemaError
 from tamis.expr.event import Event, FlatEvent
 from tamis.expr.weights import EventWeights
@@ -89,6 +90,13 @@ class Segment:
         """These places, that of the oldest rule first; `places` itself may be sorted."""
         ages = self.ages(places)
         ages.sort()
+        return self.places_of(ages)
+
+    def rows_by_age(self, found: Matches) -> NDArray[np.int32]:
+        """The places that were found, those of each event by age."""
+        ages = self.ages(found.rule)
+        bits = np.zeros(len(self) // 64 + 1, np.uint64)
+        sort_rows(found.start, ages, bits)
         return self.places_of(ages)
 
     def mask_of(self, chosen: Tagged | Collection[RuleId]) -> NDArray[np.uint8]:
