@@ -36,10 +36,15 @@ def matcher_of(rules: Rules, logic: str = "strong") -> tamis.Matcher:
 
 def found_by(matcher: tamis.Matcher, events: Any, size: int) -> list[list[Any]]:
     rules: list[list[Any]] = [[] for _ in range(size)]
-    table = matcher.match_many(events)
+    table = whole(matcher.match_many(events))
     for event, rule in zip(table["event"].to_pylist(), table["rule"].to_pylist(), strict=True):
         rules[event].append(rule)
     return rules
+
+
+def whole(answer: pa.Table | pa.RecordBatchReader) -> pa.Table:
+    """A reader is answered by a reader."""
+    return answer.read_all() if isinstance(answer, pa.RecordBatchReader) else answer
 
 
 def agree(rules: Rules, rows: Sequence[Row], events: Any) -> None:
@@ -49,9 +54,9 @@ def agree(rules: Rules, rows: Sequence[Row], events: Any) -> None:
         expected = [matcher.match(row) for row in rows]
         assert any(expected), "no rule holds, so the test shows nothing"
         assert found_by(matcher, events, len(rows)) == expected
-        counts = matcher.count_many(events)["matches"].to_pylist()
+        counts = whole(matcher.count_many(events))["matches"].to_pylist()
         assert counts == [len(ids) for ids in expected]
-        top = matcher.top_many(events, n=1_000)
+        top = whole(matcher.top_many(events, n=1_000))
         assert list(zip(top["event"].to_pylist(), top["score"].to_pylist(), strict=True)) == [
             (number, score)
             for number, row in enumerate(rows)

@@ -88,10 +88,16 @@ def answers(rules: EncodedRules, engine: str, events: Sequence[FlatEvent]) -> li
     built = ENGINES[engine](rules)
     encoder = EventEncoder(rules.dictionary, rules.texts)
     plain = encoder.encode_flat(events)
-    found: list[Any] = [array.tolist() for array in (*built.match(plain), *built.top(plain, 1_000))]
+    matches = built.match(plain)
+    rows = np.split(built.order[matches.rule], matches.start[1:-1])
+    found: list[Any] = [sorted(row.tolist()) for row in rows]
+    tops = [built.top(plain, 1_000)]
     for event in events:
-        top = built.top(encoder.encode_weighted(event, EventWeights.of(TENTHS)), 1_000)
-        found.append((top.rule.tolist(), top.score.tolist()))
+        weighted = encoder.encode_weighted(event, EventWeights.of(TENTHS))
+        tops.append(built.top(weighted, 1_000))
+    found += [
+        (top.start.tolist(), built.order[top.rule].tolist(), top.score.tolist()) for top in tops
+    ]
     return found
 
 

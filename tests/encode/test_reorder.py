@@ -43,11 +43,12 @@ def check(
     encoder = EventEncoder(rules.dictionary, rules.texts)
     for event in events:
         row = encoder.encode_weighted(flatten(event), EventWeights.of(TENTHS))
-        found = sorted(rule_order[theirs.match(row).rule].tolist())
-        assert found == ours.match(row).rule.tolist()
+        found = rule_order[theirs.order[theirs.match(row).rule]].tolist()
+        assert sorted(found) == sorted(ours.order[ours.match(row).rule].tolist())
         top, other = ours.top(row, 1_000), theirs.top(row, 1_000)
-        scores = dict(zip(rule_order[other.rule].tolist(), other.score.tolist(), strict=True))
-        assert scores == dict(zip(top.rule.tolist(), top.score.tolist(), strict=True))
+        rules_found = rule_order[theirs.order[other.rule]].tolist()
+        scores = dict(zip(rules_found, other.score.tolist(), strict=True))
+        assert scores == dict(zip(ours.order[top.rule].tolist(), top.score.tolist(), strict=True))
 
 
 @pytest.mark.parametrize("engine", ENGINES)

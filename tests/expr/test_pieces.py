@@ -86,7 +86,7 @@ def test_random_rules_find_the_same_events(rules: list[Expr], seed: int) -> None
         found = encoded_texts(texts, logic)
         matches = Scan(found).match(EventEncoder(found.dictionary, found.texts).encode_many(events))
         for i, event in enumerate(events):
-            held = matches.rule[matches.start[i] : matches.start[i + 1]].tolist()
+            held = sorted(matches.rule[matches.start[i] : matches.start[i + 1]].tolist())
             assert held == [n for n, t in enumerate(texts) if evaluate(parse(t), event, logic)]
 
 
