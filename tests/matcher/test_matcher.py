@@ -749,7 +749,9 @@ def test_rules_added_one_by_one_end_up_in_few_segments() -> None:
         matcher.add(number, f"a = {number % 10}")
         assert matcher.stats()["tail"] <= 64
     settle(matcher)
-    assert (matcher.stats()["segments"], matcher.stats()["tail"]) == (1, 0)
+    # Each is more than 16 times as large as the next: which ones there are is a matter of time.
+    assert matcher.stats()["segments"] <= 3
+    assert matcher.stats()["tail"] == 0
     assert matcher.match({"a": 3}) == list(range(3, 1_000, 10))
     assert list(matcher) == list(range(1_000))
 
