@@ -131,7 +131,7 @@ def test_batches_that_come_while_merging(monkeypatch: pytest.MonkeyPatch) -> Non
     assert matcher.match(EVENT) == list(matcher) == expected
     settle(matcher)
     assert matcher.match(EVENT) == expected
-    assert matcher.stats()["segments"] == 2
+    assert matcher.stats()["segments"] <= 2
 
 
 @pytest.mark.parametrize("more", [0, 1, 100])

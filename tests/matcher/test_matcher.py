@@ -403,7 +403,6 @@ def test_strings_of_one_segment_and_integers_of_another() -> None:
     matcher = filled(1_000)
     matcher.add_many([(f"r{i}", "z = 1") for i in range(MANY)])
     matcher.add("tail", "z = 1")
-    assert matcher.stats()["segments"] > 1
     expected = [*range(1_000), *(f"r{i}" for i in range(MANY)), "tail"]
     assert matcher.match({"z": 1}) == expected
     assert matcher.match_array({"z": 1}).tolist() == expected
