@@ -29,6 +29,7 @@ from tamis.engines.base import Capabilities, Engine, Parts, Scratch
 from tamis.engines.filing import Lists, Trees, filed, grouped
 from tamis.engines.order import rarest_first, selectivity
 from tamis.engines.output import emit_owners, forget_seen
+from tamis.engines.signatures import attribute_bits, signatures
 from tamis.engines.truth import atom_holds, load, program_holds, unload
 
 __all__ = ["Keyed"]
@@ -251,10 +252,8 @@ def _build(rules: EncodedRules) -> KeyedArrays:
     conjunctions = len(forms.conjunction_start) - 1
     attributes = len(rules.dictionary.axes)
     popularity = np.bincount(atoms.attribute[forms.conjunction_atom], minlength=attributes)
-    bits = _attribute_bits(popularity)
-    signature = np.concatenate(
-        (_signatures(rules, bits), np.zeros(len(forms.program_rule), np.uint64))
-    )
+    bits = attribute_bits(rules)
+    signature = signatures(rules, bits)
     keys = _keys(rules, popularity)
     keyed = np.flatnonzero(keys >= 0)
     atom = np.concatenate((keys[keyed], forms.cover_atom))
@@ -289,26 +288,6 @@ def _signed(
 
 def _covered_programs(forms: FormArrays) -> NDArray[np.int64]:
     return np.repeat(np.arange(len(forms.program_rule)), np.diff(forms.cover_start))
-
-
-def _attribute_bits(popularity: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """A bit for each attribute; the 64 that rules mention most have one to themselves."""
-    rank = np.empty(len(popularity), np.uint64)
-    rank[np.argsort(-popularity, kind="stable")] = np.arange(len(popularity), dtype=np.uint64)
-    return np.uint64(1) << (rank % np.uint64(64))
-
-
-def _signatures(rules: EncodedRules, bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """For each conjunction the bits of the attributes that it needs."""
-    atoms, forms = rules.atoms, rules.forms
-    needs = (atoms.flags & IF_ABSENT) == 0
-    bit = np.where(needs, bits[atoms.attribute], np.uint64(0))[forms.conjunction_atom]
-    signature = np.zeros(len(forms.conjunction_start) - 1, np.uint64)
-    filled = np.flatnonzero(np.diff(forms.conjunction_start))
-    if len(filled):
-        starts = forms.conjunction_start[filled]
-        signature[filled] = np.bitwise_or.reduceat(bit, starts)
-    return signature
 
 
 def _keys(rules: EncodedRules, popularity: NDArray[np.int64]) -> NDArray[np.int64]:

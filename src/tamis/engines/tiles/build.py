@@ -8,11 +8,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import IF_ABSENT, Events
+from tamis.encode.arrays import Events
 from tamis.encode.kernel import kernel
 from tamis.encode.reorder import reordered
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Parts
+from tamis.engines.signatures import attribute_bits, signatures
 from tamis.engines.tiles.arrays import GROUP_BITS, PRESENT_LEVEL, TileArrays
 from tamis.engines.tiles.columns import build_columns
 from tamis.engines.tiles.groups import hash_of
@@ -39,7 +40,7 @@ def build(rules: EncodedRules, sample: Events | None) -> Parts:
     bound = _candidate_bounds(rules, by_rule[rule_order])
     group_key, group = _groups(layout)
     tile, member = _tiles(layout, candidate)
-    attribute_bit = _attribute_bits(rules)
+    attribute_bit = attribute_bits(rules)
     flat, packed = _flat(rules, layout, candidate)
     arrays = TileArrays(
         attribute_bit,
@@ -48,7 +49,7 @@ def build(rules: EncodedRules, sample: Events | None) -> Parts:
         _slots(group_key),
         group,
         flat,
-        _signatures(rules, attribute_bit)[flat[:, 0]],
+        signatures(rules, attribute_bit)[flat[:, 0]],
         packed,
         tile,
         member,
@@ -183,28 +184,6 @@ def _flat(
     entry = np.stack([flat, np.full_like(flat, -1)], axis=1)
     entry[is_conjunction, 1] = place[flat[is_conjunction]]
     return entry, packed
-
-
-def _attribute_bits(rules: EncodedRules) -> NDArray[np.uint64]:
-    """A bit for each attribute; the 64 that rules mention most have one to themselves."""
-    mentioned = rules.atoms.attribute[rules.forms.conjunction_atom]
-    popularity = np.bincount(mentioned, minlength=len(rules.dictionary.axes))
-    rank = np.empty(len(popularity), np.uint64)
-    rank[np.argsort(-popularity, kind="stable")] = np.arange(len(popularity), dtype=np.uint64)
-    return np.uint64(1) << (rank % np.uint64(64))
-
-
-def _signatures(rules: EncodedRules, bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """For each candidate the bits of the attributes that it needs; a program may need none."""
-    atoms, forms = rules.atoms, rules.forms
-    needs = (atoms.flags & IF_ABSENT) == 0
-    bit = np.where(needs, bits[atoms.attribute], np.uint64(0))[forms.conjunction_atom]
-    sizes = np.diff(forms.conjunction_start)
-    signature = np.zeros(len(sizes) + len(forms.program_rule), np.uint64)
-    filled = np.flatnonzero(sizes)
-    if len(filled):
-        signature[filled] = np.bitwise_or.reduceat(bit, forms.conjunction_start[filled])
-    return signature
 
 
 def _levels(keys: Keys, group_key: NDArray[np.int64], texts: int) -> NDArray[np.uint64]:

@@ -122,19 +122,19 @@ class Tiles(Engine):
         """See `Engine.run_top`."""
         if rule.shape[1] == 0:
             return
+        rules = self.rules
         top_rows(
-            self.rules.atoms,
-            self.rules.forms,
-            self.rules.scores,
+            (rules.atoms, rules.forms, rules.scores),
             self.arrays,
             scratch.own,
             events,
             row,
             last,
             mask,
-            scratch.room,
             self.order,
-            np.empty(self.rules.scores.depth, np.float64),
+            scratch.room,
+            np.zeros(2, np.int64),
+            np.empty(rules.scores.depth, np.float64),
             counts,
             rule,
             score,

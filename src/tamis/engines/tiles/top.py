@@ -11,7 +11,10 @@ worst score that was kept cannot change the result. One that equals it can: the 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from tamis.encode.kernel import kernel, part
 from tamis.engines.bits import lowest_bit
@@ -44,67 +47,60 @@ def _heaviest(events, row):
     return heaviest * _ROUNDING
 
 
-@kernel
-def _consider(
-    atoms, forms, scores, events, loaded, row, rule, mask, marks, order, stack, best, found, noted
-):
-    """Score a rule that holds, once; returns how many are kept, and how many marks are set."""
-    seen, seen_list = marks
-    best_rule, best_score = best
-    if (len(mask) and not mask[rule]) or seen[rule]:
-        return found, noted
-    seen[rule] = 1
-    seen_list[noted] = rule
-    score = rule_score(atoms, forms, scores, events, loaded, row, rule, stack)
-    return keep_best(rule, score, order, best_rule, best_score, found), noted + 1
+class Ranking(NamedTuple):
+    """The best rules of one event so far."""
+
+    mask: NDArray[np.uint8]
+    """A mark for each rule that may be found; none where all may."""
+    order: NDArray[np.int32]
+    """Of equal scores the rule with the lowest wins."""
+    rule: NDArray[np.int32]
+    score: NDArray[np.float64]
+    """The best rules and their scores, best first."""
+    seen: NDArray[np.uint8]
+    seen_list: NDArray[np.int32]
+    """A mark for each rule that was scored, and where the marks are."""
+    tally: NDArray[np.int64]
+    """How many rules are kept, and how many marks are set."""
+    stack: NDArray[np.float64]
+    """Room for the operands of the deepest rule."""
 
 
 @kernel
-def _consider_owners(
-    atoms, forms, scores, events, loaded, row, place, mask, marks, order, stack, best, found, noted
-):
-    """Score the rules of a conjunction that holds."""
-    if len(forms.owner) == 0:
-        return _consider(
-            atoms,
-            forms,
-            scores,
-            events,
-            loaded,
-            row,
-            place,
-            mask,
-            marks,
-            order,
-            stack,
-            best,
-            found,
-            noted,
-        )
-    for i in range(forms.owner_start[place], forms.owner_start[place + 1]):
-        found, noted = _consider(
-            atoms,
-            forms,
-            scores,
-            events,
-            loaded,
-            row,
-            np.int64(forms.owner[i]),
-            mask,
-            marks,
-            order,
-            stack,
-            best,
-            found,
-            noted,
-        )
-    return found, noted
+def _consider(rules, events, loaded, row, ranking, rule):
+    """Score a rule that holds, if it may be found and was not scored before."""
+    if (len(ranking.mask) and not ranking.mask[rule]) or ranking.seen[rule]:
+        return
+    ranking.seen[rule] = 1
+    ranking.seen_list[ranking.tally[1]] = rule
+    ranking.tally[1] += 1
+    atoms, forms, scores = rules
+    score = rule_score(atoms, forms, scores, events, loaded, row, rule, ranking.stack)
+    ranking.tally[0] = keep_best(
+        rule, score, ranking.order, ranking.rule, ranking.score, ranking.tally[0]
+    )
+
+
+@kernel
+def _consider_candidate(rules, events, loaded, row, ranking, candidate):
+    """Score the rules of a candidate that holds."""
+    forms = rules[1]
+    program = candidate - (len(forms.conjunction_start) - 1)
+    if program >= 0:
+        rule = np.int64(forms.program_rule[program])
+        _consider(rules, events, loaded, row, ranking, rule)
+    elif len(forms.owner) == 0:
+        _consider(rules, events, loaded, row, ranking, candidate)
+    else:
+        for i in range(forms.owner_start[candidate], forms.owner_start[candidate + 1]):
+            _consider(rules, events, loaded, row, ranking, np.int64(forms.owner[i]))
 
 
 @part
-def _is_hopeless(bound, heaviest, best_score, found):
+def _is_hopeless(ranking, bound, heaviest):
     """Whether what scores `bound` at most can be passed over."""
-    return found == len(best_score) and bound * heaviest < best_score[found - 1]
+    kept = ranking.tally[0]
+    return kept == len(ranking.score) and bound * heaviest < ranking.score[kept - 1]
 
 
 @kernel
@@ -120,69 +116,9 @@ def _best_tile(arrays, desk, groups):
 
 
 @kernel
-def _top_tile(
-    atoms,
-    forms,
-    scores,
-    arrays,
-    events,
-    desk,
-    loaded,
-    row,
-    tile,
-    several,
-    heaviest,
-    mask,
-    marks,
-    order,
-    stack,
-    best,
-    found,
-    noted,
-):
-    """Score the rules of a tile that hold and may be among the best."""
-    if _is_hopeless(arrays.tile_bound[tile], heaviest, best[1], found):
-        return found, noted
-    if several:
-        holds = any_holds(arrays, events.code, desk, tile)
-    else:
-        ask_for_rows(arrays, desk.code, desk, tile, 0)
-        holds = tile_holds(arrays, desk, tile, 0)
-    if holds:
-        size, first = arrays.tile[tile, 1], arrays.tile[tile, 2]
-        homes, others = arrays.tile[tile, 3], arrays.tile[tile, 4]
-        for word in range(WIDE if size > NARROW * WORD else NARROW):
-            hits = desk.hits[word]
-            while hits:
-                bit = WORD * word + np.int64(lowest_bit(hits))
-                hits &= hits - _ONE
-                place = np.int64(
-                    first + bit if bit < homes else arrays.member[others + bit - homes]
-                )
-                if not _is_hopeless(arrays.bound[place], heaviest, best[1], found):
-                    found, noted = _consider_owners(
-                        atoms,
-                        forms,
-                        scores,
-                        events,
-                        loaded,
-                        row,
-                        place,
-                        mask,
-                        marks,
-                        order,
-                        stack,
-                        best,
-                        found,
-                        noted,
-                    )
-    return found, noted
-
-
-@kernel
-def _candidate_holds(atoms, forms, arrays, events, desk, entry):
+def _candidate_holds(rules, arrays, events, desk, entry):
     """Whether the candidate of a flat entry holds."""
-    table, codes = atoms
+    (table, codes), forms, _ = rules
     candidate, at = arrays.flat[entry, 0], arrays.flat[entry, 1]
     program = candidate - (len(forms.conjunction_start) - 1)
     if program >= 0:
@@ -194,111 +130,91 @@ def _candidate_holds(atoms, forms, arrays, events, desk, entry):
 
 
 @kernel
+def _rank_tile(rules, arrays, events, desk, loaded, row, several, heaviest, ranking, tile):
+    """Score the rules of a tile that hold and may be among the best."""
+    if _is_hopeless(ranking, arrays.tile_bound[tile], heaviest):
+        return
+    if several:
+        holds = any_holds(arrays, events.code, desk, tile)
+    else:
+        ask_for_rows(arrays, desk.code, desk, tile, 0)
+        holds = tile_holds(arrays, desk, tile, 0)
+    if not holds:
+        return
+    size, first = arrays.tile[tile, 1], arrays.tile[tile, 2]
+    homes, others = arrays.tile[tile, 3], arrays.tile[tile, 4]
+    for word in range(WIDE if size > NARROW * WORD else NARROW):
+        hits = desk.hits[word]
+        while hits:
+            bit = WORD * word + np.int64(lowest_bit(hits))
+            hits &= hits - _ONE
+            place = np.int64(first + bit if bit < homes else arrays.member[others + bit - homes])
+            if not _is_hopeless(ranking, arrays.bound[place], heaviest):
+                _consider_candidate(rules, events, loaded, row, ranking, place)
+
+
+@kernel
+def _rank_tiles(rules, arrays, events, desk, loaded, row, several, heaviest, ranking, groups):
+    """Score the rules of the groups' tiles; the most promising tile comes first."""
+    best = _best_tile(arrays, desk, groups)
+    if best < 0:
+        return
+    _rank_tile(rules, arrays, events, desk, loaded, row, several, heaviest, ranking, best)
+    for i in range(groups):
+        group = desk.groups[i] if desk.groups[i] >= 0 else ~desk.groups[i]
+        for tile in range(arrays.group[group, 1], arrays.group[group + 1, 1]):
+            if tile != best:
+                _rank_tile(
+                    rules, arrays, events, desk, loaded, row, several, heaviest, ranking, tile
+                )
+
+
+@kernel
+def _rank_flat(rules, arrays, events, desk, loaded, row, lacking, heaviest, ranking, groups):
+    """Score the rules of the groups' flat entries that hold and may be among the best."""
+    for i in range(groups):
+        group = desk.groups[i] if desk.groups[i] >= 0 else ~desk.groups[i]
+        for entry in range(arrays.group[group, 0], arrays.group[group + 1, 0]):
+            candidate = np.int64(arrays.flat[entry, 0])
+            if (
+                arrays.signature[entry] & lacking == 0
+                and not _is_hopeless(ranking, arrays.bound[candidate], heaviest)
+                and _candidate_holds(rules, arrays, events, desk, entry)
+            ):
+                _consider_candidate(rules, events, loaded, row, ranking, candidate)
+
+
+@kernel
 def top_rows(
-    atoms,
-    forms,
-    scores,
+    rules,
     arrays,
     desk,
     events,
     row,
     last,
     mask,
-    seen_list,
     order,
+    seen_list,
+    count,
     stack,
     counts,
-    best_rules,
-    best_scores,
+    best,
+    scores,
 ):
-    """As `Engine.run_top`."""
-    conjunctions = len(forms.conjunction_start) - 1
+    """As `Engine.run_top`; `rules` are their atoms, forms and scores."""
     loaded = Loaded(desk.span, desk.text)
-    marks = desk.seen, seen_list
     for at in range(last - row):
         event = row + at
-        best = best_rules[at], best_scores[at]
+        ranking = Ranking(mask, order, best[at], scores[at], desk.seen, seen_list, count, stack)
+        count[:] = 0
         lacking, several = load(events, event, desk, arrays.attribute_bit)
-        heaviest = _heaviest(events, event)
         groups = gather(arrays.levels, arrays.tree, arrays.slot, events, desk, event, several)
-        found = np.int64(0)
-        noted = np.int64(0)
-        first_tile = _best_tile(arrays, desk, groups)
-        for i in range(-1, groups):
-            group = 0 if i < 0 else desk.groups[i]
-            group = ~group if group < 0 else group
-            begin = first_tile if i < 0 else arrays.group[group, 1]
-            end = first_tile + (first_tile >= 0) if i < 0 else arrays.group[group + 1, 1]
-            for tile in range(begin, end):
-                if i < 0 or tile != first_tile:
-                    found, noted = _top_tile(
-                        atoms,
-                        forms,
-                        scores,
-                        arrays,
-                        events,
-                        desk,
-                        loaded,
-                        event,
-                        tile,
-                        several,
-                        heaviest,
-                        mask,
-                        marks,
-                        order,
-                        stack,
-                        best,
-                        found,
-                        noted,
-                    )
-        for i in range(groups):
-            group = desk.groups[i]
-            group = ~group if group < 0 else group
-            for entry in range(arrays.group[group, 0], arrays.group[group + 1, 0]):
-                if arrays.signature[entry] & lacking:
-                    continue
-                candidate = np.int64(arrays.flat[entry, 0])
-                if _is_hopeless(arrays.bound[candidate], heaviest, best[1], found):
-                    continue
-                if not _candidate_holds(atoms, forms, arrays, events, desk, entry):
-                    continue
-                if candidate < conjunctions:
-                    found, noted = _consider_owners(
-                        atoms,
-                        forms,
-                        scores,
-                        events,
-                        loaded,
-                        event,
-                        candidate,
-                        mask,
-                        marks,
-                        order,
-                        stack,
-                        best,
-                        found,
-                        noted,
-                    )
-                else:
-                    found, noted = _consider(
-                        atoms,
-                        forms,
-                        scores,
-                        events,
-                        loaded,
-                        event,
-                        np.int64(forms.program_rule[candidate - conjunctions]),
-                        mask,
-                        marks,
-                        order,
-                        stack,
-                        best,
-                        found,
-                        noted,
-                    )
+        heaviest = _heaviest(events, event)
+        _rank_tiles(rules, arrays, events, desk, loaded, event, several, heaviest, ranking, groups)
+        _rank_flat(rules, arrays, events, desk, loaded, event, lacking, heaviest, ranking, groups)
         if several:
             forget(desk, groups)
-        for i in range(noted):
+        for i in range(count[1]):
             desk.seen[seen_list[i]] = 0
         unload(events, event, desk)
-        counts[at] = found
+        counts[at] = count[0]

@@ -1,0 +1,40 @@
+"""Signatures: 64 bits that say which attributes a candidate needs.
+
+A candidate whose signature has a bit that the event's attributes lack cannot hold, and is dropped
+without a look at its atoms.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.encode.arrays import IF_ABSENT
+from tamis.encode.rules import EncodedRules
+
+__all__ = ["attribute_bits", "signatures"]
+
+
+def attribute_bits(rules: EncodedRules) -> NDArray[np.uint64]:
+    """A bit for each attribute; the 64 that rules mention most have one to themselves."""
+    mentioned = rules.atoms.attribute[rules.forms.conjunction_atom]
+    popularity = np.bincount(mentioned, minlength=len(rules.dictionary.axes))
+    rank = np.empty(len(popularity), np.uint64)
+    rank[np.argsort(-popularity, kind="stable")] = np.arange(len(popularity), dtype=np.uint64)
+    return np.uint64(1) << (rank % np.uint64(64))
+
+
+def signatures(rules: EncodedRules, bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """For each conjunction, and behind those for each program, the bits of what it needs.
+
+    A program may need nothing.
+    """
+    atoms, forms = rules.atoms, rules.forms
+    needs = (atoms.flags & IF_ABSENT) == 0
+    bit = np.where(needs, bits[atoms.attribute], np.uint64(0))[forms.conjunction_atom]
+    sizes = np.diff(forms.conjunction_start)
+    signature = np.zeros(len(sizes) + len(forms.program_rule), np.uint64)
+    filled = np.flatnonzero(sizes)
+    if len(filled):
+        signature[filled] = np.bitwise_or.reduceat(bit, forms.conjunction_start[filled])
+    return signature
