@@ -44,13 +44,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tamis.workloads.chunks import ChunkedRules, require
 from tamis.workloads.draws import Draws, Ints, ceilings_of
 
 __all__ = ["Form", "Weights", "Workload"]
@@ -113,7 +114,7 @@ class _Rules(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Workload:
+class Workload(ChunkedRules):
     """Rules and events of the k-index paper; the defaults are those of its Table 1.
 
     Parameters
@@ -141,6 +142,7 @@ class Workload:
         Workloads with the same parameters and seed are the same, on any machine.
     """
 
+    chunk: ClassVar[int] = _CHUNK
     size: int = 1_000_000
     form: Form = "dnf"
     exponent: float = 2.5
@@ -168,27 +170,13 @@ class Workload:
             ),
             "event_size lies above 1 and below attributes": 1 < self.event_size < self.attributes,
         }
-        for requirement, holds in required.items():
-            if not holds:
-                raise ValueError(f"{requirement}; got {self}")
-
-    def rules(self) -> Iterator[tuple[int, str]]:
-        """The rules as (id, text), in the order in which they are to be added."""
-        for start in range(0, self.size, _CHUNK):
-            yield from enumerate(self._texts(self._drawn_rules(start)).to_pylist(), start)
-
-    def rules_table(self) -> pa.Table:
-        """The same rules as an Arrow table with the columns id and rule."""
-        starts = range(0, self.size, _CHUNK)
-        chunks = [self._texts(self._drawn_rules(start)) for start in starts]
-        ids = pa.array(np.arange(self.size))
-        return pa.table({"id": ids, "rule": pa.chunked_array(chunks, pa.string())})
+        require(required, self)
 
     def weighted_rules(self) -> Iterator[tuple[int, str, Weights]]:
         """The same rules as (id, text, weights); a rule weighs the values of its IN."""
         for start in range(0, self.size, _CHUNK):
             rules = self._drawn_rules(start)
-            texts = self._texts(rules).to_pylist()
+            texts = self._texts_of(rules).to_pylist()
             weights = self._rule_weights(rules, start // _CHUNK)
             yield from zip(range(start, start + len(texts)), texts, weights, strict=True)
 
@@ -294,7 +282,10 @@ class Workload:
                 predicate[lacking[fresh], slot] = drawn[fresh]
                 lacking = lacking[~fresh]
 
-    def _texts(self, rules: _Rules) -> pa.StringArray:
+    def _texts(self, start: int) -> pa.StringArray:
+        return self._texts_of(self._drawn_rules(start))
+
+    def _texts_of(self, rules: _Rules) -> pa.StringArray:
         month = 2 * len(self._sets) + rules.month - 1
         if self.form == "dnf":
             ends = month.repeat(rules.parts)

@@ -35,16 +35,16 @@ A seed gives the same workload on any machine; see `draws`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tamis.workloads.chunks import ChunkedRules, require
 from tamis.workloads.draws import Draws, Ints, ceilings_of
 from tamis.workloads.predicates import ORDERED, Operator, Values
 
@@ -96,7 +96,7 @@ class _Kept(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Workload:
+class Workload(ChunkedRules):
     """Rules and events of the BE-Tree paper; the defaults are those of its Table 3.
 
     Parameters
@@ -125,6 +125,7 @@ class Workload:
         Workloads with the same parameters and seed are the same, on any machine.
     """
 
+    chunk: ClassVar[int] = _CHUNK
     size: int = 1_000_000
     dimensions: int = 400
     cardinality: int = 48
@@ -155,20 +156,7 @@ class Workload:
             ),
             "distribution is uniform or zipf": self.distribution in ("uniform", "zipf"),
         }
-        for requirement, holds in required.items():
-            if not holds:
-                raise ValueError(f"{requirement}; got {self}")
-
-    def rules(self) -> Iterator[tuple[int, str]]:
-        """The rules as (id, text), in the order in which they are to be added."""
-        for start in range(0, self.size, _CHUNK):
-            yield from enumerate(self._texts(start).to_pylist(), start)
-
-    def rules_table(self) -> pa.Table:
-        """The same rules as an Arrow table with the columns id and rule."""
-        chunks = [self._texts(start) for start in range(0, self.size, _CHUNK)]
-        ids = pa.array(np.arange(self.size))
-        return pa.table({"id": ids, "rule": pa.chunked_array(chunks, pa.string())})
+        require(required, self)
 
     def events(self, n: int) -> list[dict[str, int]]:
         """`n` events; fewer are a prefix of more."""

@@ -28,13 +28,14 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 from math import prod
-from typing import Literal, NamedTuple, TypeAlias
+from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tamis.workloads import begen
+from tamis.workloads.chunks import ChunkedRules, require
 from tamis.workloads.draws import Draws, Ints
 from tamis.workloads.predicates import Operator
 
@@ -82,7 +83,7 @@ _Piece: TypeAlias = str | _Must
 
 
 @dataclass(frozen=True)
-class Workload:
+class Workload(ChunkedRules):
     """Nested rules, and the events of BEGen.
 
     Parameters
@@ -102,6 +103,7 @@ class Workload:
         Workloads with the same parameters and seed are the same, on any machine.
     """
 
+    chunk: ClassVar[int] = _CHUNK
     size: int = 100_000
     shallowest: int = 3
     deepest: int = 5
@@ -119,22 +121,9 @@ class Workload:
             "deepest is at most 6": self.deepest <= 6,
             "large lies between 0 and 1": 0 <= self.large <= 1,
         }
-        for requirement, holds in required.items():
-            if not holds:
-                raise ValueError(f"{requirement}; got {self}")
+        require(required, self)
         # Refuses the others.
         _ = self._begen
-
-    def rules(self) -> Iterator[tuple[int, str]]:
-        """The rules as (id, text), in the order in which they are to be added."""
-        for start in range(0, self.size, _CHUNK):
-            yield from enumerate(self._texts(start).to_pylist(), start)
-
-    def rules_table(self) -> pa.Table:
-        """The same rules as an Arrow table with the columns id and rule."""
-        chunks = [self._texts(start) for start in range(0, self.size, _CHUNK)]
-        ids = pa.array(np.arange(self.size))
-        return pa.table({"id": ids, "rule": pa.chunked_array(chunks, pa.string())})
 
     def events(self, n: int) -> list[dict[str, int]]:
         """`n` events; fewer are a prefix of more."""
