@@ -112,7 +112,7 @@ def made(seed: int, size: int = 60, rows: int = 25) -> Case:
     encoded = encoder.finish()
     events = [randoms.event(random, EVERYTHING, several=0.4) for _ in range(rows)] + [{}]
     flat = [flatten(event) for event in events]
-    encode = EventEncoder(encoded.dictionary, encoded.texts)
+    encode = EventEncoder(encoded)
     return Case(rules, encoder._atoms, encoded, flat, encode.encode_many(events))
 
 
@@ -287,7 +287,7 @@ def test_engines_as_plain_python() -> None:
 
 def check_tops(n: int) -> None:
     weights = {("n", 1): 3.0, ("s", "ab"): 0.5, ("user.age", 0): 2.0, ("small", 2): 0.0}
-    encode = EventEncoder(CASE.encoded.dictionary, CASE.encoded.texts)
+    encode = EventEncoder(CASE.encoded)
     for engine in engines():
         plain = engine.top(CASE.events, n)
         for row, flat in enumerate(CASE.flat):
@@ -332,7 +332,7 @@ def test_the_best_of_equal_scores_came_first() -> None:
     for _ in range(6):
         encoder.add(Predicate("a", Op.EQ, (1,)), "strong")
     rules = encoder.finish()
-    events = EventEncoder(rules.dictionary, rules.texts).encode({"a": 1})
+    events = EventEncoder(rules).encode({"a": 1})
     loaded = truth.new_loaded(1, 0)
     best_rule, best_score = np.full(4, -1, np.int32), np.empty(4)
     stack = np.empty(rules.scores.depth)
@@ -434,7 +434,7 @@ def test_rules_are_found_whatever_they_are_made_of(engine: str, name: str) -> No
     random = Random(7)
     events = [{f"b{i}": random.choice((1, 1, 1, 2)) for i in range(30)} for _ in range(10)]
     events += [{f"b{i}": 1 for i in random.sample(range(30), 30)} for _ in range(3)]
-    encoded = EventEncoder(built.rules.dictionary, built.rules.texts).encode_many(events)
+    encoded = EventEncoder(built.rules).encode_many(events)
     matches = built.match(encoded)
     assert len(matches.rule) > 100
     for row, event in enumerate(events):
@@ -446,11 +446,11 @@ def test_rules_are_found_whatever_they_are_made_of(engine: str, name: str) -> No
 @pytest.mark.parametrize("engine", ENGINES)
 def test_no_rules_and_no_events(engine: str) -> None:
     empty = ENGINES[engine](RuleEncoder().finish())
-    events = EventEncoder(empty.rules.dictionary, empty.rules.texts).encode_many([{}, {"a": 1}])
+    events = EventEncoder(empty.rules).encode_many([{}, {"a": 1}])
     assert empty.match(events).start.tolist() == [0, 0, 0]
     assert empty.top(events, 3).start.tolist() == [0, 0, 0]
     full = ENGINES[engine](CASE.encoded)
-    nothing = EventEncoder(CASE.encoded.dictionary, CASE.encoded.texts).encode_many([])
+    nothing = EventEncoder(CASE.encoded).encode_many([])
     assert full.match(nothing).start.tolist() == [0]
     assert full.count(nothing).tolist() == []
     assert full.top(nothing, 3).start.tolist() == [0]

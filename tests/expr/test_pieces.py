@@ -84,7 +84,7 @@ def test_random_rules_find_the_same_events(rules: list[Expr], seed: int) -> None
     events += [{"a": [1, "ab"], "b": 2, "age": 0.5, "state": "CA", "in": True}]
     for logic in LOGICS:
         found = encoded_texts(texts, logic)
-        matches = Scan(found).match(EventEncoder(found.dictionary, found.texts).encode_many(events))
+        matches = Scan(found).match(EventEncoder(found).encode_many(events))
         for i, event in enumerate(events):
             held = sorted(matches.rule[matches.start[i] : matches.start[i + 1]].tolist())
             assert held == [n for n, t in enumerate(texts) if evaluate(parse(t), event, logic)]
@@ -261,7 +261,7 @@ def test_a_piece_keeps_its_logic() -> None:
         encoder.add_text("a <> 1 AND b = 2", logic)
     rules = encoder.finish()
     assert len(rules.atoms.table) == 3
-    matches = Scan(rules).match(EventEncoder(rules.dictionary, rules.texts).encode({"b": 2}))
+    matches = Scan(rules).match(EventEncoder(rules).encode({"b": 2}))
     assert matches.rule.tolist() == [1, 3]
 
 

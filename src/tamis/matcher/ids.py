@@ -132,17 +132,19 @@ class Ids:
     def array(self, places: NDArray[np.integer]) -> NDArray[Any]:
         """The ids at these places: as integers if all ids are, else as objects."""
         if not self.has_texts:
-            numbers: NDArray[Any] = self.numbers[places]
+            # `take`, since indexing spends a microsecond on finding out what it was given.
+            numbers: NDArray[Any] = self.numbers.take(places)
             return numbers
         objects, decoded = self._objects, self._decoded
         if objects is None or decoded is None:
             objects = self._objects = np.empty(self.size, object)
             decoded = self._decoded = np.zeros(self.size, np.bool_)
-        unknown = places[~decoded[places]]
-        if len(unknown):
+        known = decoded.take(places)
+        if np.count_nonzero(known) < len(places):
+            unknown = places[~known]
             objects[unknown] = self._decode(unknown)
             decoded[unknown] = True
-        found: NDArray[Any] = objects[places]
+        found: NDArray[Any] = objects.take(places)
         return found
 
     def _decode(self, places: NDArray[np.integer]) -> NDArray[np.object_]:

@@ -129,10 +129,8 @@ class _Encoders:
 
     def __init__(self, rules: EncodedRules, schema: Schema) -> None:
         self._schema = schema
-        self.events = EventEncoder(rules.dictionary, rules.texts)
-        self.columns = ColumnEncoder(
-            rules.dictionary, rules.texts, schema.conform if schema else None
-        )
+        self.events = EventEncoder(rules)
+        self.columns = ColumnEncoder(rules, schema.conform if schema else None)
 
     def encode_sample(self, chunks: Sequence[EventChunk]) -> Events:
         """All events of a sample together."""
