@@ -14,7 +14,6 @@ from tests import randoms
 from tests.matcher.matchers import SIZES, filled
 from tests.randoms import EVERYTHING
 
-
 EXPLAINED = "age IN (3, 4) AND (state <> 'CA' OR NOT (a = 1 AND b = 1)) AND tags LIKE 'x%'"
 
 
