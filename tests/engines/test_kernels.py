@@ -195,26 +195,49 @@ def test_heap_sort_as_plain_python() -> None:
     check_heap_sort()
 
 
-def check_sort_rows(words: int) -> None:
+def check_sort_rows(words: int, shuffled: bool) -> None:
     """Long rows are sorted by their bits, and all others by a heap."""
     random = Random(8)
     rows = [random.sample(range(64 * words), size) for size in (0, 1, 5, 64 * words, 3, 0)]
     start = np.cumsum([0, *map(len, rows)])
     items, bits_left = np.concatenate(rows).astype(np.int32), np.zeros(words, np.uint64)
-    sorting.sort_rows(start, items, bits_left)
-    assert items.tolist() == [item for row in rows for item in sorted(row)]
+    ranks = list(range(64 * words))
+    rank_of = item_of = np.empty(0, np.int32)
+    if shuffled:
+        random.shuffle(ranks)
+        rank_of = np.array(ranks, np.int32)
+        item_of = np.argsort(rank_of).astype(np.int32)
+    sorting.sort_rows(start, items, rank_of, item_of, bits_left)
+    assert items.tolist() == [i for row in rows for i in sorted(row, key=lambda i: ranks[i])]
     assert not bits_left.any()
 
 
-def test_rows_are_sorted() -> None:
-    check_sort_rows(1)
-    check_sort_rows(100)
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_rows_are_sorted(shuffled: bool) -> None:
+    check_sort_rows(1, shuffled)
+    check_sort_rows(100, shuffled)
 
 
 @pytest.mark.usefixtures("interpreted")
-def test_rows_are_sorted_as_plain_python() -> None:
-    check_sort_rows(1)
-    check_sort_rows(100)
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_rows_are_sorted_as_plain_python(shuffled: bool) -> None:
+    check_sort_rows(1, shuffled)
+    check_sort_rows(100, shuffled)
+
+
+def check_take() -> None:
+    out = np.zeros(3, np.int64)
+    sorting.take(np.arange(10, 20), np.array([9, 0, 9], np.int32), out)
+    assert out.tolist() == [19, 10, 19]
+
+
+def test_take() -> None:
+    check_take()
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_take_as_plain_python() -> None:
+    check_take()
 
 
 def check_forget_seen() -> None:

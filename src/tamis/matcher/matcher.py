@@ -400,9 +400,8 @@ class Matcher:
                         for view, part in zip(views, encoded, strict=True)
                         for mask in [view.mask(chosen)]
                     ]
-                    found = joined_matches(segments, parts)
-                    columns = [pa.array(found.event + (first + begin)), found.rule]
-                    yield pa.record_batch(columns, schema=schema)
+                    found = joined_matches(segments, parts, first + begin)
+                    yield pa.record_batch([pa.array(found.event), found.rule], schema=schema)
                     rows = _affordable_rows(len(found.event), end - begin)
                     begin = end
 
