@@ -14,7 +14,7 @@ from array import array
 from collections.abc import Callable, Hashable, Iterable
 from itertools import chain
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -201,6 +201,12 @@ class RuleEncoder:
         )
         dictionary.unload()
         return encoded
+
+    @property
+    def leftovers(self) -> list[dict[Any, Any] | list[Any]]:
+        """What is of no use after `finish`, and takes its time to be freed."""
+        pieces = self._pieces.values()
+        return [*pieces, self._plans, self._atom_numbers, self._conjunctions, self._atoms]
 
     def _adapted(self, rule: Expr) -> Expr:
         return rule if self._adapt is None else map_predicates(rule, self._adapt)
