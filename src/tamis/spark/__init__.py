@@ -13,14 +13,17 @@ from tamis.errors import MissingExtraError
 if find_spec("pyspark") is None or find_spec("pandas") is None:
     raise MissingExtraError("tamis.spark needs PySpark; type: pip install 'tamis[spark]'")
 
+from tamis.spark.build import build, update
 from tamis.spark.versions import Shard, Version, current, forget, rollback, version, versions
 
 __all__ = [
     "Shard",
     "Version",
+    "build",
     "current",
     "forget",
     "rollback",
+    "update",
     "version",
     "versions",
 ]
