@@ -14,6 +14,7 @@ if find_spec("pyspark") is None or find_spec("pandas") is None:
     raise MissingExtraError("tamis.spark needs PySpark; type: pip install 'tamis[spark]'")
 
 from tamis.spark.build import build, update
+from tamis.spark.session import local_session
 from tamis.spark.versions import Shard, Version, current, forget, rollback, version, versions
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "build",
     "current",
     "forget",
+    "local_session",
     "rollback",
     "update",
     "version",

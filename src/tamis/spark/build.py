@@ -474,7 +474,7 @@ def _gather_quarantine(plan: Plan, new: Mapping[int, str], kept: Mapping[int, st
         copy = folder / _part_name(number)
         shutil.copyfile(part, copy)
         _sync(copy)
-    rows = sum(pq.read_metadata(file).num_rows for file in folder.iterdir())
+    rows = sum(int(pq.read_metadata(file).num_rows) for file in folder.iterdir())
     if not rows:
         # Whoever reads the folder finds its columns.
         write_quarantine(folder / "part-none.parquet", plan.id_type)
