@@ -1,0 +1,31 @@
+"""Rules and events that are Spark tables; needs the extra ``tamis[spark]``.
+
+>>> from tamis import spark as ts                     # doctest: +SKIP
+>>> ts.build(rules, path, id="id", rule="rule")       # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from tamis.errors import MissingExtraError
+
+if find_spec("pyspark") is None or find_spec("pandas") is None:
+    raise MissingExtraError("tamis.spark needs PySpark; type: pip install 'tamis[spark]'")
+
+from tamis.spark.build import build, update
+from tamis.spark.session import local_session
+from tamis.spark.versions import Shard, Version, current, forget, rollback, version, versions
+
+__all__ = [
+    "Shard",
+    "Version",
+    "build",
+    "current",
+    "forget",
+    "local_session",
+    "rollback",
+    "update",
+    "version",
+    "versions",
+]
