@@ -1,4 +1,9 @@
-"""Rules and events that are Spark tables; needs the extra ``tamis[spark]``."""
+"""Rules and events that are Spark tables; needs the extra ``tamis[spark]``.
+
+>>> from tamis import spark as ts                     # doctest: +SKIP
+>>> ts.build(rules, path, id="id", rule="rule")       # doctest: +SKIP
+>>> ts.match(events, path, keys="id").show()          # doctest: +SKIP
+"""
 
 from __future__ import annotations
 
@@ -9,8 +14,21 @@ from tamis.errors import MissingExtraError
 if find_spec("pyspark") is None or find_spec("pandas") is None:
     raise MissingExtraError("tamis.spark needs PySpark; type: pip install 'tamis[spark]'")
 
+from tamis.spark.match import counts, match, matcher, top
 from tamis.spark.session import local_session
+from tamis.spark.versions import Shard, Version, current, forget, rollback, version, versions
 
 __all__ = [
+    "Shard",
+    "Version",
+    "counts",
+    "current",
+    "forget",
     "local_session",
+    "match",
+    "matcher",
+    "rollback",
+    "top",
+    "version",
+    "versions",
 ]
