@@ -14,6 +14,7 @@ from tamis.errors import MissingExtraError
 if find_spec("pyspark") is None or find_spec("pandas") is None:
     raise MissingExtraError("tamis.spark needs PySpark; type: pip install 'tamis[spark]'")
 
+from tamis.spark.build import build, update
 from tamis.spark.match import counts, match, matcher, top
 from tamis.spark.session import local_session
 from tamis.spark.versions import Shard, Version, current, forget, rollback, version, versions
@@ -21,6 +22,7 @@ from tamis.spark.versions import Shard, Version, current, forget, rollback, vers
 __all__ = [
     "Shard",
     "Version",
+    "build",
     "counts",
     "current",
     "forget",
@@ -29,6 +31,7 @@ __all__ = [
     "matcher",
     "rollback",
     "top",
+    "update",
     "version",
     "versions",
 ]
