@@ -2,6 +2,7 @@
 
 >>> from tamis import spark as ts                     # doctest: +SKIP
 >>> ts.build(rules, path, id="id", rule="rule")       # doctest: +SKIP
+>>> ts.match(events, path, keys="id").show()          # doctest: +SKIP
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ if find_spec("pyspark") is None or find_spec("pandas") is None:
     raise MissingExtraError("tamis.spark needs PySpark; type: pip install 'tamis[spark]'")
 
 from tamis.spark.build import build, update
+from tamis.spark.match import counts, match, matcher, top
 from tamis.spark.session import local_session
 from tamis.spark.versions import Shard, Version, current, forget, rollback, version, versions
 
@@ -21,10 +23,14 @@ __all__ = [
     "Shard",
     "Version",
     "build",
+    "counts",
     "current",
     "forget",
     "local_session",
+    "match",
+    "matcher",
     "rollback",
+    "top",
     "update",
     "version",
     "versions",

@@ -1,0 +1,179 @@
+"""What of a table's columns is an event, and what it is known by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+import tamis
+from tamis.errors import EventError
+from tamis.spark.worker import Shape
+
+__all__ = ["EventColumns", "Names", "choose"]
+
+Names = str | Sequence[str] | None
+
+_DEFAULT_KEYS = ("event_id", "id", "event")
+
+
+class EventColumns(NamedTuple):
+    """Columns of a table, by their places: names may have dots, or differ by case only."""
+
+    keys: tuple[int, ...]
+    shape: Shape
+    event: int | None
+    """The column that holds whole events; None where columns are attributes."""
+    fields: tuple[tuple[int, StructField], ...]
+    """The attributes: columns, or fields of the struct `event`. Others make no difference."""
+    kind: DataType
+    """The type of an event, without what makes no difference."""
+
+    def column(self, columns: Sequence[Column]) -> Column:
+        """The event, made of all columns of the table."""
+        if self.event is not None and not isinstance(self.kind, StructType):
+            return columns[self.event]
+        if not self.fields:
+            return F.struct(F.lit(None).cast("boolean").alias("nothing"))
+        if self.event is None:
+            parts = [columns[place].alias(field.name) for place, field in self.fields]
+        else:
+            whole = columns[self.event]
+            parts = [whole.getField(field.name).alias(field.name) for _, field in self.fields]
+        return F.struct(*parts)
+
+    def check(self, matchers: Sequence[tamis.Matcher]) -> None:
+        """Have every shard look at the types, so that no job has to start for that.
+
+        Raises
+        ------
+        EventError
+            Rules mention a column of a type that they cannot compare.
+        SchemaError
+            A column contradicts the schema of the rules.
+        """
+        if self.shape == "json":
+            return
+        arrow = pa.schema([pa.field("", _arrow_type(self.kind))])
+        empty = pa.RecordBatch.from_pylist([], schema=arrow)
+        for matcher in matchers:
+            matcher.count_many(empty)
+
+
+def choose(
+    schema: StructType, keys: Names, events: Names, attributes: frozenset[str]
+) -> EventColumns:
+    """The columns that keys and events are made of.
+
+    Parameters
+    ----------
+    schema
+        Of the table.
+    keys, events
+        As users give them.
+    attributes
+        What rules mention.
+
+    Raises
+    ------
+    EventError
+        A column is not there, or is no event.
+    """
+    places = tuple(_place(schema, name) for name in _key_names(schema, keys))
+    if isinstance(events, str):
+        return _whole_events(schema, places, _place(schema, events), attributes)
+    if events is None:
+        chosen = list(enumerate(schema.fields))
+    else:
+        chosen = [(place, schema.fields[place]) for place in _places(schema, events)]
+    fields = tuple((place, field) for place, field in chosen if _matters(field.name, attributes))
+    for _, field in fields:
+        _place(schema, field.name)
+    kind = StructType([field for _, field in fields])
+    return EventColumns(places, "columns", None, fields, kind)
+
+
+def _whole_events(
+    schema: StructType, keys: tuple[int, ...], place: int, attributes: frozenset[str]
+) -> EventColumns:
+    """Events that are in one column."""
+    name, kind = schema.fields[place].name, schema.fields[place].dataType
+    match kind:
+        case StringType():
+            return EventColumns(keys, "json", place, (), kind)
+        case MapType() if isinstance(kind.keyType, StringType):
+            return EventColumns(keys, "columns", place, (), kind)
+        case StructType():
+            fields = [field for field in kind.fields if _matters(field.name, attributes)]
+            kept = tuple((number, field) for number, field in enumerate(fields))
+            return EventColumns(keys, "columns", place, kept, StructType(fields))
+    raise EventError(
+        f"events={name!r} is of the type {kind.simpleString()}; a column of events holds structs, "
+        f"maps from strings, or JSON texts; where columns are attributes, pass events=[{name!r}, …]"
+    )
+
+
+def _matters(name: str, attributes: frozenset[str]) -> bool:
+    """Whether rules mention `name`, or something in it."""
+    return name in attributes or any(known.startswith(f"{name}.") for known in attributes)
+
+
+def _key_names(schema: StructType, keys: Names) -> list[str]:
+    if isinstance(keys, str):
+        return [keys]
+    if keys is not None:
+        return list(keys)
+    for name in _DEFAULT_KEYS:
+        found = [field for field in schema.fields if field.name == name]
+        if found and not isinstance(found[0].dataType, StructType | MapType | ArrayType):
+            return [name]
+    raise EventError(
+        "which columns tell one event from another? pass keys=; without it the column "
+        f"{', '.join(_DEFAULT_KEYS[:-1])} or {_DEFAULT_KEYS[-1]} is taken, but the columns are "
+        f"{', '.join(schema.names)}"
+    )
+
+
+def _places(schema: StructType, names: Sequence[str]) -> list[int]:
+    return [_place(schema, name) for name in names]
+
+
+def _place(schema: StructType, name: str) -> int:
+    places = [place for place, other in enumerate(schema.names) if other == name]
+    if len(places) == 1:
+        return places[0]
+    if places:
+        raise EventError(f"{len(places)} columns are called {name!r}; rename or drop one")
+    raise EventError(f"there is no column {name!r}; the columns are {', '.join(schema.names)}")
+
+
+def _arrow_type(kind: DataType) -> pa.DataType:
+    try:
+        return to_arrow_type(kind, timezone="UTC")
+    except PySparkException:
+        culprit = next(field for field in getattr(kind, "fields", []) if not _has_arrow(field))
+        raise EventError(
+            f"column {culprit.name!r} has the type {culprit.dataType.simpleString()}, which has no "
+            "Arrow form; cast it to a string, an integer, a double, a boolean or a timestamp"
+        ) from None
+
+
+def _has_arrow(field: StructField) -> bool:
+    try:
+        to_arrow_type(field.dataType, timezone="UTC")
+    except PySparkException:
+        return False
+    return True

@@ -1,0 +1,144 @@
+"""A question to a published index, with everything checked that can be known on the driver."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
+
+from tamis.errors import EventError
+from tamis.spark import shipping, versions
+from tamis.spark.events import EventColumns, Names, choose
+from tamis.spark.versions import PathLike, Shard, Version
+from tamis.spark.worker import Ask, Task, opened
+
+__all__ = ["Query", "prepare"]
+
+_LARGE_TYPES = "spark.sql.execution.arrow.useLargeVarTypes"
+
+
+class Query(NamedTuple):
+    """What to ask of which version about which columns."""
+
+    version: Version
+    columns: EventColumns
+    keys: tuple[StructField, ...]
+    ask: Ask
+    n: int
+    """How many rules ``"top"`` gives at most."""
+    answers: tuple[StructField, ...]
+    """What there is for each event, beside the keys."""
+
+    @property
+    def schema(self) -> StructType:
+        """The schema of the table of answers."""
+        return StructType([*self.keys, *self.answers])
+
+    def task(
+        self,
+        spark: SparkSession,
+        groups: Sequence[tuple[Shard, ...]],
+        ship: bool,
+        carried: Sequence[StructField] = (),
+    ) -> Task:
+        """What workers do.
+
+        Parameters
+        ----------
+        spark
+            The session whose workers they are.
+        groups
+            The shards, as :func:`tamis.spark.plan.grouped` puts them together.
+        ship
+            Whether Spark brings the shards to its nodes.
+        carried
+            Columns that are carried along behind the keys.
+        """
+        text = pa.large_string() if spark.conf.get(_LARGE_TYPES, "false") == "true" else pa.string()
+        kinds = {LongType(): pa.int64(), DoubleType(): pa.float64(), StringType(): text}
+        return Task(
+            tuple(shipping.ship(spark, group) if ship else _paths(group) for group in groups),
+            ship,
+            self.ask,
+            self.n,
+            self.columns.shape,
+            tuple(field.name for field in (*self.keys, *carried)),
+            pa.schema([(field.name, kinds[field.dataType]) for field in self.answers]),
+        )
+
+
+def prepare(
+    schema: StructType,
+    path: PathLike,
+    ask: Ask,
+    *,
+    n: int = 0,
+    keys: Names = None,
+    events: Names = None,
+    version: int | None = None,
+) -> Query:
+    """A question about events of a table.
+
+    Parameters
+    ----------
+    schema
+        Of the table.
+    path, keys, events, version
+        As in :func:`tamis.spark.match`.
+    ask, n
+        What is asked.
+
+    Raises
+    ------
+    StorageError
+        There is no such index or version, or it cannot be read.
+    EventError, SchemaError
+        A column is not there, or has a type that rules cannot compare.
+    """
+    if not isinstance(n, int) or isinstance(n, bool) or n < 0:
+        raise ValueError(f"n is a whole number, not {n!r}")
+    pinned = versions.current(path) if version is None else versions.version(path, version)
+    matchers = opened(_paths(pinned.shards))
+    attributes = frozenset(name for matcher in matchers for name in matcher.attributes())
+    columns = choose(schema, keys, events, attributes)
+    columns.check(matchers)
+    if isinstance(columns.kind, StructType) and not columns.fields and attributes:
+        warnings.warn(
+            f"no rule mentions any of the columns {', '.join(schema.names)}; "
+            "for a column that holds whole events pass events=",
+            stacklevel=4,
+        )
+    fields = tuple(schema.fields[place] for place in columns.keys)
+    answers = _answers(ask, pinned)
+    _check_names(fields, answers)
+    return Query(pinned, columns, fields, ask, n, answers)
+
+
+def _paths(shards: Sequence[Shard]) -> tuple[str, ...]:
+    return tuple(str(shard.path) for shard in shards)
+
+
+def _answers(ask: Ask, version: Version) -> tuple[StructField, ...]:
+    rule = StructField("rule", StringType() if version.id_type == "string" else LongType())
+    match ask:
+        case "match":
+            return (rule,)
+        case "counts":
+            return (StructField("matches", LongType()),)
+        case "top":
+            return (StructField("rank", LongType()), rule, StructField("score", DoubleType()))
+
+
+def _check_names(keys: Sequence[StructField], answers: Sequence[StructField]) -> None:
+    seen = {field.name.lower() for field in answers}
+    for key in keys:
+        if key.name.lower() in seen:
+            raise EventError(
+                f"the answers have a column {key.name!r} already; rename that key, "
+                f"or name it once: events.withColumnRenamed({key.name!r}, …)"
+            )
+        seen.add(key.name.lower())
