@@ -163,10 +163,7 @@ def test_spark_sql_agrees(events, matches: list[tuple]) -> None:
     # NaN is absent for a rule, and a number for Spark.
     frame = events.withColumn("price", F.nanvl("price", F.lit(None).cast("double")))
     lists = frame.agg(
-        *(
-            F.collect_list(F.when(F.expr(text), F.col("id"))).alias(rule)
-            for rule, text in sample
-        )
+        *(F.collect_list(F.when(F.expr(text), F.col("id"))).alias(rule) for rule, text in sample)
     ).first()
     assert lists is not None
     for rule, text in sample:
@@ -235,7 +232,9 @@ def test_several_keys_of_any_type_are_carried_along(spark, tmp_path: Path) -> No
         (2, None, None, None, 6, 3),
     ]
     schema = "day int, name string, `when` timestamp, extra map<string, array<int>>, `a.b` int"
-    frame = spark.createDataFrame([(*row[:5],) for row in rows], schema).replace({1: 3}, subset=["day"])
+    frame = spark.createDataFrame([(*row[:5],) for row in rows], schema).replace(
+        {1: 3}, subset=["day"]
+    )
     keys = ["name", "when", "extra", "day"]
     found = ts.match(frame, tmp_path / "index", keys=keys)
     assert found.columns == [*keys, "rule"]

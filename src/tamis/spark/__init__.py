@@ -16,6 +16,7 @@ if find_spec("pyspark") is None or find_spec("pandas") is None:
 
 from tamis.spark.build import build, update
 from tamis.spark.match import counts, match, matcher, top
+from tamis.spark.report import report
 from tamis.spark.session import local_session
 from tamis.spark.versions import Shard, Version, current, forget, rollback, version, versions
 
@@ -29,6 +30,7 @@ __all__ = [
     "local_session",
     "match",
     "matcher",
+    "report",
     "rollback",
     "top",
     "update",
