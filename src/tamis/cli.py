@@ -415,7 +415,7 @@ def generate_workload(
 def run_demo(
     rules: Annotated[
         int, typer.Option("--rules", min=1, metavar="N", help="How many rules to generate.")
-    ] = 20_000,
+    ] = 100_000,
     flights: Annotated[
         int | None,
         typer.Option(
@@ -425,11 +425,15 @@ def run_demo(
     seed: Annotated[
         int, typer.Option("--seed", metavar="N", help="The same seed gives the same rules.")
     ] = 1,
+    out: Annotated[
+        str,
+        typer.Option("-o", "--output", metavar="FOLDER", help="Where everything is written."),
+    ] = "tamis-demo",
 ) -> None:
-    """Match a year of flights out of New York against alert rules."""
+    """Match a year of flights out of New York against alert rules, on Spark."""
     from tamis import demo
 
-    demo.run(rules, seed, flights=flights)
+    demo.run(rules, seed, flights=flights, folder=out)
 
 
 _Show = Callable[[str, int, float | None], None]

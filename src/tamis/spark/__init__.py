@@ -18,17 +18,21 @@ from tamis.spark.build import build, update
 from tamis.spark.match import counts, match, matcher, top
 from tamis.spark.report import report
 from tamis.spark.session import local_session
+from tamis.spark.streaming import Batch, batches, match_stream
 from tamis.spark.versions import Shard, Version, current, forget, rollback, version, versions
 
 __all__ = [
+    "Batch",
     "Shard",
     "Version",
+    "batches",
     "build",
     "counts",
     "current",
     "forget",
     "local_session",
     "match",
+    "match_stream",
     "matcher",
     "report",
     "rollback",
