@@ -23,8 +23,7 @@ def published(
 
     def write(folder: Path, _: Version | None) -> Draft:
         made = [
-            saved(folder / f"shard-{i:04d}", rules[i::shards], logic, schema)
-            for i in range(shards)
+            saved(folder / f"shard-{i:04d}", rules[i::shards], logic, schema) for i in range(shards)
         ]
         first = rules[0] if rules else ""
         id = first.id if isinstance(first, tamis.Rule) else first[0] if first else ""

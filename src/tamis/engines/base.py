@@ -340,7 +340,6 @@ def _size(events: Events) -> int:
     return len(events.start) - 1
 
 
-
 def _rows_per_task(size: int) -> int:
     """How many of `size` events a thread takes at a time, so that all threads have a share."""
     return max(_LEAST_ROWS, min(_MOST_ROWS, -(-size // threads())))

@@ -15,8 +15,10 @@ if find_spec("pyspark") is None or find_spec("pandas") is None:
     raise MissingExtraError("tamis.spark needs PySpark; type: pip install 'tamis[spark]'")
 
 from tamis.spark.build import build, update
+from tamis.spark.files import match_files
 from tamis.spark.match import counts, match, matcher, top
 from tamis.spark.session import local_session
+from tamis.spark.sql import register
 from tamis.spark.versions import Shard, Version, current, forget, rollback, version, versions
 
 __all__ = [
@@ -28,7 +30,9 @@ __all__ = [
     "forget",
     "local_session",
     "match",
+    "match_files",
     "matcher",
+    "register",
     "rollback",
     "top",
     "update",
