@@ -15,9 +15,11 @@ if find_spec("pyspark") is None or find_spec("pandas") is None:
     raise MissingExtraError("tamis.spark needs PySpark; type: pip install 'tamis[spark]'")
 
 from tamis.spark.build import build, update
+from tamis.spark.files import match_files
 from tamis.spark.match import counts, match, matcher, top
 from tamis.spark.report import report
 from tamis.spark.session import local_session
+from tamis.spark.sql import register
 from tamis.spark.streaming import Batch, batches, match_stream
 from tamis.spark.versions import Shard, Version, current, forget, rollback, version, versions
 
@@ -32,8 +34,10 @@ __all__ = [
     "forget",
     "local_session",
     "match",
+    "match_files",
     "match_stream",
     "matcher",
+    "register",
     "report",
     "rollback",
     "top",

@@ -55,8 +55,25 @@ class EventColumns(NamedTuple):
             parts = [whole.getField(field.name).alias(field.name) for _, field in self.fields]
         return F.struct(*parts)
 
-    def check(self, matchers: Sequence[tamis.Matcher]) -> None:
+    def array(self, batch: pa.RecordBatch) -> pa.Array:
+        """As `column`, of a batch of the whole table."""
+        if self.event is not None:
+            return batch.column(self.event)
+        names = [field.name for _, field in self.fields]
+        arrays = [batch.column(place) for place, _ in self.fields]
+        if not names:
+            arrays, names = [pa.nulls(batch.num_rows)], ["nothing"]
+        return pa.StructArray.from_arrays(arrays, names)
+
+    def check(self, matchers: Sequence[tamis.Matcher], blank: pa.RecordBatch | None = None) -> None:
         """Have every shard look at the types, so that no job has to start for that.
+
+        Parameters
+        ----------
+        matchers
+            The shards.
+        blank
+            A row of the table without values, if it is not one of Spark's.
 
         Raises
         ------
@@ -67,10 +84,9 @@ class EventColumns(NamedTuple):
         """
         if self.shape == "json":
             return
-        arrow = pa.schema([pa.field("", _arrow_type(self.kind))])
-        empty = pa.RecordBatch.from_pylist([], schema=arrow)
+        events = pa.nulls(1, _arrow_type(self.kind)) if blank is None else self.array(blank)
         for matcher in matchers:
-            matcher.count_many(empty)
+            matcher.count_many(pa.RecordBatch.from_arrays([events], [""]))
 
 
 def choose(

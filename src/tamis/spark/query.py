@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
-from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import DataType, DoubleType, LongType, StringType, StructField, StructType
 
 from tamis.errors import EventError
 from tamis.spark import shipping, versions
 from tamis.spark.events import EventColumns, Names, choose
 from tamis.spark.versions import PathLike, Shard, Version
-from tamis.spark.worker import Ask, Task, opened
+from tamis.spark.worker import Ask, Shape, Task, opened
 
-__all__ = ["Query", "prepare"]
+__all__ = ["Query", "asked", "check_names", "make_task", "prepare"]
 
 _LARGE_TYPES = "spark.sql.execution.arrow.useLargeVarTypes"
 
@@ -58,17 +58,32 @@ class Query(NamedTuple):
         carried
             Columns that are carried along behind the keys.
         """
-        text = pa.large_string() if spark.conf.get(_LARGE_TYPES, "false") == "true" else pa.string()
-        kinds = {LongType(): pa.int64(), DoubleType(): pa.float64(), StringType(): text}
-        return Task(
-            tuple(shipping.ship(spark, group) if ship else _paths(group) for group in groups),
-            ship,
-            self.ask,
-            self.n,
-            self.columns.shape,
-            tuple(field.name for field in (*self.keys, *carried)),
-            pa.schema([(field.name, kinds[field.dataType]) for field in self.answers]),
+        keys = [field.name for field in (*self.keys, *carried)]
+        return make_task(
+            spark, groups, ship, self.ask, self.n, self.columns.shape, keys, self.answers
         )
+
+
+def make_task(
+    spark: SparkSession,
+    groups: Sequence[tuple[Shard, ...]],
+    ship: bool,
+    ask: Ask,
+    n: int,
+    shape: Shape,
+    keys: Sequence[str],
+    answers: Sequence[StructField],
+) -> Task:
+    """What workers do, in the session's types; the shards are on their way if Spark brings them."""
+    text = pa.large_string() if spark.conf.get(_LARGE_TYPES, "false") == "true" else pa.string()
+    kinds: dict[DataType, pa.DataType] = {
+        LongType(): pa.int64(),
+        DoubleType(): pa.float64(),
+        StringType(): text,
+    }
+    schema = pa.schema([(field.name, kinds[field.dataType]) for field in answers])
+    shards = [shipping.ship(spark, group) if ship else _paths(group) for group in groups]
+    return Task(tuple(shards), ship, ask, n, shape, tuple(keys), schema)
 
 
 def prepare(
@@ -80,6 +95,7 @@ def prepare(
     keys: Names = None,
     events: Names = None,
     version: int | None = None,
+    blank: pa.RecordBatch | None = None,
 ) -> Query:
     """A question about events of a table.
 
@@ -91,6 +107,9 @@ def prepare(
         As in :func:`tamis.spark.match`.
     ask, n
         What is asked.
+    blank
+        A row without values, if the table is not one of Spark's; `schema` says what Spark would
+        call its columns.
 
     Raises
     ------
@@ -99,13 +118,11 @@ def prepare(
     EventError, SchemaError
         A column is not there, or has a type that rules cannot compare.
     """
-    if not isinstance(n, int) or isinstance(n, bool) or n < 0:
-        raise ValueError(f"n is a whole number, not {n!r}")
-    pinned = versions.current(path) if version is None else versions.version(path, version)
+    pinned, answers = asked(path, version, ask, n)
     matchers = opened(_paths(pinned.shards))
     attributes = frozenset(name for matcher in matchers for name in matcher.attributes())
     columns = choose(schema, keys, events, attributes)
-    columns.check(matchers)
+    columns.check(matchers, blank)
     if isinstance(columns.kind, StructType) and not columns.fields and attributes:
         warnings.warn(
             f"no rule mentions any of the columns {', '.join(schema.names)}; "
@@ -113,9 +130,26 @@ def prepare(
             stacklevel=4,
         )
     fields = tuple(schema.fields[place] for place in columns.keys)
-    answers = _answers(ask, pinned)
-    _check_names(fields, answers)
+    check_names(fields, answers)
     return Query(pinned, columns, fields, ask, n, answers)
+
+
+def asked(
+    path: PathLike, version: int | None, ask: Ask, n: int
+) -> tuple[Version, tuple[StructField, ...]]:
+    """The version to ask, and the columns of its answers.
+
+    Raises
+    ------
+    StorageError
+        There is no such index or version, or it cannot be read.
+    """
+    if ask not in ("match", "counts", "top"):
+        raise ValueError(f"ask is 'match', 'counts' or 'top', not {ask!r}")
+    if not isinstance(n, int) or isinstance(n, bool) or n < 0:
+        raise ValueError(f"n is a whole number, not {n!r}")
+    pinned = versions.current(path) if version is None else versions.version(path, version)
+    return pinned, _answers(ask, pinned)
 
 
 def _paths(shards: Sequence[Shard]) -> tuple[str, ...]:
@@ -133,12 +167,19 @@ def _answers(ask: Ask, version: Version) -> tuple[StructField, ...]:
             return (StructField("rank", LongType()), rule, StructField("score", DoubleType()))
 
 
-def _check_names(keys: Sequence[StructField], answers: Sequence[StructField]) -> None:
+def check_names(keys: Sequence[StructField], answers: Sequence[StructField]) -> None:
+    """Refuse keys that are called like each other or like an answer.
+
+    Raises
+    ------
+    EventError
+        There is one.
+    """
     seen = {field.name.lower() for field in answers}
     for key in keys:
         if key.name.lower() in seen:
             raise EventError(
-                f"the answers have a column {key.name!r} already; rename that key, "
-                f"or name it once: events.withColumnRenamed({key.name!r}, …)"
+                f"the answers have a column {key.name!r} already; rename that key: "
+                f"events.withColumnRenamed({key.name!r}, …)"
             )
         seen.add(key.name.lower())

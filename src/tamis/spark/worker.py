@@ -60,16 +60,20 @@ class Task:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The answers for some events. A batch holds the keys, the events, and maybe the group."""
+        for batch in _gathered(batches):
+            yield from self.answer(batch)
+
+    def answer(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The answers for the events of one batch."""
         # Spark runs as many workers as there are cores.
         tamis.set_threads(1)
-        for batch in _gathered(batches):
-            if len(self.groups) == 1:
-                yield from self._answers(batch, self.groups[0])
-                continue
-            group = batch.column(GROUP)
-            for number in pc.unique(group).to_pylist():
-                part = batch.filter(pc.equal(group, number))
-                yield from self._answers(part, self.groups[number])
+        if len(self.groups) == 1:
+            yield from self._answers(batch, self.groups[0])
+            return
+        group = batch.column(GROUP)
+        for number in pc.unique(group).to_pylist():
+            part = batch.filter(pc.equal(group, number))
+            yield from self._answers(part, self.groups[number])
 
     def _answers(self, batch: pa.RecordBatch, shards: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         column = batch.column(EVENT)
