@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 import tamis
 from tamis import spark as ts
@@ -159,17 +159,18 @@ def test_a_checkpoint_of_another_stream_is_refused(
 ) -> None:
     write_events(tmp_path / "events", 1)
     run_all(spark, tmp_path, index)
-    for folders in (
+    others: list[dict[str, Any]] = [
         {"output": tmp_path / "matches", "checkpoint": tmp_path / "new"},
         {"output": tmp_path / "new-matches", "checkpoint": tmp_path / "checkpoint"},
-    ):
+    ]
+    for folders in others:
         with pytest.raises(tamis.StorageError, match="does not belong to the checkpoint"):
             ts.match_stream(stream_of(spark, tmp_path / "events"), index, **folders)
 
 
 def start_bad(spark: SparkSession, tmp_path: Path, index: Path, **options: Any) -> StreamingQuery:
     (tmp_path / "events").mkdir()
-    places = {"output": tmp_path / "matches", "checkpoint": tmp_path / "checkpoint"}
+    places: dict[str, Any] = {"output": tmp_path / "matches", "checkpoint": tmp_path / "checkpoint"}
     return ts.match_stream(stream_of(spark, tmp_path / "events"), index, **places, **options)
 
 
@@ -182,8 +183,8 @@ def test_what_is_wrong_is_said_before_the_stream_starts(
         ts.match_stream(
             stream_of(spark, tmp_path / "events"), tmp_path / "no", output="o", checkpoint="c"
         )
+    table = spark.createDataFrame([(1, 2)], "event_id long, x long")
     with pytest.raises(tamis.EventError, match=r"spark\.readStream"):
-        table = spark.createDataFrame([(1, 2)], "event_id long, x long")
         ts.match_stream(table, index, output="o", checkpoint="c")
     assert not (tmp_path / "matches").exists()
     with pytest.raises(tamis.StorageError, match="no stream writes here"):

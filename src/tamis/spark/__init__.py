@@ -17,6 +17,7 @@ if find_spec("pyspark") is None or find_spec("pandas") is None:
 from tamis.spark.build import build, update
 from tamis.spark.files import match_files
 from tamis.spark.match import counts, match, matcher, top
+from tamis.spark.ratify import Difference, Ratification, ratify
 from tamis.spark.report import report
 from tamis.spark.session import local_session
 from tamis.spark.sql import register
@@ -25,6 +26,8 @@ from tamis.spark.versions import Shard, Version, current, forget, rollback, vers
 
 __all__ = [
     "Batch",
+    "Difference",
+    "Ratification",
     "Shard",
     "Version",
     "batches",
@@ -37,6 +40,7 @@ __all__ = [
     "match_files",
     "match_stream",
     "matcher",
+    "ratify",
     "register",
     "report",
     "rollback",

@@ -30,7 +30,7 @@ from uuid import uuid4
 import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 from tamis.errors import EventError, StorageError
 from tamis.matcher.storage.disk import storing, write_aside
