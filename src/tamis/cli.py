@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -40,7 +40,13 @@ from tamis.matcher.rule import Rule, RuleId, Tagged, tagged
 from tamis.workloads.registry import WORKLOADS, make_workload
 from tamis.workloads.tables import PartedTable, write_parquet
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 __all__ = ["app", "main"]
+
+_Show = Callable[[str, int, float | None], None]
+"""Shows what is going on: a title, how many things are done, and what part of all that is."""
 
 _SHOWN = 10
 """How many of the most used attributes are shown."""
@@ -411,6 +417,75 @@ def generate_workload(
     typer.echo(f"{rows:,} {what} in {out}")
 
 
+pipeline_app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    help="Run whole jobs on Spark: rules in, a published index, matches out.",
+)
+app.add_typer(pipeline_app, name="pipeline")
+
+ConfigFile = Annotated[
+    str, typer.Argument(metavar="CONFIG", help="A description of the job: .toml, .yaml or .yml.")
+]
+
+
+@pipeline_app.command("run")
+def run_job(config: ConfigFile) -> None:
+    """Build an index, match events with it, and write what CONFIG asks for."""
+    from tamis.spark.config import read_config
+
+    read = read_config(config)
+    with _progress(True) as show:
+        show("Starting Spark", 0, None)
+        from tamis.spark.pipeline import run_pipeline
+
+        outcome = run_pipeline(read, stage=lambda name, spark: _stage(name, spark, show))
+    version = outcome.version
+    rows: list[tuple[str, Any]] = [
+        ("index", f"version {version.number}: {version.rules:,} rules, {version.bad:,} refused"),
+        *((f"{name} (s)", f"{seconds:,.1f}") for name, seconds in outcome.seconds.items()),
+        *(() if outcome.batches is None else [("batches", outcome.batches)]),
+        *outcome.written.items(),
+    ]
+    Console(highlight=False, soft_wrap=True).print(_table(["", ""], rows, header=False))
+
+
+@pipeline_app.command("check")
+def check_job(config: ConfigFile) -> None:
+    """Say what is wrong with CONFIG, or what it would do, without starting Spark."""
+    from tamis.spark.config import read_config
+
+    pipeline = read_config(config).pipeline
+    steps = []
+    if pipeline.rules is not None:
+        steps.append(f"build {pipeline.index.path} from {pipeline.rules.path}")
+    if pipeline.events is not None:
+        source = pipeline.events.path or pipeline.events.format
+        kind = "the stream" if pipeline.mode == "stream" else "the events"
+        steps.append(f"match {kind} of {source} with {pipeline.index.path}")
+    output = pipeline.output
+    places = {
+        "matches": output.matches,
+        "counts": output.counts,
+        "best rules": output.top and output.top.path,
+        "report": output.report,
+    }
+    steps += [f"write {what} to {place}" for what, place in places.items() if place]
+    for step in steps:
+        typer.echo(step)
+
+
+@contextmanager
+def _stage(name: str, spark: SparkSession, show: _Show) -> Iterator[None]:
+    """A stage of a pipeline on the progress bar."""
+    from tamis.spark.progress import watched
+
+    title = name.capitalize()
+    show(title, 0, None)
+    with watched(spark, lambda done, tasks: show(title, done, done / tasks)):
+        yield
+
+
 @app.command("demo")
 def run_demo(
     rules: Annotated[
@@ -434,10 +509,6 @@ def run_demo(
     from tamis import demo
 
     demo.run(rules, seed, flights=flights, folder=out)
-
-
-_Show = Callable[[str, int, float | None], None]
-"""Shows what is going on: a title, how many things are done, and what part of all that is."""
 
 
 @contextmanager

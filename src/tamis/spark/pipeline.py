@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, SparkSession
@@ -29,6 +29,11 @@ __all__ = ["Outcome", "run_pipeline"]
 
 Stage: TypeAlias = Callable[[str, SparkSession], AbstractContextManager[None]]
 """Shows a stage by its name while it runs."""
+
+_Options: TypeAlias = dict[str, str | int | float | bool]
+
+_CSV_RULES: Final[_Options] = {"header": True, "multiLine": True, "escape": '"'}
+_CSV_EVENTS: Final[_Options] = {**_CSV_RULES, "inferSchema": True}
 
 _TEXTS = ("id", "rule", "logic", "weights", "payload")
 """What a line of rules holds besides tags; all of it as text."""
@@ -209,7 +214,7 @@ class _Job:
         )
         self.outcome.written["report"] = str(place)
 
-    def _read_rules(self) -> tuple[DataFrame, dict[str, str]]:
+    def _read_rules(self) -> tuple[DataFrame, dict[str, Any]]:
         """The rules, and the columns that say more about them."""
         source = self._config.pipeline.rules
         assert source is not None
@@ -218,14 +223,9 @@ class _Job:
             if kind == "json":
                 frame = _json_rules(self._spark, self._config.place(source.path), source.options)
             else:
-                options = (
-                    {"header": True, "multiLine": True, "escape": '"'} if kind == "csv" else {}
-                )
-                frame = (
-                    self._spark.read.format(kind)
-                    .options(**{**options, **source.options})
-                    .load(self._config.place(source.path))
-                )
+                options = {**(_CSV_RULES if kind == "csv" else {}), **source.options}
+                reader = self._spark.read.format(kind).options(**options)
+                frame = reader.load(self._config.place(source.path))
         columns = {
             name: given
             for name in ("logic", "weights", "payload", "tags")
@@ -242,8 +242,7 @@ class _Job:
     def _read_events(self, source: EventsSource) -> DataFrame:
         stream = self._config.pipeline.mode == "stream"
         kind = self._config.format_of("events", source)
-        options = {"header": True, "inferSchema": True} if kind == "csv" else {}
-        options = {**options, **source.options}
+        options = {**(_CSV_EVENTS if kind == "csv" else {}), **source.options}
         path = None if source.path is None else self._config.place(source.path)
         with self._reading("events"):
             reader = self._spark.read.format(kind).options(**options)
@@ -269,7 +268,7 @@ class _Job:
             raise self._config.error(key, f"Spark cannot read it: {reason}") from None
 
 
-def _json_rules(spark: SparkSession, path: str, options: dict[str, Any]) -> DataFrame:
+def _json_rules(spark: SparkSession, path: str, options: _Options) -> DataFrame:
     """Rules in JSON lines, as `tamis.files` has them: whatever is not text becomes JSON text."""
     seen = spark.read.options(**options).json(path).schema
     kinds = {f.name: f.dataType for f in seen.fields}
