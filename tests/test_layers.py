@@ -32,7 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "warmup": PUBLIC,
     "joins": PUBLIC,
     "report": {"errors"},
-    "spark": PUBLIC | {ROOT, "files", "report", "workloads"},
+    "spark": PUBLIC | {ROOT, "report", "workloads"},
     "server": PUBLIC | {ROOT},
     "demo": PUBLIC | {ROOT, "spark"},
     # The command is the outermost layer: it starts all the others.

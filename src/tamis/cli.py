@@ -441,13 +441,14 @@ def run_job(config: ConfigFile) -> None:
 
         outcome = run_pipeline(read, stage=lambda name, spark: _stage(name, spark, show))
     version = outcome.version
-    rows: list[tuple[str, Any]] = [
-        ("index", f"version {version.number}: {version.rules:,} rules, {version.bad:,} refused"),
-        *((f"{name} (s)", f"{seconds:,.1f}") for name, seconds in outcome.seconds.items()),
-        *(() if outcome.batches is None else [("batches", outcome.batches)]),
-        *outcome.written.items(),
-    ]
-    Console(highlight=False, soft_wrap=True).print(_table(["", ""], rows, header=False))
+    rows = {
+        "index": f"version {version.number}: {version.rules:,} rules, {version.bad:,} refused",
+        **{name: f"{seconds:,.1f} s" for name, seconds in outcome.seconds.items()},
+        **({} if outcome.batches is None else {"batches": f"{outcome.batches:,}"}),
+        **{f"{what} in": place for what, place in outcome.written.items()},
+    }
+    for name, value in rows.items():
+        typer.echo(f"{name:<12} {value}")
 
 
 @pipeline_app.command("check")

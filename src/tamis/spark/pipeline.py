@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, LongType, StringType, StructType
+from pyspark.sql.types import DataType, LongType
 
 from tamis.spark.build import build
-from tamis.spark.config import Config, EventsSource
+from tamis.spark.config import Config, EventsSource, RulesSource
 from tamis.spark.match import counts, match, top
 from tamis.spark.report import report
 from tamis.spark.session import local_session
@@ -34,9 +34,6 @@ _Options: TypeAlias = dict[str, str | int | float | bool]
 
 _CSV_RULES: Final[_Options] = {"header": True, "multiLine": True, "escape": '"'}
 _CSV_EVENTS: Final[_Options] = {**_CSV_RULES, "inferSchema": True}
-
-_TEXTS = ("id", "rule", "logic", "weights", "payload")
-"""What a line of rules holds besides tags; all of it as text."""
 
 
 @dataclass
@@ -76,11 +73,12 @@ def run_pipeline(
         An input cannot be read, a rule is refused, a column is not there, …
     """
     job = _Job(config, spark or _session(config), stage)
+    job.read()
     job.build()
     if config.pipeline.mode == "stream":
         job.match_stream()
     elif config.pipeline.events is not None:
-        job.match_batch(config.pipeline.events)
+        job.match_batch()
     return job.outcome
 
 
@@ -100,12 +98,24 @@ def _session(config: Config) -> SparkSession:
 class _Job:
     """The stages of a pipeline, in the order of its methods."""
 
+    outcome: Outcome
+
     def __init__(self, config: Config, spark: SparkSession, stage: Stage) -> None:
         self._config, self._spark, self._show = config, spark, stage
         self._index = config.place(config.pipeline.index.path)
-        self._rules = None if config.pipeline.rules is None else self._read_rules()
-        if config.pipeline.rules is None:
-            self.outcome = Outcome(current(self._index))
+        self._rules: tuple[DataFrame, dict[str, Any]] | None = None
+        self._events: DataFrame | None = None
+
+    def read(self) -> None:
+        """Look at rules and events, so that a missing column is told before anything is built."""
+        pipeline = self._config.pipeline
+        if pipeline.rules is not None:
+            self._rules = self._read_rules(pipeline.rules)
+        if pipeline.events is not None:
+            self._events = self._read_events(pipeline.events)
+            keys = pipeline.events.keys or []
+            for key in [keys] if isinstance(keys, str) else keys:
+                self._check_column(self._events, "events.keys", key)
 
     @contextmanager
     def _stage(self, name: str) -> Iterator[None]:
@@ -118,6 +128,7 @@ class _Job:
         """Publish a version of the rules, if there are any; else use the one in force."""
         source, place = self._config.pipeline.rules, self._config.pipeline.index
         if source is None or self._rules is None:
+            self.outcome = Outcome(current(self._index))
             return
         frame, columns = self._rules
         started = time.perf_counter()
@@ -138,11 +149,11 @@ class _Job:
                 forget(self._index, place.keep)
         self.outcome = Outcome(version, {"build": time.perf_counter() - started})
 
-    def match_batch(self, source: EventsSource) -> None:
+    def match_batch(self) -> None:
         """Write all that is asked for."""
-        output = self._config.pipeline.output
-        frame = self._read_events(source)
-        options = self._options(source)
+        output, frame = self._config.pipeline.output, self._events
+        assert frame is not None
+        options = {**self._options(), "version": self.outcome.version.number}
         if output.matches is not None:
             with self._stage("match"):
                 self._write("matches", match(frame, self._index, **options), output.matches)
@@ -160,29 +171,29 @@ class _Job:
     def match_stream(self) -> None:
         """Match until the stream ends, or for ever."""
         pipeline = self._config.pipeline
-        assert pipeline.events is not None
+        assert self._events is not None
         assert pipeline.stream is not None
         assert pipeline.output.matches is not None
         output = self._config.place(pipeline.output.matches)
         with self._stage("match"):
             query = match_stream(
-                self._read_events(pipeline.events),
+                self._events,
                 self._index,
                 output=output,
                 checkpoint=self._config.place(pipeline.stream.checkpoint),
                 trigger=pipeline.stream.trigger,
-                **{k: v for k, v in self._options(pipeline.events).items() if k != "version"},
+                **self._options(),
             )
             query.awaitTermination()
         self.outcome.written["matches"] = output
         self.outcome.batches = sum(batch.done for batch in batches(output))
 
-    def _options(self, source: EventsSource) -> dict[str, Any]:
-        place = self._config.pipeline.index
+    def _options(self) -> dict[str, Any]:
+        source, place = self._config.pipeline.events, self._config.pipeline.index
+        assert source is not None
         return {
             "keys": source.keys,
             "events": source.events,
-            "version": self.outcome.version.number,
             "plan": place.plan,
             "memory": place.memory,
             "ship": place.ship,
@@ -214,14 +225,12 @@ class _Job:
         )
         self.outcome.written["report"] = str(place)
 
-    def _read_rules(self) -> tuple[DataFrame, dict[str, Any]]:
+    def _read_rules(self, source: RulesSource) -> tuple[DataFrame, dict[str, Any]]:
         """The rules, and the columns that say more about them."""
-        source = self._config.pipeline.rules
-        assert source is not None
         kind = self._config.format_of("rules", source)
         with self._reading("rules"):
             if kind == "json":
-                frame = _json_rules(self._spark, self._config.place(source.path), source.options)
+                frame = _json_rules(self._spark, self._config.place(source.path), source)
             else:
                 options = {**(_CSV_RULES if kind == "csv" else {}), **source.options}
                 reader = self._spark.read.format(kind).options(**options)
@@ -232,11 +241,7 @@ class _Job:
             if (given := getattr(source, name) or (name if name in _known(kind, frame) else None))
         }
         for key, column in {"id": source.id, "rule": source.rule, **columns}.items():
-            if column not in frame.columns:
-                there = ", ".join(frame.columns)
-                raise self._config.error(
-                    f"rules.{key}", f"there is no column {column!r}; the columns are {there}"
-                )
+            self._check_column(frame, f"rules.{key}", column)
         return frame, columns
 
     def _read_events(self, source: EventsSource) -> DataFrame:
@@ -258,6 +263,11 @@ class _Job:
                 streaming = streaming.schema(reader.load(path).schema)
             return streaming.load(path)
 
+    def _check_column(self, frame: DataFrame, key: str, column: str) -> None:
+        if column not in frame.columns:
+            there = ", ".join(frame.columns)
+            raise self._config.error(key, f"there is no column {column!r}; the columns are {there}")
+
     @contextmanager
     def _reading(self, key: str) -> Iterator[None]:
         """What Spark says of a source becomes an error about its key."""
@@ -268,26 +278,21 @@ class _Job:
             raise self._config.error(key, f"Spark cannot read it: {reason}") from None
 
 
-def _json_rules(spark: SparkSession, path: str, options: _Options) -> DataFrame:
-    """Rules in JSON lines, as `tamis.files` has them: whatever is not text becomes JSON text."""
-    seen = spark.read.options(**options).json(path).schema
-    kinds = {f.name: f.dataType for f in seen.fields}
-    schema = StructType()
-    for name, kind in kinds.items():
-        if name == "id" and isinstance(kind, LongType):
-            schema = schema.add(name, LongType())
-        elif name == "tags":
-            schema = schema.add(name, ArrayType(StringType()))
-        else:
-            schema = schema.add(name, StringType() if name in _TEXTS else kind)
-    frame = spark.read.options(**options).schema(schema).json(path)
-    if isinstance(kinds.get("payload"), StringType):
-        # Payloads that are texts lost their quotes.
-        listed = F.to_json(F.array("payload"))
-        quoted = F.expr("substring(listed, 2, length(listed) - 2)")
-        frame = frame.withColumn("listed", F.when(F.col("payload").isNotNull(), listed))
-        frame = frame.withColumn("payload", quoted).drop("listed")
-    return frame
+def _json_rules(spark: SparkSession, path: str, source: RulesSource) -> DataFrame:
+    """Rules in JSON lines, as `tamis.files` has them: what is no text becomes JSON text."""
+    seen = spark.read.options(**source.options).json(path).schema
+    lines = spark.read.options(**source.options).option("singleVariantColumn", "line").json(path)
+
+    def column(name: str, kind: DataType) -> Column:
+        place = f"$['{name}']"
+        if name == (source.payload or "payload"):
+            return F.to_json(F.variant_get("line", place, "variant"))
+        if name == (source.tags or "tags"):
+            return F.variant_get("line", place, "array<string>")
+        wanted = "long" if name == source.id and isinstance(kind, LongType) else "string"
+        return F.variant_get("line", place, wanted)
+
+    return lines.select(*(column(f.name, f.dataType).alias(f.name) for f in seen.fields))
 
 
 def _known(kind: str, frame: DataFrame) -> set[str]:

@@ -107,9 +107,11 @@ def ratify(
     rules = _sampled_rules(query.version, sample_rules, seed)
     task = query.task(events_df.sparkSession, (query.version.shards,), ship)
     compare = _Comparison(task, tuple(rules.values()), query.version.schema)
-    columns = [events_df[name] for name in map(_quoted, events_df.columns)]
-    sample = events_df.select(
-        *(columns[place] for place in query.columns.keys),
+    # Columns are known by their places: their names may have dots, or differ by case only.
+    names = [f"c{place}" for place in range(len(events_df.columns))]
+    columns = [F.col(name) for name in names]
+    sample = events_df.toDF(*names).select(
+        *(columns[place].alias(f"k{i}") for i, place in enumerate(query.columns.keys)),
         query.columns.column(columns).alias(EVENT),
     )
     # Kept, so that all looks at it see the same events.
@@ -231,7 +233,3 @@ def _as_json(event: dict[str, Any]) -> str:
     """An event without what it does not have."""
     there = {name: value for name, value in event.items() if value is not None}
     return msgspec.json.encode(there, enc_hook=str).decode()
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
