@@ -8,9 +8,9 @@
   aim is at most 2. Answers go nowhere (Spark's sink ``noop``); what Spark needs to start does not
   count: each query runs twice, and the second time is taken;
 - *rivals*: what one would write with Spark alone, on rules of equalities only, at sizes that it
-  survives: a join on one predicate of each rule, with the rest checked on what it leaves (the honest
-  rival); a join on every predicate, and a count of those that hold by event and rule; one generated
-  expression a rule. All of them give the same matches, which is checked.
+  survives: a join on one predicate of each rule, with the rest checked on what it leaves (the
+  honest rival); a join on every predicate, and a count of those that hold by event and rule; one
+  generated expression a rule. All of them give the same matches, which is checked.
 
 Usage: python benchmarks/bench_spark.py [--quick] [--rules N] [--events N] [--results FOLDER]
 """

@@ -30,7 +30,8 @@ ASK = """
         "id", (F.col("id") % 9).alias("a"), F.concat(F.lit("b"), F.col("id") % 4).alias("b")
     ).repartition(4)
     for options in ({{}}, {{"ship": True}}, {{"plan": "sharded"}}):
-        print(*sorted(f"{{row.id}}:{{row.rule}}" for row in ts.match(events, {index!r}, **options).collect()))
+        rows = ts.match(events, {index!r}, **options).collect()
+        print(*sorted(f"{{row.id}}:{{row.rule}}" for row in rows))
     print(sum(row.matches for row in ts.counts(events, {index!r}, plan="sharded").collect()))
     print(ts.top(events, {index!r}, 2, plan="sharded").count())
 """
@@ -162,11 +163,7 @@ def test_a_cluster_of_two_workers(index: Path, tmp_path: Path) -> None:
                     .getOrCreate()
                 )
             """
-            # Both workers have to have taken part.
             end = """
-                pids = spark.range(8, numPartitions=8).mapInArrow(
-                    lambda batches: (b for b in batches), "id long"
-                ).count()
                 executors = spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
                 print(len(executors) - 1)
                 spark.stop()
