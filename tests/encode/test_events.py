@@ -373,20 +373,20 @@ def test_maps_of_structs_and_of_numbers() -> None:
     )
 
 
-WHOLE: list[Any] = [{"a": 1, "b": {"c": 2}}, None, {"a": None, "b": None}, {"a": 2, "b": {}}]
-WHOLE_RULES = ["a = 1", "a = 2", "a IS NULL", "b.c = 2", "b.c <> 3", "a <> 2"]
+COMPLETE: list[Any] = [{"a": 1, "b": {"c": 2}}, None, {"a": None, "b": None}, {"a": 2, "b": {}}]
+COMPLETE_RULES = ["a = 1", "a = 2", "a IS NULL", "b.c = 2", "b.c <> 3", "a <> 2"]
 
 
 def test_a_struct_without_a_name_is_the_event() -> None:
     inner = pa.struct([("c", pa.int64())])
-    column = pa.array(WHOLE, pa.struct([("a", pa.int64()), ("b", inner), ("d", pa.binary())]))
-    agree_in_all_variants(WHOLE_RULES, [m or {} for m in WHOLE], pa.table({"": column}))
+    column = pa.array(COMPLETE, pa.struct([("a", pa.int64()), ("b", inner), ("d", pa.binary())]))
+    agree_in_all_variants(COMPLETE_RULES, [m or {} for m in COMPLETE], pa.table({"": column}))
 
 
 def test_a_map_without_a_name_is_the_event() -> None:
     maps: list[Any] = [{"a": 1, "b.c": 2}, None, {"a": None}, {}, {"b.c": 3, "x": 1, "a": 2}]
     column = pa.array([m and list(m.items()) for m in maps], pa.map_(pa.string(), pa.int64()))
-    agree_in_all_variants(WHOLE_RULES, [m or {} for m in maps], pa.table({"": column}))
+    agree_in_all_variants(COMPLETE_RULES, [m or {} for m in maps], pa.table({"": column}))
 
 
 def test_a_whole_event_and_a_column_of_one_name_join_their_values() -> None:
