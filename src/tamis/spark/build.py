@@ -150,8 +150,8 @@ def build(
     columns = {ID: id, RULE: rule, LOGIC: logic, WEIGHTS: weights, PAYLOAD: payload, TAGS: tags}
     chosen, id_type = _chosen(rules, columns, "rules")
     _check_on_error(on_error)
-    if shards is not None and (not isinstance(shards, int) or shards < 1):
-        raise ValueError(f"shards is how many shards to make, not {shards!r}")
+    if shards is not None:
+        _check_shards(shards)
     name, types = engine_named(engine).name, Schema(schema or {}).types
     check_logic(default_logic)
     events = _sampled(sample)
@@ -254,6 +254,11 @@ def update(
 def _check_on_error(on_error: str) -> None:
     if on_error not in ("quarantine", "raise"):
         raise ValueError(f"on_error is 'quarantine' or 'raise', not {on_error!r}")
+
+
+def _check_shards(shards: int) -> None:
+    if not isinstance(shards, int) or isinstance(shards, bool) or shards < 1:
+        raise ValueError(f"shards is how many shards to make, at least 1, not {shards!r}")
 
 
 # --- The table ---

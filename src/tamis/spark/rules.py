@@ -117,4 +117,4 @@ def _json(fields: dict[str, Any], name: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except msgspec.MsgspecError as error:
-        raise RuleError(f"{name} are no JSON: {error}") from None
+        raise RuleError(f"the column of {name} holds no JSON: {error}") from None
