@@ -8,9 +8,13 @@ import signal
 import subprocess
 import sys
 import textwrap
-import threading
+import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tamis import LockedError
 from tamis import spark as ts
@@ -69,24 +73,26 @@ def test_a_driver_that_is_killed_while_its_job_runs(spark, tmp_path: Path) -> No
 
 
 def test_two_builders_at_once(spark, tmp_path: Path) -> None:
-    """One wins, the other is told."""
+    """One wins, the other is told: the second begins while the first one's rows are read."""
     path = tmp_path / "index"
     rows = spark.createDataFrame([("a", "x = 1")], "id string, rule string")
     ts.build(rows, path)
-    both = threading.Barrier(2)
+    begun, goes_on = tmp_path / "begun", tmp_path / "goes on"
 
-    def build() -> ts.Version | LockedError:
-        both.wait()
+    def wait(batches: Iterator[Any]) -> Iterator[Any]:
+        begun.touch()
+        while not goes_on.exists():
+            time.sleep(0.01)
+        yield from batches
+
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(ts.build, rows.mapInArrow(wait, rows.schema), path)
         try:
-            return ts.build(rows, path)
-        except LockedError as error:
-            return error
-
-    with ThreadPoolExecutor(2) as pool:
-        won, told = sorted(
-            pool.map(lambda _: build(), range(2)), key=lambda each: isinstance(each, LockedError)
-        )
-    assert isinstance(told, LockedError)
-    assert f"process {os.getpid()} builds a version" in str(told)
-    assert isinstance(won, ts.Version)
+            while not begun.exists() and not first.done():
+                time.sleep(0.01)
+            with pytest.raises(LockedError, match=f"process {os.getpid()} builds a version"):
+                ts.build(rows, path)
+        finally:
+            goes_on.touch()
+        won = first.result()
     assert [version.number for version in ts.versions(path)] == [1, won.number]

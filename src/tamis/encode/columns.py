@@ -152,9 +152,16 @@ class ColumnEncoder:
         keys, items = _as_list(values).flatten().flatten()
         items = _without_views(items)
         keys = pc.dictionary_encode(keys)
-        for number, key in enumerate(keys.dictionary.to_pylist()):
-            here = np.flatnonzero(keys.indices.to_numpy(zero_copy_only=False) == number)
-            yield from self._walk(_within(path, key), items.take(pa.array(here)), inner[here])
+        numbers = keys.indices.to_numpy(zero_copy_only=False)
+        if len(keys.dictionary) < 1 << 16:
+            numbers = numbers.astype(np.uint16)  # which are sorted in one pass
+        order = np.argsort(numbers, kind="stable")
+        ends = np.cumsum(np.bincount(numbers, minlength=len(keys.dictionary)))
+        begin = 0
+        for key, end in zip(keys.dictionary.to_pylist(), ends.tolist(), strict=True):
+            here, begin, name = order[begin:end], end, _within(path, key)
+            if name in self._attributes or name in self._prefixes:
+                yield from self._walk(name, items.take(pa.array(here)), inner[here])
 
     def _codes(self, leaf: _Leaf) -> NDArray[np.int32]:
         axis = self._axes[leaf.attribute]
@@ -255,6 +262,8 @@ def _distinct(leaf: _Leaf) -> _Leaf:
     """`leaf` without the values that a row holds twice."""
     leaf = _without_nulls(leaf)
     assert leaf.rows is not None
+    if (np.diff(leaf.rows) > 0).all():
+        return leaf  # no row holds two
     values = leaf.values
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()

@@ -12,20 +12,46 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import (
     ArrayType,
+    BooleanType,
+    ByteType,
     DataType,
+    DateType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
     MapType,
+    NullType,
+    ShortType,
     StringType,
     StructField,
     StructType,
+    TimestampNTZType,
+    TimestampType,
 )
 
-import tamis
 from tamis.errors import EventError
 from tamis.spark.worker import Shape
 
 __all__ = ["EventColumns", "Names", "choose"]
 
 Names = str | Sequence[str] | None
+
+_READABLE = (
+    BooleanType,
+    ByteType,
+    DateType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    NullType,
+    ShortType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
+"""What a value of an event can be."""
 
 _DEFAULT_KEYS = ("event_id", "id", "event")
 
@@ -65,28 +91,12 @@ class EventColumns(NamedTuple):
             arrays, names = [pa.nulls(batch.num_rows)], ["nothing"]
         return pa.StructArray.from_arrays(arrays, names)
 
-    def check(self, matchers: Sequence[tamis.Matcher], blank: pa.RecordBatch | None = None) -> None:
-        """Have every shard look at the types, so that no job has to start for that.
-
-        Parameters
-        ----------
-        matchers
-            The shards.
-        blank
-            A row of the table without values, if it is not one of Spark's.
-
-        Raises
-        ------
-        EventError
-            Rules mention a column of a type that they cannot compare.
-        SchemaError
-            A column contradicts the schema of the rules.
-        """
-        if self.shape == "json":
-            return
-        events = pa.nulls(1, _arrow_type(self.kind)) if blank is None else self.array(blank)
-        for matcher in matchers:
-            matcher.count_many(pa.RecordBatch.from_arrays([events], [""]))
+    def blank(self) -> pa.Array:
+        """One event without values, in the type in which Spark sends events."""
+        try:
+            return pa.nulls(1, to_arrow_type(self.kind, timezone="UTC"))
+        except PySparkException as error:
+            raise EventError(f"Spark cannot send such events to Python: {error}") from error
 
 
 def choose(
@@ -119,6 +129,7 @@ def choose(
     for _, field in fields:
         _place(schema, field.name)
     kind = StructType([field for _, field in fields])
+    _check_type("", kind, attributes)
     return EventColumns(places, "columns", None, fields, kind)
 
 
@@ -131,9 +142,11 @@ def _whole_events(
         case StringType():
             return EventColumns(keys, "json", place, (), kind)
         case MapType() if isinstance(kind.keyType, StringType):
+            _check_value(name, kind.valueType)
             return EventColumns(keys, "columns", place, (), kind)
         case StructType():
             fields = [field for field in kind.fields if _matters(field.name, attributes)]
+            _check_type("", StructType(fields), attributes)
             kept = tuple((number, field) for number, field in enumerate(fields))
             return EventColumns(keys, "columns", place, kept, StructType(fields))
     raise EventError(
@@ -176,20 +189,26 @@ def _place(schema: StructType, name: str) -> int:
     raise EventError(f"there is no column {name!r}; the columns are {', '.join(schema.names)}")
 
 
-def _arrow_type(kind: DataType) -> pa.DataType:
-    try:
-        return to_arrow_type(kind, timezone="UTC")
-    except PySparkException:
-        culprit = next(field for field in getattr(kind, "fields", []) if not _has_arrow(field))
+def _check_type(path: str, kind: DataType, attributes: frozenset[str]) -> None:
+    """Refuse what rules mention, but cannot compare."""
+    if path and not _matters(path, attributes):
+        return
+    match kind:
+        case StructType():
+            for field in kind.fields:
+                inner = f"{path}.{field.name}" if path else field.name
+                _check_type(inner, field.dataType, attributes)
+        case ArrayType():
+            _check_type(path, kind.elementType, attributes)
+        case MapType():
+            _check_value(path, kind.valueType)
+        case _:
+            _check_value(path, kind)
+
+
+def _check_value(path: str, kind: DataType) -> None:
+    if not isinstance(kind, (*_READABLE, StructType, ArrayType, MapType)):
         raise EventError(
-            f"column {culprit.name!r} has the type {culprit.dataType.simpleString()}, which has no "
-            "Arrow form; cast it to a string, an integer, a double, a boolean or a timestamp"
-        ) from None
-
-
-def _has_arrow(field: StructField) -> bool:
-    try:
-        to_arrow_type(field.dataType, timezone="UTC")
-    except PySparkException:
-        return False
-    return True
+            f"column {path!r} has the type {kind.simpleString()}, which no rule can compare; "
+            "cast it to a string, an integer, a double, a boolean or a timestamp"
+        )

@@ -56,17 +56,15 @@ class RuleMatcher(Transformer, DefaultParamsReadable["RuleMatcher"], DefaultPara
         known = {param.name for param in self.params}
         for name in params:
             if name not in known:
-                raise TypeError(
-                    f"there is no parameter {name!r}; there is {', '.join(sorted(known))}"
-                )
+                there = ", ".join(sorted(known))
+                raise TypeError(f"there is no parameter {name!r}; there is {there}")
         # A stage that is being loaded gets its path afterwards.
         given = {} if path is None else {"path": os.fspath(path)}
         self._set(ask=ask, **given, **params)
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
-        options = {
-            param.name: self.getOrDefault(param) for param in self.params if self.isDefined(param)
-        }
+        defined = filter(self.isDefined, self.params)
+        options = {param.name: self.getOrDefault(param) for param in defined}
         path, ask = options.pop("path", None), options.pop("ask")
         if path is None or ask not in _ASKS:
             raise ValueError(

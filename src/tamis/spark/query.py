@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType, DoubleType, LongType, StringType, StructField, StructType
 
+import tamis
 from tamis.errors import EventError
 from tamis.spark import shipping, versions
 from tamis.spark.events import EventColumns, Names, choose
@@ -122,7 +123,8 @@ def prepare(
     matchers = opened(_paths(pinned.shards))
     attributes = frozenset(name for matcher in matchers for name in matcher.attributes())
     columns = choose(schema, keys, events, attributes)
-    columns.check(matchers, blank)
+    if columns.shape == "columns":
+        _try(matchers, columns.blank() if blank is None else columns.array(blank), ask, n)
     if isinstance(columns.kind, StructType) and not columns.fields and attributes:
         warnings.warn(
             f"no rule mentions any of the columns {', '.join(schema.names)}; "
@@ -150,6 +152,23 @@ def asked(
         raise ValueError(f"n is a whole number, not {n!r}")
     pinned = versions.current(path) if version is None else versions.version(path, version)
     return pinned, _answers(ask, pinned)
+
+
+def _try(matchers: Sequence[tamis.Matcher], blank: pa.Array, ask: Ask, n: int) -> None:
+    """Ask about an event without values.
+
+    Types that contradict the schema of the rules show here, and kernels that nobody has called on
+    this machine are compiled once, and not by all workers at the same time.
+    """
+    events = pa.RecordBatch.from_arrays([blank], [""])
+    for matcher in matchers:
+        match ask:
+            case "match":
+                matcher.match_many(events)
+            case "counts":
+                matcher.count_many(events)
+            case "top":
+                matcher.top_many(events, n)
 
 
 def _paths(shards: Sequence[Shard]) -> tuple[str, ...]:

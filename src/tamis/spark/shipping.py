@@ -35,7 +35,8 @@ def received(name: str) -> str:
     """The directory of a shard that was shipped, on a node."""
     from pyspark import SparkFiles
 
-    root = Path(SparkFiles.getRootDirectory())
+    # On a node of a cluster it is the worker's own folder, and may be given as ".".
+    root = Path(SparkFiles.getRootDirectory()).absolute()
     folder = root / name
     if not folder.exists():
         aside = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=root))

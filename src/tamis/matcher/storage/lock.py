@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import platform
+import time
 import weakref
 from datetime import UTC, datetime
 from pathlib import Path
@@ -46,6 +47,8 @@ class Lock:
             os.ftruncate(fd, 0)
             os.pwrite(fd, _about_this_process(), 0)
         except OSError as error:
+            # Whoever has got it just now may not have written yet.
+            time.sleep(_MOMENT)
             pid, where = _holder(os.pread(fd, _LONGEST, 0))
             os.close(fd)
             if not isinstance(error, BlockingIOError):
@@ -59,6 +62,7 @@ class Lock:
 
 
 _LONGEST = 512
+_MOMENT = 0.02
 
 
 def _about_this_process() -> bytes:
