@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -151,6 +154,23 @@ def test_a_shard_that_is_gone(tmp_path: Path) -> None:
     made.shards[0].path.rename(tmp_path / "elsewhere")
     with pytest.raises(StorageError, match="ship=True"):
         ask(tmp_path / "index", "id int, a int")
+
+
+def test_a_worker_that_may_not_map_the_index_says_why(tmp_path: Path) -> None:
+    made = published(tmp_path / "index", [(i, f"a = {i} AND b = 'b{i}'") for i in range(20_000)])
+    script = f"""
+        import resource
+        from pathlib import Path
+        from tamis.spark.worker import opened
+
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + 100_000, used + 100_000))
+        opened(({str(made.shards[0].path)!r},))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=False
+    )
+    assert "spark.executor.pyspark.memory" in done.stderr
 
 
 def test_json_that_is_none_names_the_text(spark, index: Path) -> None:

@@ -29,11 +29,10 @@ ASK = """
     events = spark.range(200).select(
         "id", (F.col("id") % 9).alias("a"), F.concat(F.lit("b"), F.col("id") % 4).alias("b")
     ).repartition(4)
-    for options in ({{}}, {{"ship": True}}, {{"plan": "sharded"}}):
+    for options in ({{}}, {{"ship": True, "plan": "sharded"}}):
         rows = ts.match(events, {index!r}, **options).collect()
         print(*sorted(f"{{row.id}}:{{row.rule}}" for row in rows))
     print(sum(row.matches for row in ts.counts(events, {index!r}, plan="sharded").collect()))
-    print(ts.top(events, {index!r}, 2, plan="sharded").count())
 """
 
 
@@ -50,8 +49,7 @@ def wanted() -> list[str]:
     events = [{"id": i, "a": i % 9, "b": f"b{i % 4}"} for i in range(200)]
     found = [(event["id"], matcher.match(event)) for event in events]
     line = " ".join(sorted(f"{id}:{rule}" for id, rules in found for rule in rules))
-    total = sum(len(rules) for _, rules in found)
-    return [line, line, line, str(total), str(sum(min(2, len(rules)) for _, rules in found))]
+    return [line, line, str(sum(len(rules) for _, rules in found))]
 
 
 def environment() -> dict[str, str]:
@@ -76,7 +74,7 @@ def run(script: str, folder: Path) -> list[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=900,
     )
     assert done.returncode == 0, done.stderr[-5000:]
     return done.stdout.strip().splitlines()
@@ -158,6 +156,7 @@ def test_a_cluster_of_two_workers(index: Path, tmp_path: Path) -> None:
                     .config("spark.driver.host", "127.0.0.1")
                     .config("spark.driver.memory", "512m")
                     .config("spark.executor.memory", "512m")
+                    .config("spark.python.daemon.module", "tamis.spark.daemon")
                     .config("spark.sql.shuffle.partitions", 4)
                     .config("spark.ui.enabled", False)
                     .getOrCreate()

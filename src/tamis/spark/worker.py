@@ -199,7 +199,7 @@ def _open(path: str, shipped: bool) -> tamis.Matcher:
 
 
 def _hint(error: StorageError, shipped: bool) -> str:
-    if "Cannot allocate memory" in error.message:
+    if "cannot allocate memory" in error.message.lower():
         return "spark.executor.pyspark.memory limits what a worker may map: raise or unset it"
     if shipped:
         return "Spark brought it; does the node's disk have room?"
