@@ -24,7 +24,7 @@ from tests.spark.indexes import published
 
 SCRIPT = Path(__file__).with_name("killed_streams.py")
 KILLS = int(os.environ.get("TAMIS_KILLS", "3"))
-"""How often the job is killed; ``make kill-streams`` has it killed 20 times."""
+"""How often the job is killed; ``make crash`` has it killed 20 times."""
 
 EVENTS_A_FILE = 50
 
