@@ -200,9 +200,10 @@ def test_killed_jobs_leave_every_match_once(tmp_path: Path, index: Path) -> None
     command = [sys.executable, str(SCRIPT), *folders]
     killed = 0
     # The next job starts its JVM while the one before is being killed.
-    waiting = started(command)
+    log = tmp_path / "log"
+    waiting = started(command, log)
     for number in range(KILLS):
-        job, waiting = waiting, started(command)
+        job, waiting = waiting, started(command, log)
         wait_for(job, b"ready")
         ts.rollback(index, 1 + number % 2)
         begin(job)
@@ -216,8 +217,8 @@ def test_killed_jobs_leave_every_match_once(tmp_path: Path, index: Path) -> None
         kill(job)
     wait_for(waiting, b"ready")
     begin(waiting)
-    output, errors = waiting.communicate()
-    assert waiting.returncode == 0, errors.decode()
+    output, _ = waiting.communicate()
+    assert waiting.returncode == 0, log.read_text()
     assert b"done" in output
     assert killed >= KILLS // 2, "the jobs ended before anybody killed them"
     check(tmp_path / "matches", files * EVENTS_A_FILE)
@@ -227,12 +228,13 @@ def done_batches(tmp_path: Path) -> list[Path]:
     return list((tmp_path / "matches").glob("batch_id=*"))
 
 
-def started(command: list[str]) -> subprocess.Popen[bytes]:
+def started(command: list[str], log: Path) -> subprocess.Popen[bytes]:
     """The job in a process group of its own, with its JVM."""
     pipe = subprocess.PIPE
-    return subprocess.Popen(
-        command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, start_new_session=True
-    )
+    with log.open("ab") as errors:
+        return subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=errors, start_new_session=True
+        )
 
 
 def wait_for(job: subprocess.Popen[bytes], word: bytes) -> None:
