@@ -19,16 +19,19 @@ unexport PYTHONHOME
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: bench clean demo format help lint lock test venv
+.PHONY: bench clean crash demo format help lint lock test venv
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(INSTALLED) ## match 336,776 real flights against generated alert rules
+demo: $(INSTALLED) ## match 336,776 real flights against 100,000 alert rules, on Spark
 	@$(BIN)/tamis demo $(ARGS)
 
 test: $(INSTALLED) ## run the tests; ARGS="-k name" picks some
 	@$(BIN)/python -m pytest $(ARGS)
+
+crash: $(INSTALLED) ## kill a streaming job 20 times, and compare what it wrote
+	@TAMIS_KILLS=20 $(BIN)/python -m pytest tests/spark/test_streaming.py -m slow
 
 lint: $(INSTALLED) ## check style (ruff) and types (mypy)
 	@$(BIN)/ruff check .
@@ -53,7 +56,7 @@ lock: ## choose the newest versions that pyproject.toml allows and write the loc
 
 clean: ## remove everything that was made here, the environments too
 	rm -rf .venv .venv-lock .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist \
-		src/*.egg-info
+		src/*.egg-info tamis-demo
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(LOCKED): requirements.lock requirements-build.lock scripts/make-venv

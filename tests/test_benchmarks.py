@@ -87,9 +87,34 @@ def test_reading_while_writing_is_measured(tmp_path: Path) -> None:
     assert "open, all verified" in printed
 
 
+@pytest.mark.slow
+def test_spark_is_measured_beside_one_process_and_rivals(tmp_path: Path) -> None:
+    printed, saved = run("bench_spark.py", tmp_path)
+    roads = {(row["road"], row["ask"]) for row in saved["roads"]}
+    assert {
+        ("maps", "match"),
+        ("files of columns", "counts"),
+        ("in process, maps", "match"),
+    } <= roads
+    assert all(row["events/s"] > 0 and row["times"] > 0 for row in saved["roads"])
+    assert len(saved["rivals"]) == 4
+    assert len({row["matches"] for row in saved["rivals"][:3]}) == 1
+    assert "one access predicate" in printed
+
+
 def test_every_benchmark_is_run_here() -> None:
     assert {path.name for path in BENCHMARKS.glob("bench_*.py")} == {
         "bench_encode.py",
         "bench_engines.py",
         "bench_live.py",
+        "bench_spark.py",
     }
+
+
+def test_shards_are_measured(tmp_path: Path) -> None:
+    printed, saved = run("bench_shards.py", tmp_path)
+    rows = saved["shards"]
+    assert [row["shards"] for row in rows] == [1, 2, 4, 8]
+    assert len({row["matches"] for row in rows}) == 1
+    assert all(row["us_match"] > 0 and row["us_encode"] > 0 for row in rows)
+    assert "Matching by 2,000 rules in shards" in printed

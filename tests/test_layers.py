@@ -31,9 +31,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "files": PUBLIC,
     "warmup": PUBLIC,
     "joins": PUBLIC,
-    "spark": PUBLIC | {ROOT},
+    "report": {"errors"},
+    "spark": PUBLIC | {ROOT, "report", "workloads"},
     "server": PUBLIC | {ROOT},
-    "demo": PUBLIC | {ROOT},
+    "demo": PUBLIC | {ROOT, "spark"},
     # The command is the outermost layer: it starts all the others.
     "cli": PUBLIC | {ROOT, "demo", "files", "joins", "server", "spark", "warmup", "workloads"},
     "__main__": {"cli"},

@@ -15,6 +15,7 @@ mappings, an Arrow table, a pandas or a polars frame. What a rule means is decid
 
 from __future__ import annotations
 
+from tamis.engines.threads import set_threads
 from tamis.errors import (
     BackgroundError,
     CorruptFileError,
@@ -78,6 +79,7 @@ __all__ = [
     "open",
     "parse",
     "score",
+    "set_threads",
     "tagged",
     "to_json",
     "to_sql",

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -37,8 +37,16 @@ from tamis.files import (
 )
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.rule import Rule, RuleId, Tagged, tagged
+from tamis.workloads.registry import WORKLOADS, make_workload
+from tamis.workloads.tables import PartedTable, write_parquet
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 __all__ = ["app", "main"]
+
+_Show = Callable[[str, int, float | None], None]
+"""Shows what is going on: a title, how many things are done, and what part of all that is."""
 
 _SHOWN = 10
 """How many of the most used attributes are shown."""
@@ -345,11 +353,145 @@ def compile_kernels() -> None:
         typer.echo(f"{name:<12} {taken:6.1f} s")
 
 
+@app.command("generate")
+def generate_workload(
+    workload: Annotated[
+        str,
+        typer.Argument(metavar="WORKLOAD", help=f"What to generate: {', '.join(WORKLOADS)}."),
+    ],
+    out: Annotated[
+        str,
+        typer.Option(
+            "-o", "--output", metavar="PATH", help="The Parquet file; with --spark, the folder."
+        ),
+    ],
+    rules: Annotated[
+        int | None, typer.Option("--rules", min=0, metavar="N", help="Write this many rules.")
+    ] = None,
+    events: Annotated[
+        int | None, typer.Option("--events", min=0, metavar="N", help="Write this many events.")
+    ] = None,
+    seed: Annotated[
+        int, typer.Option("--seed", min=0, metavar="N", help="The same seed gives the same rows.")
+    ] = 0,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="A parameter of the workload; may be repeated."
+        ),
+    ] = None,
+    spark: Annotated[
+        bool, typer.Option("--spark", help="Write with Spark, on all cores or a cluster.")
+    ] = False,
+    master: Annotated[
+        str | None,
+        typer.Option(
+            "--master", metavar="URL", help="The Spark cluster.", show_default="this machine"
+        ),
+    ] = None,
+) -> None:
+    """Write the rules or the events of a workload that papers measure on, as Parquet.
+
+    Rules have the columns id and rule; events have event_id and a column for
+    each attribute. With and without Spark the rows are the same.
+    """
+    _refuse_if((rules is None) == (events is None), "Give one of --rules and --events.")
+    _refuse_if(master is not None and not spark, "--master is for --spark.")
+    pairs = dict(_setting(text) for text in settings or [])
+    if rules is not None:
+        pairs["size"] = str(rules)
+    try:
+        made = make_workload(workload, {**pairs, "seed": str(seed)})
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}.") from None
+    table = PartedTable(made, events)
+    what = "rules" if events is None else "events"
+    with _progress(True) as show:
+        if spark:
+            rows = _generate_on_spark(table, out, master, f"Writing {what}", show)
+        else:
+            Path(out).parent.mkdir(parents=True, exist_ok=True)
+            rows = write_parquet(
+                table, Path(out), watch=lambda done, part: show(f"Writing {what}", done, part)
+            )
+    typer.echo(f"{rows:,} {what} in {out}")
+
+
+pipeline_app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    help="Run whole jobs on Spark: rules in, a published index, matches out.",
+)
+app.add_typer(pipeline_app, name="pipeline")
+
+ConfigFile = Annotated[
+    str, typer.Argument(metavar="CONFIG", help="A description of the job: .toml, .yaml or .yml.")
+]
+
+
+@pipeline_app.command("run")
+def run_job(config: ConfigFile) -> None:
+    """Build an index, match events with it, and write what CONFIG asks for."""
+    from tamis.spark.config import read_config
+
+    read = read_config(config)
+    with _progress(True) as show:
+        show("Starting Spark", 0, None)
+        from tamis.spark.pipeline import run_pipeline
+
+        outcome = run_pipeline(read, stage=lambda name, spark: _stage(name, spark, show))
+    version = outcome.version
+    rows = {
+        "index": f"version {version.number}: {version.rules:,} rules, {version.bad:,} refused",
+        **{name: f"{seconds:,.1f} s" for name, seconds in outcome.seconds.items()},
+        **({} if outcome.batches is None else {"batches": f"{outcome.batches:,}"}),
+        **{f"{what} in": place for what, place in outcome.written.items()},
+    }
+    for name, value in rows.items():
+        typer.echo(f"{name:<12} {value}")
+
+
+@pipeline_app.command("check")
+def check_job(config: ConfigFile) -> None:
+    """Say what is wrong with CONFIG, or what it would do, without starting Spark."""
+    from tamis.spark.config import read_config
+
+    pipeline = read_config(config).pipeline
+    steps = []
+    if pipeline.rules is not None:
+        steps.append(f"build {pipeline.index.path} from {pipeline.rules.path}")
+    if pipeline.events is not None:
+        source = pipeline.events.path or pipeline.events.format
+        kind = "the stream" if pipeline.mode == "stream" else "the events"
+        steps.append(f"match {kind} of {source} with {pipeline.index.path}")
+    output = pipeline.output
+    places = {
+        "matches": output.matches,
+        "counts": output.counts,
+        "best rules": output.top and output.top.path,
+        "report": output.report,
+    }
+    steps += [f"write {what} to {place}" for what, place in places.items() if place]
+    for step in steps:
+        typer.echo(step)
+
+
+@contextmanager
+def _stage(name: str, spark: SparkSession, show: _Show) -> Iterator[None]:
+    """A stage of a pipeline on the progress bar."""
+    from tamis.spark.progress import watched
+
+    title = name.capitalize()
+    show(title, 0, None)
+    with watched(spark, lambda done, tasks: show(title, done, done / tasks)):
+        yield
+
+
 @app.command("demo")
 def run_demo(
     rules: Annotated[
         int, typer.Option("--rules", min=1, metavar="N", help="How many rules to generate.")
-    ] = 20_000,
+    ] = 100_000,
     flights: Annotated[
         int | None,
         typer.Option(
@@ -359,15 +501,15 @@ def run_demo(
     seed: Annotated[
         int, typer.Option("--seed", metavar="N", help="The same seed gives the same rules.")
     ] = 1,
+    out: Annotated[
+        str,
+        typer.Option("-o", "--output", metavar="FOLDER", help="Where everything is written."),
+    ] = "tamis-demo",
 ) -> None:
-    """Match a year of flights out of New York against alert rules."""
+    """Match a year of flights out of New York against alert rules, on Spark."""
     from tamis import demo
 
-    demo.run(rules, seed, flights=flights)
-
-
-_Show = Callable[[str, int, float | None], None]
-"""Shows what is going on: a title, how many things are done, and what part of all that is."""
+    demo.run(rules, seed, flights=flights, folder=out)
 
 
 @contextmanager
@@ -413,6 +555,27 @@ def _load(matcher: Matcher, path: str, logic: Logic, skip_bad: bool, show: _Show
     if report.bad:
         typer.echo(f"tamis: {len(report.bad):,} rules were skipped", err=True)
     return [rule for rule in report.rules if rule.id in matcher]
+
+
+def _setting(text: str) -> tuple[str, str]:
+    """NAME=VALUE as a pair."""
+    name, equals, value = text.partition("=")
+    _refuse_if(not equals or not name, f"{text!r} is not of the form NAME=VALUE.")
+    return name, value
+
+
+def _generate_on_spark(
+    table: PartedTable, out: str, master: str | None, title: str, show: _Show
+) -> int:
+    from tamis import spark as ts
+    from tamis.spark.generate import generate
+    from tamis.spark.progress import watched
+
+    show("Starting Spark", 0, None)
+    conf: dict[str, Any] = {} if master is None else {"spark.master": master}
+    session = ts.local_session(**conf)
+    with watched(session, lambda done, all_tasks: show(title, done, done / all_tasks)):
+        return generate(session, table, out)
 
 
 def _is_stored(rules: str) -> bool:

@@ -373,6 +373,28 @@ def test_maps_of_structs_and_of_numbers() -> None:
     )
 
 
+COMPLETE: list[Any] = [{"a": 1, "b": {"c": 2}}, None, {"a": None, "b": None}, {"a": 2, "b": {}}]
+COMPLETE_RULES = ["a = 1", "a = 2", "a IS NULL", "b.c = 2", "b.c <> 3", "a <> 2"]
+
+
+def test_a_struct_without_a_name_is_the_event() -> None:
+    inner = pa.struct([("c", pa.int64())])
+    column = pa.array(COMPLETE, pa.struct([("a", pa.int64()), ("b", inner), ("d", pa.binary())]))
+    agree_in_all_variants(COMPLETE_RULES, [m or {} for m in COMPLETE], pa.table({"": column}))
+
+
+def test_a_map_without_a_name_is_the_event() -> None:
+    maps: list[Any] = [{"a": 1, "b.c": 2}, None, {"a": None}, {}, {"b.c": 3, "x": 1, "a": 2}]
+    column = pa.array([m and list(m.items()) for m in maps], pa.map_(pa.string(), pa.int64()))
+    agree_in_all_variants(COMPLETE_RULES, [m or {} for m in maps], pa.table({"": column}))
+
+
+def test_a_whole_event_and_a_column_of_one_name_join_their_values() -> None:
+    column = pa.array([{"a": 1}, {"a": 2}, None], pa.struct([("a", pa.int64())]))
+    table = pa.table({"": column, "a": [2, None, 1]})
+    agree(["a = 1", "a = 2", "a <> 1"], [{"a": [1, 2]}, {"a": 2}, {"a": 1}], table)
+
+
 def test_a_column_and_a_field_of_one_name_join_their_values() -> None:
     table = pa.table(
         {

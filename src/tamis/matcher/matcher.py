@@ -489,6 +489,13 @@ class Matcher:
             raise UnknownRuleError(f"there is no rule {id!r}")
         return found
 
+    def attributes(self) -> frozenset[str]:
+        """The names of all attributes that rules mention; no other can make a difference."""
+        views = self._snapshot.frozen_views
+        return frozenset(
+            name for view in views for name in view.segment.engine.rules.dictionary.attributes
+        )
+
     def __len__(self) -> int:
         return self._snapshot.size
 

@@ -25,7 +25,17 @@ from tamis.expr.model import (
 )
 from tamis.expr.sql import parse, to_sql
 
-__all__ = ["Row", "Rule", "RuleId", "RuleSource", "Tagged", "checked_id", "make_rule", "tagged"]
+__all__ = [
+    "Row",
+    "Rule",
+    "RuleId",
+    "RuleSource",
+    "Tagged",
+    "checked_id",
+    "make_rule",
+    "read_weights",
+    "tagged",
+]
 
 RuleId: TypeAlias = str | int
 """A string or a 64-bit integer."""
@@ -129,6 +139,45 @@ def _weights_of(entries: list[Any]) -> dict[Any, float]:
             read = (read.attribute, read.values[0])
         weights[read] = weight
     return weights
+
+
+def read_weights(entries: Any) -> dict[Any, float] | None:
+    """What a rule weighs, as people write it in JSON, which has no keys that are pairs.
+
+    It is a list: ``["author", "Smith", 2.0]`` weighs a value of ``=`` or ``IN``,
+    ``["price > 10", 0.5]`` a predicate of another kind.
+
+    Raises
+    ------
+    RuleError
+        It is anything else.
+    """
+    if entries is None:
+        return None
+    if not isinstance(entries, list):
+        raise RuleError(f"weights are a list, not {entries!r}")
+    weights: dict[Any, float] = {}
+    for entry in entries:
+        key, weight = _weight(entry)
+        if key in weights:
+            raise RuleError(f"{key!r} is weighed twice")
+        weights[key] = weight
+    return weights
+
+
+def _weight(entry: Any) -> tuple[str | tuple[str, Any], float]:
+    match entry:
+        case [str(predicate), weight]:
+            return predicate, weight
+        case [str(attribute), value, weight]:
+            # A value is written as in the JSON form of a rule, so that it may be a timestamp.
+            read = from_json({"attr": attribute, "=": value})
+            assert isinstance(read, Predicate)
+            return (attribute, read.values[0]), weight
+        case _:
+            raise RuleError(
+                f"a weight is [attribute, value, weight] or [predicate, weight], not {entry!r}"
+            )
 
 
 class Tagged(frozenset[str]):

@@ -51,7 +51,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tamis.workloads.chunks import ChunkedRules, require
+from tamis.workloads.chunks import ChunkedWorkload, require
 from tamis.workloads.draws import Draws, Ints, ceilings_of
 
 __all__ = ["Form", "Weights", "Workload"]
@@ -114,7 +114,7 @@ class _Rules(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Workload(ChunkedRules):
+class Workload(ChunkedWorkload):
     """Rules and events of the k-index paper; the defaults are those of its Table 1.
 
     Parameters
@@ -143,6 +143,7 @@ class Workload(ChunkedRules):
     """
 
     chunk: ClassVar[int] = _CHUNK
+    event_chunk: ClassVar[int] = _EVENTS
     size: int = 1_000_000
     form: Form = "dnf"
     exponent: float = 2.5
@@ -183,12 +184,6 @@ class Workload(ChunkedRules):
     def events(self, n: int) -> list[dict[str, int]]:
         """`n` events; fewer are a prefix of more."""
         return [event for values in self._drawn_events(n) for event in self._dicts(values)]
-
-    def events_table(self, n: int) -> pa.Table:
-        """The same `n` events as an Arrow table: a column an attribute, null where absent."""
-        cells = np.concatenate([*self._drawn_events(n), np.empty((0, self.attributes), np.int32)])
-        columns = [pa.array(column, mask=column < 0) for column in cells.T.copy()]
-        return pa.table(columns, names=self._names)
 
     def weighted_events(self, n: int) -> Iterator[tuple[dict[str, int], Weights]]:
         """The same `n` events with a weight from 0 to 1 for each of their keys."""
@@ -357,13 +352,21 @@ class Workload(ChunkedRules):
     def _drawn_events(self, n: int) -> Iterator[NDArray[np.int32]]:
         """Chunks of `n` events: a row an event, a column an attribute, -1 where it is absent."""
         for start in range(0, n, _EVENTS):
-            draws = Draws(self.seed, _Stream.EVENTS, start // _EVENTS)
-            shape = (_EVENTS, self.attributes - 1)
-            present = draws.below(1 << 32, shape).astype(np.uint64) < self._presence
-            value = _value(np.broadcast_to(self._cardinality, shape), draws)
-            month = 1 + draws.below(self.months, (_EVENTS, 1))
-            values = np.concatenate([np.where(present, value, -1), month], axis=1)
-            yield values[: n - start].astype(np.int32)
+            yield self._drawn_chunk(start)[: n - start]
+
+    def _drawn_chunk(self, start: int) -> NDArray[np.int32]:
+        """The chunk of events that begins at `start`."""
+        draws = Draws(self.seed, _Stream.EVENTS, start // _EVENTS)
+        shape = (_EVENTS, self.attributes - 1)
+        present = draws.below(1 << 32, shape).astype(np.uint64) < self._presence
+        value = _value(np.broadcast_to(self._cardinality, shape), draws)
+        month = 1 + draws.below(self.months, (_EVENTS, 1))
+        return np.concatenate([np.where(present, value, -1), month], axis=1).astype(np.int32)
+
+    def _events(self, start: int, count: int) -> pa.Table:
+        cells = self._drawn_chunk(start)[:count]
+        columns = [pa.array(column, mask=column < 0) for column in cells.T.copy()]
+        return pa.table(columns, names=self._names)
 
     def _dicts(self, values: NDArray[np.int32]) -> Iterator[dict[str, int]]:
         """A chunk of events as mappings."""

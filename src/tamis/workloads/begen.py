@@ -44,7 +44,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tamis.workloads.chunks import ChunkedRules, require
+from tamis.workloads.chunks import ChunkedWorkload, require
 from tamis.workloads.draws import Draws, Ints, ceilings_of
 from tamis.workloads.predicates import ORDERED, Operator, Values
 
@@ -55,6 +55,9 @@ OperatorClass: TypeAlias = Literal["min", "low", "med", "high"]
 
 _CHUNK = 1 << 17
 """How many rules are derived at a time. Each chunk has its own stream of random numbers."""
+
+_EVENT_CHUNK = 1 << 15
+"""How many events are made at a time. They share one stream, a number of which is one event."""
 
 _UNCLUSTERED = 10_000
 """How many bases there are to draw events from where no rule is derived from them."""
@@ -96,7 +99,7 @@ class _Kept(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Workload(ChunkedRules):
+class Workload(ChunkedWorkload):
     """Rules and events of the BE-Tree paper; the defaults are those of its Table 3.
 
     Parameters
@@ -126,6 +129,7 @@ class Workload(ChunkedRules):
     """
 
     chunk: ClassVar[int] = _CHUNK
+    event_chunk: ClassVar[int] = _EVENT_CHUNK
     size: int = 1_000_000
     dimensions: int = 400
     cardinality: int = 48
@@ -165,15 +169,7 @@ class Workload(ChunkedRules):
             dict(zip(*pair, strict=True))
             for pair in zip(names, self.bases.value.tolist(), strict=True)
         ]
-        return [bases[base].copy() for base in self._drawn_bases(n)]
-
-    def events_table(self, n: int) -> pa.Table:
-        """The same `n` events as an Arrow table: a column an attribute, null where absent."""
-        drawn = pa.array(self._drawn_bases(n))
-        cells = np.full((self.dimensions, len(self.bases.value)), -1, dtype=np.int32)
-        cells[self.bases.attribute.T, np.arange(cells.shape[1])] = self.bases.value.T
-        columns = [pa.array(row, mask=row < 0).take(drawn) for row in cells]
-        return pa.table(columns, names=self.names)
+        return [bases[base].copy() for base in self._drawn_bases(0, n)]
 
     @property
     def names(self) -> list[str]:
@@ -204,8 +200,21 @@ class Workload(ChunkedRules):
     def _ceilings(self) -> Ints:
         return ceilings_of(_frequencies(self.dimensions, self.distribution))
 
-    def _drawn_bases(self, n: int) -> Ints:
-        return Draws(self.seed, _Stream.EVENTS).below(len(self.bases.value), n)
+    @cached_property
+    def _bases_table(self) -> pa.Table:
+        """The bases as events."""
+        cells = np.full((self.dimensions, len(self.bases.value)), -1, dtype=np.int32)
+        cells[self.bases.attribute.T, np.arange(cells.shape[1])] = self.bases.value.T
+        return pa.table([pa.array(row, mask=row < 0) for row in cells], names=self.names)
+
+    def _events(self, start: int, count: int) -> pa.Table:
+        return self._bases_table.take(pa.array(self._drawn_bases(start, count)))
+
+    def _drawn_bases(self, start: int, count: int) -> Ints:
+        """The bases of `count` events from `start` on."""
+        draws = Draws(self.seed, _Stream.EVENTS)
+        draws.skip(start)
+        return draws.below(len(self.bases.value), count)
 
     def _texts(self, start: int) -> pa.StringArray:
         """The texts of the chunk of rules that begins at `start`."""

@@ -27,6 +27,10 @@ class Draws:
     def __init__(self, seed: int, *stream: int) -> None:
         self._raw = np.random.PCG64(np.random.SeedSequence(seed, spawn_key=stream))
 
+    def skip(self, count: int) -> None:
+        """Leave out `count` numbers; they are not drawn, so it takes no time."""
+        self._raw.advance(count)
+
     def below(self, bound: int | Ints, shape: int | tuple[int, ...] | None = None) -> Ints:
         """Integers from 0 and below `bound`, of `shape` or of the shape of `bound`.
 

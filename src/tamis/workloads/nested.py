@@ -35,7 +35,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tamis.workloads import begen
-from tamis.workloads.chunks import ChunkedRules, require
+from tamis.workloads.chunks import ChunkedWorkload, require
 from tamis.workloads.draws import Draws, Ints
 from tamis.workloads.predicates import Operator
 
@@ -83,7 +83,7 @@ _Piece: TypeAlias = str | _Must
 
 
 @dataclass(frozen=True)
-class Workload(ChunkedRules):
+class Workload(ChunkedWorkload):
     """Nested rules, and the events of BEGen.
 
     Parameters
@@ -104,6 +104,7 @@ class Workload(ChunkedRules):
     """
 
     chunk: ClassVar[int] = _CHUNK
+    event_chunk: ClassVar[int] = begen.Workload.event_chunk
     size: int = 100_000
     shallowest: int = 3
     deepest: int = 5
@@ -129,9 +130,8 @@ class Workload(ChunkedRules):
         """`n` events; fewer are a prefix of more."""
         return self._begen.events(n)
 
-    def events_table(self, n: int) -> pa.Table:
-        """The same `n` events as an Arrow table: a column an attribute, null where absent."""
-        return self._begen.events_table(n)
+    def _events(self, start: int, count: int) -> pa.Table:
+        return self._begen._events(start, count)
 
     @cached_property
     def _begen(self) -> begen.Workload:

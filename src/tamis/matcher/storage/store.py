@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
@@ -17,13 +16,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.errors import CorruptFileError, LockedError, RuleError, SchemaError, StorageError
+from tamis.errors import CorruptFileError, RuleError, SchemaError, StorageError
 from tamis.matcher.collection import Added, Entry, State, appended, located, without
 from tamis.matcher.making import Maker
 from tamis.matcher.rule import Row, RuleId
 from tamis.matcher.segment import Segment
 from tamis.matcher.snapshot import Snapshot, View
 from tamis.matcher.storage.disk import ASIDE, MissingFileError, storing, sync_folder
+from tamis.matcher.storage.lock import Lock
 from tamis.matcher.storage.log import EMPTY, Log, create_log, read_log
 from tamis.matcher.storage.manifest import (
     MANIFEST,
@@ -117,7 +117,7 @@ def replace(folder: Path, settings: Settings, segment: Segment | None) -> None:
         `folder` is no directory of rules, or somebody writes to it.
     """
     settings_of(folder)
-    lock = _Lock(folder)
+    lock = _lock(folder)
     try:
         before = read_manifest(folder)
         numbers = [before.next_number, *(number + 1 for number in _log_numbers(folder))]
@@ -137,30 +137,9 @@ def _write_first(folder: Path, settings: Settings, segment: Segment | None, numb
     write_manifest(folder, Manifest(settings, views, number, number + 1))
 
 
-class _Lock:
-    """Keeps other writers out of a directory, also those of other processes."""
-
-    def __init__(self, folder: Path) -> None:
-        path = folder / LOCK
-        with storing(path):
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.ftruncate(fd, 0)
-            os.pwrite(fd, str(os.getpid()).encode(), 0)
-        except OSError as error:
-            holder = os.pread(fd, 20, 0)
-            os.close(fd)
-            pid = int(holder) if holder.isdigit() else None
-            if not isinstance(error, BlockingIOError):
-                raise StorageError(f"no lock is to be had: {error}", path=str(path)) from error
-            raise LockedError(
-                f"process {pid or 'unknown'} writes to it; "
-                "close it there, or open it with read_only=True",
-                path=str(folder),
-                pid=pid,
-            ) from None
-        self.release = weakref.finalize(self, os.close, fd)
+def _lock(folder: Path) -> Lock:
+    advice = "close it there, or open it with read_only=True"
+    return Lock(folder / LOCK, "writes to it", advice)
 
 
 class _ReadLog(NamedTuple):
@@ -210,7 +189,7 @@ class Store:
         self._sync = sync
         self._pid = os.getpid()
         self._closed = False
-        self._lock = None if read_only else _Lock(folder)
+        self._lock = None if read_only else _lock(folder)
         self._log: Log | None = None
         try:
             seen = self._look()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 from pathlib import Path
 
 import duckdb
 import pytest
+from pyspark.sql import SparkSession
 from rich.console import Console
 
 import tamis
@@ -53,10 +55,11 @@ def _first_lines(archive: Path, count: int) -> bytes:
 
 
 def test_alerts_are_those_that_duckdb_counts(
-    flights_in_duckdb: duckdb.DuckDBPyConnection,
+    flights_in_duckdb: duckdb.DuckDBPyConnection, spark: SparkSession, tmp_path: Path
 ) -> None:
     output = io.StringIO()
-    summary = demo.run(RULES, SEED, Console(file=output, width=120), flights=FLIGHTS)
+    console = Console(file=output, width=120)
+    summary = demo.run(RULES, SEED, console, flights=FLIGHTS, folder=tmp_path, spark=spark)
 
     rules = dict(demo.alert_rules(demo.load_flights(FLIGHTS), RULES, SEED))
     counts = ", ".join(f"count(*) FILTER (WHERE {text})" for text in rules.values())
@@ -72,6 +75,10 @@ def test_alerts_are_those_that_duckdb_counts(
     assert f"{summary.total:,}" in shown
     assert all(rule in shown for rule in summary.busiest)
     assert f"Rules that never fired: {len(summary.silent)}" in shown
+    assert shown.rstrip().endswith(str(tmp_path / "report.html"))
+    told = re.sub(r"<[^>]+>", "", summary.report.read_text())
+    assert f"{summary.flights_with_alerts:,} of {FLIGHTS:,} events matched" in told
+    assert f"{len(summary.silent):,} of {RULES:,} rules" in told
 
 
 def test_rules_are_of_every_kind_and_depend_on_the_seed_alone() -> None:
@@ -85,8 +92,8 @@ def test_rules_are_of_every_kind_and_depend_on_the_seed_alone() -> None:
 
 
 def test_flights_that_are_not_installed_are_named_with_the_fix(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(flights_module, "find_spec", lambda _: None)
     with pytest.raises(tamis.MissingExtraError, match=r"pip install 'tamis\[demo\]'"):
-        demo.run()
+        demo.run(folder=tmp_path)

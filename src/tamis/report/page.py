@@ -1,0 +1,302 @@
+"""The page: one HTML file with its style and its plots inside, and nothing from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from html import escape
+from importlib.resources import files
+from string import Template
+
+from tamis.report.figures import Bar, Figures
+from tamis.report.plots import (
+    check_plots,
+    draw_bars,
+    draw_partitions,
+    draw_seconds,
+    draw_skew,
+)
+
+__all__ = ["check_plots", "page"]
+
+_BUSIEST = 0.01
+_QUANTILES = (0.5, 0.9, 0.99, 1.0)
+
+
+def page(figures: Figures, title: str, now: datetime | None = None) -> str:
+    """The report as HTML.
+
+    Parameters
+    ----------
+    figures
+        What it shows.
+    title
+        Its heading.
+    now
+        When it was made.
+
+    Raises
+    ------
+    MissingExtraError
+        matplotlib is not installed.
+    """
+    check_plots()
+    made = (now or datetime.now(UTC)).strftime("%Y-%m-%d %H:%M UTC")
+    parts = [
+        _tiles(figures),
+        _coverage(figures),
+        '<div class="pair">',
+        _by_rule(figures),
+        _by_event(figures),
+        "</div>",
+        _busiest(figures),
+        _silent(figures),
+        '<div class="pair">',
+        _skew(figures),
+        _partitions(figures),
+        "</div>",
+        _throughput(figures),
+        _facts(figures),
+    ]
+    template = Template(files("tamis.report").joinpath("page.html").read_text("utf-8"))
+    return template.substitute(title=escape(title), made=made, body="\n".join(filter(None, parts)))
+
+
+def _tiles(figures: Figures) -> str:
+    matched, reached = figures.matches_by_rule.size, figures.rules_by_event.size
+    tiles = [(f"{figures.matches:,}", "matches", "")]
+    if figures.events is None:
+        tiles.append((f"{reached:,}", "events with a match", ""))
+    else:
+        tiles.append(
+            (f"{figures.events:,}", "events", _percent(reached, figures.events, "matched"))
+        )
+    if figures.rules is None:
+        tiles.append((f"{matched:,}", "rules that matched", ""))
+    else:
+        tiles.append((f"{figures.rules:,}", "rules", _percent(matched, figures.rules, "matched")))
+    if "match" in figures.seconds:
+        for what, rate in list(figures.rates("match").items())[:1]:
+            tiles.append((f"{rate:,.0f}", f"{what} a second", f"{figures.seconds['match']:,.1f} s"))
+    items = "".join(
+        f'<div><dt>{label}</dt><dd>{value}</dd><dd class="note">{note}</dd></div>'
+        for value, label, note in tiles
+    )
+    return f'<dl class="tiles">{items}</dl>'
+
+
+def _coverage(figures: Figures) -> str:
+    without = figures.events_without
+    if without is None or not figures.events:
+        return ""
+    reached = figures.rules_by_event.size
+    share = 100 * reached / figures.events
+    words = f"{reached:,} of {figures.events:,} events matched at least one rule ({share:.2f} %)"
+    return _section(
+        "Coverage",
+        f"{words}; {without:,} matched none.",
+        f'<div class="meter" role="img" aria-label="{words}">'
+        f'<span style="width:{share:.4f}%"></span></div>',
+    )
+
+
+def _by_rule(figures: Figures) -> str:
+    spread = figures.matches_by_rule
+    bars = spread.bars()
+    words = f"Half of the rules that matched did so at most {_times(spread.quantile(0.5))}."
+    plot = draw_bars(
+        "by-rule",
+        bars,
+        none=figures.silent_rules,
+        things="rules",
+        times="matches of a rule",
+        description=f"Bar chart of how many rules had how many matches. {words}",
+    )
+    quantiles = [(_quantile(q), f"{spread.quantile(q):,}") for q in _QUANTILES]
+    return _section(
+        "Matches a rule",
+        words,
+        _plot(plot, _bar_table("matches", "rules", bars, figures.silent_rules)),
+        _table(["rules that matched", "matches"], quantiles),
+    )
+
+
+def _by_event(figures: Figures) -> str:
+    spread = figures.rules_by_event
+    bars = spread.bars()
+    words = f"Half of the events that matched did so with at most {spread.quantile(0.5):,} rules."
+    plot = draw_bars(
+        "by-event",
+        bars,
+        none=figures.events_without,
+        things="events",
+        times="rules of an event",
+        description=f"Bar chart of how many events matched how many rules. {words}",
+    )
+    quantiles = [(_quantile(q), f"{spread.quantile(q):,}") for q in _QUANTILES]
+    return _section(
+        "Rules an event",
+        words,
+        _plot(plot, _bar_table("rules", "events", bars, figures.events_without)),
+        _table(["events that matched", "rules"], quantiles),
+    )
+
+
+def _busiest(figures: Figures) -> str:
+    if not figures.busiest:
+        return ""
+    most = figures.busiest[0].matches
+    rows = [
+        (
+            f"<code>{escape(rule.id)}</code>",
+            f"{rule.matches:,}{_share_bar(rule.matches / most)}",
+            _text(rule.text),
+        )
+        for rule in figures.busiest
+    ]
+    events = figures.events or figures.rules_by_event.size
+    share = f"; the first one on {100 * most / events:.1f} % of the events" if events else ""
+    return _section(
+        "The busiest rules",
+        f"The {len(rows)} rules with the most matches{share}.",
+        _table(["rule", "matches", "text"], rows, wide=True),
+    )
+
+
+def _silent(figures: Figures) -> str:
+    silent = figures.silent_rules
+    if silent is None:
+        return _section(
+            "Rules that never fired", "Unknown: the report was made without the table of rules."
+        )
+    if not silent:
+        return _section("Rules that never fired", "None: every rule matched at least once.")
+    share = 100 * silent / max(1, figures.rules or 0)
+    rows = [(f"<code>{escape(rule.id)}</code>", _text(rule.text)) for rule in figures.silent]
+    return _section(
+        "Rules that never fired",
+        f"{silent:,} of {figures.rules:,} rules ({share:.1f} %)"
+        + (f"; {len(rows)} of them:" if rows else "."),
+        _table(["rule", "text"], rows, wide=True) if rows else "",
+    )
+
+
+def _skew(figures: Figures) -> str:
+    spread = figures.matches_by_rule
+    if not spread.size:
+        return ""
+    share = 100 * spread.share_of_top(_BUSIEST)
+    words = f"The busiest 1 % of the rules that matched have {share:.1f} % of the matches."
+    points = [
+        (f"{100 * part:g} %", f"{100 * spread.share_of_top(part):.1f} %")
+        for part in (0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1)
+    ]
+    plot = draw_skew(
+        "skew",
+        spread,
+        description=f"Line chart of the share of matches of the busiest rules. {words}",
+    )
+    return _section(
+        "Skew of rules",
+        f"{words} The dashed line is what it would be if all matched equally often.",
+        _plot(plot, _table(["busiest rules", "matches"], points)),
+    )
+
+
+def _partitions(figures: Figures) -> str:
+    if not figures.partitions:
+        return ""
+    mean = figures.matches / len(figures.partitions)
+    fullest = max(figures.partitions)
+    words = (
+        f"{len(figures.partitions):,} partitions hold matches; the fullest has {fullest:,}, "
+        f"{fullest / mean:.2f} times the mean."
+    )
+    plot = draw_partitions(
+        "partitions", figures.partitions, description=f"Bar chart of matches by partition. {words}"
+    )
+    return _section("Skew of partitions", words, f"<figure>{plot}</figure>")
+
+
+def _throughput(figures: Figures) -> str:
+    if not figures.seconds:
+        return ""
+    rows = [
+        (
+            escape(stage),
+            f"{seconds:,.1f}",
+            ", ".join(f"{rate:,.0f} {what}" for what, rate in figures.rates(stage).items()),
+        )
+        for stage, seconds in figures.seconds.items()
+    ]
+    total = sum(figures.seconds.values())
+    plot = draw_seconds(
+        "seconds",
+        dict(figures.seconds),
+        description=f"Bar chart of the seconds of each stage; {total:,.1f} in all.",
+    )
+    return _section(
+        "Throughput",
+        f"{total:,.1f} seconds in all.",
+        '<div class="pair">',
+        f"<figure>{plot}</figure>",
+        _table(["stage", "seconds", "a second"], rows),
+        "</div>",
+    )
+
+
+def _facts(figures: Figures) -> str:
+    if not figures.facts:
+        return ""
+    rows = [(escape(name), escape(value)) for name, value in figures.facts.items()]
+    return _section("Where this comes from", "", _table(["what", "value"], rows, wide=True))
+
+
+def _section(title: str, words: str, *parts: str) -> str:
+    return (
+        f"<section><h2>{title}</h2>{f'<p>{words}</p>' if words else ''}{''.join(parts)}</section>"
+    )
+
+
+def _plot(plot: str, table: str) -> str:
+    """A plot, and the same as a table for those who ask."""
+    return (
+        f"<figure>{plot}</figure><details><summary>The plot as a table</summary>{table}</details>"
+    )
+
+
+def _table(titles: Sequence[str], rows: Iterable[Sequence[str]], wide: bool = False) -> str:
+    head = "".join(f'<th scope="col">{title}</th>' for title in titles)
+    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
+    kind = ' class="wide"' if wide else ""
+    return (
+        f'<div class="scroll"><table{kind}><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _bar_table(times: str, things: str, bars: Sequence[Bar], none: int | None) -> str:
+    rows = [] if none is None else [("none", f"{none:,}")]
+    rows += [(bar.label, f"{bar.things:,}") for bar in bars]
+    return _table([times, things], rows)
+
+
+def _text(text: str | None) -> str:
+    return "" if text is None else f"<code>{escape(text)}</code>"
+
+
+def _share_bar(share: float) -> str:
+    return f'<span class="bar" style="width:{100 * share:.1f}%"></span>'
+
+
+def _quantile(share: float) -> str:
+    names = {0.5: "half have at most", 1.0: "the busiest has"}
+    return names.get(share, f"{100 * share:g} % have at most")
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
+
+
+def _percent(part: int, whole: int, verb: str) -> str:
+    return f"{100 * part / whole:.1f} % {verb}" if whole else ""

@@ -1,0 +1,51 @@
+"""Rules and events that are Spark tables; needs the extra ``tamis[spark]``.
+
+>>> from tamis import spark as ts                     # doctest: +SKIP
+>>> ts.build(rules, path, id="id", rule="rule")       # doctest: +SKIP
+>>> ts.match(events, path, keys="id").show()          # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from tamis.errors import MissingExtraError
+
+if find_spec("pyspark") is None or find_spec("pandas") is None:
+    raise MissingExtraError("tamis.spark needs PySpark; type: pip install 'tamis[spark]'")
+
+from tamis.spark.build import build, update
+from tamis.spark.files import match_files
+from tamis.spark.match import counts, match, matcher, top
+from tamis.spark.ratify import Difference, Ratification, ratify
+from tamis.spark.report import report
+from tamis.spark.session import local_session
+from tamis.spark.sql import register
+from tamis.spark.streaming import Batch, batches, match_stream
+from tamis.spark.versions import Shard, Version, current, forget, rollback, version, versions
+
+__all__ = [
+    "Batch",
+    "Difference",
+    "Ratification",
+    "Shard",
+    "Version",
+    "batches",
+    "build",
+    "counts",
+    "current",
+    "forget",
+    "local_session",
+    "match",
+    "match_files",
+    "match_stream",
+    "matcher",
+    "ratify",
+    "register",
+    "report",
+    "rollback",
+    "top",
+    "update",
+    "version",
+    "versions",
+]

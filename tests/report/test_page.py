@@ -1,0 +1,134 @@
+"""The page: its numbers, that it needs nothing from elsewhere, and that it can be read aloud."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from html.parser import HTMLParser
+from random import Random
+
+import numpy as np
+import pytest
+
+import tamis
+from tamis.report import BusyRule, Distribution, Figures, SilentRule, page
+from tamis.report.plots import short
+
+TIMES = [max(1, round(Random(n).paretovariate(0.7))) for n in range(3_000)]
+
+
+@pytest.fixture(scope="module")
+def spread() -> Distribution:
+    return Distribution.of(Counter(TIMES).items())
+
+
+@pytest.fixture(scope="module")
+def full(spread: Distribution) -> str:
+    figures = Figures(
+        matches_by_rule=spread,
+        rules_by_event=Distribution.of([(1, 300), (7, 5)]),
+        rules=4_000,
+        events=1_220,
+        busiest=(BusyRule("<b>", 4_321, "a < 'x & y'"), BusyRule("second", 12, None)),
+        silent_rules=1_000,
+        silent=(SilentRule("quiet", "b > 2"),),
+        partitions=(10, 20, 30),
+        seconds={"build": 2.0, "match": 4.0, "report": 0.5},
+        facts={"index": "somewhere"},
+    )
+    return page(figures, "Rules & matches")
+
+
+def test_a_distribution_tells_what_its_numbers_tell(spread: Distribution) -> None:
+    assert spread.size == len(TIMES)
+    assert spread.total == sum(TIMES)
+    for share in (0.01, 0.5, 0.9, 0.999, 1.0):
+        rank = int(np.ceil(share * len(TIMES)))
+        assert spread.quantile(share) == sorted(TIMES)[rank - 1]
+    top = sum(sorted(TIMES)[-30:])
+    assert spread.share_of_top(0.01) == pytest.approx(top / sum(TIMES))
+    assert spread.share_of_top(1.0) == 1.0
+
+
+def test_bars_hold_everything_once(spread: Distribution) -> None:
+    bars = spread.bars()
+    assert [bar.things for bar in bars] == [
+        sum(bar.low <= times <= bar.high for times in TIMES) for bar in bars
+    ]
+    assert sum(bar.things for bar in bars) == len(TIMES)
+    assert [bar.label for bar in bars[:3]] == ["1", "2–3", "4–7"]
+
+
+def test_nothing_at_all_is_a_page_too() -> None:
+    nothing = Distribution.of([])
+    text = page(Figures(nothing, nothing), "Nothing")
+    assert "Unknown: the report was made without the table of rules" in text
+    assert nothing.quantile(0.5) == 0
+    assert nothing.share_of_top(0.5) == 0.0
+
+
+def test_the_page_says_the_numbers(full: str) -> None:
+    words = re.sub(r"<[^>]+>", " ", full)
+    assert f"{sum(TIMES):,}" in words
+    assert "305 of 1,220 events matched at least one rule (25.00 %); 915 matched none" in words
+    assert "1,000 of 4,000 rules (25.0 %)" in words
+    assert "2,000 rules" in words
+    assert "305 events" in words
+    assert f"the fullest has 30, {30 / (sum(TIMES) / 3):.2f} times the mean" in words
+
+
+def test_what_users_wrote_is_text_and_not_markup(full: str) -> None:
+    assert "<title>Rules &amp; matches</title>" in full
+    assert "<code>&lt;b&gt;</code>" in full
+    assert "a &lt; &#x27;x &amp; y&#x27;" in full
+
+
+class _Tags(HTMLParser):
+    """What a page refers to, and how its pictures are described."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.pictures: list[str | None] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        named = dict(attrs)
+        self.ids += [value for name, value in attrs if name == "id" and value]
+        self.links += [v for n, v in attrs if n in ("href", "src", "xlink:href") and v]
+        if tag == "svg":
+            self.pictures.append(named.get("aria-label"))
+        assert tag not in {"script", "link", "img", "iframe"}
+
+
+def test_the_page_needs_nothing_from_elsewhere(full: str) -> None:
+    tags = _Tags(full)
+    assert all(link.startswith("#") for link in tags.links)
+    assert set(re.findall(r"url\(([^)]*)\)", full)) <= {f"#{id}" for id in tags.ids}
+    assert {link.removeprefix("#") for link in tags.links} <= set(tags.ids)
+    assert len(tags.ids) == len(set(tags.ids))
+
+
+def test_every_picture_has_words_and_no_colour_of_its_own(full: str) -> None:
+    pictures = _Tags(full).pictures
+    assert len(pictures) == 5
+    assert all(label and "chart" in label for label in pictures)
+    drawn = "".join(re.findall(r"<svg.*?</svg>", full, re.DOTALL))
+    assert not set(re.findall(r"#[0-9a-f]{6}\b", drawn))
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0"), (950, "950"), (1_024, "1k"), (4_096, "4.1k"), (16_384, "16k"), (2_500_000, "2.5M")],
+)
+def test_numbers_above_bars_are_short(number: int, text: str) -> None:
+    assert short(number) == text
+
+
+def test_without_matplotlib_the_line_to_type_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    nothing = Distribution.of([])
+    with pytest.raises(tamis.MissingExtraError, match=r"pip install 'tamis\[report\]'"):
+        page(Figures(nothing, nothing), "Nothing")

@@ -1,0 +1,119 @@
+"""Builders that are killed at random moments; run by `test_killed_builders.py` on its own.
+
+Each round forks a builder that publishes version after version, by what executors run but without
+Spark, and kills it. What it left is then read. The first version is published before any fork, so
+that kernels are loaded once.
+
+Usage: python killed_builders.py FOLDER ROUNDS SEED
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+import tamis
+from tamis.spark.shards import SHARD, Plan, Report, build_shards, merge_shards
+from tamis.spark.versions import Draft, Shard, Version, current, publish, versions
+
+SHARDS = 2
+RULES = {f"r{i}": f"x = {i % 50}" for i in range(400)}
+
+
+def write(folder: Path, parent: Version | None) -> Draft:
+    """Two pieces for each shard, which are merged, as `tamis.spark.build` has it."""
+    plan = Plan(str(folder), "tiles", "strong", {}, "string", True, b"")
+    ids = list(RULES)
+    pieces: list[list[Report]] = [[] for _ in range(SHARDS)]
+    for piece in range(2 * SHARDS):
+        mine = ids[piece :: 2 * SHARDS]
+        rows = {"id": mine, "rule": [RULES[id] for id in mine], SHARD: [piece] * len(mine)}
+        (done,) = build_shards(plan._replace(engine="scan"), iter([pa.record_batch(rows)]))
+        pieces[piece % SHARDS].append(report(done))
+    numbers = pa.record_batch({"id": list(range(SHARDS))})
+    made = [report(done) for done in merge_shards(plan, pieces, iter([numbers]))]
+    shards = tuple(Shard(folder / m.name, m.rules, m.bytes, m.hash) for m in made)
+    return Draft(shards, 0, "strong", "tiles", {}, "string")
+
+
+def report(done: pa.RecordBatch) -> Report:
+    return msgspec.msgpack.decode(done.column(0)[0].as_py(), type=Report)
+
+
+def build_for_ever(path: Path, out: int) -> None:
+    while True:
+        os.write(out, f"{publish(path, write).number}\n".encode())
+
+
+def killed(path: Path, seconds: float) -> int:
+    """Fork a builder and kill it; the last number that it said was published, if any."""
+    out, into = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            build_for_ever(path, into)
+        finally:
+            os._exit(1)
+    os.close(into)
+    time.sleep(seconds)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    with os.fdopen(out) as said:
+        return max([0, *map(int, said.read().split())])
+
+
+def looked_at(path: Path, said: int) -> dict[str, Any]:
+    """What is there after a builder was killed, read by a process of its own."""
+    out, into = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(into, json.dumps(found(path, said)).encode())
+            os._exit(0)
+        except BaseException as error:
+            os.write(into, json.dumps({"wrong": repr(error)}).encode())
+            os._exit(1)
+    os.close(into)
+    os.waitpid(child, 0)
+    with os.fdopen(out) as answer:
+        result: dict[str, Any] = json.load(answer)
+    return result
+
+
+def found(path: Path, said: int) -> dict[str, Any]:
+    names = [entry.name for entry in (path / "versions").iterdir()]
+    asides = sum(name.startswith(".aside-") for name in names)
+    numbers = sorted(int(name) for name in names if name.isdigit())
+    assert numbers == list(range(1, numbers[-1] + 1)), numbers
+    assert [version.number for version in versions(path)] == numbers
+    assert said <= current(path).number <= said + 1
+    for version in versions(path)[-2:]:
+        held: dict[str | int, str] = {}
+        for shard in version.shards:
+            with tamis.open(shard.path, read_only=True, verify=True) as matcher:
+                held |= {id: matcher.rule(id).text for id in matcher}
+        assert held == RULES
+    return {"asides": asides, "versions": len(numbers)}
+
+
+if __name__ == "__main__":
+    path, rounds, random = Path(sys.argv[1]), int(sys.argv[2]), Random(int(sys.argv[3]))
+    said = publish(path, write).number
+    started = time.monotonic()
+    said = publish(path, write).number
+    usual = time.monotonic() - started
+    results = []
+    for _ in range(rounds):
+        said = max(said, killed(path, random.uniform(0, 2 * usual)))
+        results.append(looked_at(path, said))
+        said = current(path).number
+    sys.stdout.write(json.dumps(results))

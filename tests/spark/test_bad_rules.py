@@ -1,0 +1,150 @@
+"""Tables that are no tables of rules, and rules that are none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import tamis
+from tamis import DuplicateRuleError, RuleError, RuleSyntaxError, StorageError
+from tamis import spark as ts
+from tests.spark import holding
+
+RULES = "id string, rule string"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "index"
+
+
+# --- Known before any job runs ---
+
+
+def test_columns_that_are_missing(spark, path: Path) -> None:
+    table = spark.createDataFrame([("a", "x = 1")], "key string, text string")
+    with pytest.raises(RuleError, match=r"rules has no column 'id'; it has key, text; say .* id="):
+        ts.build(table, path)
+    with pytest.raises(RuleError, match="no column 'rule'"):
+        ts.build(table, path, id="key")
+    with pytest.raises(RuleError, match=r"no column 'weak'.* write default_logic='weak'"):
+        ts.build(table, path, id="key", rule="text", logic="weak")
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("columns", "arguments", "message"),
+    [
+        ("id double, rule string", {}, "'id' .* double; id has to be a string or an integer"),
+        ("id string, rule int", {}, "'rule' .* int; rule has to be a string"),
+        ("id string, rule struct<x:int>", {}, r"struct<x:int>; .* to_json\(\)"),
+        ("id string, rule string, l int", {"logic": "l"}, "'l' .* int; logic has to be a string"),
+        ("id string, rule string, t string", {"tags": "t"}, "an array of strings"),
+        ("id string, rule string, t array<int>", {"tags": "t"}, "an array of strings"),
+        ("id string, rule string, w map<string,double>", {"weights": "w"}, "a string"),
+    ],
+)
+def test_columns_of_a_wrong_type(
+    spark, path: Path, columns: str, arguments: dict[str, str], message: str
+) -> None:
+    with pytest.raises(RuleError, match=message):
+        ts.build(spark.createDataFrame([], columns), path, **arguments)  # type: ignore[arg-type]
+    assert not path.exists()
+
+
+# --- Found by the job ---
+
+
+def test_null_ids(spark, path: Path) -> None:
+    before = ts.build(spark.createDataFrame([("a", "x = 1")], RULES), path)
+    rows = [("a", "x = 1"), (None, "y = 2"), (None, "y = 2")]
+    with pytest.raises(RuleError, match=r"'id' is null in 2 rows, for example .* rule 'y = 2'"):
+        ts.build(spark.createDataFrame(rows, RULES), path)
+    assert ts.versions(path) == [before]
+
+
+def test_duplicate_ids(spark, path: Path) -> None:
+    rows = [*((f"r{i}", f"x = {i}") for i in range(30)), ("r7", "x = 70"), ("r9", "x = 90")]
+    with pytest.raises(DuplicateRuleError, match="4 rows share an id with another") as caught:
+        ts.build(spark.createDataFrame(rows, "key string, rule string"), path, id="key", shards=3)
+    assert "the column 'key'" in str(caught.value)
+    assert caught.value.rule_id in ("r7", "r9")
+    number = str(caught.value.rule_id)[1:]
+    assert f"'x = {number}'" in str(caught.value)
+    assert f"'x = {number}0'" in str(caught.value)
+    with pytest.raises(StorageError, match="no version is published"):
+        ts.current(path)
+
+
+BAD = {
+    "no value": "x =",
+    "pattern": "name RLIKE '('",
+    "null": None,
+    "json": '{"attr": "x", "is": 1}',
+    "no json": '{"attr": ',
+    "type": "seen > 'soon'",
+}
+
+
+def test_refused_rules_go_to_quarantine(spark, path: Path) -> None:
+    good = {f"r{i}": f"x = {i}" for i in range(20)}
+    table = spark.createDataFrame([*good.items(), *BAD.items()], RULES)
+    version = ts.build(table, path, shards=2, schema={"seen": "timestamp"})
+    assert holding.texts(version) == good
+    found = holding.quarantine(version)
+    assert {id: rule for id, rule, _, _ in found} == BAD
+    assert version.bad == len(BAD)
+    # The position and the message are those of the library.
+    with pytest.raises(RuleSyntaxError) as caught:
+        tamis.parse("x =")
+    position, message = next(row[2:] for row in found if row[0] == "no value")
+    assert (position, message) == (caught.value.position, caught.value.message)
+    messages = {id: message for id, _, _, message in found}
+    assert messages["null"] == "the rule is null"
+    assert "malformed JSON" in messages["no json"]
+    assert "unknown key 'is'" in messages["json"]
+    assert "'seen'" in messages["type"]
+
+
+def test_texts_alone_are_refused_alike(spark, path: Path) -> None:
+    """Without JSON, rules go to the matcher as columns."""
+    rows = [("a", "x = 1"), ("b", "x ="), ("c", "x = 1 AND AND y = 2"), ("d", "")]
+    version = ts.build(spark.createDataFrame(rows, RULES), path)
+    assert holding.texts(version) == {"a": "x = 1"}
+    assert [row[:2] for row in holding.quarantine(version)] == rows[1:]
+
+
+def test_bad_logic_weights_payloads(spark, path: Path) -> None:
+    rows = [
+        ("a", "x = 1", "fuzzy", None, None),
+        ("b", "x = 1", None, "[1]", None),
+        ("c", "x = 1", None, "[", None),
+        ("d", "x = 1", None, None, "{"),
+        ("e", "x = 1", "weak", "[]", "null"),
+    ]
+    columns = f"{RULES}, l string, w string, p string"
+    version = ts.build(
+        spark.createDataFrame(rows, columns), path, logic="l", weights="w", payload="p"
+    )
+    assert holding.texts(version) == {"e": "x = 1"}
+    messages = {id: message for id, _, _, message in holding.quarantine(version)}
+    assert "fuzzy" in messages["a"]
+    assert "a weight is" in messages["b"]
+    assert "the column of weights holds no JSON" in messages["c"]
+    assert "the column of payload holds no JSON" in messages["d"]
+
+
+def test_raise_publishes_nothing(spark, path: Path) -> None:
+    before = ts.build(spark.createDataFrame([("a", "x = 1")], RULES), path)
+    table = spark.createDataFrame([("a", "x = 1"), ("b", "x = = 2")], RULES)
+    with pytest.raises(RuleSyntaxError) as caught:
+        ts.build(table, path, on_error="raise")
+    assert (caught.value.rule_id, caught.value.text) == ("b", "x = = 2")
+    with pytest.raises(RuleSyntaxError) as alone:
+        tamis.parse("x = = 2")
+    assert caught.value.position == alone.value.position
+    with pytest.raises(RuleError, match=r"rule 'j': .*unknown key"):
+        ts.build(spark.createDataFrame([("j", BAD["json"])], RULES), path, on_error="raise")
+    assert ts.versions(path) == [before]
+    assert len(list((path / "versions").iterdir())) == 1

@@ -1,0 +1,172 @@
+"""Not only local mode: a Connect server, and a cluster of two workers on this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+import pytest
+
+import tamis
+from tamis.spark.java import find_java
+from tests.spark.indexes import published
+
+RULES = [(f"r{i}", f"a = {i % 7} AND b <> 'b{i % 3}'") for i in range(50)]
+
+ASK = """
+    from pyspark.sql import functions as F
+    from tamis import spark as ts
+
+    events = spark.range(200).select(
+        "id", (F.col("id") % 9).alias("a"), F.concat(F.lit("b"), F.col("id") % 4).alias("b")
+    ).repartition(4)
+    for options in ({{}}, {{"ship": True, "plan": "sharded"}}):
+        rows = ts.match(events, {index!r}, **options).collect()
+        print(*sorted(f"{{row.id}}:{{row.rule}}" for row in rows))
+    print(sum(row.matches for row in ts.counts(events, {index!r}, plan="sharded").collect()))
+"""
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    published(tmp_path / "index", RULES, shards=2)
+    return tmp_path / "index"
+
+
+def wanted() -> list[str]:
+    """What the script above has to print."""
+    matcher = tamis.Matcher()
+    matcher.add_many(RULES)
+    events = [{"id": i, "a": i % 9, "b": f"b{i % 4}"} for i in range(200)]
+    found = [(event["id"], matcher.match(event)) for event in events]
+    line = " ".join(sorted(f"{id}:{rule}" for id, rules in found for rule in rules))
+    return [line, line, str(sum(len(rules) for _, rules in found))]
+
+
+def environment() -> dict[str, str]:
+    """For processes of their own, which are not to find a session of this one."""
+    source = str(Path(tamis.__file__).parent.parent)
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_", "SPARK_"))}
+    return {
+        **kept,
+        "JAVA_HOME": str(find_java()),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join([source, os.environ.get("PYTHONPATH", "")]),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+    }
+
+
+def run(script: str, folder: Path) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=environment(),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    return done.stdout.strip().splitlines()
+
+
+@pytest.mark.slow
+def test_spark_connect(index: Path, tmp_path: Path) -> None:
+    script = """
+        from pyspark.sql import SparkSession
+
+        spark = SparkSession.builder.remote("local[2]").getOrCreate()
+        spark.conf.set("spark.sql.shuffle.partitions", 4)
+    """
+    sql = """
+        assert type(spark).__module__ == "pyspark.sql.connect.session"
+        ts.register(spark, {index!r}, keys="id BIGINT")
+        events.createOrReplaceTempView("events")
+        rows = spark.sql("SELECT * FROM tamis_match(TABLE(events))").collect()
+        print(*sorted(f"{{row.id}}:{{row.rule}}" for row in rows))
+        spark.stop()
+    """
+    parts = [script, ASK.format(index=str(index)), sql.format(index=str(index))]
+    lines = run("\n".join(map(textwrap.dedent, parts)), tmp_path)
+    assert lines == [*wanted(), wanted()[0]]
+
+
+@contextmanager
+def daemon(*arguments: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process of Spark's own, ended with all that it started."""
+    command = Path(pyspark.__file__).parent / "bin" / "spark-class"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [command, *arguments],
+            env=environment(),
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd=log.parent,
+            start_new_session=True,
+        )
+        try:
+            yield process
+        finally:
+            os.killpg(process.pid, signal.SIGTERM)
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def said(log: Path, pattern: str, process: subprocess.Popen[bytes]) -> str:
+    """Wait until a log has `pattern`, and return what is in its group."""
+    for _ in range(600):
+        found = re.search(pattern, log.read_text())
+        if found:
+            return found[1]
+        assert process.poll() is None, log.read_text()
+        time.sleep(0.1)
+    raise AssertionError(log.read_text())
+
+
+@pytest.mark.slow
+def test_a_cluster_of_two_workers(index: Path, tmp_path: Path) -> None:
+    deploy = "org.apache.spark.deploy"
+    place = ["--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
+    limits = ["--cores", "1", "--memory", "600m", "--work-dir", str(tmp_path / "work")]
+    logs = [tmp_path / name for name in ("master", "first", "second")]
+    with daemon(f"{deploy}.master.Master", *place, log=logs[0]) as master:
+        address = said(logs[0], r"Starting Spark master at (spark://\S+)", master)
+        worker = [f"{deploy}.worker.Worker", *place, *limits, address]
+        with daemon(*worker, log=logs[1]) as first, daemon(*worker, log=logs[2]) as second:
+            said(logs[1], "(Successfully registered)", first)
+            said(logs[2], "(Successfully registered)", second)
+            script = f"""
+                from pyspark.sql import SparkSession
+
+                spark = (
+                    SparkSession.builder.master({address!r})
+                    .config("spark.driver.host", "127.0.0.1")
+                    .config("spark.driver.memory", "512m")
+                    .config("spark.executor.memory", "512m")
+                    .config("spark.python.daemon.module", "tamis.spark.daemon")
+                    .config("spark.sql.shuffle.partitions", 4)
+                    .config("spark.ui.enabled", False)
+                    .getOrCreate()
+                )
+            """
+            end = """
+                executors = spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
+                print(len(executors) - 1)
+                spark.stop()
+            """
+            parts = [script, ASK.format(index=str(index)), end]
+            lines = run("\n".join(map(textwrap.dedent, parts)), tmp_path)
+    assert lines == [*wanted(), "2"]

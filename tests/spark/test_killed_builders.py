@@ -1,0 +1,98 @@
+"""Builders that are killed half-way, and builders that meet."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tamis import LockedError
+from tamis import spark as ts
+from tests.spark import holding
+
+SCRIPT = Path(__file__).with_name("killed_builders.py")
+ROUNDS = 20
+
+
+def test_builders_that_are_killed(tmp_path: Path) -> None:
+    """Whenever one is killed, what was published is whole, and the next one goes on."""
+    path = tmp_path / "index"
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), str(path), str(ROUNDS), "3"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    rounds = json.loads(done.stdout)
+    assert not [each["wrong"] for each in rounds if "wrong" in each], done.stderr
+    assert rounds[-1]["versions"] > 2
+    # Some were killed half-way, and what one leaves is removed by the next.
+    assert {each["asides"] for each in rounds} <= {0, 1}
+    assert any(each["asides"] for each in rounds)
+
+
+KILLED_JOB = """
+    import os, signal, sys
+    from tamis import spark as ts
+
+    driver = os.getpid()
+
+    def kill(batches):
+        os.kill(driver, signal.SIGKILL)
+        yield from batches
+
+    session = ts.local_session(2, memory="512m")
+    rows = session.range(100).selectExpr("id", "concat('x = ', id) rule")
+    ts.build(rows.mapInArrow(kill, rows.schema), sys.argv[1])
+"""
+
+
+def test_a_driver_that_is_killed_while_its_job_runs(spark, tmp_path: Path) -> None:
+    path = tmp_path / "index"
+    rows = spark.createDataFrame([(1, "x = 1")], "id long, rule string")
+    before = ts.build(rows, path)
+    script = textwrap.dedent(KILLED_JOB)
+    done = subprocess.run([sys.executable, "-c", script, str(path)], check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert ts.versions(path) == [before]
+    assert holding.texts(ts.current(path)) == {1: "x = 1"}
+    assert len(list((path / "versions").iterdir())) == 2
+    assert ts.build(rows, path).number == 2
+    assert {entry.name for entry in (path / "versions").iterdir()} == {"000001", "000002"}
+
+
+def test_two_builders_at_once(spark, tmp_path: Path) -> None:
+    """One wins, the other is told: the second begins while the first one's rows are read."""
+    path = tmp_path / "index"
+    rows = spark.createDataFrame([("a", "x = 1")], "id string, rule string")
+    ts.build(rows, path)
+    begun, goes_on = tmp_path / "begun", tmp_path / "goes on"
+
+    def wait(batches: Iterator[Any]) -> Iterator[Any]:
+        begun.touch()
+        while not goes_on.exists():
+            time.sleep(0.01)
+        yield from batches
+
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(ts.build, rows.mapInArrow(wait, rows.schema), path)
+        try:
+            while not begun.exists() and not first.done():
+                time.sleep(0.01)
+            with pytest.raises(LockedError, match=f"process {os.getpid()} builds a version"):
+                ts.build(rows, path)
+        finally:
+            goes_on.touch()
+        won = first.result()
+    assert [version.number for version in ts.versions(path)] == [1, won.number]

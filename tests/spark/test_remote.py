@@ -1,0 +1,67 @@
+"""Building through Spark Connect, where there is no driver's JVM at hand."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import tamis
+from tamis import spark as ts
+from tamis.spark.java import find_java
+from tests.spark import holding
+
+SCRIPT = """
+    import sys
+    from importlib import import_module
+    from pyspark.sql import SparkSession
+    from tamis import spark as ts
+
+    spark = SparkSession.builder.remote("local[2]").getOrCreate()
+    assert type(spark).__module__ == "pyspark.sql.connect.session"
+    import_module("tamis.spark.build")._RULES_A_PIECE = 20
+    rules = spark.range(50).selectExpr("cast(id as string) id", "concat('x = ', id) rule")
+    bad = spark.createDataFrame([("bad", "x =")], "id string, rule string")
+    events = spark.createDataFrame([(1,)], "x long")
+    ts.build(rules.union(bad), sys.argv[1], sample=events)
+    columns = "id string, rule string, deleted boolean"
+    changes = [("7", None, True), ("new", "x = 0", False)]
+    ts.update(sys.argv[1], spark.createDataFrame(changes, columns))
+    try:
+        ts.build(rules.union(rules), sys.argv[1])
+    except Exception as error:
+        print(type(error).__name__)
+    spark.stop()
+"""
+
+
+@pytest.mark.slow
+def test_spark_connect(tmp_path: Path) -> None:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_", "SPARK_"))}
+    source = str(Path(tamis.__file__).parent.parent)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(SCRIPT), str(tmp_path / "index")],
+        env={
+            **kept,
+            "JAVA_HOME": str(find_java()),
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": os.pathsep.join([source, os.environ.get("PYTHONPATH", "")]),
+        },
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    assert done.stdout == "DuplicateRuleError\n"
+    first, second = ts.versions(tmp_path / "index")
+    rules = {str(i): f"x = {i}" for i in range(50)}
+    assert holding.texts(first) == rules
+    assert [row[0] for row in holding.quarantine(first)] == ["bad"]
+    del rules["7"]
+    assert holding.texts(second) == {**rules, "new": "x = 0"}
+    assert ts.current(tmp_path / "index") == second

@@ -1,0 +1,253 @@
+"""Streams of events: exactly once whatever happens, and versions of the index batch by batch."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+import tamis
+from tamis import spark as ts
+from tests.spark.indexes import published
+
+SCRIPT = Path(__file__).with_name("killed_streams.py")
+KILLS = int(os.environ.get("TAMIS_KILLS", "3"))
+"""How often the job is killed; ``make crash`` has it killed 20 times."""
+
+EVENTS_A_FILE = 50
+
+
+def rules_of(version: int) -> list[tuple[str, str]]:
+    """The rules of a version; one matches everything, so that every event is seen."""
+    rules = [
+        (f"v{version}-{n}", f"x BETWEEN {10 * n + version} AND {10 * n + 25}") for n in range(9)
+    ]
+    return [("all", "TRUE"), *rules]
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    """An index of two versions, the first of which is in force."""
+    for version in (1, 2):
+        published(tmp_path / "index", rules_of(version))
+    ts.rollback(tmp_path / "index", 1)
+    return tmp_path / "index"
+
+
+def write_events(folder: Path, files: int, first: int = 0) -> None:
+    """Files of events, which a stream takes one at a time."""
+    folder.mkdir(exist_ok=True)
+    for number in range(first, first + files):
+        ids = range(number * EVENTS_A_FILE, (number + 1) * EVENTS_A_FILE)
+        table = pa.table({"event_id": list(ids), "x": [id * 37 % 120 for id in ids]})
+        aside = folder / f".{number}"
+        pq.write_table(table, aside)
+        aside.rename(folder / f"{number:04}.parquet")
+
+
+def stream_of(spark: SparkSession, folder: Path) -> DataFrame:
+    reader = spark.readStream.schema("event_id long, x long").option("maxFilesPerTrigger", 1)
+    return reader.parquet(str(folder))
+
+
+def expected(events: int, version_of: dict[int, int]) -> Counter[tuple[int, str, int]]:
+    """All matches of all events, by the version that each was matched with."""
+    found: Counter[tuple[int, str, int]] = Counter()
+    for version in set(version_of.values()):
+        matcher = tamis.Matcher()
+        matcher.add_many(rules_of(version))
+        table = matcher.match_many([{"x": id * 37 % 120} for id in range(events)])
+        for event, rule in zip(*table.to_pydict().values(), strict=True):
+            if version_of[event] == version:
+                found[event, rule, version] += 1
+    return found
+
+
+def check(output: Path, events: int) -> list[ts.Batch]:
+    """Everything is there once, each batch matched with the version that was noted for it."""
+    rows = pq.read_table(output).to_pylist()
+    noted = {batch.number: batch for batch in ts.batches(output)}
+    assert all(batch.done for batch in noted.values())
+    assert all(row["index_version"] == noted[int(row["batch_id"])].version for row in rows)
+    version_of = {row["event_id"]: row["index_version"] for row in rows if row["rule"] == "all"}
+    assert sorted(version_of) == list(range(events))
+    found = Counter((row["event_id"], row["rule"], row["index_version"]) for row in rows)
+    assert found == expected(events, version_of)
+    assert not list((output / "_tamis").glob("aside-*"))
+    return list(noted.values())
+
+
+def run_all(spark: SparkSession, tmp_path: Path, index: Path) -> None:
+    query = ts.match_stream(
+        stream_of(spark, tmp_path / "events"),
+        index,
+        output=tmp_path / "matches",
+        checkpoint=tmp_path / "checkpoint",
+        trigger="availableNow",
+    )
+    query.awaitTermination()
+
+
+def test_a_version_is_picked_up_between_batches_without_a_restart(
+    spark: SparkSession, tmp_path: Path, index: Path
+) -> None:
+    write_events(tmp_path / "events", 2)
+    query = ts.match_stream(
+        stream_of(spark, tmp_path / "events"),
+        index,
+        output=tmp_path / "matches",
+        checkpoint=tmp_path / "checkpoint",
+        name="alerts",
+    )
+    try:
+        query.processAllAvailable()
+        ts.rollback(index, 2)
+        write_events(tmp_path / "events", 2, first=2)
+        query.processAllAvailable()
+        ts.rollback(index, 1)
+        write_events(tmp_path / "events", 1, first=4)
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    done = check(tmp_path / "matches", 5 * EVENTS_A_FILE)
+    assert [batch.version for batch in done] == [1, 1, 2, 2, 1]
+    read = spark.read.parquet(str(tmp_path / "matches"))
+    assert read.columns == ["event_id", "rule", "index_version", "batch_id"]
+
+
+def test_a_batch_that_begins_again_keeps_its_version(
+    spark: SparkSession, tmp_path: Path, index: Path
+) -> None:
+    write_events(tmp_path / "events", 1)
+    run_all(spark, tmp_path, index)
+    # As if it had been killed before Spark noted the end of the batch, and before its rename.
+    for file in (tmp_path / "checkpoint" / "commits").glob("*0*"):
+        file.unlink()
+    (tmp_path / "matches" / "batch_id=0").rename(tmp_path / "matches" / "_tamis" / "aside-0-x")
+    ts.rollback(index, 2)
+    run_all(spark, tmp_path, index)
+    assert [batch.version for batch in check(tmp_path / "matches", EVENTS_A_FILE)] == [1]
+
+
+def test_a_batch_that_is_complete_is_left_alone(
+    spark: SparkSession, tmp_path: Path, index: Path
+) -> None:
+    write_events(tmp_path / "events", 1)
+    run_all(spark, tmp_path, index)
+    before = {file: file.stat().st_mtime_ns for file in (tmp_path / "matches").rglob("*.parquet")}
+    for file in (tmp_path / "checkpoint" / "commits").glob("*0*"):
+        file.unlink()
+    run_all(spark, tmp_path, index)
+    after = {file: file.stat().st_mtime_ns for file in (tmp_path / "matches").rglob("*.parquet")}
+    assert after == before
+
+
+def test_a_checkpoint_of_another_stream_is_refused(
+    spark: SparkSession, tmp_path: Path, index: Path
+) -> None:
+    write_events(tmp_path / "events", 1)
+    run_all(spark, tmp_path, index)
+    others: list[dict[str, Any]] = [
+        {"output": tmp_path / "matches", "checkpoint": tmp_path / "new"},
+        {"output": tmp_path / "new-matches", "checkpoint": tmp_path / "checkpoint"},
+    ]
+    for folders in others:
+        with pytest.raises(tamis.StorageError, match="does not belong to the checkpoint"):
+            ts.match_stream(stream_of(spark, tmp_path / "events"), index, **folders)
+
+
+def start_bad(spark: SparkSession, tmp_path: Path, index: Path, **options: Any) -> StreamingQuery:
+    (tmp_path / "events").mkdir()
+    places: dict[str, Any] = {"output": tmp_path / "matches", "checkpoint": tmp_path / "checkpoint"}
+    return ts.match_stream(stream_of(spark, tmp_path / "events"), index, **places, **options)
+
+
+def test_what_is_wrong_is_said_before_the_stream_starts(
+    spark: SparkSession, tmp_path: Path, index: Path
+) -> None:
+    with pytest.raises(tamis.EventError, match="there is no column 'key'"):
+        start_bad(spark, tmp_path, index, keys="key")
+    with pytest.raises(tamis.StorageError, match="no such index"):
+        ts.match_stream(
+            stream_of(spark, tmp_path / "events"), tmp_path / "no", output="o", checkpoint="c"
+        )
+    table = spark.createDataFrame([(1, 2)], "event_id long, x long")
+    with pytest.raises(tamis.EventError, match=r"spark\.readStream"):
+        ts.match_stream(table, index, output="o", checkpoint="c")
+    assert not (tmp_path / "matches").exists()
+    with pytest.raises(tamis.StorageError, match="no stream writes here"):
+        ts.batches(tmp_path)
+
+
+@pytest.mark.slow
+def test_killed_jobs_leave_every_match_once(tmp_path: Path, index: Path) -> None:
+    files = 6 * KILLS
+    write_events(tmp_path / "events", files)
+    random = Random(8)
+    folders = [str(tmp_path / name) for name in ("events", "index", "matches", "checkpoint")]
+    command = [sys.executable, str(SCRIPT), *folders]
+    killed = 0
+    # The next job starts its JVM while the one before is being killed.
+    log = tmp_path / "log"
+    waiting = started(command, log)
+    for number in range(KILLS):
+        job, waiting = waiting, started(command, log)
+        wait_for(job, b"ready")
+        ts.rollback(index, 1 + number % 2)
+        begin(job)
+        done_before = len(done_batches(tmp_path))
+        # At any moment of one of the next three batches: none of them takes long.
+        target = done_before + random.choice([0, 1, 1, 2])
+        while len(done_batches(tmp_path)) < target and job.poll() is None:
+            time.sleep(0.01)
+        time.sleep(random.uniform(0, 1.5) if target > done_before else random.uniform(0, 6))
+        killed += job.poll() is None
+        kill(job)
+    wait_for(waiting, b"ready")
+    begin(waiting)
+    output, _ = waiting.communicate()
+    assert waiting.returncode == 0, log.read_text()
+    assert b"done" in output
+    assert killed >= KILLS // 2, "the jobs ended before anybody killed them"
+    check(tmp_path / "matches", files * EVENTS_A_FILE)
+
+
+def done_batches(tmp_path: Path) -> list[Path]:
+    return list((tmp_path / "matches").glob("batch_id=*"))
+
+
+def started(command: list[str], log: Path) -> subprocess.Popen[bytes]:
+    """The job in a process group of its own, with its JVM."""
+    pipe = subprocess.PIPE
+    with log.open("ab") as errors:
+        return subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=errors, start_new_session=True
+        )
+
+
+def wait_for(job: subprocess.Popen[bytes], word: bytes) -> None:
+    assert job.stdout is not None
+    assert job.stdout.readline().strip() == word
+
+
+def begin(job: subprocess.Popen[bytes]) -> None:
+    assert job.stdin is not None
+    job.stdin.write(b"go\n")
+    job.stdin.flush()
+
+
+def kill(job: subprocess.Popen[bytes]) -> None:
+    os.killpg(job.pid, signal.SIGKILL)
+    job.communicate()

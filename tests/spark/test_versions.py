@@ -1,0 +1,279 @@
+"""Versions of a published index, without Spark: what is written when, and what a crash leaves."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import tamis
+from tamis import CorruptFileError, LockedError, Matcher, StorageError
+from tamis.spark.versions import (
+    Draft,
+    Shard,
+    Version,
+    current,
+    forget,
+    publish,
+    rollback,
+    version,
+    versions,
+)
+
+RULES = {"a": "x = 1", "b": "x > 0"}
+
+Writer = Callable[[Path, Version | None], Draft]
+
+
+def draft(*shards: Shard, bad: int = 0) -> Draft:
+    about = {"shards": len(shards)}
+    return Draft(shards, bad, "strong", "tiles", {"x": "integer"}, "string", about)
+
+
+def writes(rules: dict[str, str], name: str = "shard-0000") -> Writer:
+    """A writer of one shard with these rules."""
+
+    def write(folder: Path, parent: Version | None) -> Draft:
+        matcher = Matcher(schema={"x": "integer"})
+        matcher.add_many(rules)
+        matcher.save(folder / name)
+        return draft(Shard(folder / name, len(rules), 1, f"hash of {sorted(rules)}"))
+
+    return write
+
+
+def keeps(write: Writer) -> Writer:
+    """A writer that names the parent's shards besides its own."""
+
+    def write_more(folder: Path, parent: Version | None) -> Draft:
+        assert parent is not None
+        return draft(*parent.shards, *write(folder, parent).shards)
+
+    return write_more
+
+
+def fails(folder: Path, parent: Version | None) -> Draft:
+    (folder / "half").write_text("of it")
+    raise RuntimeError("no disk is large enough")
+
+
+def ids(of: Version) -> set[str | int]:
+    found: set[str | int] = set()
+    for shard in of.shards:
+        with tamis.open(shard.path, read_only=True) as matcher:
+            found |= set(matcher)
+    return found
+
+
+def names(folder: Path) -> set[str]:
+    return {entry.name for entry in folder.iterdir()}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "index"
+
+
+def test_a_version_says_what_it_consists_of(path: Path) -> None:
+    made = publish(path, writes(RULES))
+    assert made == current(path) == version(path, 1)
+    assert versions(path) == [made]
+    assert (made.number, made.rules, made.bad, made.parent) == (1, 2, 0, None)
+    assert (made.logic, made.engine, made.schema) == ("strong", "tiles", {"x": "integer"})
+    assert (made.id_type, made.parameters) == ("string", {"shards": 1})
+    assert made.created.tzinfo is not None
+    assert made.folder == path / "versions" / "000001"
+    assert ids(made) == {"a", "b"}
+    assert (path / "CURRENT").read_text() == "000001\n"
+
+
+def test_old_versions_stay(path: Path) -> None:
+    first = publish(path, writes(RULES))
+    second = publish(path, writes({"c": "x = 3"}))
+    assert second.parent == 1
+    assert versions(path) == [first, second]
+    assert current(path) == second
+    assert ids(first) == {"a", "b"}
+
+
+def test_a_shard_may_belong_to_several_versions(path: Path) -> None:
+    first = publish(path, writes(RULES))
+    second = publish(path, keeps(writes({"c": "x = 3"}, "shard-0001")))
+    assert second.shards[0] == first.shards[0]
+    assert second.rules == 3
+    assert ids(second) == {"a", "b", "c"}
+
+
+def test_an_index_may_be_moved(path: Path) -> None:
+    publish(path, writes(RULES))
+    publish(path, keeps(writes({"c": "x = 3"}, "shard-0001")))
+    moved = path.rename(path.with_name("elsewhere"))
+    assert ids(current(moved)) == {"a", "b", "c"}
+
+
+def test_rollback_goes_back_and_forth(path: Path) -> None:
+    first, second = publish(path, writes(RULES)), publish(path, writes({"c": "x = 3"}))
+    assert rollback(path, 1) == first == current(path)
+    assert rollback(path, 2) == second == current(path)
+    rollback(path, 1)
+    third = publish(path, writes({"d": "x = 4"}))
+    assert (third.number, third.parent) == (3, 1)
+
+
+def test_rollback_to_what_is_not_there(path: Path) -> None:
+    publish(path, writes(RULES))
+    publish(path, writes(RULES))
+    with pytest.raises(StorageError, match="no version 7; there is 1, 2"):
+        rollback(path, 7)
+    assert current(path).number == 2
+
+
+def test_forget_keeps_the_newest_the_one_in_force_and_what_they_share(path: Path) -> None:
+    publish(path, writes(RULES))
+    publish(path, keeps(writes({"c": "x = 3"}, "shard-0001")))
+    for _ in range(3):
+        publish(path, writes(RULES))
+    rollback(path, 2)
+    assert forget(path, keep=2) == [1, 3]
+    assert [v.number for v in versions(path)] == [2, 4, 5]
+    assert ids(current(path)) == {"a", "b", "c"}
+    # Of version 1 there is what version 2 needs, of version 3 nothing.
+    assert names(path / "versions" / "000001") == {"shard-0000"}
+    assert not (path / "versions" / "000003").exists()
+    rollback(path, 5)
+    assert forget(path, keep=1) == [2, 4]
+    assert names(path / "versions") == {"000005"}
+    assert forget(path) == []
+    with pytest.raises(ValueError, match="at least 1"):
+        forget(path, keep=0)
+
+
+def test_a_number_is_never_used_again(path: Path) -> None:
+    for _ in range(3):
+        publish(path, writes(RULES))
+    rollback(path, 1)
+    forget(path)
+    assert publish(path, writes(RULES)).number == 4
+
+
+def test_nothing_is_left_of_a_build_that_fails(path: Path) -> None:
+    before = publish(path, writes(RULES))
+    with pytest.raises(RuntimeError, match="large enough"):
+        publish(path, fails)
+    assert versions(path) == [before]
+    assert names(path / "versions") == {"000001"}
+    assert publish(path, writes(RULES)).number == 2
+
+
+def test_the_first_build_may_fail(path: Path) -> None:
+    with pytest.raises(RuntimeError):
+        publish(path, fails)
+    with pytest.raises(StorageError, match="no version is published"):
+        current(path)
+    assert publish(path, writes(RULES)).number == 1
+
+
+def test_what_is_no_index(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="there is no such index"):
+        current(tmp_path / "nowhere")
+    (tmp_path / "file").write_text("")
+    for ask in (current, versions, lambda p: publish(p, writes(RULES))):
+        with pytest.raises(StorageError, match="it is a file"):
+            ask(tmp_path / "file")
+    Matcher().save(tmp_path / "matcher")
+    for ask in (current, lambda p: publish(p, writes(RULES)), lambda p: rollback(p, 1)):
+        with pytest.raises(StorageError, match="the rules of one matcher"):
+            ask(tmp_path / "matcher")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "todo.txt").write_text("keep me")
+    with pytest.raises(StorageError, match="something else"):
+        publish(tmp_path / "notes", writes(RULES))
+    assert names(tmp_path / "notes") == {"todo.txt"}
+
+
+def test_addresses(tmp_path: Path) -> None:
+    publish(f"file://{tmp_path}/index", writes(RULES))
+    assert current(f"file:{tmp_path}/index") == current(str(tmp_path / "index"))
+    with pytest.raises(StorageError, match="mount what s3a: names"):
+        current("s3a://bucket/index")
+
+
+def test_a_newer_format_is_refused(path: Path) -> None:
+    made = publish(path, writes(RULES))
+    manifest = made.folder / "VERSION.json"
+    content = msgspec.json.decode(manifest.read_bytes())
+    manifest.write_bytes(msgspec.json.encode({"format": 2, "rest": content}))
+    with pytest.raises(StorageError, match="format 2, and this version of Tamis reads up to 1"):
+        current(path)
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"format": 1}'])
+def test_a_damaged_manifest_is_named(path: Path, damage: bytes) -> None:
+    (publish(path, writes(RULES)).folder / "VERSION.json").write_bytes(damage)
+    with pytest.raises(CorruptFileError, match=r"VERSION\.json: the manifest is damaged"):
+        current(path)
+
+
+def test_damage_to_what_is_in_force(path: Path) -> None:
+    publish(path, writes(RULES))
+    publish(path, writes(RULES))
+    shutil.rmtree(path / "versions" / "000002")
+    with pytest.raises(CorruptFileError, match="names version 2, which is not there; rollback"):
+        current(path)
+    rollback(path, 1)
+    assert current(path).number == 1
+    (path / "CURRENT").write_text("../../etc")
+    with pytest.raises(CorruptFileError, match="names no version"):
+        current(path)
+    (path / "CURRENT").unlink()
+    with pytest.raises(StorageError, match="no version is in force"):
+        current(path)
+
+
+HOLDER = """
+    import sys, time
+    from pathlib import Path
+    from tamis.spark.versions import publish
+
+    def write(folder, parent):
+        (folder / "half").write_text("of it")
+        print("building", flush=True)
+        time.sleep(600)
+
+    publish(sys.argv[1], write)
+"""
+
+
+def test_two_builders_one_of_them_killed(path: Path) -> None:
+    before = publish(path, writes(RULES))
+    other = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(HOLDER), str(path)],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "building\n"
+        for ask in (lambda: publish(path, writes(RULES)), lambda: rollback(path, 1)):
+            with pytest.raises(LockedError, match=f"process {other.pid} builds a ver") as caught:
+                ask()
+            assert caught.value.pid == other.pid
+        with pytest.raises(LockedError):
+            forget(path)
+        assert current(path) == before
+        assert len(names(path / "versions")) == 2
+    finally:
+        other.send_signal(signal.SIGKILL)
+        other.communicate()
+    # What it left stays until somebody builds, and is no version.
+    assert versions(path) == [before]
+    assert len(names(path / "versions")) == 2
+    assert publish(path, writes(RULES)).number == 2
+    assert names(path / "versions") == {"000001", "000002"}
