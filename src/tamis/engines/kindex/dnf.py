@@ -228,14 +228,15 @@ def _top(
         load(events, event, loaded)
         several = gather(postings, events, event, loaded, desk)
         for partition in range(len(postings.size) - 1, -1, -1):
-            needed = max(1, postings.size[partition])
+            size = postings.size[partition]
+            needed = max(1, size)
             if desk.start[partition + 1] - desk.start[partition] < needed:
                 continue
             is_bounded = postings.traits[partition] & UNBOUNDED == 0
             verify = several or postings.traits[partition] & LOOSE
             live = open_lists(postings, desk, partition)
             floor = _floor(ranking, is_bounded)
-            if floor != NO_FLOOR and is_below(most_worth(desk, live, needed, several), floor):
+            if floor != NO_FLOOR and is_below(most_worth(desk, live, size, several), floor):
                 continue
             live, lists = next_agreed(entry, desk, partition, live, needed, floor)
             while lists:

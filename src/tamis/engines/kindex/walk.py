@@ -296,20 +296,20 @@ def skip_agreed(entry, desk, lists, live):
 
 
 @kernel
-def most_worth(desk, count, needed, several):
+def most_worth(desk, count, size, several):
     """What a thing of the open partition scores at most: the second pruning technique.
 
-    A thing is in K lists, so it scores no more than the K heaviest are worth, or all of them where
-    an attribute has several values.
+    A thing of size K has ∈ in K lists, so it scores no more than the K heaviest are worth, or all
+    of them where an attribute has several values.
     """
     total = 0.0
     kept = 0
-    for slot in range(count):
+    for slot in range(count if size else 0):
         worth = desk.worth[slot]
         if several:
             total += worth
             continue
-        if kept < needed:
+        if kept < size:
             kept += 1
         elif worth <= desk.heaviest[kept - 1]:
             continue
