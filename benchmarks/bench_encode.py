@@ -56,7 +56,7 @@ def main() -> None:
 def measure_events(rows: int, rules: int) -> list[Row]:
     encoded = encoded_rules(texts_of_templates(rules))
     batch = flat_batch(rows)
-    encoder = ColumnEncoder(encoded.dictionary, encoded.texts)
+    encoder = ColumnEncoder(encoded)
 
     def figures(name: str, columns: pa.RecordBatch) -> Row:
         encoder.encode(columns.slice(0, 100))

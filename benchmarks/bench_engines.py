@@ -10,10 +10,11 @@ rules, compiles all kernels and encodes the rules once. Each engine is measured 
   a program counts as one), *RSS* the memory of the whole process: the texts, the encoded rules, the
   matcher.
 - *single*: microseconds of an event. *mean*, *p50* and *p99* are those of `match_array` on a
-  mapping; *kernel* is the median of the engine alone on an encoded event, *above* what is
-  above it; *list* is `match`, *top 5* is `top`. *ids* is the time to write the ids of the
-  matching rules into an array from a prepared list of their places: what no engine can save.
-  *× scan* and *× sift* say how many times as fast an engine is, */ ids* how many times that time.
+  mapping; *kernel* is the median of the engine's kernel within these calls, *above* that of what is
+  neither the kernel nor the writing of ids; *list* and *top 5* are the medians of `match`, `top`.
+  *ids* is the time to write the ids of the matching rules into an array from a prepared list of
+  their places: what no engine can save. *× scan* and *× sift* say how many times as fast an engine
+  is, */ ids* how many times that time.
 - *batch*: microseconds of an event in a batch of 10,000, as `count_many` and `match_many` take it
   from an Arrow table (of the real ones, from mappings). `match_many` gets as many rows as give
   20 million pairs, and both get fewer where an engine would need long: *rows* says how many.
@@ -50,6 +51,7 @@ from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.base import Engine
 from tamis.engines.registry import ENGINES
 from tamis.expr.model import Logic
+from tamis.matcher.segment import Segment
 from tamis.workloads.begen import Workload
 
 RULES = 1_000_000
@@ -179,7 +181,7 @@ def measure_growth(size: int, engines: list[str], budget: Budget) -> list[Row]:
 def measure_grown(name: str, encoded: EncodedRules, events: Events, budget: Budget) -> Row:
     """The figures of an engine without a matcher."""
     engine, figures = measure_index(name, encoded)
-    encoder = EventEncoder(encoded.dictionary, encoded.texts)
+    encoder = EventEncoder(encoded)
     rows = [encoder.encode(event) for event in events]
     (kernel,) = times([(kernel_of(engine), rows)], 2 * budget.single)
     batch = encoder.encode_many(events)
@@ -230,9 +232,9 @@ def measure_engine(
     seconds = encode_seconds + perf_counter() - start
     gc.collect()
     resident = resident_bytes() / 1e6
-    engine, figures = measure_index(name, encoded)
+    _, figures = measure_index(name, encoded)
     figures |= {"matcher_s": seconds, "rss_mb": resident}
-    figures |= measure_single(matcher, engine, load, budget.single)
+    figures |= measure_single(matcher, load, budget.single)
     return figures | measure_batch(matcher, load.batch, budget.batch, figures["matches"])
 
 
@@ -271,24 +273,20 @@ def kernel_of(engine: Engine) -> Callable[[Any], int]:
     return lambda row: engine.run(row, 0, 1, mask, scratch, out, counts)
 
 
-def measure_single(matcher: tamis.Matcher, engine: Engine, load: Load, budget: float) -> Row:
+def measure_single(matcher: tamis.Matcher, load: Load, budget: float) -> Row:
     events, ids = load.events, load.rules["id"].to_numpy()
-    encoder = EventEncoder(engine.rules.dictionary, engine.rules.texts)
-    rows = [encoder.encode(event) for event in events]
+    (view,) = matcher._snapshot.frozen_views
+    engine = view.segment.engine
+    rows = [view.segment.encode(event) for event in events]
     places = [engine.match(row).rule for row in rows[:FEWEST]]
-    # What is compared takes turns, so that a busy machine spoils all of it alike; and on other
-    # events, so that none finds in the cache what another read.
-    array, kernel, written = times(
-        [
-            (matcher.match_array, events),
-            (kernel_of(engine), rows[len(rows) // 2 :] + rows[: len(rows) // 2]),
-            (lambda found: ids[found], places),
-        ],
-        2 * budget,
+    # What is compared takes turns, so that a busy machine spoils all of it alike.
+    array, written = times(
+        [(matcher.match_array, events), (lambda found: ids[found], places)], 1.5 * budget
     )
+    kernel, above = measure_inside(matcher, view.segment, events, budget / 2)
     (as_list,) = times([(matcher.match, events)], budget / 2)
     (top,) = times([(lambda event: matcher.top(event, 5), events)], budget / 2)
-    counts = engine.count(encoder.encode_many(events[: len(array)]))
+    counts = engine.count(view.segment.encode_chunk(events[: len(array)]))
     if counts[:FEWEST].tolist() != [len(matcher.match_array(event)) for event in events[:FEWEST]]:
         raise RuntimeError(f"{engine.name} finds something else alone than in a matcher")
     return {
@@ -296,12 +294,47 @@ def measure_single(matcher: tamis.Matcher, engine: Engine, load: Load, budget: f
         "found": counts[:FEWEST].tolist(),
         **spread("us", array),
         **spread("us_kernel", kernel),
-        "us_above_kernel": float(np.percentile(array, 50) - np.percentile(kernel, 50)),
+        "us_above_kernel": float(np.percentile(above, 50)),
         "us_ids": float(np.percentile(written, 50)),
-        "us_list": float(as_list.mean()),
-        "us_top5": float(top.mean()),
+        "us_list": float(np.percentile(as_list, 50)),
+        "us_top5": float(np.percentile(top, 50)),
         "events": len(array),
     }
+
+
+def measure_inside(
+    matcher: tamis.Matcher, segment: Segment, events: Events, budget: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Microseconds of each call of `match_array`: in the kernel, and above it.
+
+    What is above is all but the kernel and the writing of ids.
+    """
+    spent = dict.fromkeys(("run", "array"), 0.0)
+
+    def watched(call: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*arguments: Any) -> Any:
+            start = perf_counter()
+            found = call(*arguments)
+            spent[call.__name__] = 1e6 * (perf_counter() - start)
+            return found
+
+        return run
+
+    kernel, above = [], []
+    begin = perf_counter()
+    with (
+        patch.object(segment.engine, "run", watched(segment.engine.run)),
+        patch.object(segment.ids, "array", watched(segment.ids.array)),
+    ):
+        for event in events:
+            start = perf_counter()
+            matcher.match_array(event)
+            total = 1e6 * (perf_counter() - start)
+            kernel.append(spent["run"])
+            above.append(total - spent["run"] - spent["array"])
+            if perf_counter() - begin > budget and len(above) >= FEWEST:
+                break
+    return np.array(kernel), np.array(above)
 
 
 def spread(name: str, taken: NDArray[np.float64]) -> Row:

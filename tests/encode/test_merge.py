@@ -85,7 +85,7 @@ def split(random: Random, rules: Sequence[Weighed], parts: int) -> tuple[list[Pa
 
 def answers(rules: EncodedRules, engine: str, events: Sequence[FlatEvent]) -> list[Any]:
     built = ENGINES[engine](rules)
-    encoder = EventEncoder(rules.dictionary, rules.texts)
+    encoder = EventEncoder(rules)
     plain = encoder.encode_flat(events)
     matches = built.match(plain)
     rows = np.split(built.order[matches.rule], matches.start[1:-1])

@@ -40,7 +40,7 @@ def check(
         ENGINES[engine](rules),
         ENGINES[engine](reordered(rules, rule_order, conjunction_order)),
     )
-    encoder = EventEncoder(rules.dictionary, rules.texts)
+    encoder = EventEncoder(rules)
     for event in events:
         row = encoder.encode_weighted(flatten(event), EventWeights.of(TENTHS))
         found = rule_order[theirs.order[theirs.match(row).rule]].tolist()

@@ -44,7 +44,7 @@ def encoded(rules: list[Expr], weights: dict[int, dict[Any, float]] | None = Non
 
 
 def tops(engine: Engine, event: dict[str, Any]) -> list[tuple[int, float]]:
-    rows = EventEncoder(engine.rules.dictionary, engine.rules.texts)
+    rows = EventEncoder(engine.rules)
     found = engine.top(rows.encode_weighted(flatten(event), EventWeights.of(TENTHS)), 1_000)
     return list(zip(engine.order[found.rule].tolist(), found.score.tolist(), strict=True))
 

@@ -103,7 +103,7 @@ def test_mapped_rules_find_the_same_events(engine: str, tmp_path: Path) -> None:
     events = [randoms.event(random, EVERYTHING, several=0.4) for _ in range(60)]
     found = []
     for rules in (ours, theirs):
-        events_of = EventEncoder(rules.dictionary, rules.texts).encode_many(events)
+        events_of = EventEncoder(rules).encode_many(events)
         built = ENGINES[engine](rules)
         found.append((*built.match(events_of), *built.top(events_of, 20)))
     for one, other in zip(*found, strict=True):
@@ -194,7 +194,7 @@ def test_opening_takes_no_longer_for_many_values() -> None:
     for _ in range(3):
         begin = time.perf_counter()
         rules = from_arrays(arrays)
-        encoder = EventEncoder(rules.dictionary, rules.texts)
+        encoder = EventEncoder(rules)
         encoder.encode({f"a{i}": i + 0.5 for i in range(15)})
         took.append(time.perf_counter() - begin)
     assert min(took) < 0.1, "reading seven million values takes seconds"
@@ -203,9 +203,9 @@ def test_opening_takes_no_longer_for_many_values() -> None:
 def test_columns_of_a_large_axis() -> None:
     rules = from_arrays({**to_arrays(encoded([])), **stored_dictionary()})
     rows: list[dict[str, Any]] = [{"a1": "w010000"}, {"a1": "w019999"}, {"a1": 17_499}, {"a1": 3.5}]
-    by_row = EventEncoder(rules.dictionary, rules.texts).encode_many(rows)
+    by_row = EventEncoder(rules).encode_many(rows)
     texts, numbers = pa.array(["w010000", "w019999"]), pa.array([17_499, 3.5])
-    columns = ColumnEncoder(rules.dictionary, rules.texts)
+    columns = ColumnEncoder(rules)
     codes = [
         columns.encode(pa.record_batch({"a1": column})).code.tolist() for column in (texts, numbers)
     ]
@@ -230,10 +230,10 @@ def test_threads_that_ask_first_at_once_get_the_same_codes() -> None:
     arrays = to_arrays(encoded(randoms.rule(random, EVERYTHING, 3) for _ in range(200)))
     events = [randoms.event(random, EVERYTHING) for _ in range(30)]
     expected = from_arrays(arrays)
-    wanted = EventEncoder(expected.dictionary, expected.texts).encode_many(events)
+    wanted = EventEncoder(expected).encode_many(events)
     for _ in range(20):
         rules = from_arrays(arrays)
-        encoder = EventEncoder(rules.dictionary, rules.texts)
+        encoder = EventEncoder(rules)
         with ThreadPoolExecutor(4) as threads:
             for found in threads.map(encoder.encode_many, [events] * 4):
                 for one, other in zip(found, wanted, strict=True):

@@ -68,7 +68,7 @@ def made(seed: int, size: int = 60, rows: int = 25) -> Case:
     encoded = encoder.finish()
     events = [randoms.event(random, EVERYTHING, several=0.4) for _ in range(rows)] + [{}]
     flat = [flatten(event) for event in events]
-    encode = EventEncoder(encoded.dictionary, encoded.texts)
+    encode = EventEncoder(encoded)
     return Case(rules, encoder._atoms, encoded, flat, encode.encode_many(events))
 
 
@@ -151,26 +151,49 @@ def test_heap_sort_as_plain_python() -> None:
     check_heap_sort()
 
 
-def check_sort_rows(words: int) -> None:
+def check_sort_rows(words: int, shuffled: bool) -> None:
     """Long rows are sorted by their bits, and all others by a heap."""
     random = Random(8)
     rows = [random.sample(range(64 * words), size) for size in (0, 1, 5, 64 * words, 3, 0)]
     start = np.cumsum([0, *map(len, rows)])
     items, bits_left = np.concatenate(rows).astype(np.int32), np.zeros(words, np.uint64)
-    sorting.sort_rows(start, items, bits_left)
-    assert items.tolist() == [item for row in rows for item in sorted(row)]
+    ranks = list(range(64 * words))
+    rank_of = item_of = np.empty(0, np.int32)
+    if shuffled:
+        random.shuffle(ranks)
+        rank_of = np.array(ranks, np.int32)
+        item_of = np.argsort(rank_of).astype(np.int32)
+    sorting.sort_rows(start, items, rank_of, item_of, bits_left)
+    assert items.tolist() == [i for row in rows for i in sorted(row, key=lambda i: ranks[i])]
     assert not bits_left.any()
 
 
-def test_rows_are_sorted() -> None:
-    check_sort_rows(1)
-    check_sort_rows(100)
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_rows_are_sorted(shuffled: bool) -> None:
+    check_sort_rows(1, shuffled)
+    check_sort_rows(100, shuffled)
 
 
 @pytest.mark.usefixtures("interpreted")
-def test_rows_are_sorted_as_plain_python() -> None:
-    check_sort_rows(1)
-    check_sort_rows(100)
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_rows_are_sorted_as_plain_python(shuffled: bool) -> None:
+    check_sort_rows(1, shuffled)
+    check_sort_rows(100, shuffled)
+
+
+def check_take() -> None:
+    out = np.zeros(3, np.int64)
+    sorting.take(np.arange(10, 20), np.array([9, 0, 9], np.int32), out)
+    assert out.tolist() == [19, 10, 19]
+
+
+def test_take() -> None:
+    check_take()
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_take_as_plain_python() -> None:
+    check_take()
 
 
 def check_forget_seen() -> None:
@@ -243,7 +266,7 @@ def test_engines_as_plain_python() -> None:
 
 def check_tops(n: int) -> None:
     weights = {("n", 1): 3.0, ("s", "ab"): 0.5, ("user.age", 0): 2.0, ("small", 2): 0.0}
-    encode = EventEncoder(CASE.encoded.dictionary, CASE.encoded.texts)
+    encode = EventEncoder(CASE.encoded)
     for engine in engines():
         plain = engine.top(CASE.events, n)
         for row, flat in enumerate(CASE.flat):
@@ -288,7 +311,7 @@ def test_the_best_of_equal_scores_came_first() -> None:
     for _ in range(6):
         encoder.add(Predicate("a", Op.EQ, (1,)), "strong")
     rules = encoder.finish()
-    events = EventEncoder(rules.dictionary, rules.texts).encode({"a": 1})
+    events = EventEncoder(rules).encode({"a": 1})
     loaded = truth.new_loaded(1, 0)
     best_rule, best_score = np.full(4, -1, np.int32), np.empty(4)
     stack = np.empty(rules.scores.depth)
@@ -390,7 +413,7 @@ def test_rules_are_found_whatever_they_are_made_of(engine: str, name: str) -> No
     random = Random(7)
     events = [{f"b{i}": random.choice((1, 1, 1, 2)) for i in range(30)} for _ in range(10)]
     events += [{f"b{i}": 1 for i in random.sample(range(30), 30)} for _ in range(3)]
-    encoded = EventEncoder(built.rules.dictionary, built.rules.texts).encode_many(events)
+    encoded = EventEncoder(built.rules).encode_many(events)
     matches = built.match(encoded)
     assert len(matches.rule) > 100
     for row, event in enumerate(events):
@@ -402,11 +425,11 @@ def test_rules_are_found_whatever_they_are_made_of(engine: str, name: str) -> No
 @pytest.mark.parametrize("engine", ENGINES)
 def test_no_rules_and_no_events(engine: str) -> None:
     empty = ENGINES[engine](RuleEncoder().finish())
-    events = EventEncoder(empty.rules.dictionary, empty.rules.texts).encode_many([{}, {"a": 1}])
+    events = EventEncoder(empty.rules).encode_many([{}, {"a": 1}])
     assert empty.match(events).start.tolist() == [0, 0, 0]
     assert empty.top(events, 3).start.tolist() == [0, 0, 0]
     full = ENGINES[engine](CASE.encoded)
-    nothing = EventEncoder(CASE.encoded.dictionary, CASE.encoded.texts).encode_many([])
+    nothing = EventEncoder(CASE.encoded).encode_many([])
     assert full.match(nothing).start.tolist() == [0]
     assert full.count(nothing).tolist() == []
     assert full.top(nothing, 3).start.tolist() == [0]

@@ -175,9 +175,7 @@ def test_tiles_find_what_scan_finds(name: str, several: float) -> None:
     rules = encoded(SETS[name](random), random)
     scan, tiles = Scan(rules), Tiles(rules)
     assert len(tiles.arrays.tile) > 1 or name == "many columns"
-    events = EventEncoder(rules.dictionary, rules.texts).encode_many(
-        some_events(random, LETTERS, 150, several)
-    )
+    events = EventEncoder(rules).encode_many(some_events(random, LETTERS, 150, several))
     chosen = np.array([random.random() < 0.5 for _ in range(rules.size)], np.uint8)
     for mask in (None, chosen):
         expected = rows_of(scan, events, mask)
@@ -196,7 +194,7 @@ def test_the_best_are_the_same_with_and_without_pruning(
     random = Random(f"{name} {weighted} {several}")
     rules = encoded(SETS[name](random), random, weighted)
     scan, tiles = Scan(rules), Tiles(rules)
-    encoder = EventEncoder(rules.dictionary, rules.texts)
+    encoder = EventEncoder(rules)
     weights = EventWeights.of({("key", 1): 2.5, ("a", 10): 0.25, ("b", 3): 0.0})
     for event in some_events(random, "abcd", 40, several):
         one = encoder.encode_weighted(
@@ -231,7 +229,7 @@ def test_a_sample_of_events_says_what_is_rare() -> None:
             And((Predicate("a", Op.EQ, (number % 10,)), Predicate("b", Op.EQ, (number,)))), "strong"
         )
     rules = encoder.finish()
-    events = EventEncoder(rules.dictionary, rules.texts)
+    events = EventEncoder(rules)
     # By the rules alone a value of b is rarer than one of a; these events say otherwise.
     sample = events.encode_many([{"a": number, "b": 7} for number in range(3_000, 4_000)])
     atom = rules.forms.conjunction_atom[

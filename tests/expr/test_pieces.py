@@ -75,6 +75,20 @@ def test_random_conjunctions(rules: list[list[Predicate]]) -> None:
     agree(*[" AND ".join(map(to_sql, rule)) for rule in rules])
 
 
+@given(
+    st.lists(
+        st.lists(st.lists(predicates(wild=True), min_size=1, max_size=4), min_size=1, max_size=4),
+        min_size=1,
+        max_size=3,
+    )
+)
+def test_random_ors_of_conjunctions(rules: list[list[list[Predicate]]]) -> None:
+    texts = [[" AND ".join(map(to_sql, part)) for part in rule] for rule in rules]
+    agree(*[" OR ".join(f"({part})" for part in rule) for rule in texts])
+    agree(*[" OR ".join(rule) for rule in texts])
+    agree(*[" OR ".join([*(f"({part})" for part in rule), rule[0]]) for rule in texts])
+
+
 @given(st.lists(expressions(), min_size=1, max_size=4), st.integers(0, 2**32))
 def test_random_rules_find_the_same_events(rules: list[Expr], seed: int) -> None:
     random = Random(seed)
@@ -84,7 +98,7 @@ def test_random_rules_find_the_same_events(rules: list[Expr], seed: int) -> None
     events += [{"a": [1, "ab"], "b": 2, "age": 0.5, "state": "CA", "in": True}]
     for logic in LOGICS:
         found = encoded_texts(texts, logic)
-        matches = Scan(found).match(EventEncoder(found.dictionary, found.texts).encode_many(events))
+        matches = Scan(found).match(EventEncoder(found).encode_many(events))
         for i, event in enumerate(events):
             held = sorted(matches.rule[matches.start[i] : matches.start[i + 1]].tolist())
             assert held == [n for n, t in enumerate(texts) if evaluate(parse(t), event, logic)]
@@ -111,6 +125,13 @@ def test_random_rules_find_the_same_events(rules: list[Expr], seed: int) -> None
         ("a = 1 AND b = TRUE", "a = 1 AND TRUE", "a = 1 AND d = DATE '2020-01-31'"),
         ("a = 1 and b = 2", "a = 1  AND  b = 2", "a = 1\nAND b = 2", " a = 1 AND b = 2 "),
         ("a = 1 AND b = 2 OR c = 3", "c = 3 OR a = 1 AND b = 2", "a = 1 AND (b = 2 OR c = 3)"),
+        ("(a = 1 AND b = 2) OR (a = 1 AND b = 2 AND c = 3)", "(a = 1 AND b = 2) OR a = 1"),
+        ("(a = 1 AND b = 2) OR (b = 2 AND a = 1)", "(b = 2 AND c = 3) OR (a = 1)", "(a = 1)"),
+        ("(a = 1) AND (b = 2)", "(a = 1 OR b = 2) AND c = 3", "((a = 1 AND b = 2) OR c = 3)"),
+        ("s = 'x OR y' AND t = 1", "(s = ') OR (' AND t = 1) OR u = 2", "s = 'a'' OR b = ''c'"),
+        ("(a IN (1, 2)) OR (b = 3 AND c NOT IN (4))", "(a BETWEEN 1 AND 2) OR (b = 3 AND c = 4)"),
+        ("a = 1 OR b = 2 AND c = 3 OR d BETWEEN 1 AND 2 AND e = 1", "(a = 1) OR (a = 2)"),
+        ("(a = 1 AND a = 2) OR (b = 1 AND c = 2)", "a = 1 OR a = 2 OR b = 3", "(a = 1 or b = 2)"),
         ("a = 1 AND NOT b = 2", "NOT a = 1 AND b = 2", "NOT (a = 1 AND b = 2)"),
         ("a=1 AND b<>2 AND c!=3 AND d<=4 AND e>=5 AND f<6 AND g>7",),
         ("3 < a AND b = 1", "a = -5 AND b = - 5", "a = 1. AND b = .5", "a = 1e5 AND b = 007"),
@@ -163,6 +184,13 @@ def test_long_conjunctions(length: int) -> None:
         "a = 1 AND b = 2 AND c == 3",
         "a = 1 AND b = 2)",
         "(a = 1 AND b = 2",
+        " OR a = 1",
+        "(a = 1 AND b = 2) OR ",
+        "(a = 1 AND b = 2) OR (c = )",
+        "(c = 1 AND d = 2) OR (e = 3",
+        "(c = 1 AND d = 2) OR ()",
+        "(x BETWEEN 1) AND (2 OR y = 1)",
+        "(c = 'x OR y = 'z')",
         "a = 1 {# AND b = 2",
     ],
 )
@@ -175,7 +203,9 @@ def test_malformed_texts(text: str) -> None:
     for _ in range(3):
         assert outcome(lambda text: encoder.add_text(text, "strong"), text) == expected
     encoder.add_text(good, "strong")
-    assert encoder.finish().size == 2
+    rules = encoder.finish()
+    assert rules.size == 2
+    assert set(rules.dictionary.attributes) == {"a", "b"}, "a refused rule leaves nothing behind"
 
 
 EDITS = [*"'\"`.-() 0", "''", " AND ", "AND", " BETWEEN ", " OR ", "NOT ", "{#", "é"]
@@ -184,9 +214,14 @@ EDITS = [*"'\"`.-() 0", "''", " AND ", "AND", " BETWEEN ", " OR ", "NOT ", "{#",
 @given(
     st.lists(predicates(), min_size=1, max_size=4),
     st.lists(st.tuples(st.floats(0, 1), st.sampled_from(EDITS), st.integers(0, 3)), max_size=3),
+    st.booleans(),
 )
-def test_mutated_texts(rule: list[Predicate], edits: list[tuple[float, str, int]]) -> None:
+def test_mutated_texts(
+    rule: list[Predicate], edits: list[tuple[float, str, int]], is_or: bool
+) -> None:
     text = " AND ".join(map(to_sql, rule))
+    if is_or:
+        text = f"({text}) OR ({text} AND z = 1)"
     encoder = RuleEncoder()
     for where, piece, removed in edits:
         at = int(where * len(text))
@@ -261,7 +296,7 @@ def test_a_piece_keeps_its_logic() -> None:
         encoder.add_text("a <> 1 AND b = 2", logic)
     rules = encoder.finish()
     assert len(rules.atoms.table) == 3
-    matches = Scan(rules).match(EventEncoder(rules.dictionary, rules.texts).encode({"b": 2}))
+    matches = Scan(rules).match(EventEncoder(rules).encode({"b": 2}))
     assert matches.rule.tolist() == [1, 3]
 
 

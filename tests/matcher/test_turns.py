@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from tamis.matcher.turns import short_turns
+from tamis.matcher.turns import empty, short_turns
 
 
 @pytest.fixture(autouse=True)
@@ -71,3 +71,13 @@ def test_threads_that_overlap() -> None:
     thread.join()
     assert gc.isenabled()
     assert sys.getswitchinterval() == pytest.approx(0.003)
+
+
+def test_containers_are_emptied() -> None:
+    items: list[object] = list(range(5_000))
+    numbers = {str(i): i for i in range(3_000)}
+    names = {str(i) for i in range(3_000)}
+    empty([items, numbers, names, []])
+    assert not items
+    assert not numbers
+    assert not names

@@ -11,15 +11,19 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import Events
-from tamis.encode.dictionary import ABSENT, Axis, Dictionary
+from tamis.encode.dictionary import ABSENT, Axis
+from tamis.encode.guards import TextGuards
 from tamis.encode.kernel import kernel
-from tamis.encode.texts import TextIndex
+from tamis.encode.rules import EncodedRules
 from tamis.errors import EventError
 
 __all__ = ["AttributeConflict", "ColumnEncoder", "Conform"]
 
 Conform: TypeAlias = Callable[[str, pa.Array, bool], pa.Array]
 """Takes an attribute's name, its values, and whether they come from lists."""
+
+
+_NO_TEXTS = np.empty(0, np.int32)
 
 
 class AttributeConflict(Exception):  # a signal to the caller, no error
@@ -49,21 +53,20 @@ class ColumnEncoder:
 
     Parameters
     ----------
-    dictionary, texts
-        The codes and the text predicates of the rules.
+    rules
+        The rules.
     conform
         Applied to the values of every attribute, for example to read texts as timestamps where a
         schema says so.
     """
 
-    def __init__(
-        self, dictionary: Dictionary, texts: TextIndex, conform: Conform | None = None
-    ) -> None:
+    def __init__(self, rules: EncodedRules, conform: Conform | None = None) -> None:
         self._conform = conform
-        self._names = list(dictionary.attributes)
-        self._attributes = dictionary.attributes
-        self._axes = dictionary.axes
-        self._texts = texts
+        self._names = list(rules.dictionary.attributes)
+        self._attributes = rules.dictionary.attributes
+        self._axes = rules.dictionary.axes
+        self._texts = rules.texts
+        self._guards = TextGuards(rules)
         self._prefixes = {
             name[:i] for name in self._attributes for i, char in enumerate(name) if char == "."
         }
@@ -79,7 +82,7 @@ class ColumnEncoder:
             Two columns give values to one attribute.
         """
         codes: list[_Entries] = []
-        texts: list[_Entries] = []
+        texts: list[_Leaf] = []
         for leaf in sorted(self._leaves(batch), key=lambda leaf: leaf.attribute):
             if codes and codes[-1].attribute == leaf.attribute:
                 raise AttributeConflict
@@ -94,11 +97,15 @@ class ColumnEncoder:
                 ) from None
             codes.append(_present(_Entries(leaf.attribute, rows, found)))
             if leaf.attribute in self._texts.attributes and _is_string(leaf.values.type):
-                texts.append(self._text_entries(leaf, rows))
+                texts.append(leaf._replace(rows=rows))
         start, attribute, code = _assembled(codes, batch.num_rows)
-        text_start, _, text = _assembled(texts, batch.num_rows)
         nothing = np.empty(0, np.float64)
-        return Events(start, attribute, code, text_start, text, nothing, nothing)
+        events = Events(start, attribute, code, np.zeros_like(start), _NO_TEXTS, nothing, nothing)
+        if not texts:
+            return events
+        held = [self._text_entries(leaf, events) for leaf in texts]
+        text_start, _, text = _assembled(held, batch.num_rows)
+        return events._replace(text_start=text_start, text=text)
 
     def rows(self, batch: pa.RecordBatch) -> list[dict[str, Any]]:
         """The rows as mappings, with what rules mention only; columns of one name are joined."""
@@ -159,8 +166,11 @@ class ColumnEncoder:
             return codes
         return _plain_codes(axis, values)
 
-    def _text_entries(self, leaf: _Leaf, rows: NDArray[np.int64]) -> _Entries:
-        values = leaf.values
+    def _text_entries(self, leaf: _Leaf, events: Events) -> _Entries:
+        """The text predicates that the values satisfy, in the events that may need them."""
+        assert leaf.rows is not None
+        needed = self._guards.rows_that_need(leaf.attribute, events)[leaf.rows]
+        rows, values = leaf.rows[needed], leaf.values.filter(pa.array(needed))
         if not pa.types.is_dictionary(values.type):
             values = pc.dictionary_encode(values)
         held = [

@@ -106,7 +106,8 @@ class Axis:
         self.orders_strings = orders
         """Whether some rule asks more of strings than to equal a mentioned one."""
         self.exact: dict[int | float | str, int] = {}
-        """The codes of numbers and strings known by now; for any other one ask `find`."""
+        """The codes of numbers and strings known by now, always the same dict; for any other one
+        ask `find`."""
         self._lists: tuple[list[int | float], list[str]] | None = None
         """The mentioned numbers and strings, once all of them are in `exact`."""
         self._ceilings: tuple[NDArray[np.int64], NDArray[np.bool_]] | None = None
@@ -167,14 +168,14 @@ class Axis:
         numbers, strings = self.numbers, self.strings
         exact: dict[int | float | str, int] = {v: FIRST + 2 * i + 1 for i, v in enumerate(numbers)}
         exact.update((v, self.strings_at + 2 * i + 1) for i, v in enumerate(strings))
-        self.exact = exact
+        self.exact.update(exact)
         self._lists = numbers, strings
 
     def unload(self) -> None:
         """Forget what `load` read, unless it is little."""
         if len(self.exact) > _SMALL:
             self._lists = None
-            self.exact = {}
+            self.exact.clear()
 
     def _remember(self, value: int | float | str) -> int:
         if isinstance(value, str):
@@ -186,7 +187,7 @@ class Axis:
             at, found = self._values.place_of_number(value, span.start, span.stop)
             code = FIRST + 2 * (at - span.start) + found
         if len(self.exact) >= _REMEMBERED:
-            self.exact = {}
+            self.exact.clear()
         self.exact[value] = code
         return code
 

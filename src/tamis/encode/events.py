@@ -1,176 +1,203 @@
-"""Events → flat arrays: dicts one by one, Arrow data column by column."""
+"""Events given as mappings → flat arrays."""
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tamis.encode.arrays import Events
-from tamis.encode.dictionary import Dictionary
-from tamis.encode.texts import TextIndex
+from tamis.encode.guards import TextGuards
+from tamis.encode.rules import EncodedRules
 from tamis.errors import EventError
 from tamis.expr.event import Event, FlatEvent, flatten
-from tamis.expr.model import Value, is_unicode
+from tamis.expr.model import is_unicode
 from tamis.expr.weights import EventWeights
 
-__all__ = ["EventEncoder", "EventRows"]
+__all__ = ["EventEncoder"]
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+_NO_INTS = np.empty(0, np.int32)
 _NO_WEIGHTS = np.empty(0, np.float64)
 
+_ONE_ROW = [np.array([0, size], np.int64) for size in range(64)]
+"""Where rows begin when there is one, which is what callers wait for."""
 
-class EventRows:
+
+class _Text(NamedTuple):
+    """A string of an attribute that some text predicate asks about."""
+
+    row: int
+    attribute: int
+    value: str
+    weight: float = 1.0
+
+
+class _Rows:
     """Encoded events under construction, row by row."""
 
-    __slots__ = ("attribute", "code", "start", "text", "text_start", "text_weight", "weight")
+    __slots__ = ("attribute", "code", "start", "texts", "weight")
 
     def __init__(self) -> None:
-        self.start = array("q", [0])
-        self.attribute = array("i")
-        self.code = array("i")
-        self.text_start = array("q", [0])
-        self.text = array("i")
-        self.weight = array("d")
-        self.text_weight = array("d")
+        self.start = [0]
+        self.attribute: list[int] = []
+        self.code: list[int] = []
+        self.texts: list[_Text] = []
+        self.weight: list[float] = []
 
     def end_row(self) -> None:
         """Close the event that was being written."""
         self.start.append(len(self.code))
-        self.text_start.append(len(self.text))
 
-    def arrays(self) -> Events:
-        """The arrays; they share memory with this object, which must not grow any more."""
+    def events(self) -> Events:
+        """The events, without their texts."""
+        size = len(self.code)
+        if len(self.start) == 2 and size < len(_ONE_ROW):
+            start, text_start = _ONE_ROW[size], _ONE_ROW[0]
+        else:
+            start, text_start = np.array(self.start), np.zeros(len(self.start), np.int64)
+        entries = np.array(self.attribute + self.code, np.int32)
+        weight = np.array(self.weight) if self.weight else _NO_WEIGHTS
         return Events(
-            _starts(self.start),
-            np.frombuffer(self.attribute, np.int32) if self.attribute else _NO_INTS,
-            np.frombuffer(self.code, np.int32) if self.code else _NO_INTS,
-            _starts(self.text_start),
-            np.frombuffer(self.text, np.int32) if self.text else _NO_INTS,
-            np.frombuffer(self.weight, np.float64) if self.weight else _NO_WEIGHTS,
-            np.frombuffer(self.text_weight, np.float64) if self.text_weight else _NO_WEIGHTS,
+            start, entries[:size], entries[size:], text_start, _NO_INTS, weight, _NO_WEIGHTS
         )
-
-
-def _starts(starts: array[int]) -> NDArray[np.int64]:
-    """Where rows begin; for one row, which is what callers wait for, arrays are at hand."""
-    if len(starts) == 2 and starts[1] < len(_ONE_ROW):
-        return _ONE_ROW[starts[1]]
-    return np.frombuffer(starts, np.int64)
-
-
-_NO_INTS = np.empty(0, np.int32)
-_ONE_ROW = [np.array([0, size], np.int64) for size in range(64)]
 
 
 class EventEncoder:
     """Encodes events for one set of rules. Safe to use from several threads."""
 
-    def __init__(self, dictionary: Dictionary, texts: TextIndex) -> None:
+    def __init__(self, rules: EncodedRules) -> None:
+        axes = rules.dictionary.axes
         self._axes = {
-            name: (number, dictionary.axes[number])
-            for name, number in dictionary.attributes.items()
+            name: (number, axes[number].exact.get, axes[number])
+            for name, number in rules.dictionary.attributes.items()
         }
-        self._texts = texts
+        self._texts = rules.texts
+        self._guards = TextGuards(rules)
 
     def encode(self, event: Event) -> Events:
         """One event, given as a mapping."""
-        rows = EventRows()
+        rows = _Rows()
         self._add(event, rows)
-        return rows.arrays()
+        return self._finished(rows)
 
     def encode_many(self, events: Iterable[Event], first: int = 0) -> Events:
         """Events given as mappings; an error names the culprit, counted from `first`."""
-        rows = EventRows()
+        rows = _Rows()
         for number, event in enumerate(events, first):
             try:
                 self._add(event, rows)
             except EventError as error:
                 raise EventError(f"event {number}: {error}") from None
-        return rows.arrays()
+        return self._finished(rows)
 
     def encode_flat(self, events: Iterable[FlatEvent]) -> Events:
         """Events that were flattened before."""
-        rows = EventRows()
+        rows = _Rows()
         for event in events:
             self._add_flat(event, rows)
-        return rows.arrays()
+        return self._finished(rows)
 
     def encode_weighted(self, event: FlatEvent, weights: EventWeights) -> Events:
         """One event that weighs its values."""
-        rows = EventRows()
-        for name, values in event.items():
-            if name not in self._axes:
-                continue
-            number, axis = self._axes[name]
-            for value in values:
-                weight = weights.get(name, value)
-                rows.attribute.append(number)
-                rows.code.append(axis.code(value))
-                rows.weight.append(weight)
-                held = self._held(number, value)
-                rows.text.extend(held)
-                rows.text_weight.extend([weight] * len(held))
-        rows.end_row()
-        return rows.arrays()
+        rows = _Rows()
+        self._add_flat(event, rows, weights)
+        return self._finished(rows)
 
-    def _add(self, event: Event, rows: EventRows) -> None:
+    def _finished(self, rows: _Rows) -> Events:
+        events = rows.events()
+        return self._with_texts(events, rows.texts) if rows.texts else events
+
+    def _with_texts(self, events: Events, texts: Sequence[_Text]) -> Events:
+        """`events` with the text predicates that they satisfy, as far as they may matter."""
+        sizes = np.zeros(len(events.start), np.int64)
+        held: list[int] = []
+        weights: list[float] = []
+        needed: dict[int, list[bool]] = {}
+        for row, attribute, value, weight in texts:
+            found = self._texts.remembered(attribute, value)
+            if found is None:
+                if attribute not in needed:
+                    rows = self._guards.rows_that_need(attribute, events)
+                    needed[attribute] = rows.tolist()
+                if not needed[attribute][row]:
+                    continue
+                found = self._texts.held(attribute, value)
+            held += found
+            weights += [weight] * len(found)
+            sizes[row + 1] += len(found)
+        return events._replace(
+            text_start=np.cumsum(sizes),
+            text=np.array(held, np.int32),
+            text_weight=np.array(weights) if len(events.weight) else _NO_WEIGHTS,
+        )
+
+    def _add(self, event: Event, rows: _Rows) -> None:
         """Write one event: in one pass where all its values are plain, else flattened first."""
-        mark = len(rows.code), len(rows.text)
+        codes, texts = len(rows.code), len(rows.texts)
         is_mapping = event.__class__ is dict or isinstance(event, Mapping)
         if is_mapping and self._add_plain(event, rows):
             rows.end_row()
             return
-        del rows.attribute[mark[0] :], rows.code[mark[0] :], rows.text[mark[1] :]
+        del rows.attribute[codes:], rows.code[codes:], rows.texts[texts:]
         self._add_flat(flatten(event), rows)
 
-    def _add_plain(self, event: Event, rows: EventRows) -> bool:
+    def _add_plain(self, event: Event, rows: _Rows) -> bool:
         """Write an event of plain strings, numbers and booleans; False on anything else."""
-        axes, texts = self._axes, self._texts.attributes
+        axis_of, texts = self._axes.get, self._texts.attributes
         add_attribute, add_code = rows.attribute.append, rows.code.append
         for name, value in event.items():
             kind = value.__class__
-            if kind is str:
-                if not (value.isascii() or is_unicode(value)):
-                    return False
-            elif kind is int:
-                if not _INT64_MIN <= value <= _INT64_MAX:
-                    return False
-            elif kind is float:
-                if value != value:
-                    continue
-            elif value is None:
-                continue
-            elif kind is not bool:
+            found = axis_of(name)
+            if found is not None and kind in _LOOKED_UP:
+                number, known, axis = found
+                code = known(value)
+                if code is None:
+                    if value is None or value != value:
+                        continue
+                    if not _is_plain(value):
+                        return False
+                    code = axis.code(value)
+                add_attribute(number)
+                add_code(code)
+                if kind is str and number in texts:
+                    rows.texts.append(_Text(len(rows.start) - 1, number, value))
+            elif found is not None and kind is bool:
+                add_attribute(found[0])
+                add_code(found[2].code(value))
+            elif name.__class__ is not str or not _is_plain(value):
                 return False
-            found = axes.get(name)
-            if found is None:
-                if name.__class__ is not str:
-                    return False
-                continue
-            number, axis = found
-            code = axis.code(value) if kind is bool else axis.exact.get(value)
-            add_attribute(number)
-            add_code(axis.find(value) if code is None else code)
-            if kind is str and number in texts:
-                rows.text.extend(self._texts.held(number, value))
         return True
 
-    def _add_flat(self, event: FlatEvent, rows: EventRows) -> None:
+    def _add_flat(self, event: FlatEvent, rows: _Rows, weights: EventWeights | None = None) -> None:
+        row = len(rows.start) - 1
         for name, values in event.items():
             found = self._axes.get(name)
             if found is None:
                 continue
-            number, axis = found
+            number, _, axis = found
             for value in values:
                 rows.attribute.append(number)
                 rows.code.append(axis.code(value))
-                rows.text.extend(self._held(number, value))
+                weight = 1.0
+                if weights is not None:
+                    weight = weights.get(name, value)
+                    rows.weight.append(weight)
+                if isinstance(value, str) and number in self._texts.attributes:
+                    rows.texts.append(_Text(row, number, value, weight))
         rows.end_row()
 
-    def _held(self, attribute: int, value: Value) -> tuple[int, ...]:
-        if isinstance(value, str) and attribute in self._texts.attributes:
-            return self._texts.held(attribute, value)
-        return ()
+
+_LOOKED_UP = frozenset((str, int, float, type(None)))
+"""The types of which equal values have equal codes: not so booleans, since True equals 1."""
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether nothing has to be done to a value, or against it, before it is looked up."""
+    kind = value.__class__
+    if kind is str:
+        return is_unicode(value)
+    if kind is int:
+        return bool(_INT64_MIN <= value <= _INT64_MAX)
+    return kind is float or kind is bool or value is None

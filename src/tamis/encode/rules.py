@@ -14,7 +14,7 @@ from array import array
 from collections.abc import Callable, Hashable, Iterable
 from itertools import chain
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from tamis.encode.texts import TextIndex
 from tamis.errors import RuleError
 from tamis.expr.model import LOGICS, And, Atom, Expr, Logic, Op, Or, Predicate, map_predicates
 from tamis.expr.normalize import atom_of, cover, dnf, nnf, simplify
-from tamis.expr.pieces import AND, is_half, piece_predicate
+from tamis.expr.pieces import AND, OR, is_half, piece_predicate
 from tamis.expr.shapes import Leaf, Shapes, Slot, Template
 from tamis.expr.sql import parse
 from tamis.expr.weights import RuleWeights
@@ -167,10 +167,9 @@ class RuleEncoder:
         RuleError
             The text is no rule.
         """
-        numbers = self._conjunction(text, logic)
-        if numbers is not None:
-            score = [*numbers, and_code(len(numbers))] if len(numbers) > 1 else numbers
-            self._append(_Form([numbers], None, score))
+        conjunctions = self._plain(text, logic)
+        if conjunctions is not None:
+            self._append(_plain_form(conjunctions))
             return
         split = self._shapes.split(text)
         if split is None:
@@ -203,6 +202,12 @@ class RuleEncoder:
         dictionary.unload()
         return encoded
 
+    @property
+    def leftovers(self) -> list[dict[Any, Any] | list[Any]]:
+        """What is of no use after `finish`, and takes its time to be freed."""
+        pieces = self._pieces.values()
+        return [*pieces, self._plans, self._atom_numbers, self._conjunctions, self._atoms]
+
     def _adapted(self, rule: Expr) -> Expr:
         return rule if self._adapt is None else map_predicates(rule, self._adapt)
 
@@ -216,11 +221,42 @@ class RuleEncoder:
             self._attributes.append(atom.predicate.attribute)
         return number
 
-    def _conjunction(self, text: str, logic: Logic) -> list[int] | None:
-        """The atoms of a plain conjunction over distinct attributes; None for any other rule."""
-        known = self._pieces[logic]
+    def _plain(self, text: str, logic: Logic) -> list[list[int]] | None:
+        """The atoms of a plain conjunction, or of an OR of several; None for any other rule.
+
+        In each conjunction the attributes are distinct, and at most one has but one atom: then
+        atoms cannot be merged.
+        """
+        conjunctions: list[list[int]] = []
+        unknown: list[tuple[list[int], int, str, Predicate]] = []
+        parts = text.split(OR, _MOST_PARTS)
+        if len(parts) > _MOST_PARTS:
+            return None
+        for part in parts:
+            inner = part[1:-1] if part[:1] == "(" and part[-1:] == ")" else part
+            numbers = self._conjunction(inner, self._pieces[logic], unknown)
+            if numbers is None:
+                return None
+            conjunctions.append(numbers)
+        # Nothing is numbered before it is clear that the text is a rule.
+        for numbers, place, piece, predicate in unknown:
+            number = self._number(atom_of(predicate, logic))
+            numbers[place] = self._pieces[logic][piece] = number
+        attributes = self._attributes
+        for numbers in conjunctions:
+            if len({attributes[number] for number in numbers}) < len(numbers):
+                return None
+        singles = sum(len(numbers) == 1 for numbers in conjunctions)
+        return conjunctions if singles <= 1 else None
+
+    def _conjunction(
+        self,
+        text: str,
+        known: dict[str, int],
+        unknown: list[tuple[list[int], int, str, Predicate]],
+    ) -> list[int] | None:
+        """The atoms of a plain conjunction; 0 in place of one that is added to `unknown`."""
         numbers: list[int] = []
-        unknown: list[tuple[int, str, Predicate]] = []
         half = ""
         cuts = text.split(AND, 2 * _LONGEST)
         if len(cuts) > 2 * _LONGEST:
@@ -231,7 +267,8 @@ class RuleEncoder:
             if number is None:
                 predicate = piece_predicate(piece)
                 if predicate is not None:
-                    unknown.append((len(numbers), piece, self._adapted_predicate(predicate)))
+                    adapted = self._adapted_predicate(predicate)
+                    unknown.append((numbers, len(numbers), piece, adapted))
                 elif is_half(piece):
                     number = known[piece] = _HALF
                 else:
@@ -241,13 +278,7 @@ class RuleEncoder:
             else:
                 half = ""
                 numbers.append(number or 0)
-        if half or len(numbers) > _LONGEST:
-            return None
-        for place, piece, predicate in unknown:
-            numbers[place] = known[piece] = self._number(atom_of(predicate, logic))
-        if len({self._attributes[number] for number in numbers}) < len(numbers):
-            return None
-        return numbers
+        return None if half or len(numbers) > _LONGEST else numbers
 
     def _plan(self, template: Template, logic: Logic) -> _Plan | None:
         key = (template, logic)
@@ -375,8 +406,31 @@ def _form(tree: Expr, number: Callable[[Atom], int], scalars: frozenset[str]) ->
     return _Form([], _program(simple, number), score)
 
 
+def _plain_form(conjunctions: list[list[int]]) -> _Form:
+    """The form of an OR of conjunctions in which no atoms can be merged.
+
+    As `simplify` and `dnf` have it: a single atom comes first, and what holds all the atoms of
+    another conjunction is dropped.
+    """
+    score: list[int] = []
+    for numbers in conjunctions:
+        score += numbers
+        if len(numbers) > 1:
+            score.append(and_code(len(numbers)))
+    if len(conjunctions) == 1:
+        return _Form(conjunctions, None, score)
+    score.append(or_code(len(conjunctions)))
+    ordered = sorted(conjunctions, key=lambda numbers: len(numbers) > 1)
+    unique = {frozenset(numbers): numbers for numbers in ordered}
+    kept = [numbers for atoms, numbers in unique.items() if not any(o < atoms for o in unique)]
+    return _Form(kept, None, score)
+
+
 _LONGEST = 200
 """The most atoms a conjunction may have; engines count them in bytes."""
+
+_MOST_PARTS = 64
+"""The most conjunctions that are told apart without a parse; of more, none is absorbed."""
 
 
 def _postfix(tree: Expr, number: Callable[[Atom], int]) -> list[int]:

@@ -122,15 +122,13 @@ class _AttributeTexts:
             folds: [_RegexSet(items[i : i + _SET_SIZE]) for i in range(0, len(items), _SET_SIZE)]
             for folds, items in regex.items()
         }
-        self._remembered: dict[str, tuple[int, ...]] = {}
+        self.remembered: dict[str, tuple[int, ...]] = {}
 
     def held(self, value: str) -> tuple[int, ...]:
-        known = self._remembered.get(value)
-        if known is None:
-            known = self._evaluate(value)
-            if len(self._remembered) >= _REMEMBERED:
-                self._remembered = {}
-            self._remembered[value] = known
+        known = self._evaluate(value)
+        if len(self.remembered) >= _REMEMBERED:
+            self.remembered = {}
+        self.remembered[value] = known
         return known
 
     def _evaluate(self, value: str) -> tuple[int, ...]:
@@ -166,8 +164,16 @@ class TextIndex:
         texts = [_ENCODER.encode([p.op, *p.values]).decode() for p in found]
         return cls(TextArrays(np.array(numbers, np.int32), *pack_texts(texts)))
 
+    def remembered(self, attribute: int, value: str) -> tuple[int, ...] | None:
+        """What `held` answered for this value not long ago."""
+        found = self._by_attribute.get(attribute)
+        return None if found is None else found.remembered.get(value)
+
     def held(self, attribute: int, value: str) -> tuple[int, ...]:
         """The ids of the predicates on `attribute` that `value` satisfies, in rising order."""
+        known = self.remembered(attribute, value)
+        if known is not None:
+            return known
         found = self._by_attribute.get(attribute)
         if found is None:
             found = self._by_attribute.setdefault(attribute, self._made(attribute))

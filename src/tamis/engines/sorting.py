@@ -10,18 +10,35 @@ import numpy as np
 from tamis.encode.kernel import kernel
 from tamis.engines.bits import lowest_bit
 
-__all__ = ["sort_rows"]
+__all__ = ["sort_rows", "take"]
 
 
 @kernel
-def sort_rows(start, items, bits):
-    """Sort the items of each row; they are distinct and below 64 times the size of `bits`."""
+def sort_rows(start, items, rank_of, item_of, bits):
+    """Sort the items of each row by their ranks.
+
+    Ranks are below 64 times the size of `bits`, and those of a row distinct. `item_of` is the
+    inverse of `rank_of`; both are empty where an item is its own rank.
+    """
     for row in range(len(start) - 1):
         first, last = start[row], start[row + 1]
+        if len(rank_of):
+            for i in range(first, last):
+                items[i] = rank_of[items[i]]
         if len(bits) < _WORDS_PER_ITEM * (last - first):
             _bit_sort(items, first, last, bits)
         else:
             _heap_sort(items, first, last - first)
+        if len(item_of):
+            for i in range(first, last):
+                items[i] = item_of[items[i]]
+
+
+@kernel
+def take(values, places, out):
+    """Write the values at some places; NumPy would first make wider numbers of the places."""
+    for i in range(len(places)):
+        out[i] = values[places[i]]
 
 
 _WORDS_PER_ITEM = 16

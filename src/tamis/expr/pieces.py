@@ -1,9 +1,10 @@
-"""The other fast road in: conjunctions that share their predicates, but not their shape.
+"""The other fast road in: rules that share their predicates, but not their shape.
 
 ``a37 = 39 AND a348 BETWEEN 28 AND 35`` and a million like it over hundreds of attributes have as
-many shapes as there are rules, but far fewer predicates. Such a text is cut at each AND; a piece
-that is a complete predicate by itself means the same in the whole, so it need be read only once,
-and the common ones are read by one regular expression.
+many shapes as there are rules, but far fewer predicates. Such a text, or an OR of such texts in
+parentheses, is cut at each OR and each AND; a piece that is a complete predicate by itself means
+the same in the whole, so it need be read only once, and the common ones are read by one regular
+expression.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from tamis.expr.literals import value as literal
 from tamis.expr.model import Op, Predicate, is_unicode
 from tamis.expr.tokens import RESERVED
 
-__all__ = ["AND", "is_half", "piece_predicate"]
+__all__ = ["AND", "OR", "is_half", "piece_predicate"]
 
 AND: Final = " AND "
-"""Where a text is cut. Written otherwise, an AND only costs the speed of this road."""
+OR: Final = " OR "
+"""Where a text is cut. Written otherwise, they only cost the speed of this road."""
 
 _NAME = r"""(?:[A-Za-z_]\w*+|"[^"]++"|`[^`]++`)"""
 _PATH = rf"{_NAME}(?:\.{_NAME})*+"

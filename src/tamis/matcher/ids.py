@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tamis.encode.hashes import hashes
+from tamis.engines.sorting import take
 from tamis.matcher.rule import RuleId
 from tamis.matcher.strings import NO_STRINGS, Strings
 
@@ -91,10 +92,15 @@ class Ids:
     def take(self, places: NDArray[np.integer]) -> Ids:
         """The ids at these places."""
         return Ids(
-            self.numbers[places] if len(self.numbers) else self.numbers,
+            self._numbers_at(places) if self.has_numbers else self.numbers,
             self.texts.take(places) if self.texts.size else self.texts,
             self.is_text[places] if len(self.is_text) else self.is_text,
         )
+
+    def _numbers_at(self, places: NDArray[np.integer]) -> NDArray[np.int64]:
+        numbers = np.empty(len(places), np.int64)
+        take(self.numbers, places, numbers)
+        return numbers
 
     # --- Kinds ---
 
@@ -132,17 +138,17 @@ class Ids:
     def array(self, places: NDArray[np.integer]) -> NDArray[Any]:
         """The ids at these places: as integers if all ids are, else as objects."""
         if not self.has_texts:
-            numbers: NDArray[Any] = self.numbers[places]
-            return numbers
+            return self._numbers_at(places)
         objects, decoded = self._objects, self._decoded
         if objects is None or decoded is None:
             objects = self._objects = np.empty(self.size, object)
             decoded = self._decoded = np.zeros(self.size, np.bool_)
-        unknown = places[~decoded[places]]
-        if len(unknown):
+        known = decoded.take(places)
+        if np.count_nonzero(known) < len(places):
+            unknown = places[~known]
             objects[unknown] = self._decode(unknown)
             decoded[unknown] = True
-        found: NDArray[Any] = objects[places]
+        found: NDArray[Any] = objects.take(places)
         return found
 
     def _decode(self, places: NDArray[np.integer]) -> NDArray[np.object_]:

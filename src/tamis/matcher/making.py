@@ -24,6 +24,7 @@ from tamis.matcher.rule import Row, Rule, RuleId
 from tamis.matcher.schema import Schema
 from tamis.matcher.segment import Segment
 from tamis.matcher.snapshot import TailRule, View
+from tamis.matcher.turns import empty
 
 __all__ = ["BadRule", "Maker", "Prepared"]
 
@@ -112,7 +113,8 @@ class Maker:
                     kept.append(rule)
             records.add(kept)
             rows += self._rows(kept)
-        segment = Segment.build(records.finish(), encoder.finish(), self.engine, self.schema)
+        segment = self._built(records, encoder)
+        empty([ids])
         return Prepared((), segment, tuple(rows))
 
     def _rows(self, rules: Sequence[Rule]) -> tuple[bytes, ...]:
@@ -133,7 +135,12 @@ class Maker:
             records.add(some)
             for rule in some:
                 self._encode(encoder, rule)
-        return Segment.build(records.finish(), encoder.finish(), self.engine, self.schema)
+        return self._built(records, encoder)
+
+    def _built(self, records: RecordsBuilder, encoder: RuleEncoder) -> Segment:
+        encoded = encoder.finish()
+        empty(encoder.leftovers)
+        return Segment.build(records.finish(), encoded, self.engine, self.schema)
 
     def merged(self, views: Sequence[View], sample: Sequence[EventChunk] = ()) -> Segment:
         """One segment of the living rules of several, oldest first."""

@@ -30,7 +30,7 @@ from tamis.matcher.segment import Segment
 from tamis.matcher.snapshot import Chosen, Snapshot, TailRule, View
 from tamis.matcher.storage.manifest import Settings
 from tamis.matcher.storage.store import Store, create, is_index, replace
-from tamis.matcher.turns import short_turns
+from tamis.matcher.turns import empty, short_turns
 
 __all__ = ["AddReport", "BadRule", "Matcher"]
 
@@ -159,6 +159,7 @@ class Matcher:
         with short_turns():
             made, bad = self._made_all(rules, on_error)
             added = self._collection.add(made, replace, bad)
+            empty([made])
         return AddReport(added, bad or [])
 
     def replace_all(self, rules: Any, *, on_error: Literal["raise", "skip"] = "raise") -> AddReport:
@@ -172,6 +173,7 @@ class Matcher:
         with short_turns():
             made, bad = self._made_all(rules, on_error)
             added = self._collection.replace_all(made, bad)
+            empty([made])
         return AddReport(added, bad or [])
 
     def remove(self, id: RuleId) -> None:
@@ -400,9 +402,8 @@ class Matcher:
                         for view, part in zip(views, encoded, strict=True)
                         for mask in [view.mask(chosen)]
                     ]
-                    found = joined_matches(segments, parts)
-                    columns = [pa.array(found.event + (first + begin)), found.rule]
-                    yield pa.record_batch(columns, schema=schema)
+                    found = joined_matches(segments, parts, first + begin)
+                    yield pa.record_batch([pa.array(found.event), found.rule], schema=schema)
                     rows = _affordable_rows(len(found.event), end - begin)
                     begin = end
 

@@ -37,16 +37,27 @@ def id_type(segments: Sequence[Segment]) -> pa.DataType:
     return id_column([(segment.ids, _NO_INTS) for segment in segments], None).type
 
 
-def _events(part: Matches | Tops) -> NDArray[np.int64]:
-    return np.repeat(np.arange(len(part.start) - 1), np.diff(part.start))
+def _events(part: Matches | Tops, first: int = 0) -> NDArray[np.int64]:
+    """The event of each thing found, counted from `first`."""
+    return np.repeat(np.arange(first, first + len(part.start) - 1), np.diff(part.start))
 
 
-def joined_matches(segments: Sequence[Segment], parts: Sequence[Matches]) -> _Joined:
-    """What each segment found, by event, and the oldest rule first."""
-    event = np.concatenate([_NO_INTS, *(_events(part) for part in parts)])
-    order = np.argsort(event, kind="stable") if len(parts) > 1 else None
-    found = [(s.ids, s.rows_by_age(part)) for s, part in zip(segments, parts, strict=True)]
-    return _Joined(event if order is None else event[order], id_column(found, order))
+def joined_matches(
+    segments: Sequence[Segment], parts: Sequence[Matches], first: int = 0
+) -> _Joined:
+    """What each segment found, by event, and the oldest rule first.
+
+    The events are counted from `first`. What was found is sorted where it stands.
+    """
+    for segment, part in zip(segments, parts, strict=True):
+        segment.sort_by_age(part)
+    events = [_events(part, first) for part in parts]
+    found = [(segment.ids, part.rule) for segment, part in zip(segments, parts, strict=True)]
+    if len(parts) == 1:
+        return _Joined(events[0], id_column(found, None))
+    event = np.concatenate(events)
+    order = np.argsort(event, kind="stable")
+    return _Joined(event[order], id_column(found, order))
 
 
 def joined_tops(segments: Sequence[Segment], parts: Sequence[Tops], n: int) -> _JoinedTops:

@@ -92,12 +92,12 @@ class Segment:
         ages.sort()
         return self.places_of(ages)
 
-    def rows_by_age(self, found: Matches) -> NDArray[np.int32]:
-        """The places that were found, those of each event by age."""
-        ages = self.ages(found.rule)
+    def sort_by_age(self, found: Matches) -> None:
+        """Put the places that were found for each event in the order of the rules' ages."""
         bits = np.zeros(len(self) // 64 + 1, np.uint64)
-        sort_rows(found.start, ages, bits)
-        return self.places_of(ages)
+        inverse = self._place_of_age
+        order, inverse = (_PLACES, _PLACES) if inverse is None else (self.engine.order, inverse)
+        sort_rows(found.start, found.rule, order, inverse, bits)
 
     def mask_of(self, chosen: Tagged | Collection[RuleId]) -> NDArray[np.uint8]:
         """A mask of the rules with one of these tags, or with one of these ids."""
@@ -124,15 +124,17 @@ class Segment:
         return self._encoders.encode_chunk(chunk, first)
 
 
+_PLACES = np.empty(0, np.int32)
+"""For `sort_rows`: places that are ages."""
+
+
 class _Encoders:
     """What encodes events for one set of rules."""
 
     def __init__(self, rules: EncodedRules, schema: Schema) -> None:
         self._schema = schema
-        self.events = EventEncoder(rules.dictionary, rules.texts)
-        self.columns = ColumnEncoder(
-            rules.dictionary, rules.texts, schema.conform if schema else None
-        )
+        self.events = EventEncoder(rules)
+        self.columns = ColumnEncoder(rules, schema.conform if schema else None)
 
     def encode_sample(self, chunks: Sequence[EventChunk]) -> Events:
         """All events of a sample together."""

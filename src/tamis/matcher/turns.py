@@ -1,5 +1,8 @@
 """Long work beside which other threads are not to wait.
 
+Nobody else runs while one call frees a container with all that is in it: 45 ms for what a hundred
+thousand rules leave behind. So large ones are emptied a little at a time (`empty`).
+
 Two settings of the interpreter make readers wait while a writer or a merge is at work in Python:
 
 - a thread gives way only every 5 ms, so a reader that comes back from a kernel would wait that
@@ -17,10 +20,11 @@ from __future__ import annotations
 import gc
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
-__all__ = ["short_turns"]
+__all__ = ["empty", "short_turns"]
 
 _SHORT = 5e-5
 """Seconds; a switch itself takes a few microseconds."""
@@ -70,3 +74,19 @@ def short_turns() -> Iterator[None]:
         yield
     finally:
         _settings.let_go()
+
+
+_AT_ONCE = 1024
+"""How many items are freed by one call: some 0.1 ms."""
+
+
+def empty(containers: Iterable[list[Any] | dict[Any, Any] | set[Any]]) -> None:
+    """Empty containers that nobody uses any more, letting other threads in meanwhile."""
+    for items in containers:
+        while items:
+            if isinstance(items, list):
+                del items[-_AT_ONCE:]
+            elif isinstance(items, dict):
+                items.popitem()
+            else:
+                items.pop()

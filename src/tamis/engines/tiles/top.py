@@ -11,14 +11,11 @@ worst score that was kept cannot change the result. One that equals it can: the 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from tamis.encode.kernel import kernel, part
 from tamis.engines.bits import lowest_bit
-from tamis.engines.scores import keep_best, rule_score
+from tamis.engines.ranking import Ranking, consider
 from tamis.engines.tiles.arrays import NARROW, WIDE, WORD
 from tamis.engines.tiles.desk import load, unload
 from tamis.engines.tiles.groups import forget, gather
@@ -47,40 +44,6 @@ def _heaviest(events, row):
     return heaviest * _ROUNDING
 
 
-class Ranking(NamedTuple):
-    """The best rules of one event so far."""
-
-    mask: NDArray[np.uint8]
-    """A mark for each rule that may be found; none where all may."""
-    order: NDArray[np.int32]
-    """Of equal scores the rule with the lowest wins."""
-    rule: NDArray[np.int32]
-    score: NDArray[np.float64]
-    """The best rules and their scores, best first."""
-    seen: NDArray[np.uint8]
-    seen_list: NDArray[np.int32]
-    """A mark for each rule that was scored, and where the marks are."""
-    tally: NDArray[np.int64]
-    """How many rules are kept, and how many marks are set."""
-    stack: NDArray[np.float64]
-    """Room for the operands of the deepest rule."""
-
-
-@kernel
-def _consider(rules, events, loaded, row, ranking, rule):
-    """Score a rule that holds, if it may be found and was not scored before."""
-    if (len(ranking.mask) and not ranking.mask[rule]) or ranking.seen[rule]:
-        return
-    ranking.seen[rule] = 1
-    ranking.seen_list[ranking.tally[1]] = rule
-    ranking.tally[1] += 1
-    atoms, forms, scores = rules
-    score = rule_score(atoms, forms, scores, events, loaded, row, rule, ranking.stack)
-    ranking.tally[0] = keep_best(
-        rule, score, ranking.order, ranking.rule, ranking.score, ranking.tally[0]
-    )
-
-
 @kernel
 def _consider_candidate(rules, events, loaded, row, ranking, candidate):
     """Score the rules of a candidate that holds."""
@@ -88,12 +51,12 @@ def _consider_candidate(rules, events, loaded, row, ranking, candidate):
     program = candidate - (len(forms.conjunction_start) - 1)
     if program >= 0:
         rule = np.int64(forms.program_rule[program])
-        _consider(rules, events, loaded, row, ranking, rule)
+        consider(rules, events, loaded, row, ranking, rule)
     elif len(forms.owner) == 0:
-        _consider(rules, events, loaded, row, ranking, candidate)
+        consider(rules, events, loaded, row, ranking, candidate)
     else:
         for i in range(forms.owner_start[candidate], forms.owner_start[candidate + 1]):
-            _consider(rules, events, loaded, row, ranking, np.int64(forms.owner[i]))
+            consider(rules, events, loaded, row, ranking, np.int64(forms.owner[i]))
 
 
 @part

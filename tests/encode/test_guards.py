@@ -1,0 +1,159 @@
+"""Texts are looked for where a rule may need them, and only there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+import pytest
+
+import tamis
+from tamis.encode.guards import TextGuards
+from tamis.encode.texts import TextIndex
+from tests.encode.test_events import matcher_of
+
+Row = dict[str, Any]
+
+GUARDED = (
+    "kind = 4688 AND image RLIKE 'power.*shell'",
+    "kind IN (1, 3) AND NOT image LIKE '%x_y%'",
+    "port BETWEEN 10 AND 20 AND image LIKE '%cmd%' AND user = 'root'",
+)
+
+
+SCHEMA = pa.schema(
+    {"kind": pa.int64(), "port": pa.int64()} | {f"t{i}": pa.string() for i in range(3)}
+)
+
+
+def looked_for(rules: Sequence[str], rows: Sequence[Row], as_table: bool = False) -> list[str]:
+    """The values in which texts are looked for when these events are matched."""
+    matcher = matcher_of(rules)
+    matcher.optimize()
+    seen: list[str] = []
+    held = TextIndex.held
+
+    def watched(index: TextIndex, attribute: int, value: str) -> tuple[int, ...]:
+        seen.append(value)
+        return held(index, attribute, value)
+
+    with patch.object(TextIndex, "held", watched):
+        if as_table:
+            names = dict.fromkeys(name for row in rows for name in row)
+            matcher.match_many(pa.table({name: [row.get(name) for row in rows] for name in names}))
+        else:
+            for row in rows:
+                matcher.match_array(row)
+    return seen
+
+
+@pytest.mark.parametrize("as_table", [False, True])
+def test_a_text_is_looked_for_only_where_a_guard_holds(as_table: bool) -> None:
+    rows: list[Row] = [
+        {"kind": 4688, "image": "first"},
+        {"kind": 7, "image": "second"},
+        {"kind": 3, "image": "third"},
+        {"kind": 7, "port": 15, "image": "fourth", "user": "root"},
+        {"kind": 7, "port": 9, "image": "fifth", "user": "anna"},
+        {"kind": None, "port": None, "image": "sixth"},
+    ]
+    assert looked_for(GUARDED, rows, as_table) == ["first", "third", "fourth"]
+
+
+@pytest.mark.parametrize("as_table", [False, True])
+def test_a_rule_that_only_asks_for_texts_needs_them_always(as_table: bool) -> None:
+    rules = [*GUARDED, "image ILIKE '%b_d%' AND user <> 'root'"]
+    rows: list[Row] = [{"kind": 7, "image": "any"}, {"image": "other"}]
+    assert looked_for(rules, rows, as_table) == ["any", "other"]
+
+
+def test_what_was_looked_for_before_is_not_looked_for_again() -> None:
+    rows = [
+        {"kind": 1, "image": "same"},
+        {"kind": 3, "image": "same"},
+        {"kind": 7, "image": "same"},
+    ]
+    assert looked_for(GUARDED, rows) == ["same"]
+
+
+def test_a_rule_too_large_for_a_normal_form_is_guarded_by_its_cover() -> None:
+    texts = " AND ".join(f"(image LIKE '%a_{i}%' OR user LIKE '%b_{i}%')" for i in range(16))
+    rows = [
+        {"kind": 5, "image": "a-1", "user": "b-1"},
+        {"kind": 6, "image": "a-2", "user": "b-2"},
+    ]
+    assert looked_for([f"kind = 5 AND {texts}"], rows) == ["a-1", "b-1"]
+    assert looked_for([texts], rows) == ["a-1", "b-1", "a-2", "b-2"]
+
+
+def test_a_score_may_need_a_text_that_the_match_does_not() -> None:
+    """The conjunction with the text is implied by the other one, but adds to the score."""
+    rule = "kind = 1 OR (kind = 1 AND image LIKE '%x_y%')"
+    matcher = matcher_of([rule])
+    matcher.optimize()
+    event = {"kind": 1, "image": "x-y"}
+    assert matcher.top(event) == [(0, tamis.score(tamis.parse(rule), event))]
+
+
+def test_more_attributes_than_bits_are_told_apart_or_looked_at() -> None:
+    rules = [f"kind = {i} AND a{i} LIKE '%x_y%'" for i in range(100)]
+    matcher = matcher_of(rules)
+    matcher.optimize()
+    for i in (0, 62, 63, 64, 99):
+        event = {"kind": i, **{f"a{j}": f"x-y{i}" for j in range(100)}}
+        assert matcher.match(event) == [i]
+
+
+def test_any_rules_and_events_give_what_evaluate_gives() -> None:
+    random = Random(5)
+    kinds = [
+        "kind = {}",
+        "kind BETWEEN {} AND 9",
+        "kind NOT IN ({}, 2)",
+        "port >= {}",
+        "port IS NULL",
+    ]
+    texts = ["t{} LIKE '%a_%'", "NOT t{} RLIKE 'b+'", "t{} ILIKE '_A%'", "t{} LIKE '%b%'"]
+    for logic in ("strong", "weak"):
+        rules = []
+        for _ in range(300):
+            parts = [random.choice(kinds).format(random.randrange(9)) for _ in range(2)]
+            parts += [random.choice(texts).format(random.randrange(3)) for _ in range(2)]
+            random.shuffle(parts)
+            joins = [random.choice((" AND ", " OR ")) for _ in range(3)]
+            rules.append(
+                f"({parts[0]}{joins[0]}{parts[1]}){joins[1]}({parts[2]}{joins[2]}{parts[3]})"
+            )
+        matcher = matcher_of(rules, logic)
+        matcher.optimize()
+        trees = [tamis.parse(rule) for rule in rules]
+        rows: list[Row] = []
+        for number in range(60):
+            names = random.sample(["kind", "port", "t0", "t1", "t2"], random.randint(1, 5))
+            rows.append({})
+            for name in names:
+                is_text = name.startswith("t")
+                value = f"{random.choice('abc')}{number}b" if is_text else random.randrange(12)
+                rows[-1][name] = value
+        expected = [
+            [i for i, tree in enumerate(trees) if tamis.evaluate(tree, row, logic=logic)]
+            for row in rows
+        ]
+        assert [sorted(matcher.match(row)) for row in rows] == expected
+        counts = matcher.count_many(pa.Table.from_pylist(rows, schema=SCHEMA))
+        assert counts["matches"].to_pylist() == [len(found) for found in expected]
+        best = [dict(matcher.top(row, 300)) for row in rows]
+        assert [sorted(found) for found in best] == expected
+        assert best[0] == {i: tamis.score(trees[i], rows[0], logic=logic) for i in expected[0]}
+
+
+def test_guards_are_not_computed_before_a_text_is_asked_for() -> None:
+    matcher = matcher_of(GUARDED)
+    matcher.optimize()
+    with patch.object(TextGuards, "rows_that_need", side_effect=AssertionError):
+        assert matcher.match({"kind": 1}) == []
+        with pytest.raises(AssertionError):
+            matcher.match({"kind": 1, "image": "x"})
