@@ -16,6 +16,7 @@ import pytest
 from tamis.encode.arrays import Events
 from tamis.encode.events import EventEncoder
 from tamis.encode.rules import EncodedRules, RuleEncoder
+from tamis.engines import ranking
 from tamis.engines.base import Engine, Parts
 from tamis.engines.kindex import KIndex, KIndexCnf, cnf, dnf, walk
 from tamis.engines.kindex.bounds import are_sums
@@ -71,7 +72,7 @@ class Indexed(NamedTuple):
         return sorted(found, key=lambda item: (item[1][0][0], item[1][0][1] == IN))
 
     def encoded(self, event: Mapping[str, Any], weights: Weights | None = None) -> Events:
-        encoder = EventEncoder(self.engine.rules.dictionary, self.engine.rules.texts)
+        encoder = EventEncoder(self.engine.rules)
         if weights is None:
             return encoder.encode(dict(event))
         return encoder.encode_weighted(flatten(dict(event)), EventWeights.of(weights))
@@ -452,10 +453,10 @@ def test_pruning_changes_no_answer_and_saves_work(
         scored += 1
         return original(*arguments)
 
-    module = dnf if kind is KIndex else cnf
+    module: Any = ranking if kind is KIndex else cnf
     original = module.rule_score
     monkeypatch.setattr(module, "rule_score", rule_score)
-    encoder = EventEncoder(encoded.dictionary, encoded.texts)
+    encoder = EventEncoder(encoded)
     matches = 0
     for _ in range(20):
         event = encoder.encode({f"a{i}": random.randrange(3) for i in range(8)})

@@ -51,7 +51,7 @@ from tamis.engines.kindex.walk import (
 )
 from tamis.engines.order import selectivity
 from tamis.engines.output import emit_owners, forget_seen
-from tamis.engines.scores import keep_best, rule_score
+from tamis.engines.ranking import Ranking, consider
 from tamis.engines.truth import atom_holds, load, program_holds, unload
 
 __all__ = ["KIndex", "KIndexArrays"]
@@ -140,39 +140,6 @@ def _match(atoms, forms, index, events, row, last, mask, loaded, desk, tried, se
     return row
 
 
-class _Ranking(NamedTuple):
-    """The best rules of one event so far."""
-
-    mask: NDArray[np.uint8]
-    order: NDArray[np.int32]
-    """Of equal scores the rule with the lowest wins."""
-    rule: NDArray[np.int32]
-    score: NDArray[np.float64]
-    """The best rules and their scores, best first."""
-    seen: NDArray[np.uint8]
-    seen_list: NDArray[np.int32]
-    """A mark for each rule that was scored, and where the marks are."""
-    tally: NDArray[np.int64]
-    """How many rules are kept, and how many marks are set."""
-    stack: NDArray[np.float64]
-    """Room for the operands of the deepest rule."""
-
-
-@kernel
-def _consider(rules, events, loaded, row, ranking, rule):
-    """Score a rule that holds, if it may be found and was not scored before."""
-    if not ranking.mask[rule] or ranking.seen[rule]:
-        return
-    ranking.seen[rule] = 1
-    ranking.seen_list[ranking.tally[1]] = rule
-    ranking.tally[1] += 1
-    atoms, forms, scores = rules
-    score = rule_score(atoms, forms, scores, events, loaded, row, rule, ranking.stack)
-    ranking.tally[0] = keep_best(
-        rule, score, ranking.order, ranking.rule, ranking.score, ranking.tally[0]
-    )
-
-
 @kernel
 def _consider_thing(rules, index, events, loaded, row, ranking, tried, verify, thing):
     """Score the rules of a thing that K lists have with ∈, and none with ∉."""
@@ -182,13 +149,13 @@ def _consider_thing(rules, index, events, loaded, row, ranking, tried, verify, t
         program = index.program[thing - conjunctions]
         if _program_found(atoms, forms, events, loaded, program, tried):
             rule = np.int64(forms.program_rule[program])
-            _consider(rules, events, loaded, row, ranking, rule)
+            consider(rules, events, loaded, row, ranking, rule)
     elif not verify or _conjunction_holds(atoms, forms, events, loaded, thing):
         if len(forms.owner) == 0:
-            _consider(rules, events, loaded, row, ranking, np.int64(thing))
+            consider(rules, events, loaded, row, ranking, np.int64(thing))
         else:
             for i in range(forms.owner_start[thing], forms.owner_start[thing + 1]):
-                _consider(rules, events, loaded, row, ranking, np.int64(forms.owner[i]))
+                consider(rules, events, loaded, row, ranking, np.int64(forms.owner[i]))
 
 
 @kernel
@@ -223,7 +190,7 @@ def _top(
     entry = postings.entry
     for at in range(last - row):
         event = row + at
-        ranking = _Ranking(mask, order, best[at], scores[at], seen, seen_list, tally, stack)
+        ranking = Ranking(mask, order, best[at], scores[at], seen, seen_list, tally, stack)
         tally[:] = 0
         load(events, event, loaded)
         several = gather(postings, events, event, loaded, desk)
