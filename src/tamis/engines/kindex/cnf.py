@@ -40,7 +40,6 @@ from tamis.engines.kindex.walk import (
     new_desk,
     next_agreed,
     open_lists,
-    skip_agreed,
     slot_of,
     stands_in,
     thing_of,
@@ -135,9 +134,11 @@ def _match(rules, index, events, row, last, mask, loaded, desk, counter, stack, 
             if desk.start[partition + 1] - desk.start[partition] < needed:
                 continue
             is_loose = postings.traits[partition] & LOOSE
-            live = open_lists(postings, desk, partition)
-            live, lists = next_agreed(entry, desk, partition, live, needed, NO_FLOOR)
-            while lists:
+            live, lists = open_lists(postings, desk, partition), 0
+            while True:
+                live, lists = next_agreed(entry, desk, partition, live, lists, needed, NO_FLOOR)
+                if lists == 0:
+                    break
                 rule = thing_of(desk.head[0])
                 if several:
                     holds = clauses_hold(atoms, index, events, loaded, rule)
@@ -149,8 +150,6 @@ def _match(rules, index, events, row, last, mask, loaded, desk, counter, stack, 
                 if holds and mask[rule]:
                     out[found] = rule
                     found += 1
-                live = skip_agreed(entry, desk, lists, live)
-                live, lists = next_agreed(entry, desk, partition, live, needed, NO_FLOOR)
         unload(events, row, loaded)
         counts[row] = found - first
         row += 1
@@ -192,18 +191,17 @@ def _top(
             if desk.start[partition + 1] - desk.start[partition] < needed:
                 continue
             is_bounded = postings.traits[partition] & UNBOUNDED == 0
-            live = open_lists(postings, desk, partition)
-            floor = best_score[at, most - 1] if is_bounded and kept == most else NO_FLOOR
-            live, lists = next_agreed(entry, desk, partition, live, needed, floor)
-            while lists:
+            live, lists = open_lists(postings, desk, partition), 0
+            while True:
+                floor = best_score[at, most - 1] if is_bounded and kept == most else NO_FLOOR
+                live, lists = next_agreed(entry, desk, partition, live, lists, needed, floor)
+                if lists == 0:
+                    break
                 rule = thing_of(desk.head[0])
                 if mask[rule] and (several or _counters_agree(index, desk, lists, rule, counter)):
                     score = rule_score(atoms, forms, scores, events, loaded, event, rule, stack)
                     if score >= 0:
                         kept = keep_best(rule, score, order, best[at], best_score[at], kept)
-                live = skip_agreed(entry, desk, lists, live)
-                floor = best_score[at, most - 1] if is_bounded and kept == most else NO_FLOOR
-                live, lists = next_agreed(entry, desk, partition, live, needed, floor)
         unload(events, event, loaded)
         counts[at] = kept
 

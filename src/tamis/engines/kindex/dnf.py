@@ -45,7 +45,6 @@ from tamis.engines.kindex.walk import (
     new_desk,
     next_agreed,
     open_lists,
-    skip_agreed,
     stands_in,
     thing_of,
 )
@@ -114,9 +113,11 @@ def _match(atoms, forms, index, events, row, last, mask, loaded, desk, tried, se
             if desk.start[partition + 1] - desk.start[partition] < needed:
                 continue
             verify = several or postings.traits[partition] & LOOSE
-            live = open_lists(postings, desk, partition)
-            live, lists = next_agreed(entry, desk, partition, live, needed, NO_FLOOR)
-            while lists:
+            live, lists = open_lists(postings, desk, partition), 0
+            while True:
+                live, lists = next_agreed(entry, desk, partition, live, lists, needed, NO_FLOOR)
+                if lists == 0:
+                    break
                 thing = thing_of(desk.head[0])
                 if not stands_in(desk.head[0]):
                     pass
@@ -130,8 +131,6 @@ def _match(atoms, forms, index, events, row, last, mask, loaded, desk, tried, se
                     found = emit_owners(
                         forms.owner_start, forms.owner, thing, mask, seen, out, found
                     )
-                live = skip_agreed(entry, desk, lists, live)
-                live, lists = next_agreed(entry, desk, partition, live, needed, NO_FLOOR)
         unload(events, row, loaded)
         forget_seen(out, first, found, seen)
         tried[:] = 0
@@ -201,20 +200,20 @@ def _top(
                 continue
             is_bounded = postings.traits[partition] & UNBOUNDED == 0
             verify = several or postings.traits[partition] & LOOSE
-            live = open_lists(postings, desk, partition)
+            live, lists = open_lists(postings, desk, partition), 0
             floor = _floor(ranking, is_bounded)
             if floor != NO_FLOOR and is_below(most_worth(desk, live, size, several), floor):
                 continue
-            live, lists = next_agreed(entry, desk, partition, live, needed, floor)
-            while lists:
+            while True:
+                floor = _floor(ranking, is_bounded)
+                live, lists = next_agreed(entry, desk, partition, live, lists, needed, floor)
+                if lists == 0:
+                    break
                 if stands_in(desk.head[0]):
                     thing = thing_of(desk.head[0])
                     _consider_thing(
                         rules, index, events, loaded, event, ranking, tried, verify, thing
                     )
-                live = skip_agreed(entry, desk, lists, live)
-                floor = _floor(ranking, is_bounded)
-                live, lists = next_agreed(entry, desk, partition, live, needed, floor)
         unload(events, event, loaded)
         for i in range(tally[1]):
             seen[seen_list[i]] = 0

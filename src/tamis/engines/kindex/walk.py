@@ -35,7 +35,6 @@ __all__ = [
     "new_desk",
     "next_agreed",
     "open_lists",
-    "skip_agreed",
     "slot_of",
     "stands_in",
     "thing_of",
@@ -252,47 +251,41 @@ def is_below(bound, floor):
 
 
 @kernel
-def next_agreed(entry, desk, partition, live, needed, floor):
+def next_agreed(entry, desk, partition, live, lists, needed, floor):
     """Skip until `needed` lists stand at the same thing, the first of them at least.
 
-    With a `floor` that is no NO_FLOOR, things are passed over that score below it for sure: the
-    paper's first pruning technique. Returns how many lists are live, and how many of them agree:
-    none where the lists are through.
+    The first `lists` lists, those that agreed before, skip their thing. With a `floor` that is no
+    NO_FLOOR, things are passed over that score below it for sure: the paper's first pruning
+    technique. Returns how many lists are live, and how many of them agree: none where the lists are
+    through.
     """
     at, stop, heads = desk.at, desk.stop, desk.head
-    while live >= needed:
+    target = 2 * (heads[0] >> (_SHIFT + 1)) + 2
+    while True:
+        live = _skip_first(entry, at, stop, heads, lists, live, target)
+        if live < needed:
+            return live, 0
         pivot = heads[needed - 1] >> (_SHIFT + 1)
-        first = pivot << (_SHIFT + 1)
         bound = NO_FLOOR
+        lists = 0
         if floor != NO_FLOOR:
-            lists = 0
             bound = 0.0
             while lists < live and heads[lists] >> (_SHIFT + 1) <= pivot:
                 bound += desk.worth[heads[lists] & _SLOT]
                 lists += 1
-            watched(desk, partition, live, needed, bound)
-            if is_below(bound, floor):
-                live = _skip_first(entry, at, stop, heads, lists, live, 2 * pivot + 2)
-                continue
-        else:
-            watched(desk, partition, live, needed, bound)
-        if heads[0] >= first:
+        watched(desk, partition, live, needed, bound)
+        if floor != NO_FLOOR and is_below(bound, floor):
+            target = 2 * pivot + 2
+            continue
+        lists = 0
+        while heads[lists] >> (_SHIFT + 1) < pivot:
+            lists += 1
+        if lists == 0:
             lists = needed
             while lists < live and heads[lists] >> (_SHIFT + 1) == pivot:
                 lists += 1
             return live, lists
-        lists = 1
-        while heads[lists] < first:
-            lists += 1
-        live = _skip_first(entry, at, stop, heads, lists, live, 2 * pivot)
-    return live, 0
-
-
-@kernel
-def skip_agreed(entry, desk, lists, live):
-    """Let the lists that agree skip what they stand at; returns how many are live."""
-    target = 2 * (desk.head[0] >> (_SHIFT + 1)) + 2
-    return _skip_first(entry, desk.at, desk.stop, desk.head, lists, live, target)
+        target = 2 * pivot
 
 
 @kernel
