@@ -19,10 +19,10 @@ unexport PYTHONHOME
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: bench clean crash demo format help lint lock test venv
+.PHONY: bench clean crash demo experiments format help lint lock test venv
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(INSTALLED) ## match 336,776 real flights against 100,000 alert rules, on Spark
 	@$(BIN)/tamis demo $(ARGS)
@@ -44,6 +44,9 @@ format: $(INSTALLED) ## put the code into its standard form
 
 bench: $(INSTALLED) ## measure the engines, the roads in, and reading while writing
 	@for file in benchmarks/bench_*.py; do $(BIN)/python "$$file" $(ARGS) || exit; done
+
+experiments: $(INSTALLED) ## draw the figures of the k-index paper again, with our engines
+	@$(BIN)/python experiments/vldb09/run.py $(ARGS)
 
 venv: $(INSTALLED) ## make .venv and install Tamis into it, as every target does on its own
 

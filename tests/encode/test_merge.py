@@ -25,7 +25,6 @@ from tests import randoms
 from tests.encode.test_dictionary import predicates as predicates_on_x
 from tests.encode.test_scores import TENTHS, is_implied, plain_rules
 from tests.encode.test_stored import read_only
-from tests.engines.test_kernels import interpreted as interpreted  # a fixture
 from tests.engines.test_kernels import past_the_budget
 from tests.randoms import EVERYTHING
 

@@ -6,8 +6,6 @@ passes here in plain Python reads and writes only where it may.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from itertools import pairwise
 from random import Random
 from typing import Any, NamedTuple
@@ -15,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from numba import njit
-from numba.core.registry import CPUDispatcher
 
 from tamis.encode.arrays import Events
 from tamis.encode.events import EventEncoder
@@ -28,49 +25,8 @@ from tamis.expr.event import FlatEvent, flatten
 from tamis.expr.model import LOGICS, And, Atom, Expr, Logic, Op, Or, Predicate
 from tamis.expr.weights import EventWeights
 from tests import randoms
+from tests.interpreted import lowest_bit
 from tests.randoms import EVERYTHING
-
-
-def dispatchers() -> Iterator[tuple[Any, str, Any]]:
-    """Every kernel, wherever it is known by a name."""
-    for name, module in list(sys.modules.items()):
-        if name.startswith("tamis."):
-            for attribute, value in list(vars(module).items()):
-                if isinstance(value, CPUDispatcher):
-                    yield module, attribute, value
-
-
-@pytest.fixture
-def interpreted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Runs all kernels as plain Python."""
-    found = list(dispatchers())
-    assert len(found) > 20
-    for module, name, kernel in found:
-        monkeypatch.setattr(module, name, kernel.py_func)
-    # An intrinsic is made of machine instructions, and has no Python to run.
-    for name, module in list(sys.modules.items()):
-        for intrinsic, twin in INTRINSICS.items():
-            if name.startswith("tamis.") and hasattr(module, intrinsic):
-                monkeypatch.setattr(module, intrinsic, twin)
-    # Counters of a byte count below zero on purpose.
-    with np.errstate(over="ignore"):
-        yield
-
-
-def lowest_bit(word: np.uint64) -> int:
-    return (int(word) & -int(word)).bit_length() - 1
-
-
-def prefetch(array: np.ndarray, place: int) -> None:
-    """A place that is asked for need not be there, but the compiled kernel does not check it."""
-    assert place >= 0
-
-
-INTRINSICS = {
-    "lowest_bit": lowest_bit,
-    "count_bits": lambda word: int(word).bit_count(),
-    "prefetch": prefetch,
-}
 
 
 def rules_of(engine: Engine, places: np.ndarray) -> list[int]:

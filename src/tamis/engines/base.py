@@ -172,16 +172,15 @@ class Engine(ABC):
     def nbytes(self) -> int:
         """The size of the engine's arrays, the encoded rules included."""
         rules = self.rules
-        encoded = (
-            rules.atoms,
-            rules.forms,
-            rules.scores,
-            rules.dictionary.arrays,
-            rules.texts.arrays,
-        )
-        groups: tuple[tuple[Any, ...], ...] = (*encoded, self.arrays)
-        return sum(
-            array.nbytes for group in groups for array in group if isinstance(array, np.ndarray)
+        return _bytes_of(
+            (
+                rules.atoms,
+                rules.forms,
+                rules.scores,
+                rules.dictionary.arrays,
+                rules.texts.arrays,
+                self.arrays,
+            )
         )
 
     def _own_arrays(self) -> tuple[tuple[Any, ...], ...]:
@@ -334,6 +333,12 @@ class Engine(ABC):
 
 _NOTHING = np.empty(0, np.int32)
 _NO_TOPS = np.empty(0, np.int64), _NOTHING, np.empty(0, np.float64)
+
+
+def _bytes_of(arrays: tuple[Any, ...]) -> int:
+    """The size of arrays, and of those in tuples among them."""
+    inner = sum(_bytes_of(group) for group in arrays if isinstance(group, tuple))
+    return inner + sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
 
 
 def _size(events: Events) -> int:

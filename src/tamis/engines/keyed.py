@@ -32,7 +32,7 @@ from tamis.engines.output import emit_owners, forget_seen
 from tamis.engines.signatures import attribute_bits, signatures
 from tamis.engines.truth import atom_holds, load, program_holds, unload
 
-__all__ = ["Keyed"]
+__all__ = ["Keyed", "access_atoms"]
 
 
 class KeyedArrays(NamedTuple):
@@ -251,10 +251,9 @@ def _build(rules: EncodedRules) -> KeyedArrays:
     atoms, forms = rules.atoms, rules.forms
     conjunctions = len(forms.conjunction_start) - 1
     attributes = len(rules.dictionary.axes)
-    popularity = np.bincount(atoms.attribute[forms.conjunction_atom], minlength=attributes)
     bits = attribute_bits(rules)
     signature = signatures(rules, bits)
-    keys = _keys(rules, popularity)
+    keys = access_atoms(rules)
     keyed = np.flatnonzero(keys >= 0)
     atom = np.concatenate((keys[keyed], forms.cover_atom))
     candidate = np.concatenate((keyed, conjunctions + _covered_programs(forms)))
@@ -290,16 +289,20 @@ def _covered_programs(forms: FormArrays) -> NDArray[np.int64]:
     return np.repeat(np.arange(len(forms.program_rule)), np.diff(forms.cover_start))
 
 
-def _keys(rules: EncodedRules, popularity: NDArray[np.int64]) -> NDArray[np.int64]:
+def access_atoms(rules: EncodedRules, by_presence: bool = True) -> NDArray[np.int64]:
     """For each conjunction its key, an atom; -1 where none of them needs its attribute.
 
     The rarest is guessed: an atom is as likely as the share of codes that satisfy it, and an
     attribute is as common in events as it is in rules. A negated atom is a key by its
-    attribute's presence alone.
+    attribute's presence alone, if it may be one at all.
     """
     atoms, forms = rules.atoms, rules.forms
+    popularity = np.bincount(
+        atoms.attribute[forms.conjunction_atom], minlength=len(rules.dictionary.axes)
+    )
     share = np.where(atoms.flags & NEGATED, 1.0, selectivity(rules))
-    cost = np.where(atoms.flags & IF_ABSENT, np.inf, share * popularity[atoms.attribute])
+    useless = IF_ABSENT if by_presence else NEGATED
+    cost = np.where(atoms.flags & useless, np.inf, share * popularity[atoms.attribute])
     sizes = np.diff(forms.conjunction_start)
     conjunction = np.repeat(np.arange(len(sizes)), sizes)
     order = np.lexsort((cost[forms.conjunction_atom], conjunction))

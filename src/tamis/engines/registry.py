@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from tamis.engines.base import Engine
 from tamis.engines.keyed import Keyed
+from tamis.engines.kindex import KIndex, KIndexCnf
+from tamis.engines.propagation import Propagation
+from tamis.engines.pscan import PScan
 from tamis.engines.scan import Scan
 from tamis.engines.sift import Sift
 from tamis.engines.tiles import Tiles
@@ -11,7 +14,10 @@ from tamis.errors import UnknownEngineError
 
 __all__ = ["ENGINES", "engine_named"]
 
-ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (Scan, Sift, Keyed, Tiles)}
+ENGINES: dict[str, type[Engine]] = {
+    engine.name: engine
+    for engine in (Scan, PScan, Sift, Propagation, Keyed, KIndex, KIndexCnf, Tiles)
+}
 
 _AUTO = Tiles
 """See docs/decisions/0007."""

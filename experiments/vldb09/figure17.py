@@ -1,0 +1,42 @@
+"""Figure 17: how the algorithms for DNFs scale.
+
+Usage: python experiments/vldb09/figure17.py [--quick] [--rules N] [--events N]
+"""
+
+from __future__ import annotations
+
+from figure import Claim, Figure, ratios, run, span
+from measuring import DNF, Row, Settings, matching
+
+from tamis.workloads.ads import Workload
+
+SHARES = (0.2, 0.4, 0.6, 0.8, 1.0)
+
+
+def make(settings: Settings) -> Figure:
+    rows: list[Row] = []
+    for share in SHARES:
+        size = round(share * settings.rules)
+        rows += [{"rules": size, **row} for row in matching(Workload(size), DNF, settings)]
+    return Figure(
+        "figure17",
+        "Figure 17: scalability, DNFs",
+        "rules",
+        "rules",
+        rows,
+        [
+            Claim("matches", "11.91 %", f"{100 * rows[-1]['matches']:.2f} %"),
+            Claim("DNF against SCAN", "up to 100 ×", span(ratios(rows, "kindex", "scan"))),
+            Claim(
+                "DNF against Le Subscribe",
+                "1.58 to 2.97 ×",
+                span(ratios(rows, "kindex", "propagation")),
+            ),
+            Claim("DNF against SIFT", "11.2 to 20.5 ×", span(ratios(rows, "kindex", "sift"))),
+            Claim("tiles against DNF", "", span(ratios(rows, "tiles", "kindex"))),
+        ],
+    )
+
+
+if __name__ == "__main__":
+    run(make)

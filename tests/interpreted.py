@@ -1,0 +1,53 @@
+"""Kernels as plain Python.
+
+Numba checks no bounds and wraps without a word where NumPy raises or warns, so a kernel that
+passes in plain Python reads and writes only where it may.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from numba.core.registry import CPUDispatcher
+
+
+def dispatchers() -> Iterator[tuple[Any, str, Any]]:
+    """Every kernel, wherever it is known by a name."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("tamis."):
+            for attribute, value in list(vars(module).items()):
+                if isinstance(value, CPUDispatcher):
+                    yield module, attribute, value
+
+
+def interpret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs all kernels as plain Python."""
+    found = list(dispatchers())
+    assert len(found) > 20
+    for module, name, kernel in found:
+        monkeypatch.setattr(module, name, kernel.py_func)
+    # An intrinsic is made of machine instructions, and has no Python to run.
+    for name, module in list(sys.modules.items()):
+        for intrinsic, twin in INTRINSICS.items():
+            if name.startswith("tamis.") and hasattr(module, intrinsic):
+                monkeypatch.setattr(module, intrinsic, twin)
+
+
+def lowest_bit(word: np.uint64) -> int:
+    return (int(word) & -int(word)).bit_length() - 1
+
+
+def prefetch(array: np.ndarray, place: int) -> None:
+    """A place that is asked for need not be there, but the compiled kernel does not check it."""
+    assert place >= 0
+
+
+INTRINSICS = {
+    "lowest_bit": lowest_bit,
+    "count_bits": lambda word: int(word).bit_count(),
+    "prefetch": prefetch,
+}
