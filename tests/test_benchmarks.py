@@ -109,3 +109,12 @@ def test_every_benchmark_is_run_here() -> None:
         "bench_live.py",
         "bench_spark.py",
     }
+
+
+def test_shards_are_measured(tmp_path: Path) -> None:
+    printed, saved = run("bench_shards.py", tmp_path)
+    rows = saved["shards"]
+    assert [row["shards"] for row in rows] == [1, 2, 4, 8]
+    assert len({row["matches"] for row in rows}) == 1
+    assert all(row["us_match"] > 0 and row["us_encode"] > 0 for row in rows)
+    assert "Matching by 2,000 rules in shards" in printed

@@ -5,11 +5,14 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 
+import msgspec
+import pyarrow as pa
 import pytest
 
 import tamis
 from tamis import Matcher, StorageError, UnknownEngineError
 from tamis import spark as ts
+from tamis.spark.shards import Plan, Report, build_shards
 from tamis.workloads import begen
 from tests.spark import holding
 
@@ -169,3 +172,25 @@ def test_the_quarantine_is_a_table_for_everybody(spark, tmp_path: Path) -> None:
     version = ts.build(table, tmp_path / "index")
     row = spark.read.parquet(str(version.quarantine)).collect()[0]
     assert (row.id, row.rule, row.position) == ("b", "x =", 3)
+
+
+def test_executors_that_do_not_see_the_path(tmp_path: Path) -> None:
+    """Nothing is written there, and the driver says what is wrong."""
+    module = import_module("tamis.spark.build")
+    aside = tmp_path / "index" / "versions" / ".aside-1"
+    plan = Plan(str(aside), "tiles", "strong", {}, "string", True, b"")
+    rows = pa.record_batch({"id": ["a", "b"], "rule": ["x = 1", "x = 2"], "shard": [0, 1]})
+    reports = [
+        msgspec.msgpack.decode(done.column(0)[0].as_py(), type=Report)
+        for done in build_shards(plan, iter([rows]))
+    ]
+    problems = [report.problem for report in reports]
+    assert [problem.kind for problem in problems if problem] == ["unseen", "unseen"]
+    assert not aside.exists()
+    with pytest.raises(StorageError, match="do not see the same files") as caught:
+        module._raise_problems(problems, plan, {})
+    assert caught.value.path == str(tmp_path / "index")
+    aside.mkdir(parents=True)
+    (built, _) = build_shards(plan, iter([rows]))
+    report = msgspec.msgpack.decode(built.column(0)[0].as_py(), type=Report)
+    assert (report.shard, report.rules, report.problem) == (0, 1, None)

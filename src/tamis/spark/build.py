@@ -61,7 +61,7 @@ _RULES_A_SHARD: Final = 2_000_000
 """How many rules a shard has at most, unless somebody says how many shards there are to be.
 
 Each shard is one more call of the engine, and one more encoding, for each batch of events; but a
-task has to hold a shard in memory to build it, with some 1.5 GB for a million rules.
+task has to hold a shard in memory to build it: docs/decisions/0008-shards-from-pieces.md.
 """
 
 _RULES_A_PIECE: Final = 250_000
@@ -216,18 +216,16 @@ def update(
         As in :func:`build`; there has to be a version in force.
     """
     columns = {ID: id, RULE: rule, LOGIC: logic, WEIGHTS: weights, PAYLOAD: payload, TAGS: tags}
-    before = current(path)
+    in_force = current(path)
     chosen, id_type = _chosen(changes, {**columns, DELETED: delete}, "changes")
-    if id_type != before.id_type:
-        raise RuleError(
-            f"the column {id!r} holds ids of type {id_type}, and those of {path} are of type "
-            f"{before.id_type}; cast it"
-        )
+    _check_same_ids(id, id_type, in_force)
     _check_on_error(on_error)
     events = _sampled(sample)
 
     def write(folder: Path, parent: Version | None) -> Draft:
         assert parent is not None
+        # Somebody may have published another one since.
+        _check_same_ids(id, id_type, parent)
         old_parts = dict(_parts(parent))
         plan = Plan(
             str(folder),
@@ -254,6 +252,14 @@ def update(
 def _check_on_error(on_error: str) -> None:
     if on_error not in ("quarantine", "raise"):
         raise ValueError(f"on_error is 'quarantine' or 'raise', not {on_error!r}")
+
+
+def _check_same_ids(column: str, id_type: str, version: Version) -> None:
+    if id_type != version.id_type:
+        raise RuleError(
+            f"the column {column!r} holds ids of type {id_type}, and those of version "
+            f"{version.number} are of type {version.id_type}; cast it"
+        )
 
 
 def _check_shards(shards: int) -> None:

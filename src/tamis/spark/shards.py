@@ -150,8 +150,12 @@ def _by_shard(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.Table
     if not kept:
         return
     table = pa.Table.from_batches(kept)
-    for number in sorted(pc.unique(table[SHARD]).to_pylist()):
-        yield number, table.filter(pc.equal(table[SHARD], number)).drop_columns([SHARD])
+    numbers, rules = table[SHARD], table.drop_columns([SHARD])
+    distinct = sorted(pc.unique(numbers).to_pylist())
+    for number in distinct:
+        # As a rule there is one, and nothing to be copied.
+        whole = len(distinct) == 1
+        yield number, rules if whole else rules.filter(pc.equal(numbers, number))
 
 
 def _reported(report: Report) -> pa.RecordBatch:
