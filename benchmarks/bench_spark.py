@@ -85,9 +85,14 @@ class Data:
 
     def _write(self, name: str, size: int, form: Callable[[pa.Table], pa.Table]) -> Path:
         path = self.folder / f"{name}.parquet"
-        table = form(self.workload.events_table(size))
-        table = table.add_column(0, "id", pa.array(range(size), pa.int64()))
-        pq.write_table(table, path, row_group_size=ROW_GROUP)
+        events, writer = self.workload.events_table(size), None
+        for first in range(0, size, ROW_GROUP):
+            part = form(events.slice(first, ROW_GROUP))
+            part = part.add_column(0, "id", pa.array(np.arange(first, first + part.num_rows)))
+            writer = writer or pq.ParquetWriter(path, part.schema)
+            writer.write_table(part)
+        if writer is not None:
+            writer.close()
         return path
 
     def build(self, spark: SparkSession) -> float:
@@ -111,11 +116,8 @@ def as_maps(table: pa.Table) -> pa.Table:
 
 def as_texts(table: pa.Table) -> pa.Table:
     """Events as JSON texts."""
-    rows = (
-        {name: value for name, value in row.items() if value is not None}
-        for row in table.to_pylist()
-    )
-    return pa.table({"event": [json.dumps(row) for row in rows]})
+    maps = as_maps(table)["event"].to_pylist(maps_as_pydicts="strict")
+    return pa.table({"event": [json.dumps(row) for row in maps]})
 
 
 def timed(call: Callable[[], Any]) -> float:

@@ -107,6 +107,7 @@ def test_every_benchmark_is_run_here() -> None:
         "bench_encode.py",
         "bench_engines.py",
         "bench_live.py",
+        "bench_shards.py",
         "bench_spark.py",
     }
 
