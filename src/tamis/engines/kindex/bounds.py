@@ -18,7 +18,10 @@ from tamis.encode.lists import starts
 from tamis.encode.rules import EncodedRules
 from tamis.engines.filing import Trees
 
-__all__ = ["are_sums", "key_bounds"]
+__all__ = ["AND", "are_normal", "are_sums", "key_bounds"]
+
+AND, _OR = 0, 1
+"""The operators, as the lowest bit of a score code tells them apart; see `ScoreArrays`."""
 
 
 @kernel
@@ -72,21 +75,32 @@ def are_sums(forms: FormArrays, scores: ScoreArrays, size: int) -> NDArray[np.bo
     """
     if len(scores.start) == 0:
         return np.ones(size, np.bool_)
-    code = scores.code
     rule = np.repeat(np.arange(size), np.diff(scores.start))
-    is_operator = code < 0
-    before = starts(is_operator)[:-1]
-    operands = np.where(is_operator, (-code - 1) >> 1, 0)
+    atoms = np.bincount(rule[scores.code >= 0], minlength=size)
+    sums: NDArray[np.bool_] = atoms == _held(forms, size)
+    return sums & are_normal(scores.start, scores.code, outer=_OR)
+
+
+def are_normal(start: NDArray[np.int64], code: NDArray[np.int32], outer: int) -> NDArray[np.bool_]:
+    """Whether each tree is a DNF, if `outer` is OR, or a CNF, if it is AND; none is empty inside.
+
+    `start` and `code` are as in `ScoreArrays`.
+    """
+    size = len(start) - 1
+    rule = np.repeat(np.arange(size), np.diff(start))
     place = np.arange(len(code))
-    over_atoms = before == before[place - operands]
-    is_last = place == scores.start[rule + 1] - 1
-    is_or = is_operator & ((-code - 1) & 1 == 1)
-    has_or = np.zeros(size, np.bool_)
-    has_or[rule[is_or & is_last]] = True
-    fits = np.where(is_or, is_last, over_atoms & (is_last | has_or[rule]))
-    sums: NDArray[np.bool_] = np.bincount(rule[~is_operator], minlength=size) == _held(forms, size)
-    sums[rule[is_operator & ~fits]] = False
-    return sums
+    is_operator = code < 0
+    operands = np.where(is_operator, (-code - 1) >> 1, 0)
+    is_outer = is_operator & ((-code - 1) & 1 == outer)
+    is_last = place == start[rule + 1] - 1
+    has_outer = np.zeros(size, np.bool_)
+    has_outer[rule[is_outer & is_last]] = True
+    before = starts(is_operator)[:-1]
+    over_atoms = (before == before[place - operands]) & (operands > 0)
+    fits = np.where(is_outer, is_last, over_atoms & (is_last | has_outer[rule]))
+    normal = np.ones(size, np.bool_)
+    normal[rule[is_operator & ~fits]] = False
+    return normal
 
 
 def _held(forms: FormArrays, size: int) -> NDArray[np.int64]:

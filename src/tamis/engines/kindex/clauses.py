@@ -1,10 +1,10 @@
 """The CNF of encoded rules.
 
 Rules are encoded as DNFs or programs. What they looked like is kept for their scores: the tree of
-each in postfix order (`ScoreArrays`). A CNF is made of that, once for each *shape*, which is a tree
-without the numbers of its atoms; a set of a million rules has few. A rule whose CNF is too large
-gets one disjunction that covers it, which is necessary and no more; one that nothing covers gets
-none.
+each in postfix order (`ScoreArrays`). A tree that is a CNF is taken as it is. Of the others one is
+made, once for each *shape*, which is a tree without the numbers of its atoms. A rule whose CNF is
+too large gets one disjunction that covers it, which is necessary and no more; one that nothing
+covers gets none.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from tamis.encode.arrays import NEGATED
 from tamis.encode.forms import spelled_out
-from tamis.encode.lists import starts
+from tamis.encode.lists import joined, starts, taken
 from tamis.encode.rules import EncodedRules
+from tamis.engines.kindex.bounds import AND, are_normal
 from tamis.engines.kindex.postings import LOOSE, UNBOUNDED
 from tamis.expr.model import And, Atom, Expr, Op, Or, Predicate
 from tamis.expr.normalize import cnf, cover
@@ -52,19 +53,62 @@ class _Plan(NamedTuple):
     traits: int
 
 
+class _Laid(NamedTuple):
+    """Disjunctions, rule by rule."""
+
+    sizes: tuple[NDArray[np.int64], NDArray[np.int64]]
+    """How many atoms each disjunction of each rule has."""
+    atoms: tuple[NDArray[np.int64], NDArray[np.int32]]
+    """The atoms of all disjunctions of each rule."""
+    traits: NDArray[np.uint8]
+
+
 def clauses_of(rules: EncodedRules) -> Clauses:
     """The CNF of each rule."""
     scores = spelled_out(rules.forms, rules.scores)
+    normal = are_normal(scores.start, scores.code, outer=AND)
+    order = np.argsort(~normal, kind="stable")
+    as_it_is, others = np.split(order, [int(normal.sum())])
+    first = _as_it_is(*taken(scores.start, scores.code, as_it_is))
+    second = _by_plans(rules, *taken(scores.start, scores.code, others))
+    place = np.argsort(order)
+    start, sizes = taken(*joined([first.sizes, second.sizes]), place)
+    _, atom = taken(*joined([first.atoms, second.atoms]), place)
+    traits = np.concatenate((first.traits, second.traits))[place]
+    return Clauses(start, starts(sizes), atom, traits)
+
+
+def _as_it_is(start: NDArray[np.int64], code: NDArray[np.int32]) -> _Laid:
+    """The disjunctions of trees that are CNFs: their ORs, and the atoms outside of any."""
+    size = len(start) - 1
+    rule = np.repeat(np.arange(size), np.diff(start))
+    is_atom = code >= 0
+    ors = np.flatnonzero(~is_atom & ((-code - 1) & 1 == 1))
+    first = ors - ((-code[ors] - 1) >> 1)
+    depth = np.zeros(len(code) + 1, np.int64)
+    depth[first] += 1
+    depth[ors] -= 1
+    begins = is_atom & (np.cumsum(depth)[:-1] == 0)
+    begins[first] = True
+    sizes = np.diff(np.append(np.flatnonzero(begins[is_atom]), is_atom.sum()))
+    return _Laid(
+        (starts(np.bincount(rule[begins], minlength=size)), sizes),
+        (starts(np.bincount(rule[is_atom], minlength=size)), code[is_atom]),
+        np.zeros(size, np.uint8),
+    )
+
+
+def _by_plans(rules: EncodedRules, start: NDArray[np.int64], code: NDArray[np.int32]) -> _Laid:
+    """The disjunctions of other trees."""
     negated = np.where(rules.atoms.flags & NEGATED, _NEGATED, _POSITIVE)
-    shapes = scores.code.copy()
-    is_atom = shapes >= 0
-    shapes[is_atom] = negated[shapes[is_atom]]
-    members = _by_shape(scores.start, shapes)
+    shapes = code.copy()
+    shapes[code >= 0] = negated[code[code >= 0]]
+    members = _by_shape(start, shapes)
     plans = [_plan(np.frombuffer(shape, np.int32).tolist()) for shape in members]
-    number = np.empty(rules.size, np.int64)
+    number = np.empty(len(start) - 1, np.int64)
     for plan, own in enumerate(members.values()):
         number[own] = plan
-    return _laid_out(scores.start, scores.code, plans, number)
+    return _laid_out(start, code, plans, number)
 
 
 def _by_shape(start: NDArray[np.int64], shapes: NDArray[np.int32]) -> dict[bytes, list[int]]:
@@ -117,8 +161,8 @@ def _laid_out(
     code: NDArray[np.int32],
     plans: list[_Plan],
     number: NDArray[np.int64],
-) -> Clauses:
-    """The disjunctions of all rules, where rule i has the plan number[i]."""
+) -> _Laid:
+    """The disjunctions of rules, where rule i has the plan number[i]."""
     clause_counts = np.array([len(plan.sizes) for plan in plans], np.int64)
     atom_counts = np.array([len(plan.place) for plan in plans], np.int64)
     clause_start, rule_start = starts(clause_counts[number]), starts(atom_counts[number])
@@ -133,4 +177,4 @@ def _laid_out(
             start[own][:, None] + plan.place
         ]
     traits = np.array([plan.traits for plan in plans], np.uint8)
-    return Clauses(clause_start, starts(sizes), atom, traits[number])
+    return _Laid((clause_start, sizes), (rule_start, atom), traits[number])
