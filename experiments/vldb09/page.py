@@ -64,8 +64,11 @@ lists.
 """,
     "figure19": """\
 A rule that is not pruned is scored by its tree, to the last bit as by every other engine, not by
-weights in the entries, and that is dearer than to report that it matches. So ranking pays where
-bounds prune most of the rules, and costs where many come near the best.
+weights in the entries, and that is dearer than to report that it matches. So ranking pays only
+where bounds prune most of the rules. In DNF they do not: conjunctions copy from one another here,
+so some contain another one of their rule and are dropped by the encoder. The score of such a rule
+is not bounded by what is left of it, and it keeps every conjunction that it shares from being
+pruned. A CNF is indexed as it was written, so that its bounds hold.
 """,
 }
 

@@ -120,8 +120,9 @@ def _match(atoms, forms, index, events, row, last, mask, loaded, desk, tried, se
                     break
                 thing = thing_of(desk.head[0])
                 if not stands_in(desk.head[0]):
-                    pass
-                elif thing >= conjunctions:
+                    # The ∉ comes first: the event violates it.
+                    continue
+                if thing >= conjunctions:
                     program = index.program[thing - conjunctions]
                     rule = forms.program_rule[program]
                     if mask[rule] and _program_found(atoms, forms, events, loaded, program, tried):
