@@ -27,8 +27,9 @@ help: ## list the targets
 demo: $(INSTALLED) ## match 336,776 real flights against 100,000 alert rules, on Spark
 	@$(BIN)/tamis demo $(ARGS)
 
-test: $(INSTALLED) ## run the tests; ARGS="-k name" picks some
-	@$(BIN)/python -m pytest $(ARGS)
+# The tests of a file share what they set up, a session of Spark for one: they go to one process.
+test: $(INSTALLED) ## run the tests on all cores; ARGS="-k name" picks some, ARGS=-n0 uses one process
+	@$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
 
 crash: $(INSTALLED) ## kill a streaming job 20 times, and compare what it wrote
 	@TAMIS_KILLS=20 $(BIN)/python -m pytest tests/spark/test_streaming.py -m slow

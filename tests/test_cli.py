@@ -196,9 +196,14 @@ def test_help_fits_in_80_columns(command: list[str]) -> None:
     assert max(map(len, result.stdout.splitlines())) <= 80
 
 
-def test_warmup_names_every_engine() -> None:
-    shown = run("warmup").splitlines()
-    assert [line.split()[0] for line in shown] == tamis.engines()
+def test_warmup_names_the_engines_that_it_compiled() -> None:
+    for options, engines in (
+        ([], ["tiles"]),
+        (["--engine", "sift", "--engine", "scan"], ["sift", "scan"]),
+    ):
+        lines = run("warmup", *options).splitlines()
+        assert [line.split()[0] for line in lines] == engines
+    assert "unknown engine 'steam'" in complaint("warmup", "--engine", "steam")
 
 
 USES = """
@@ -232,7 +237,9 @@ print(len(compiled.buffer))
 def test_after_warmup_nothing_is_left_to_compile(tmp_path: Path) -> None:
     """In a cache of its own: what other tests compiled must not help."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
-    for script, compiled in [("from tamis.warmup import warmup; warmup()", ""), (USES, "0\n")]:
+    engines = ["tiles", "scan"]
+    warm = f"from tamis.warmup import warmup; warmup({engines})"
+    for script, compiled in [(warm, ""), (USES.replace("tamis.engines()", str(engines)), "0\n")]:
         done = subprocess.run(
             [sys.executable, "-c", script],
             capture_output=True,

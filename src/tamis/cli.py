@@ -342,13 +342,19 @@ def show_stats(
 
 
 @app.command("warmup")
-def compile_kernels() -> None:
-    """Compile and cache the kernels of every engine, once after installing."""
+def compile_kernels(
+    engine: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="An engine; may be repeated. The default one without."),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All engines.")] = False,
+) -> None:
+    """Compile and cache the kernels of the engine, once after installing."""
     from tamis.warmup import warmup
 
     with _progress(True) as show:
         show("Compiling kernels", 0, None)
-        seconds = warmup()
+        seconds = warmup(tamis.engines() if everything else engine or ["auto"])
     for name, taken in seconds.items():
         typer.echo(f"{name:<12} {taken:6.1f} s")
 

