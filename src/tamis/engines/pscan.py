@@ -13,13 +13,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tamis.encode.arrays import Events
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
-from tamis.engines.base import Capabilities, Engine, Parts, Scratch
-from tamis.engines.kindex.cnf import CnfArrays, clauses_hold, cnf_arrays
+from tamis.engines.base import Capabilities, Scratch
+from tamis.engines.kindex.cnf import CnfArrays, CnfEngine, clauses_hold
 from tamis.engines.kindex.postings import LOOSE
 from tamis.engines.kindex.walk import gather, new_desk
 from tamis.engines.scores import rule_score
@@ -33,10 +31,9 @@ class PScanScratch(Scratch):
 
     def __init__(self, rules: EncodedRules, arrays: CnfArrays) -> None:
         super().__init__(rules)
-        self.desk = new_desk(arrays.postings)
-        self.met = np.zeros(rules.size, np.uint8)
-        self.met_list = np.empty(rules.size, np.int32)
-        self.stack = np.empty(rules.scores.depth, np.float64)
+        met, met_list = np.zeros(rules.size, np.uint8), np.empty(rules.size, np.int32)
+        stack = np.empty(rules.scores.depth, np.float64)
+        self.own = (new_desk(arrays.postings), met, met_list, stack)
 
 
 @kernel
@@ -76,18 +73,11 @@ def _pscan(rules, index, events, row, last, mask, loaded, desk, met, met_list, s
     return row
 
 
-class PScan(Engine):
+class PScan(CnfEngine):
     """Evaluates the rules in the lists of an event's keys."""
 
-    arrays: CnfArrays
     name: ClassVar[str] = "pscan"
     capabilities: ClassVar[Capabilities] = Capabilities(indexed=True)
-    arrays_type: ClassVar[type[tuple[Any, ...]]] = CnfArrays
-
-    @classmethod
-    def build(cls, rules: EncodedRules, sample: Events | None = None) -> Parts:
-        """The CNFs of `rules` and their posting lists."""
-        return super().build(rules, sample)._replace(arrays=cnf_arrays(rules))
 
     def new_scratch(self) -> PScanScratch:
         """Working memory for one thread."""
@@ -95,37 +85,5 @@ class PScan(Engine):
 
     @property
     def kernel(self) -> Any:
-        """See `run`."""
+        """See `CnfEngine.run`."""
         return _pscan
-
-    def run(
-        self,
-        events: Events,
-        row: int,
-        last: int,
-        mask: NDArray[np.uint8],
-        scratch: Scratch,
-        out: NDArray[np.int32],
-        counts: NDArray[np.int64],
-        keep: bool = True,  # noqa: ARG002  rules are written in any case
-    ) -> int:
-        """See `Engine.run`."""
-        assert isinstance(scratch, PScanScratch)
-        rules = self.rules
-        return int(
-            _pscan(
-                (rules.atoms, rules.forms, rules.scores),
-                self.arrays,
-                events,
-                row,
-                last,
-                mask,
-                scratch.loaded,
-                scratch.desk,
-                scratch.met,
-                scratch.met_list,
-                scratch.stack,
-                out,
-                counts,
-            )
-        )

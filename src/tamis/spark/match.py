@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias, TypedDict, Unpack
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
@@ -20,7 +20,7 @@ from tamis.spark.events import Names
 from tamis.spark.plan import Plan, grouped
 from tamis.spark.query import Query, prepare
 from tamis.spark.versions import PathLike, Shard
-from tamis.spark.worker import EVENT, GROUP
+from tamis.spark.worker import GROUP
 
 __all__ = ["Options", "counts", "match", "matcher", "top"]
 
@@ -176,31 +176,18 @@ def _answered(
     spark = table.sparkSession
     if len(groups) == 1:
         task = query.task(spark, groups, ship)
-        return _sent(query, table).mapInArrow(task.run, query.schema)
+        return query.sent(table).mapInArrow(task.run, query.schema)
     if table.isStreaming:
         raise EventError(
             "a stream cannot be matched in shards; match its batches in foreachBatch, "
             "or pass plan='whole'"
         )
-    placed = _placed(_sent(query, table, F.monotonically_increasing_id()), len(groups))
+    placed = _placed(query.sent(table, F.monotonically_increasing_id().alias(_ROW)), len(groups))
     if query.ask == "match":
         return placed.mapInArrow(query.task(spark, groups, ship).run, query.schema)
     task = query.task(spark, groups, ship, _PLACED)
     schema = StructType([*query.keys, *_PLACED, *query.answers])
     return _merged(query, placed.mapInArrow(task.run, schema))
-
-
-def _sent(query: Query, table: DataFrame, row: Column | None = None) -> DataFrame:
-    """What goes to Python: the keys, the number of the row if there is one, the event.
-
-    Columns are known by their places: their names may have dots, or differ by case only.
-    """
-    names = [f"c{place}" for place in range(len(table.columns))]
-    columns = [F.col(name) for name in names]
-    keys = [columns[place].alias(f"k{i}") for i, place in enumerate(query.columns.keys)]
-    rows = [] if row is None else [row.alias(_ROW)]
-    event = query.columns.column(columns).alias(EVENT)
-    return table.toDF(*names).select(*keys, *rows, event)
 
 
 def _placed(sent: DataFrame, groups: int) -> DataFrame:

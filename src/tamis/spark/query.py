@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DoubleType, LongType, StringType, StructField, StructType
 
 import tamis
@@ -15,7 +16,7 @@ from tamis.errors import EventError
 from tamis.spark import shipping, versions
 from tamis.spark.events import EventColumns, Names, choose
 from tamis.spark.versions import PathLike, Shard, Version
-from tamis.spark.worker import Ask, Shape, Task, opened
+from tamis.spark.worker import EVENT, Ask, Shape, Task, opened
 
 __all__ = ["Query", "asked", "check_names", "make_task", "prepare"]
 
@@ -38,6 +39,17 @@ class Query(NamedTuple):
     def schema(self) -> StructType:
         """The schema of the table of answers."""
         return StructType([*self.keys, *self.answers])
+
+    def sent(self, table: DataFrame, *carried: Column) -> DataFrame:
+        """What goes to Python: the keys, what is carried along, and the event.
+
+        Columns are known by their places: their names may have dots, or differ by case only.
+        """
+        names = [f"c{place}" for place in range(len(table.columns))]
+        columns = [F.col(name) for name in names]
+        keys = [columns[place].alias(f"k{i}") for i, place in enumerate(self.columns.keys)]
+        event = self.columns.column(columns).alias(EVENT)
+        return table.toDF(*names).select(*keys, *carried, event)
 
     def task(
         self,

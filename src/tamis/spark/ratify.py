@@ -107,15 +107,8 @@ def ratify(
     rules = _sampled_rules(query.version, sample_rules, seed)
     task = query.task(events_df.sparkSession, (query.version.shards,), ship)
     compare = _Comparison(task, tuple(rules.values()), query.version.schema)
-    # Columns are known by their places: their names may have dots, or differ by case only.
-    names = [f"c{place}" for place in range(len(events_df.columns))]
-    columns = [F.col(name) for name in names]
-    sample = events_df.toDF(*names).select(
-        *(columns[place].alias(f"k{i}") for i, place in enumerate(query.columns.keys)),
-        query.columns.column(columns).alias(EVENT),
-    )
     # Kept, so that all looks at it see the same events.
-    sample = sample.orderBy(F.rand(seed)).limit(sample_events).persist()
+    sample = query.sent(events_df).orderBy(F.rand(seed)).limit(sample_events).persist()
     try:
         compared = sample.count()
         schema = StructType([*query.keys, *_FIELDS])

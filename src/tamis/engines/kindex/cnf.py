@@ -47,7 +47,7 @@ from tamis.engines.kindex.walk import (
 from tamis.engines.scores import keep_best, rule_score
 from tamis.engines.truth import atom_holds, load, unload
 
-__all__ = ["CnfArrays", "CnfScratch", "KIndexCnf", "clauses_hold", "cnf_arrays"]
+__all__ = ["CnfArrays", "CnfEngine", "CnfScratch", "KIndexCnf", "clauses_hold"]
 
 
 class CnfArrays(NamedTuple):
@@ -68,10 +68,9 @@ class CnfScratch(Scratch):
 
     def __init__(self, rules: EncodedRules, arrays: CnfArrays) -> None:
         super().__init__(rules)
-        self.desk = new_desk(arrays.postings)
         most = int(np.diff(arrays.clause_start).max(initial=0))
-        self.counter = np.empty(most, np.int64)
-        self.stack = np.empty(rules.scores.depth, np.float64)
+        counter, stack = np.empty(most, np.int64), np.empty(rules.scores.depth, np.float64)
+        self.own = (new_desk(arrays.postings), counter, stack)
 
 
 @kernel
@@ -206,27 +205,16 @@ def _top(
         counts[at] = kept
 
 
-class KIndexCnf(Engine):
-    """Joins the posting lists of an event's keys, and counts what disjunctions get from them."""
+class CnfEngine(Engine):
+    """What engines over the posting lists of CNFs share."""
 
     arrays: CnfArrays
-    name: ClassVar[str] = "kindex-cnf"
-    capabilities: ClassVar[Capabilities] = Capabilities(indexed=True, prunes_top=True)
     arrays_type: ClassVar[type[tuple[Any, ...]]] = CnfArrays
 
     @classmethod
     def build(cls, rules: EncodedRules, sample: Events | None = None) -> Parts:
         """The CNFs of `rules` and their posting lists."""
-        return super().build(rules, sample)._replace(arrays=cnf_arrays(rules))
-
-    def new_scratch(self) -> CnfScratch:
-        """Working memory for one thread."""
-        return CnfScratch(self.rules, self.arrays)
-
-    @property
-    def kernel(self) -> Any:
-        """See `run`."""
-        return _match
+        return super().build(rules, sample)._replace(arrays=_cnf_arrays(rules))
 
     def run(
         self,
@@ -239,25 +227,26 @@ class KIndexCnf(Engine):
         counts: NDArray[np.int64],
         keep: bool = True,  # noqa: ARG002  rules are written in any case
     ) -> int:
-        """See `Engine.run`."""
-        assert isinstance(scratch, CnfScratch)
-        rules = self.rules
-        return int(
-            _match(
-                (rules.atoms, rules.forms, rules.scores),
-                self.arrays,
-                events,
-                row,
-                last,
-                mask,
-                scratch.loaded,
-                scratch.desk,
-                scratch.counter,
-                scratch.stack,
-                out,
-                counts,
-            )
-        )
+        """See `Engine.run`; the kernel takes scores too, since trees are evaluated by them."""
+        rules = (self.rules.atoms, self.rules.forms, self.rules.scores)
+        own = (scratch.loaded, *scratch.own)
+        return int(self.kernel(rules, self.arrays, events, row, last, mask, *own, out, counts))
+
+
+class KIndexCnf(CnfEngine):
+    """Joins the posting lists of an event's keys, and counts what disjunctions get from them."""
+
+    name: ClassVar[str] = "kindex-cnf"
+    capabilities: ClassVar[Capabilities] = Capabilities(indexed=True, prunes_top=True)
+
+    def new_scratch(self) -> CnfScratch:
+        """Working memory for one thread."""
+        return CnfScratch(self.rules, self.arrays)
+
+    @property
+    def kernel(self) -> Any:
+        """See `run`."""
+        return _match
 
     def run_top(
         self,
@@ -271,7 +260,6 @@ class KIndexCnf(Engine):
         score: NDArray[np.float64],
     ) -> None:
         """See `Engine.run_top`."""
-        assert isinstance(scratch, CnfScratch)
         if rule.shape[1] == 0:
             return
         rules = self.rules
@@ -284,16 +272,14 @@ class KIndexCnf(Engine):
             mask,
             self.order,
             scratch.loaded,
-            scratch.desk,
-            scratch.counter,
-            scratch.stack,
+            *scratch.own,
             counts,
             rule,
             score,
         )
 
 
-def cnf_arrays(rules: EncodedRules) -> CnfArrays:
+def _cnf_arrays(rules: EncodedRules) -> CnfArrays:
     """The CNFs of `rules` and their posting lists."""
     clauses = clauses_of(rules)
     atom_clause = np.repeat(np.arange(len(clauses.atom_start) - 1), np.diff(clauses.atom_start))
