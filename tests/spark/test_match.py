@@ -122,11 +122,13 @@ def matches(matcher: tamis.Matcher) -> list[tuple]:
 
 def spark_sql(frame) -> list[tuple]:
     """What Spark SQL makes of every fifth rule; attributes that `frame` lacks are null."""
-    lacking = [field for field in StructType.fromDDL(SCHEMA) if field.name not in frame.columns]
+    whole = StructType.fromDDL(SCHEMA)
+    assert isinstance(whole, StructType)
+    lacking = [field for field in whole if field.name not in frame.columns]
     nulls = {field.name: F.lit(None).cast(field.dataType) for field in lacking}
     # NaN is absent for a rule, and a number for Spark.
-    whole = frame.withColumns(nulls).withColumn("price", F.expr("nanvl(price, NULL)"))
-    lists = whole.agg(
+    filled = frame.withColumns(nulls).withColumn("price", F.expr("nanvl(price, NULL)"))
+    lists = filled.agg(
         *(
             F.collect_list(F.when(F.expr(text), F.col("id"))).alias(rule)
             for rule, text in RULES[::5]
