@@ -158,6 +158,8 @@ def test_explain_prints_a_tree() -> None:
         "? AND   [unknown]",
         "  ✓ age BETWEEN 13 AND 19   [age = 15: held]",
         "  ∅ country IN ('FR', 'BE')   [country is absent: absent]",
+        "it would match with:",
+        "  country IN ('FR', 'BE')   [country is absent]",
     ]
     assert run("explain", "rules.jsonl", "fans", "events.jsonl:2").startswith("fans matches:\n✓ OR")
     pretty = '{\n  "state": "NY"\n}\n'
@@ -170,6 +172,9 @@ def test_explain_prints_json() -> None:
     assert found["rule"] == 7
     assert found["matches"] is True
     assert found["explanation"]["values"] == [40]
+    assert found["changes"] == []
+    (found,) = lines_of(run("explain", "rules.jsonl", "7", '{"age": 2}', "--json"))
+    assert [change["values"] for change in found["changes"]] == [[2]]
 
 
 def test_stats_count_rules_and_what_they_use() -> None:

@@ -290,14 +290,16 @@ def explain_rule(
     else:
         matcher = Matcher(logic=logic or Logic.STRONG)
         rule = load_rule(matcher, rules, rule_id, logic=logic or Logic.STRONG)
-    explanation = matcher.explain(rule.id, read_event(event))
+    known = read_event(event)
+    explanation, obstacles = matcher.explain(rule.id, known), matcher.why_not(rule.id, known)
     if as_json:
-        _print_json(
-            {"rule": rule.id, "matches": explanation.held, "explanation": explanation.to_json()}
-        )
-    else:
-        typer.echo(f"{rule.id} {'matches' if explanation.held else 'does not match'}:")
-        typer.echo(str(explanation))
+        answer = {"rule": rule.id, "matches": explanation.held}
+        _print_json(answer | {"explanation": explanation.to_json()} | obstacles.to_json())
+        return
+    typer.echo(f"{rule.id} {'matches' if explanation.held else 'does not match'}:")
+    typer.echo(str(explanation))
+    if not explanation.held:
+        typer.echo(str(obstacles))
 
 
 @app.command("stats")

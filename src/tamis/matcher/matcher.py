@@ -18,6 +18,7 @@ from tamis.expr.evaluate import evaluate_flat, score_flat
 from tamis.expr.event import Event
 from tamis.expr.explain import Explanation, explain_flat
 from tamis.expr.model import check_logic
+from tamis.expr.obstacles import Obstacles, obstacles_flat
 from tamis.expr.weights import EventWeights
 from tamis.matcher.collection import Collection
 from tamis.matcher.ids import Ids
@@ -473,6 +474,37 @@ class Matcher:
         """
         rule = self.rule(id)
         return explain_flat(
+            self._schema.adapt_rule(rule.expr), self._schema.read(event), rule.logic
+        )
+
+    def why(
+        self, event: Event, *, only: Tagged | Iterable[RuleId] | None = None
+    ) -> dict[RuleId, Explanation]:
+        """Why each rule matches that `event` satisfies, in the order of :meth:`match`.
+
+        Parameters
+        ----------
+        event
+            Attributes and their values.
+        only
+            As in :meth:`match`.
+        """
+        return {id: self.explain(id, event) for id in self.match(event, only=only)}
+
+    def why_not(self, id: RuleId, event: Event) -> Obstacles:
+        """The fewest predicates that would have to change for the rule `id` to match `event`.
+
+        It prints as lines; ``to_json()`` gives the same as plain data. Predicates are taken to be
+        independent of one another: of ``x > 3 AND x < 2`` both may be told to change, since an
+        attribute may have several values.
+
+        Raises
+        ------
+        UnknownRuleError
+            There is no rule of that id.
+        """
+        rule = self.rule(id)
+        return obstacles_flat(
             self._schema.adapt_rule(rule.expr), self._schema.read(event), rule.logic
         )
 
