@@ -119,3 +119,13 @@ def test_shards_are_measured(tmp_path: Path) -> None:
     assert len({row["matches"] for row in rows}) == 1
     assert all(row["us_match"] > 0 and row["us_encode"] > 0 for row in rows)
     assert "Matching by 2,000 rules in shards" in printed
+
+
+def test_a_job_in_shards_is_measured(tmp_path: Path) -> None:
+    printed, saved = run("bench_shards.py", tmp_path, "--job")
+    assert [row["step"] for row in saved["steps"]] == ["generate", "build", "match"]
+    assert all(0 < row["own_mb"] < row["with_files_mb"] for row in saved["steps"])
+    (index,) = saved["index"]
+    assert (index["rules"], index["shards"]) == (2_000, 1)
+    assert index["matches"] > 0
+    assert "2,000 rules and 500 events on Spark" in printed

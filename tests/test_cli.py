@@ -177,6 +177,19 @@ def test_explain_prints_json() -> None:
     assert [change["values"] for change in found["changes"]] == [[2]]
 
 
+def test_export_writes_what_the_other_commands_read() -> None:
+    printed = lines_of(run("export", "rules.jsonl"))
+    assert [line["id"] for line in printed] == ["teens", "not-ca", "fans", 7]
+    run("build", "rules.jsonl", "-o", "index")
+    assert run("export", "index", "-o", "again.jsonl.gz") == "4 rules in again.jsonl.gz\n"
+    assert lines_of(run("export", "again.jsonl.gz")) == printed
+    assert lines_of(run("export", "index", "--only", "7", "--only", "fans")) == [
+        printed[3],
+        printed[2],
+    ]
+    assert "only JSON lines" in complaint("export", "rules.jsonl", "-o", "rules.csv")
+
+
 def test_stats_count_rules_and_what_they_use() -> None:
     write("many.jsonl", [{"id": n, "rule": f"a = {n} AND b <> 'x'"} for n in range(1_000)])
     (found,) = lines_of(run("stats", "many.jsonl", "--json"))
@@ -275,6 +288,7 @@ def test_demo_takes_its_options() -> None:
         ["match", "rules.jsonl", "events.jsonl", "--engine", "steam"],
         ["match", "rules.jsonl", "events.jsonl", "--logic", "fuzzy"],
         ["match", "-", "-"],
+        ["export", "rules.jsonl", "--only", "7", "--tag", "x"],
         ["explain", "-", "7", "-"],
         ["explain", "rules.jsonl", "7"],
         ["demo", "--rules", "0"],

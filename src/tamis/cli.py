@@ -34,6 +34,7 @@ from tamis.files import (
     load_rules,
     open_output,
     read_event,
+    save_rules,
 )
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.rule import Rule, RuleId, Tagged, tagged
@@ -174,6 +175,16 @@ SkipBadRules = Annotated[
 ]
 
 
+OnlyIds = Annotated[
+    list[str] | None,
+    typer.Option("--only", metavar="ID", help="Look at this rule only; may be repeated."),
+]
+OnlyTags = Annotated[
+    list[str] | None,
+    typer.Option("--tag", metavar="TAG", help="Look at rules with this tag only; may be repeated."),
+]
+
+
 @app.command("build")
 def build_index(
     rules: RulesFile,
@@ -202,6 +213,34 @@ def build_index(
     typer.echo(f"{len(matcher):,} rules in {out}")
 
 
+@app.command("export")
+def export_rules(
+    rules: RulesPlace,
+    out: Annotated[
+        str,
+        typer.Option("-o", "--output", metavar="FILE", help="A .jsonl file; - for the terminal."),
+    ] = STDIN,
+    only: OnlyIds = None,
+    tag: OnlyTags = None,
+    logic: OtherLogic = None,
+) -> None:
+    """Write rules as JSON lines, with their weights, payloads and tags.
+
+    Whatever takes a file of rules takes what it writes.
+    """
+    _refuse_if(bool(only and tag), "--only and --tag exclude each other.")
+    with _progress(out != STDIN) as show:
+        matcher = _matcher(rules, None, logic, False, show)
+        count = save_rules(
+            matcher,
+            out,
+            only=_chosen(matcher, only, tag),
+            watch=lambda done, fraction: show("Writing rules", done, fraction),
+        )
+    if out != STDIN:
+        typer.echo(f"{count:,} rules in {out}")
+
+
 @app.command("match")
 def match_events(
     rules: RulesPlace,
@@ -222,16 +261,8 @@ def match_events(
     count: Annotated[
         bool, typer.Option("--count", help="How many rules match, not which ones.")
     ] = False,
-    only: Annotated[
-        list[str] | None,
-        typer.Option("--only", metavar="ID", help="Look at this rule only; may be repeated."),
-    ] = None,
-    tag: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--tag", metavar="TAG", help="Look at rules with this tag only; may be repeated."
-        ),
-    ] = None,
+    only: OnlyIds = None,
+    tag: OnlyTags = None,
     event_id: Annotated[
         str | None,
         typer.Option(

@@ -12,6 +12,7 @@ where there is one, the line.
 """
 
 from tamis.files.events import EventBatch, read_event, read_events
+from tamis.files.export import save_rules
 from tamis.files.matching import Answer, Question, answers
 from tamis.files.output import open_output
 from tamis.files.rules import LoadReport, load_rule, load_rules
@@ -29,4 +30,5 @@ __all__ = [
     "open_output",
     "read_event",
     "read_events",
+    "save_rules",
 ]
