@@ -115,6 +115,18 @@ def test_only_some_rules() -> None:
     assert [line["rules"] for line in found] == [["teens"], [], [], []]
 
 
+def test_an_event_may_be_an_expression() -> None:
+    asked = ["match", "rules.jsonl", "--expression"]
+    assert run(*asked, "age BETWEEN 19 AND 30 AND country = 'FR'") == (
+        '{"event":0,"rules":["teens",7]}\n'
+    )
+    assert run(*asked, "age < 15", "--logic", "weak") == '{"event":0,"rules":["not-ca"]}\n'
+    assert run(*asked, "age > 15", "-o", "out.csv", "--only", "7") == ""
+    assert Path("out.csv").read_text() == "event,rule\n0,7\n"
+    assert "at character 6" in complaint(*asked, "age >")
+    assert "= or IN" in complaint(*asked, "country LIKE '%R'")
+
+
 def test_the_logic_of_rules_without_one() -> None:
     found = lines_of(run("match", "rules.jsonl", "events.jsonl", "--logic", "weak"))
     assert [line["rules"] for line in found][3] == ["not-ca"]
@@ -263,6 +275,8 @@ def test_demo_takes_its_options() -> None:
     [
         ["nonsense"],
         ["match", "rules.jsonl"],
+        ["match", "rules.jsonl", "events.jsonl", "--expression", "age = 3"],
+        ["match", "rules.jsonl", "--expression", "age = 3", "--count"],
         ["match", "rules.jsonl", "events.jsonl", "--top", "0"],
         ["match", "rules.jsonl", "events.jsonl", "--top", "many"],
         ["match", "rules.jsonl", "events.jsonl", "--top", "3", "--count"],
