@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import IF_ABSENT, RANGE, AtomArrays, Events
-from tamis.encode.kernel import kernel
+from tamis.encode.kernel import kernel, part
 from tamis.encode.lists import starts
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Capabilities, Engine, Parts, Scratch
@@ -73,7 +73,7 @@ class GryphonScratch(Scratch):
         self.own = (stack, np.zeros(len(rules.forms.program_rule), np.uint8))
 
 
-@kernel
+@part
 def _finish(atoms, forms, index, events, loaded, tried, node, mask, seen, out, found):
     """Write the candidates that end at a node; returns how many rules are found by now."""
     table, codes = atoms
@@ -96,7 +96,7 @@ def _finish(atoms, forms, index, events, loaded, tried, node, mask, seen, out, f
     return found
 
 
-@kernel
+@part
 def _follow(atoms, index, events, loaded, test, stack, height):
     """Put the nodes that satisfied edges of a test lead to on the stack; returns its height."""
     table, codes = atoms
