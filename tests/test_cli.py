@@ -564,11 +564,13 @@ def test_generate_writes_rules_and_events_that_match_reads() -> None:
     [
         (["begen", "-o", "x"], "one of --rules and --events"),
         (["begen", "--rules", "1", "--events", "1", "-o", "x"], "one of --rules and --events"),
-        (["beegen", "--rules", "1", "-o", "x"], "is not one of ads, begen, nested"),
+        (["beegen", "--rules", "1", "-o", "x"], "is not one of ads, begen, nested, qgrams"),
         (["ads", "--rules", "1", "-o", "x", "--set", "dimensions"], "NAME=VALUE"),
         (["ads", "--rules", "1", "-o", "x", "--set", "colour=1"], "has no parameter 'colour'"),
         (["ads", "--rules", "1", "-o", "x", "--set", "months=13"], "months lies between 1 and 12"),
         (["ads", "--rules", "1", "-o", "x", "--master", "local"], "--master is for --spark"),
+        (["qgrams", "--rules", "99999", "-o", "x"], "texts, and 99,999 are asked for"),
+        (["qgrams", "--events", "1", "-o", "x", "--set", "texts=none"], "or a file with a text"),
     ],
 )
 def test_generate_refuses_what_it_cannot_make(arguments: list[str], reason: str) -> None:
