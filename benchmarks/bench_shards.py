@@ -1,15 +1,17 @@
-"""An index for Spark: what it takes to build, and what each further shard costs.
+"""An index for Spark: what it takes to build and to use, and what each further shard costs.
 
-- *build* (with ``--build``): `tamis.spark.build` of text rules in Parquet under ``local[2]``, from
-  the call to the published version: seconds, CPU seconds of all processes (JVM and Python
-  workers), and the most memory that they had together, without what is mapped from files.
 - *shards*: the same rules in 1, 2, 4 and 8 shards, each with an engine of its own; CPU time an
   event of `match_many` with batches of 10,000 events, and of encoding the events for all shards.
   One process, one thread.
+- *job* (with ``--job``, instead): executors write text rules as Parquet, `tamis.spark.build` makes
+  an index, and `match` asks it, each task with as many shards as fit in half of ``--memory``. For
+  each step seconds, CPU seconds of all processes (JVM and Python workers), and the most memory
+  that they had together: their own, and with the pages of files that they had mapped.
 
 Rules and events are those of the BE-Tree paper, of which 0.01 % match.
 
-Usage: python benchmarks/bench_shards.py [--quick] [--build] [--rules N] [--results FOLDER]
+Usage: python benchmarks/bench_shards.py [--quick] [--rules N] [--job] [--memory SIZE]
+                                         [--events N] [--results FOLDER]
 """
 
 from __future__ import annotations
@@ -18,17 +20,19 @@ import argparse
 import os
 import tempfile
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from report import RESULTS, Row, save, show
 
 import tamis
 from tamis.workloads import begen
+from tamis.workloads.tables import PartedTable
 
 BATCH = 10_000
 SHARDS = (1, 2, 4, 8)
@@ -37,21 +41,26 @@ SHARDS = (1, 2, 4, 8)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="tiny sizes: only to see it run")
-    parser.add_argument("--build", action="store_true", help="build with Spark, too")
     parser.add_argument("--rules", type=int, default=1_000_000)
+    parser.add_argument("--job", action="store_true", help="build and match on Spark")
+    parser.add_argument("--memory", default="1g", help="for the rules of a task, in the job")
+    parser.add_argument("--events", type=int, default=20_000, help="of the job")
     parser.add_argument("--results", type=Path, default=RESULTS, help="where the JSON goes")
     args = parser.parse_args()
-    size = 2_000 if args.quick else args.rules
-    workload = begen.Workload(size=size, match_probability=0.0001)
-    rules = workload.rules_table()
-    figures: Row = {}
-    if args.build:
-        figures["build"] = [measure_build(rules)]
-        show(f"Build of {size:,} rules", figures["build"])
-    events = workload.events_table(500 if args.quick else 4 * BATCH)
-    figures["shards"] = [measure_shards(rules, events, count) for count in SHARDS]
-    show(f"Matching by {size:,} rules in shards", figures["shards"])
-    save("bench_shards", figures, args.results)
+    if args.quick:
+        args.rules, args.events = 2_000, 500
+    workload = begen.Workload(size=args.rules, match_probability=0.0001)
+    if args.job:
+        figures = measure_job(workload, args.events, args.memory)
+        show(f"{args.rules:,} rules and {args.events:,} events on Spark", figures["steps"])
+        show("Its index", figures["index"])
+        save("bench_shards_job", figures, args.results)
+    else:
+        rules = workload.rules_table()
+        events = workload.events_table(500 if args.quick else 4 * BATCH)
+        rows = [measure_shards(rules, events, count) for count in SHARDS]
+        show(f"Matching by {args.rules:,} rules in shards", rows)
+        save("bench_shards", {"shards": rows}, args.results)
 
 
 def measure_shards(rules: pa.Table, events: pa.Table, count: int) -> Row:
@@ -80,35 +89,50 @@ def measure_shards(rules: pa.Table, events: pa.Table, count: int) -> Row:
     }
 
 
-def measure_build(rules: pa.Table) -> Row:
+def measure_job(workload: begen.Workload, events: int, memory: str) -> dict[str, list[Row]]:
     from tamis import spark as ts
+    from tamis.spark.generate import generate
 
     with tempfile.TemporaryDirectory() as name:
-        file, index = Path(name, "rules.parquet"), Path(name, "index")
-        pq.write_table(rules, file, row_group_size=100_000)
+        rules, sent, index = (Path(name, part) for part in ("rules", "events", "index"))
         session = ts.local_session(2)
-        table = session.read.parquet(str(file))
-        watch = Watch()
-        begin, before = perf_counter(), use_of_all().cpu
-        version = ts.build(table, index)
-        seconds, cpu = perf_counter() - begin, use_of_all().cpu - before
-        watch.stop()
+        generate(session, PartedTable(workload, events), sent)
+        with watched("generate") as generating:
+            generate(session, PartedTable(workload), rules)
+        with watched("build") as building:
+            version = ts.build(session.read.parquet(str(rules)), index)
+        with watched("match") as matching:
+            table = session.read.parquet(str(sent))
+            found = ts.match(table, index, plan="sharded", memory=memory).count()
         session.stop()
-    return {
-        "rules": version.rules,
-        "shards": len(version.shards),
-        "seconds": seconds,
-        "cpu_s": cpu,
-        "peak_mb": watch.peak / 2**20,
-        "index_mb": sum(shard.bytes for shard in version.shards) / 2**20,
-    }
+    size = sum(shard.bytes for shard in version.shards) / 2**20
+    made = {"rules": version.rules, "shards": len(version.shards), "mb": size, "matches": found}
+    return {"steps": [generating, building, matching], "index": [made]}
+
+
+@contextmanager
+def watched(step: str) -> Iterator[Row]:
+    """What a step takes, when it has ended."""
+    row: Row = {"step": step}
+    watch = Watch()
+    begin, before = perf_counter(), use_of_all().cpu
+    try:
+        yield row
+        row["seconds"] = perf_counter() - begin
+        row["cpu_s"] = use_of_all().cpu - before
+    finally:
+        watch.stop()
+    row["own_mb"] = watch.own / 2**20
+    row["with_files_mb"] = watch.with_files / 2**20
 
 
 class Use(NamedTuple):
-    """What this process and all that it started use."""
+    """What this process and all that it started use; shared pages count once."""
 
-    memory: int
-    """Bytes, without what is mapped from files; shared pages count once."""
+    own: int
+    """Bytes, without what is mapped from files."""
+    with_files: int
+    """Bytes, with the pages of files that are mapped and in memory."""
     cpu: float
     """Seconds."""
 
@@ -127,29 +151,36 @@ def use_of_all() -> Use:
     while more := {pid for pid, stat in stats.items() if int(stat[1]) in mine} - mine:
         mine |= more
     ticks = sum(int(field) for pid in mine & stats.keys() for field in stats[pid][11:15])
-    return Use(sum(map(anonymous, mine)), ticks / os.sysconf("SC_CLK_TCK"))
+    memory = [memory_of(pid) for pid in mine]
+    own, with_files = (sum(sizes) for sizes in zip(*memory, strict=True))
+    return Use(own, with_files, ticks / os.sysconf("SC_CLK_TCK"))
 
 
-def anonymous(pid: int) -> int:
+def memory_of(pid: int) -> tuple[int, int]:
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:
-        return 0
-    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss_Anon"))
+        return 0, 0
+    sizes = {line.split(":")[0]: int(line.split()[1]) << 10 for line in lines[1:]}
+    return sizes["Pss_Anon"], sizes["Pss"]
 
 
 class Watch:
     """Looks every second at how much memory is used."""
 
     def __init__(self) -> None:
-        self.peak = 0
+        self.own = self.with_files = 0
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
         self._thread.start()
 
     def _look(self) -> None:
-        while not self._end.wait(1):
-            self.peak = max(self.peak, use_of_all().memory)
+        while True:
+            use = use_of_all()
+            self.own = max(self.own, use.own)
+            self.with_files = max(self.with_files, use.with_files)
+            if self._end.wait(1):
+                return
 
     def stop(self) -> None:
         self._end.set()

@@ -28,6 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where one run of everything has written its numbers, plots and page."""
     made = tmp_path_factory.mktemp("vldb09")
     command = [sys.executable, str(EXPERIMENTS / "run.py"), "--quick", "--rules", "300"]
+    command += ["--most", "400"]
     options = ["--results", str(made / "results"), "--plots", str(made / "plots")]
     done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

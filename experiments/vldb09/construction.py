@@ -5,7 +5,7 @@ of them, once for all engines; *build* is what an engine adds. The paper's sizes
 lists and the table of their keys: *index*. *All* is an engine with the encoded rules it verifies
 and scores with.
 
-Usage: python experiments/vldb09/construction.py [--quick] [--rules N]
+Usage: python experiments/vldb09/construction.py [--quick] [--most N]
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from tamis.workloads.ads import Workload
 
 def make(settings: Settings) -> Figure:
     rows: list[Row] = [
-        *construction(Workload(settings.rules), DNF),
-        *construction(Workload(settings.rules, form="cnf", months=6), CNF),
+        *construction(Workload(settings.most), DNF),
+        *construction(Workload(settings.most, form="cnf", months=6), CNF),
     ]
     dnf, cnf = (next(r for r in rows if r["engine"] == name) for name in ("kindex", "kindex-cnf"))
     return Figure(
         "construction",
-        f"Construction, {settings.rules:,} rules",
+        f"Construction, {settings.most:,} rules",
         "",
         "",
         rows,

@@ -80,8 +80,7 @@ def run(make: Callable[[Settings], Figure]) -> None:
     """The command line of one figure."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="tiny sizes: only to see it run")
-    parser.add_argument("--rules", type=int, help=f"{Settings().rules:,} by default")
-    parser.add_argument("--events", type=int, help=f"at most; {Settings().events:,} by default")
+    add_sizes(parser)
     parser.add_argument("--results", type=Path, default=RESULTS, help="where the numbers go")
     parser.add_argument("--plots", type=Path, default=PLOTS, help="where the plots go")
     args = parser.parse_args()
@@ -89,9 +88,18 @@ def run(make: Callable[[Settings], Figure]) -> None:
     finish(make(settings), settings, args.results, args.plots)
 
 
+def add_sizes(parser: argparse.ArgumentParser) -> None:
+    """What `settings_of` reads."""
+    parser.add_argument("--rules", type=int, help=f"{Settings().rules:,} by default")
+    parser.add_argument(
+        "--most", type=int, help=f"for construction and scalability; {Settings().most:,} by default"
+    )
+    parser.add_argument("--events", type=int, help=f"at most; {Settings().events:,} by default")
+
+
 def settings_of(args: argparse.Namespace) -> Settings:
     settings = QUICK if args.quick else Settings()
-    given = {"rules": args.rules, "events": args.events}
+    given = {"rules": args.rules, "most": args.most, "events": args.events}
     return settings._replace(**{name: value for name, value in given.items() if value})
 
 

@@ -1,6 +1,6 @@
 """Figure 17: how the algorithms for DNFs scale.
 
-Usage: python experiments/vldb09/figure17.py [--quick] [--rules N] [--events N]
+Usage: python experiments/vldb09/figure17.py [--quick] [--most N] [--events N]
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SHARES = (0.2, 0.4, 0.6, 0.8, 1.0)
 def make(settings: Settings) -> Figure:
     rows: list[Row] = []
     for share in SHARES:
-        size = round(share * settings.rules)
+        size = round(share * settings.most)
         rows += [{"rules": size, **row} for row in matching(Workload(size), DNF, settings)]
     return Figure(
         "figure17",

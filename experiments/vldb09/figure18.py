@@ -1,6 +1,6 @@
 """Figure 18: how the algorithms for CNFs scale.
 
-Usage: python experiments/vldb09/figure18.py [--quick] [--rules N] [--events N]
+Usage: python experiments/vldb09/figure18.py [--quick] [--most N] [--events N]
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MONTHS = 6
 def make(settings: Settings) -> Figure:
     rows: list[Row] = []
     for share in SHARES:
-        size = round(share * settings.rules)
+        size = round(share * settings.most)
         workload = Workload(size, form="cnf", months=MONTHS)
         rows += [{"rules": size, **row} for row in matching(workload, CNF, settings)]
     return Figure(

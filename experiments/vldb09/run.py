@@ -1,6 +1,6 @@
 """All figures and the page about them: docs/experiments/vldb09.md.
 
-Usage: python experiments/vldb09/run.py [--quick] [--rules N] [--events N]
+Usage: python experiments/vldb09/run.py [--quick] [--rules N] [--most N] [--events N]
 """
 
 from __future__ import annotations
@@ -16,19 +16,17 @@ import figure16
 import figure17
 import figure18
 import figure19
-from figure import PLOTS, RESULTS, finish, settings_of
-from measuring import Settings
+from figure import PLOTS, RESULTS, add_sizes, finish, settings_of
 from page import page
 
 # What one of them leaves encoded or measured, the next one begins with.
-ORDER = (figure15, figure16, figure17, figure14, construction, figure18, figure19)
+ORDER = (figure15, figure16, figure14, figure17, construction, figure18, figure19)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="tiny sizes: only to see it run")
-    parser.add_argument("--rules", type=int, help=f"{Settings().rules:,} by default")
-    parser.add_argument("--events", type=int, help=f"at most; {Settings().events:,} by default")
+    add_sizes(parser)
     parser.add_argument("--results", type=Path, default=RESULTS, help="where the numbers go")
     parser.add_argument("--plots", type=Path, default=PLOTS, help="where the plots go")
     args = parser.parse_args()

@@ -1,7 +1,8 @@
-"""The road for plain conjunctions gives what the full parse gives, rules and errors alike."""
+"""The road for plain rules gives what the full parse gives, rules and errors alike."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from random import Random
 from typing import Any
@@ -89,6 +90,33 @@ def test_random_ors_of_conjunctions(rules: list[list[list[Predicate]]]) -> None:
     agree(*[" OR ".join([*(f"({part})" for part in rule), rule[0]]) for rule in texts])
 
 
+@given(
+    st.lists(
+        st.lists(st.lists(predicates(wild=True), min_size=1, max_size=4), min_size=1, max_size=4),
+        min_size=1,
+        max_size=3,
+    ),
+    st.integers(0, 2**32),
+)
+def test_random_ands_of_ors(rules: list[list[list[Predicate]]], seed: int) -> None:
+    random = Random(seed)
+    for rule in rules:
+        # As rules do that are written by copying.
+        rule += [random.sample(part, random.randint(1, len(part))) for part in rule[1:]]
+    texts = [[" OR ".join(map(to_sql, part)) for part in rule] for rule in rules]
+    agree(*[" AND ".join(f"({part})" for part in rule) for rule in texts])
+    agree(*[" AND ".join(f"({p})" if " OR " in p else p for p in rule) for rule in texts])
+
+
+@pytest.mark.parametrize(("parts", "size"), [(4, 3), (5, 3), (3, 7), (128, 2), (64, 1), (65, 1)])
+def test_ands_of_ors_within_and_past_the_budget(parts: int, size: int) -> None:
+    agree(
+        " AND ".join(
+            f"({' OR '.join(f'a{part}_{i} = 1' for i in range(size))})" for part in range(parts)
+        )
+    )
+
+
 @given(st.lists(expressions(), min_size=1, max_size=4), st.integers(0, 2**32))
 def test_random_rules_find_the_same_events(rules: list[Expr], seed: int) -> None:
     random = Random(seed)
@@ -132,6 +160,25 @@ def test_random_rules_find_the_same_events(rules: list[Expr], seed: int) -> None
         ("(a IN (1, 2)) OR (b = 3 AND c NOT IN (4))", "(a BETWEEN 1 AND 2) OR (b = 3 AND c = 4)"),
         ("a = 1 OR b = 2 AND c = 3 OR d BETWEEN 1 AND 2 AND e = 1", "(a = 1) OR (a = 2)"),
         ("(a = 1 AND a = 2) OR (b = 1 AND c = 2)", "a = 1 OR a = 2 OR b = 3", "(a = 1 or b = 2)"),
+        (
+            "(a = 1 OR b = 2) AND (a = 1 OR c = 3)",
+            "(a = 1 OR b = 2) AND a = 1 AND (b = 2 OR a = 1)",
+        ),
+        ("(a = 1 OR a = 1) AND b = 2", "(a = 1 OR a = 2) AND b = 2", "(a = 1 OR b = 2) AND a = 2"),
+        (
+            "(a = 1 OR b = 2) AND (a = 1 OR b = 2)",
+            "(a = 1) AND (a = 1 OR b = 2)",
+            "(a = 1 OR b = 2)",
+        ),
+        ("(x BETWEEN 1 AND 2 OR b = 2) AND c = 3", "x BETWEEN 1 AND 2 AND (b = 2 OR c = 3)"),
+        ("(b = 2 OR x BETWEEN 1 AND 2) AND (x BETWEEN 1 AND 2 OR b NOT BETWEEN 3 AND 4)",),
+        ("(s = ')' OR t = '(') AND u = 1", "(s = ' AND (' OR t = 1) AND (u = ' OR ' OR v = 1)"),
+        ("(a IN (1, 2) OR b = 1) AND (c NOT IN (3) OR d = 1)", "(a = 1 OR b = 2) AND NOT c = 3"),
+        (
+            "((a = 1 OR b = 2)) AND c = 3",
+            "(a = 1 OR b = 2 AND d = 1) AND c = 3",
+            "(a = 1 OR TRUE) AND b = 1",
+        ),
         ("a = 1 AND NOT b = 2", "NOT a = 1 AND b = 2", "NOT (a = 1 AND b = 2)"),
         ("a=1 AND b<>2 AND c!=3 AND d<=4 AND e>=5 AND f<6 AND g>7",),
         ("3 < a AND b = 1", "a = -5 AND b = - 5", "a = 1. AND b = .5", "a = 1e5 AND b = 007"),
@@ -190,6 +237,12 @@ def test_long_conjunctions(length: int) -> None:
         "(c = 1 AND d = 2) OR (e = 3",
         "(c = 1 AND d = 2) OR ()",
         "(x BETWEEN 1) AND (2 OR y = 1)",
+        "(x BETWEEN 1 OR y = 1) AND 2",
+        "(c = 1 OR d = 2) AND x BETWEEN 1",
+        "(c = 1 OR d = 2) AND (e = 3 OR )",
+        "(c = 1 OR d = 2) AND (e = 3 OR f = 4",
+        "(c = 1 OR d = 2)) AND (e = 3",
+        "(c = 1 OR d = 2) AND ",
         "(c = 'x OR y = 'z')",
         "a = 1 {# AND b = 2",
     ],
@@ -214,14 +267,13 @@ EDITS = [*"'\"`.-() 0", "''", " AND ", "AND", " BETWEEN ", " OR ", "NOT ", "{#",
 @given(
     st.lists(predicates(), min_size=1, max_size=4),
     st.lists(st.tuples(st.floats(0, 1), st.sampled_from(EDITS), st.integers(0, 3)), max_size=3),
-    st.booleans(),
+    st.sampled_from(["{0}", "({0}) OR ({0} AND z = 1)", "({1}) AND ({1} OR z = 1) AND y = 1"]),
 )
 def test_mutated_texts(
-    rule: list[Predicate], edits: list[tuple[float, str, int]], is_or: bool
+    rule: list[Predicate], edits: list[tuple[float, str, int]], form: str
 ) -> None:
-    text = " AND ".join(map(to_sql, rule))
-    if is_or:
-        text = f"({text}) OR ({text} AND z = 1)"
+    parts = [to_sql(predicate) for predicate in rule]
+    text = form.format(" AND ".join(parts), " OR ".join(parts))
     encoder = RuleEncoder()
     for where, piece, removed in edits:
         at = int(where * len(text))
@@ -241,22 +293,28 @@ def test_a_conjunction_of_too_many_nodes() -> None:
 # --- The road is taken ------------------------------------------------------------------
 
 
-def test_a_predicate_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[str] = []
+@pytest.mark.parametrize("form", ["{0} AND {1}", "({0}) OR ({1})", "({0} OR {1}) AND c = 1"])
+def test_a_predicate_is_read_once(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
+    read: Counter[str] = Counter()
 
     def counted(piece: str) -> Predicate | None:
-        read.append(piece)
-        return piece_predicate(piece)
+        predicate = piece_predicate(piece)
+        read[piece] += predicate is not None
+        return predicate
 
-    monkeypatch.setattr("tamis.encode.rules.piece_predicate", counted)
+    def refuse(text: str) -> Expr:
+        raise AssertionError(f"parsed in full: {text}")
+
+    monkeypatch.setattr("tamis.encode.plain.piece_predicate", counted)
+    monkeypatch.setattr("tamis.encode.rules.parse", refuse)
     random = Random(1)
     pool = [f"a{i} = {i}" for i in range(20)] + [f"b{i} BETWEEN {i} AND 50" for i in range(10)]
     encoder = RuleEncoder()
     for _ in range(500):
-        encoder.add_text(" AND ".join(random.sample(pool, 4)), "strong")
-    # A BETWEEN is met cut in half first.
-    assert sorted(read) == sorted([*pool, *(f"b{i} BETWEEN {i}" for i in range(10))])
-    assert len(encoder.finish().atoms.table) == len(pool)
+        encoder.add_text(form.format(*random.sample(pool, 2)), "strong")
+    wanted = {*pool, "c = 1"} if "c = 1" in form else {*pool}
+    assert +read == Counter(wanted)
+    assert len(encoder.finish().atoms.table) == len(wanted)
 
 
 @pytest.mark.parametrize(

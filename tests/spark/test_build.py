@@ -83,6 +83,18 @@ def test_the_same_rules_give_the_same_hashes(spark, tmp_path: Path) -> None:
     assert [v.parent for v in ts.versions(tmp_path / "index")] == [None, 1, 2]
 
 
+def test_a_sample_of_events_says_where_rules_are_filed(spark, tmp_path: Path) -> None:
+    # By the rules alone a value of b is rarer than one of a; these events say otherwise.
+    rules = [(i, f"a = {i % 10} AND b = {i}") for i in range(200)]
+    table = spark.createDataFrame(rules, "id long, rule string")
+    sample = spark.createDataFrame([(a, 7) for a in range(3_000, 4_000)], "a long, b long")
+    without = ts.build(table, tmp_path / "index", shards=1)
+    by_sample = ts.build(table, tmp_path / "index", shards=1, sample=sample)
+    assert without.shards[0].hash != by_sample.shards[0].hash
+    events = [{"a": i % 10, "b": i} for i in range(0, 200, 7)]
+    assert holding.matches(by_sample, events) == holding.matches(without, events)
+
+
 def test_shards_without_rules_and_tables_without_rows(spark, tmp_path: Path) -> None:
     table = spark.createDataFrame([("a", "x = 1"), ("b", "x = 2")], "id string, rule string")
     version = ts.build(table, tmp_path / "index", shards=5)

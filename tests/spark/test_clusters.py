@@ -94,11 +94,27 @@ def test_spark_connect(index: Path, tmp_path: Path) -> None:
         events.createOrReplaceTempView("events")
         rows = spark.sql("SELECT * FROM tamis_match(TABLE(events))").collect()
         print(*sorted(f"{{row.id}}:{{row.rule}}" for row in rows))
+    """
+    around = """
+        found = ts.ratify(events, {index!r}, sample_events=50, sample_rules=50)
+        print(found.events, found.rules, len(found.differences))
+        matches = ts.match(events, {index!r})
+        ts.report(matches, events=events, path="report.html")
+        events.write.parquet("events")
+        stream = spark.readStream.schema(events.schema).parquet("events")
+        query = ts.match_stream(
+            stream, {index!r}, output="found", checkpoint="checkpoint", trigger="availableNow"
+        )
+        query.awaitTermination()
+        rows = spark.read.parquet("found").collect()
+        print(*sorted(f"{{row.id}}:{{row.rule}}" for row in rows))
         spark.stop()
     """
-    parts = [script, ASK.format(index=str(index)), sql.format(index=str(index))]
+    parts = [script, *(part.format(index=str(index)) for part in (ASK, sql, around))]
     lines = run("\n".join(map(textwrap.dedent, parts)), tmp_path)
-    assert lines == [*wanted(), wanted()[0]]
+    matches = wanted()[0]
+    assert lines == [*wanted(), matches, "50 50 0", matches]
+    assert "</html>" in (tmp_path / "report.html").read_text()
 
 
 @contextmanager
@@ -162,11 +178,23 @@ def test_a_cluster_of_two_workers(index: Path, tmp_path: Path) -> None:
                     .getOrCreate()
                 )
             """
+            retried = """
+                import os
+                from pyspark import TaskContext
+
+                def die_once(batches):
+                    if TaskContext.get().attemptNumber() == 0:
+                        os._exit(1)
+                    yield from batches
+
+                rows = ts.match(events.mapInArrow(die_once, events.schema), {index!r}).collect()
+                print(*sorted(f"{{row.id}}:{{row.rule}}" for row in rows))
+            """
             end = """
                 executors = spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
                 print(len(executors) - 1)
                 spark.stop()
             """
-            parts = [script, ASK.format(index=str(index)), end]
-            lines = run("\n".join(map(textwrap.dedent, parts)), tmp_path)
-    assert lines == [*wanted(), "2"]
+            asked = [part.format(index=str(index)) for part in (ASK, retried)]
+            lines = run("\n".join(map(textwrap.dedent, [script, *asked, end])), tmp_path)
+    assert lines == [*wanted(), wanted()[0], "2"]

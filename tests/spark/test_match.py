@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 import tamis
 from tamis import spark as ts
@@ -119,26 +120,57 @@ def matches(matcher: tamis.Matcher) -> list[tuple]:
     return found
 
 
+def spark_sql(frame) -> list[tuple]:
+    """What Spark SQL makes of every fifth rule; attributes that `frame` lacks are null."""
+    whole = StructType.fromDDL(SCHEMA)
+    assert isinstance(whole, StructType)
+    lacking = [field for field in whole if field.name not in frame.columns]
+    nulls = {field.name: F.lit(None).cast(field.dataType) for field in lacking}
+    # NaN is absent for a rule, and a number for Spark.
+    filled = frame.withColumns(nulls).withColumn("price", F.expr("nanvl(price, NULL)"))
+    lists = filled.agg(
+        *(
+            F.collect_list(F.when(F.expr(text), F.col("id"))).alias(rule)
+            for rule, text in RULES[::5]
+        )
+    ).first()
+    assert lists is not None
+    return sorted((event, rule) for rule in lists.asDict() for event in lists[rule])
+
+
+def sampled(found: list[tuple]) -> list[tuple]:
+    """Those of the rules that Spark SQL evaluates."""
+    rules = {rule for rule, _ in RULES[::5]}
+    return [pair for pair in found if pair[1] in rules]
+
+
 def test_columns_are_attributes(events, index: Path, matches: list[tuple]) -> None:
-    assert pairs(ts.match(events, index)) == matches
+    found = pairs(ts.match(events, index))
+    assert found == matches
+    assert sampled(found) == spark_sql(events)
 
 
 def test_a_struct_is_an_event(events, index: Path, matches: list[tuple]) -> None:
-    whole = events.selectExpr("id", "struct(*) AS payload")
-    assert pairs(ts.match(whole, index, events="payload")) == matches
+    whole = events.selectExpr("id", "struct(* EXCEPT (id)) AS payload")
+    found = pairs(ts.match(whole, index, events="payload"))
+    assert found == matches
+    assert sampled(found) == spark_sql(whole.select("id", "payload.*"))
 
 
 def test_json_is_an_event(spark, index: Path, matcher: tamis.Matcher) -> None:
     texts, read = [], []
     for event in EVENTS:
+        # Neither a timestamp nor NaN is something that JSON can say.
         kept = {name: value for name, value in event.items() if name != "seen"}
         if kept["price"] is not None and kept["price"] != kept["price"]:
             del kept["price"]
         texts.append((event["id"], json.dumps(kept)))
         read.append(kept)
     frame = spark.createDataFrame([*texts, (1000, None)], "id long, text string")
-    wanted = sorted([*expected(matcher, read), *expected(matcher, [{"id": 1000}])])
-    assert pairs(ts.match(frame, index, events="text")) == wanted
+    found = pairs(ts.match(frame, index, events="text"))
+    assert found == sorted([*expected(matcher, read), *expected(matcher, [{"id": 1000}])])
+    by_spark = frame.withColumn("read", F.from_json("text", SCHEMA))
+    assert sampled(found) == spark_sql(by_spark.selectExpr("id", "read.* EXCEPT (id, seen)"))
 
 
 def test_a_map_is_an_event(events, index: Path, matcher: tamis.Matcher) -> None:
@@ -146,21 +178,15 @@ def test_a_map_is_an_event(events, index: Path, matcher: tamis.Matcher) -> None:
     given = [{"id": e["id"], "name": e["name"], "city": e["city"]} for e in EVENTS]
     found = pairs(ts.match(frame, index, events="attributes"))
     assert found == expected(matcher, given)
+    by_spark = frame.selectExpr("id", "attributes['name'] AS name", "attributes['city'] AS city")
+    assert sampled(found) == spark_sql(by_spark)
 
 
-def test_spark_sql_agrees(events, matches: list[tuple]) -> None:
-    by_rule: dict[str, set[int]] = {rule: set() for rule, _ in RULES}
-    for event, rule in matches:
-        by_rule[rule].add(event)
-    sample = RULES[::5]
-    # NaN is absent for a rule, and a number for Spark.
-    frame = events.withColumn("price", F.nanvl("price", F.lit(None).cast("double")))
-    lists = frame.agg(
-        *(F.collect_list(F.when(F.expr(text), F.col("id"))).alias(rule) for rule, text in sample)
-    ).first()
-    assert lists is not None
-    for rule, text in sample:
-        assert set(lists[rule]) == by_rule[rule], text
+def test_a_map_of_numbers_is_an_event(events, index: Path, matcher: tamis.Matcher) -> None:
+    frame = events.selectExpr("id", "map('age', age) AS attributes")
+    found = pairs(ts.match(frame, index, events="attributes"))
+    assert found == expected(matcher, [{"id": e["id"], "age": e["age"]} for e in EVENTS])
+    assert sampled(found) == spark_sql(frame.selectExpr("id", "attributes['age'] AS age"))
 
 
 def test_both_plans_give_the_same(events, index: Path, matches: list[tuple]) -> None:

@@ -23,11 +23,11 @@ from tamis.encode.arrays import GOTO_FALSE, GOTO_TRUE, AtomArrays, FormArrays, S
 from tamis.encode.atoms import encode_atoms, encode_weights, text_predicates
 from tamis.encode.dictionary import Dictionary
 from tamis.encode.forms import and_code, or_code, owner_arrays, settled
+from tamis.encode.plain import LONGEST, Plain, PlainTexts
 from tamis.encode.texts import TextIndex
 from tamis.errors import RuleError
-from tamis.expr.model import LOGICS, And, Atom, Expr, Logic, Op, Or, Predicate, map_predicates
-from tamis.expr.normalize import atom_of, cover, dnf, nnf, simplify
-from tamis.expr.pieces import AND, OR, is_half, piece_predicate
+from tamis.expr.model import And, Atom, Expr, Logic, Op, Or, Predicate, map_predicates
+from tamis.expr.normalize import cover, dnf, nnf, simplify
 from tamis.expr.shapes import Leaf, Shapes, Slot, Template
 from tamis.expr.sql import parse
 from tamis.expr.weights import RuleWeights
@@ -45,10 +45,6 @@ class EncodedRules(NamedTuple):
     scores: ScoreArrays
     dictionary: Dictionary
     texts: TextIndex
-
-
-_HALF = -1
-"""In place of an atom's number: the text is a BETWEEN that was cut at its AND."""
 
 
 class _Program(NamedTuple):
@@ -135,8 +131,7 @@ class RuleEncoder:
         self._adapt = adapt
         self._shapes = Shapes() if shapes is None else shapes
         self._plans: dict[tuple[Template, Logic], _Plan | None] = {}
-        self._pieces: dict[Logic, dict[str, int]] = {logic: {} for logic in LOGICS}
-        """The numbers of the atoms of plain predicates by their text; _HALF for half a BETWEEN."""
+        self._plain = PlainTexts(self._number, adapt)
         self._atoms: list[Atom] = []
         self._attributes: list[str] = []
         """The attribute of each atom."""
@@ -167,9 +162,9 @@ class RuleEncoder:
         RuleError
             The text is no rule.
         """
-        conjunctions = self._plain(text, logic)
-        if conjunctions is not None:
-            self._append(_plain_form(conjunctions))
+        plain = self._plain.read(text, logic)
+        if plain is not None:
+            self._append(self._plain_form(plain))
             return
         split = self._shapes.split(text)
         if split is None:
@@ -205,8 +200,13 @@ class RuleEncoder:
     @property
     def leftovers(self) -> list[dict[Any, Any] | list[Any]]:
         """What is of no use after `finish`, and takes its time to be freed."""
-        pieces = self._pieces.values()
-        return [*pieces, self._plans, self._atom_numbers, self._conjunctions, self._atoms]
+        return [
+            *self._plain.known,
+            self._plans,
+            self._atom_numbers,
+            self._conjunctions,
+            self._atoms,
+        ]
 
     def _adapted(self, rule: Expr) -> Expr:
         return rule if self._adapt is None else map_predicates(rule, self._adapt)
@@ -221,64 +221,11 @@ class RuleEncoder:
             self._attributes.append(atom.predicate.attribute)
         return number
 
-    def _plain(self, text: str, logic: Logic) -> list[list[int]] | None:
-        """The atoms of a plain conjunction, or of an OR of several; None for any other rule.
-
-        In each conjunction the attributes are distinct, and at most one has but one atom: then
-        atoms cannot be merged.
-        """
-        conjunctions: list[list[int]] = []
-        unknown: list[tuple[list[int], int, str, Predicate]] = []
-        parts = text.split(OR, _MOST_PARTS)
-        if len(parts) > _MOST_PARTS:
-            return None
-        for part in parts:
-            inner = part[1:-1] if part[:1] == "(" and part[-1:] == ")" else part
-            numbers = self._conjunction(inner, self._pieces[logic], unknown)
-            if numbers is None:
-                return None
-            conjunctions.append(numbers)
-        # Nothing is numbered before it is clear that the text is a rule.
-        for numbers, place, piece, predicate in unknown:
-            number = self._number(atom_of(predicate, logic))
-            numbers[place] = self._pieces[logic][piece] = number
-        attributes = self._attributes
-        for numbers in conjunctions:
-            if len({attributes[number] for number in numbers}) < len(numbers):
-                return None
-        singles = sum(len(numbers) == 1 for numbers in conjunctions)
-        return conjunctions if singles <= 1 else None
-
-    def _conjunction(
-        self,
-        text: str,
-        known: dict[str, int],
-        unknown: list[tuple[list[int], int, str, Predicate]],
-    ) -> list[int] | None:
-        """The atoms of a plain conjunction; 0 in place of one that is added to `unknown`."""
-        numbers: list[int] = []
-        half = ""
-        cuts = text.split(AND, 2 * _LONGEST)
-        if len(cuts) > 2 * _LONGEST:
-            return None
-        for cut in cuts:
-            piece = half + cut
-            number = known.get(piece)
-            if number is None:
-                predicate = piece_predicate(piece)
-                if predicate is not None:
-                    adapted = self._adapted_predicate(predicate)
-                    unknown.append((numbers, len(numbers), piece, adapted))
-                elif is_half(piece):
-                    number = known[piece] = _HALF
-                else:
-                    return None
-            if number == _HALF:
-                half = piece + AND
-            else:
-                half = ""
-                numbers.append(number or 0)
-        return None if half or len(numbers) > _LONGEST else numbers
+    def _plain_form(self, plain: Plain) -> _Form:
+        conjunctions = plain.conjunctions(self._attributes)
+        if conjunctions is not None:
+            return _Form(conjunctions, None, plain.score)
+        return _form(plain.tree(self._atoms), self._number, self._scalars)
 
     def _plan(self, template: Template, logic: Logic) -> _Plan | None:
         key = (template, logic)
@@ -401,36 +348,9 @@ def _form(tree: Expr, number: Callable[[Atom], int], scalars: frozenset[str]) ->
     score = _postfix(tree, number)
     simple = simplify(tree, scalars)
     clauses = dnf(simple, scalars=scalars)
-    if clauses is not None and all(len(clause) <= _LONGEST for clause in clauses):
+    if clauses is not None and all(len(clause) <= LONGEST for clause in clauses):
         return _Form([[number(atom) for atom in clause] for clause in clauses], None, score)
     return _Form([], _program(simple, number), score)
-
-
-def _plain_form(conjunctions: list[list[int]]) -> _Form:
-    """The form of an OR of conjunctions in which no atoms can be merged.
-
-    As `simplify` and `dnf` have it: a single atom comes first, and what holds all the atoms of
-    another conjunction is dropped.
-    """
-    score: list[int] = []
-    for numbers in conjunctions:
-        score += numbers
-        if len(numbers) > 1:
-            score.append(and_code(len(numbers)))
-    if len(conjunctions) == 1:
-        return _Form(conjunctions, None, score)
-    score.append(or_code(len(conjunctions)))
-    ordered = sorted(conjunctions, key=lambda numbers: len(numbers) > 1)
-    unique = {frozenset(numbers): numbers for numbers in ordered}
-    kept = [numbers for atoms, numbers in unique.items() if not any(o < atoms for o in unique)]
-    return _Form(kept, None, score)
-
-
-_LONGEST = 200
-"""The most atoms a conjunction may have; engines count them in bytes."""
-
-_MOST_PARTS = 64
-"""The most conjunctions that are told apart without a parse; of more, none is absorbed."""
 
 
 def _postfix(tree: Expr, number: Callable[[Atom], int]) -> list[int]:

@@ -25,14 +25,15 @@ def _atom_score(atoms, weight, events, loaded, row, atom, weights):
     table, codes = atoms
     span, text = loaded
     code = events.code
-    if not atom_holds(table, codes, code, span, text, atom):
-        return _NOT_HELD
     test, low, high = table[atom, 1], table[atom, 2], table[atom, 3]
     if test & NEGATED:
-        return 0.0
+        return 0.0 if atom_holds(table, codes, code, span, text, atom) else _NOT_HELD
     own = weight[weights] if weights >= 0 else 1.0
     total = 0.0
+    held = False
     if test & 3 == TEXT:
+        if not text[low]:
+            return _NOT_HELD
         for i in range(events.text_start[row], events.text_start[row + 1]):
             if events.text[i] == low:
                 total += own * (events.text_weight[i] if len(events.text_weight) else 1.0)
@@ -45,8 +46,9 @@ def _atom_score(atoms, weight, events, loaded, row, atom, weights):
             own = weight[weights + at - low] if weights >= 0 else 1.0
         elif not low <= code[i] <= high:
             continue
+        held = True
         total += own * (events.weight[i] if len(events.weight) else 1.0)
-    return total
+    return total if held else _NOT_HELD
 
 
 @kernel
@@ -62,17 +64,37 @@ def _conjunction_score(atoms, forms, weight, events, loaded, row, conjunction):
 
 
 @kernel
+def _end_of_and(code, place, last):
+    """The place of the AND over the atom at `place`, if only atoms are between; -1 otherwise."""
+    end = place + 1
+    while end < last and code[end] >= 0:
+        end += 1
+    if end == last:
+        return -1
+    operands, is_or = (-code[end] - 1) >> 1, (-code[end] - 1) & 1
+    return end if not is_or and end - place <= operands else -1
+
+
+@kernel
 def rule_score(atoms, forms, scores, events, loaded, row, rule, stack):
     """The score of a rule on the loaded event, or -1 where it does not hold."""
     if len(scores.start) == 0:
         return _conjunction_score(atoms, forms, scores.weight, events, loaded, row, rule)
     height = 0
-    for place in range(scores.start[rule], scores.start[rule + 1]):
+    place, last = scores.start[rule], scores.start[rule + 1]
+    while place < last:
         code = scores.code[place]
         if code >= 0:
             weights = scores.weights[place] if len(scores.weights) else -1
-            stack[height] = _atom_score(atoms, scores.weight, events, loaded, row, code, weights)
+            score = _atom_score(atoms, scores.weight, events, loaded, row, code, weights)
+            end = _end_of_and(scores.code, place, last) if score < 0 else -1
+            if end >= 0:
+                # The AND fails with it, whatever the rest.
+                height += end - place - ((-scores.code[end] - 1) >> 1)
+                place = end
+            stack[height] = score
             height += 1
+            place += 1
             continue
         operands = (-code - 1) >> 1
         is_or = (-code - 1) & 1
@@ -85,6 +107,7 @@ def rule_score(atoms, forms, scores, events, loaded, row, rule, stack):
         height -= operands
         stack[height] = result
         height += 1
+        place += 1
     return stack[0]
 
 

@@ -13,9 +13,9 @@ tree, and :func:`cover` finds the keys to file it under.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from itertools import chain, product
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from tamis.expr.atoms import implies, intersect, unite
 from tamis.expr.model import (
@@ -36,6 +36,7 @@ from tamis.expr.model import (
 __all__ = [
     "BUDGET",
     "Clause",
+    "absorb",
     "atom_of",
     "cnf",
     "cover",
@@ -50,6 +51,8 @@ Clause: TypeAlias = tuple[Atom, ...]
 
 BUDGET: Final = 256
 """How many atoms an expansion may hold, if that is more than twice what the tree holds."""
+
+_Atoms = TypeVar("_Atoms", bound=Collection[Hashable])
 
 _PAIRWISE = 16
 """Up to how many atoms of one attribute are compared each with each."""
@@ -214,7 +217,7 @@ def dnf(expr: Expr, budget: int = BUDGET, scalars: Collection[str] = ()) -> list
     if clauses is None:
         return None
     reduced = (_reduce_all(clause, scalars) for clause in clauses)
-    return _absorb([tuple(clause) for clause in reduced if clause is not None])
+    return absorb([tuple(clause) for clause in reduced if clause is not None])
 
 
 def cnf(expr: Expr, budget: int = BUDGET) -> list[Clause] | None:
@@ -225,7 +228,7 @@ def cnf(expr: Expr, budget: int = BUDGET) -> list[Clause] | None:
     clauses = expand(expr, And, budget)
     if clauses is None:
         return None
-    return _absorb([tuple(_reduce_any(clause)) for clause in clauses])
+    return absorb([tuple(_reduce_any(clause)) for clause in clauses])
 
 
 def expand(expr: Expr, outer: type[And] | type[Or], budget: int = BUDGET) -> list[Clause] | None:
@@ -269,8 +272,11 @@ def _clauses(expr: Expr, outer: type[And] | type[Or]) -> list[Clause]:
     return [tuple(chain.from_iterable(choice)) for choice in product(*parts)]
 
 
-def _absorb(clauses: list[Clause]) -> list[Clause]:
-    """Drop a clause that holds all the atoms of another: `a OR (a AND b)` is `a`."""
+def absorb(clauses: list[_Atoms]) -> list[_Atoms]:
+    """Drop a clause that holds all the atoms of another: `a OR (a AND b)` is `a`.
+
+    Atoms may be anything that stands for them.
+    """
     unique = list({frozenset(clause): clause for clause in clauses}.items())
     if len(unique) > 4 * _PAIRWISE:
         return [clause for _, clause in unique]

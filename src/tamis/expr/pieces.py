@@ -1,10 +1,10 @@
 """The other fast road in: rules that share their predicates, but not their shape.
 
 ``a37 = 39 AND a348 BETWEEN 28 AND 35`` and a million like it over hundreds of attributes have as
-many shapes as there are rules, but far fewer predicates. Such a text, or an OR of such texts in
-parentheses, is cut at each OR and each AND; a piece that is a complete predicate by itself means
-the same in the whole, so it need be read only once, and the common ones are read by one regular
-expression.
+many shapes as there are rules, but far fewer predicates. Such a text, an OR of such, or an AND of
+ORs in parentheses, is cut at each OR and each AND (`tamis.encode.plain`). A piece that is a
+complete predicate by itself means the same in the whole, so it need be read only once, and the
+common ones are read by one regular expression.
 """
 
 from __future__ import annotations
