@@ -48,7 +48,7 @@ from tamis.workloads.draws import Draws, Ints
 from tamis.workloads.predicates import Values
 from tamis.workloads.texts import texts_of
 
-__all__ = ["ATTRIBUTES", "Workload", "grams"]
+__all__ = ["ATTRIBUTES", "Workload", "distinct", "grams"]
 
 _CHUNK = 1 << 15
 """How many rules are made at a time. Each chunk has its own stream of random numbers."""
@@ -109,6 +109,11 @@ def _place(gram: str) -> tuple[int, int]:
 def _expressions(source: str) -> Expressions:
     """The distinct expressions of the texts of a source."""
     return _flat(dict.fromkeys(tuple(grams(text).items()) for text in texts_of(source)))
+
+
+def distinct(source: str) -> int:
+    """How many different expressions the texts of a source give."""
+    return len(_expressions(source).start) - 1
 
 
 def _flat(expressions: Iterable[tuple[tuple[int, int], ...]]) -> Expressions:
@@ -173,7 +178,7 @@ class Workload(ChunkedWorkload):
             "range_percent lies above 0 and at most at 100": 0 < self.range_percent <= 100,
         }
         require(required, self)
-        known = len(self._known.start) - 1
+        known = distinct(self.texts)
         wanted = self.size if self.match_probability is None else round(1 / self.match_probability)
         if wanted > known:
             raise ValueError(
@@ -188,7 +193,7 @@ class Workload(ChunkedWorkload):
     @cached_property
     def _bases(self) -> Ints:
         """The texts that rules are made of, and events are."""
-        order = Draws(self.seed, _Stream.TEXTS).order(len(self._known.start) - 1)
+        order = Draws(self.seed, _Stream.TEXTS).order(distinct(self.texts))
         return (
             order if self.match_probability is None else order[: round(1 / self.match_probability)]
         )
