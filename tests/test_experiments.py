@@ -29,7 +29,7 @@ ENGINES = {
 }
 """The engines of each figure or table of each paper."""
 
-SAID = {"vldb09": "11.2 to 20.9 ×", "sigmod11": "4.75 s, 84 MB"}
+SAID = {"vldb09": "11.2 to 20.9 ×", "sigmod11": "5.11 ×"}
 """Something that each paper says."""
 
 FIGURES = [(paper, name) for paper, names in ENGINES.items() for name in names]
@@ -53,7 +53,8 @@ def test_a_figure_is_measured_and_drawn(folders: dict[str, Path], paper: str, na
     folder = folders[paper]
     saved = json.loads((folder / "results" / f"{name}.json").read_text())
     assert {row["engine"] for row in saved["rows"]} >= ENGINES[paper][name]
-    assert saved["claims"]
+    # The paper's table is about the BE-Tree alone.
+    assert saved["claims"] or name == "table5"
     assert all(claim["ours"] for claim in saved["claims"])
     with (folder / "results" / f"{name}.csv").open() as file:
         assert len(list(csv.DictReader(file))) == len(saved["rows"])

@@ -88,13 +88,19 @@ class Expressions(NamedTuple):
 def grams(text: str) -> dict[int, int]:
     """The attributes of a text by their numbers, and the number of the letter of each."""
     found: dict[int, int] = {}
-    folded = unicodedata.normalize("NFKD", text.casefold())
-    plain = "".join(char for char in folded if not unicodedata.combining(char))
-    for word in _WORD.findall(plain):
+    for word in _WORD.findall(_folded(text)):
         for at in range(len(word) - 2):
             attribute, value = _place(word[at : at + 3])
             found.setdefault(attribute, value)
     return found
+
+
+def _folded(text: str) -> str:
+    """`text` in lower case and without accents."""
+    if text.isascii():
+        return text.lower()
+    apart = unicodedata.normalize("NFKD", text.casefold())
+    return "".join(char for char in apart if not unicodedata.combining(char))
 
 
 @cache
