@@ -68,3 +68,23 @@ def test_gaps_without_room_are_passed_over() -> None:
         found = stab(rules, ChoiceEncoder(rules).encode(asked))
         assert found.matched.tolist() == expected
         assert found.undecided.tolist() == []
+
+
+def test_a_program_is_decided_where_its_way_is_open() -> None:
+    encoder = RuleEncoder()
+    large = [f"(a = {i} OR b = {i} OR c{i} = 1)" for i in range(12)]
+    encoder.add(parse(" AND ".join(large)), "strong")
+    encoder.add(parse(" AND ".join(["a = 3", *large])), "strong")
+    rules = encoder.finish()
+    assert len(rules.forms.program_rule) == 2
+    given = " AND ".join(f"c{i} = 1" for i in range(2, 12))
+    for event, matched, undecided in (
+        (given, [], []),
+        (f"{given} AND a = 0 AND b IN (0, 1)", [0], []),
+        # The first way takes a = 0 and a = 1 at once, which no value is.
+        (f"{given} AND a < 3 AND b IN (0, 1)", [], [0]),
+        (f"{given} AND a = 3 AND b = 0", [], []),
+    ):
+        (asked,) = alternatives(parse(event), lambda _: LINES)
+        found = stab(rules, ChoiceEncoder(rules).encode(asked))
+        assert (found.matched.tolist(), found.undecided.tolist()) == (matched, undecided)

@@ -48,17 +48,17 @@ class GryphonArrays(NamedTuple):
     A candidate is a conjunction, or behind those a program.
     """
 
-    done_start: NDArray[np.int64]
+    done_start: NDArray[np.int32]
     done: NDArray[np.int32]
     """The candidates that end at each node."""
-    test_start: NDArray[np.int64]
+    test_start: NDArray[np.int32]
     attribute: NDArray[np.int32]
     """The tests of each node, and the attribute of each."""
-    edge_start: NDArray[np.int64]
+    edge_start: NDArray[np.int32]
     """Where the edges of each test begin, and at last, where those of the last test end."""
-    present_start: NDArray[np.int64]
+    present_start: NDArray[np.int32]
     """Where those begin that do not hold if the attribute is absent."""
-    equality_start: NDArray[np.int64]
+    equality_start: NDArray[np.int32]
     """Where the equalities among them begin."""
     edge: NDArray[np.int32]
     """The atom of each edge; for an equality its code, which rise within a test."""
@@ -213,16 +213,17 @@ def _build(rules: EncodedRules) -> GryphonArrays:
     test, first = np.cumsum(begins_test) - 1, np.flatnonzero(begins_test)
     edge_start = np.append(first, len(atom))
     lenient, equality = (atoms.flags[atom] & IF_ABSENT) != 0, _is_equality(atoms)[atom]
-    return GryphonArrays(
+    arrays = (
         starts(np.bincount(tree.end, minlength=nodes)),
-        paths.candidate[np.argsort(tree.end, kind="stable")].astype(np.int32),
+        paths.candidate[np.argsort(tree.end, kind="stable")],
         starts(np.bincount(tree.parent[first], minlength=nodes)),
         attribute[first],
         edge_start,
         edge_start[:-1] + np.bincount(test[lenient], minlength=len(first)),
         edge_start[1:] - np.bincount(test[equality], minlength=len(first)),
-        np.where(equality, atoms.low[atom], atom).astype(np.int32),
+        np.where(equality, atoms.low[atom], atom),
     )
+    return GryphonArrays(*(array.astype(np.int32) for array in arrays))
 
 
 def _is_equality(atoms: AtomArrays) -> NDArray[np.bool_]:

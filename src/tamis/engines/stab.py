@@ -5,8 +5,9 @@ code that satisfies it, which is found out once for each distinct atom; most con
 atom that is not. Of the rest, those that ask an attribute more than once need a code that satisfies
 all of these atoms together.
 
-Rules that are programs are left undecided where they may match: each atom of a program may be
-possible, and yet not all those on the way to TRUE at once.
+A program is followed as if all atoms held that are possible by themselves. Where that leads to TRUE
+by atoms that are possible together, it matches; where they are not, another way might lead there,
+and the rule is left undecided.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -49,7 +50,9 @@ def stab(rules: EncodedRules, choices: Choices) -> Stabbed:
     """The rules that match an event of those that `choices` leave."""
     verdict = np.zeros(rules.size, np.uint8)
     possible = np.full(len(rules.atoms.table), _UNKNOWN, np.uint8)
-    _stab(rules.atoms, rules.forms, choices, possible, verdict)
+    longest = int(np.diff(rules.forms.program_start).max(initial=0))
+    path = np.empty(longest, np.int32)
+    _stab(rules.atoms, rules.forms, choices, possible, path, verdict)
     return Stabbed(
         np.flatnonzero(verdict == _YES).astype(np.int32),
         np.flatnonzero(verdict == _MAYBE).astype(np.int32),
@@ -157,17 +160,26 @@ def _conjunction_verdict(atoms, choices, possible, listed, first, last):
 
 
 @kernel
-def _may_hold(atoms, choices, possible, listed, instructions, start):
-    """Whether a program holds where all atoms do that are possible by themselves."""
-    at = 0
+def _program_verdict(atoms, choices, possible, instructions, start, path):
+    """Whether a program holds where all atoms do that are possible by themselves.
+
+    Surely so where those that it meets on its way are possible together; `path` has room for them.
+    """
+    listed = instructions[:, 0]
+    at = size = 0
     while at >= 0:
         is_possible = _atom_verdict(atoms, choices, possible, listed, start + at) != _NO
+        if is_possible:
+            path[size] = listed[start + at]
+            size += 1
         at = instructions[start + at, 1 if is_possible else 2]
-    return at == GOTO_TRUE
+    if at != GOTO_TRUE:
+        return _NO
+    return max(_MAYBE, _conjunction_verdict(atoms, choices, possible, path, 0, size))
 
 
 @kernel
-def _stab(atoms, forms, choices, possible, verdict):
+def _stab(atoms, forms, choices, possible, path, verdict):
     """Write the verdict on each rule."""
     start, listed = forms.conjunction_start, forms.conjunction_atom
     owner_start, owner = forms.owner_start, forms.owner
@@ -182,8 +194,7 @@ def _stab(atoms, forms, choices, possible, verdict):
             continue
         for i in range(owner_start[conjunction], owner_start[conjunction + 1]):
             verdict[owner[i]] = max(verdict[owner[i]], found)
-    instructions = forms.program
     for program in range(len(forms.program_rule)):
-        first = forms.program_start[program]
-        if _may_hold(atoms, choices, possible, instructions[:, 0], instructions, first):
-            verdict[forms.program_rule[program]] = _MAYBE
+        verdict[forms.program_rule[program]] = _program_verdict(
+            atoms, choices, possible, forms.program, forms.program_start[program], path
+        )
