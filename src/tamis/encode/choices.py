@@ -41,31 +41,35 @@ class ChoiceEncoder:
     def __init__(self, rules: EncodedRules) -> None:
         self._dictionary = rules.dictionary
         self._texts = rules.texts
-        self._hollow: dict[tuple[int, tuple[Line, ...]], list[int]] = {}
+        self._hollow: dict[tuple[int, tuple[Line, ...]], NDArray[np.int32]] = {}
 
     def encode(self, alternative: Alternative) -> Choices:
         """One alternative of an event expression."""
         known = self._dictionary.attributes
-        spans = np.zeros((2, len(known), 2), np.int64)
+        span, hollow_span = np.zeros((2, len(known), 2), np.int64)
         entries: list[_Entry] = []
-        hollow: list[int] = []
+        hollow = [_int32(())]
+        hollow_size = 0
         for name, choice in alternative.items():
             attribute = known.get(name)
             if attribute is None:
                 continue
-            spans[:, attribute, 0] = len(entries), len(hollow)
-            entries += self._entries(attribute, choice)
-            hollow += self._hollow_codes(attribute, choice.lines)
-            spans[:, attribute, 1] = len(entries), len(hollow)
+            own = self._entries(attribute, choice)
+            span[attribute] = len(entries), len(entries) + len(own)
+            entries += own
+            codes = self._hollow_codes(attribute, choice.lines)
+            hollow_span[attribute] = hollow_size, hollow_size + len(codes)
+            hollow.append(codes)
+            hollow_size += len(codes)
         return Choices(
-            spans[0],
+            span,
             _int32(entry.low for entry in entries),
             _int32(entry.high for entry in entries),
             np.array([entry.is_endless for entry in entries], np.uint8),
             starts(len(entry.texts) for entry in entries),
             _int32(text for entry in entries for text in entry.texts),
-            spans[1],
-            _int32(hollow),
+            hollow_span,
+            np.concatenate(hollow),
         )
 
     def _entries(self, attribute: int, choice: Choice) -> list[_Entry]:
@@ -83,11 +87,11 @@ class ChoiceEncoder:
             return _Entry(*run, is_endless=True)
         return _Entry(*run, texts=self._texts.held(attribute, stretch.first))
 
-    def _hollow_codes(self, attribute: int, lines: tuple[Line, ...]) -> list[int]:
+    def _hollow_codes(self, attribute: int, lines: tuple[Line, ...]) -> NDArray[np.int32]:
         key = attribute, lines
         if key not in self._hollow:
             axis = self._dictionary.axes[attribute]
-            self._hollow[key] = [code for line in lines for code in _hollow_codes(line, axis)]
+            self._hollow[key] = _int32(code for line in lines for code in _hollow_codes(line, axis))
         return self._hollow[key]
 
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import GOTO_TRUE, IF_ABSENT, NEGATED, RANGE, TEXT, Choices
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
-from tamis.engines.truth import find_code
+from tamis.engines.truth import find_code, first_from
 from tamis.expr.stab import Verdict
 
 __all__ = ["Stabbed", "stab"]
@@ -71,14 +71,8 @@ def _next_code(table, codes, atom, code):
         while find_code(codes, low, high, code) >= 0:
             code += 1
         return code
-    end = high
-    while low < high:
-        middle = (low + high) >> 1
-        if codes[middle] < code:
-            low = middle + 1
-        else:
-            high = middle
-    return codes[low] if low < end else _NOWHERE
+    at = first_from(codes, low, high, code)
+    return codes[at] if at < high else _NOWHERE
 
 
 @kernel
