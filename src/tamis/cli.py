@@ -30,6 +30,7 @@ from tamis.files import (
     STDIN,
     Question,
     answers,
+    expression_answer,
     load_rule,
     load_rules,
     open_output,
@@ -136,7 +137,9 @@ RulesPlace = Annotated[
     str,
     typer.Argument(metavar="RULES", help="A file of rules, or a directory that build made."),
 ]
-EventsFile = Annotated[str, typer.Argument(metavar="EVENTS", help="A file of events.")]
+EventsFile = Annotated[
+    str | None, typer.Argument(metavar="EVENTS", help="A file of events.", show_default=False)
+]
 EngineName = Annotated[
     str,
     typer.Option(
@@ -244,7 +247,15 @@ def export_rules(
 @app.command("match")
 def match_events(
     rules: RulesPlace,
-    events: EventsFile,
+    events: EventsFile = None,
+    expression: Annotated[
+        str | None,
+        typer.Option(
+            "--expression",
+            metavar="TEXT",
+            help="In place of EVENTS: what is known of one, such as 'price > 9 AND kind = 2'.",
+        ),
+    ] = None,
     out: Annotated[
         str | None,
         typer.Option(
@@ -280,6 +291,9 @@ def match_events(
     Prints a line of JSON for each event: {"event": 0, "rules": ["r1", "r7"]},
     where an event is known by its number in the file, from 0.
     """
+    _refuse_if((events is None) == (expression is None), "Give one of EVENTS and --expression.")
+    of_events = top is not None or count or event_id is not None
+    _refuse_if(of_events and events is None, "--top, --count and --event-id are for EVENTS.")
     _refuse_if(top is not None and count, "--top and --count exclude each other.")
     _refuse_if(bool(only and tag), "--only and --tag exclude each other.")
     _refuse_if(rules == events == STDIN, "RULES and EVENTS cannot both be standard input.")
@@ -291,6 +305,10 @@ def match_events(
             only=_chosen(matcher, only, tag),
             event_id=event_id,
         )
+        if expression is not None:
+            output.write(expression_answer(matcher, expression, question))
+            return
+        assert events is not None
         done = 0
         show("Matching events", done, None)
         for answer in answers(matcher, events, question):
