@@ -3,7 +3,7 @@
 *encode* is reading the rules, giving numbers to distinct atoms and conjunctions, and making arrays
 of them, once for all engines; *build* is what an engine adds. The paper's sizes are those of the
 lists and the table of their keys: *index*. *All* is an engine with the encoded rules it verifies
-and scores with.
+and scores with. Seconds are the processor's.
 
 Usage: python -m experiments.vldb09.construction [--quick] [--most N]
 """

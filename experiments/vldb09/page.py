@@ -35,9 +35,10 @@ times as long b takes: above 1 a is faster.
 
 WHY = {
     "construction": """\
-Most of the time is reading the texts and normalising them in Python, which all engines share. The
-lists themselves are made by sorting arrays. An entry takes four bytes (six in CNF) and no weight: a
-conjunction is stored once for rules that weigh it differently, so weights stay with the rules.
+Seconds are the processor's. Most of them go into reading the texts and normalising them in Python,
+which all engines share. The lists themselves are made by sorting arrays. An entry takes four bytes
+(six in CNF) and no weight: a conjunction is stored once for rules that weigh it differently, so
+weights stay with the rules.
 """,
     "figure14": """\
 The paper's SIFT reads whole lists and pays for a counter each; so does ours, but a counter is one
