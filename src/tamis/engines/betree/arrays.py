@@ -30,6 +30,7 @@ __all__ = [
     "LACKS_WORDS",
     "LEAF",
     "LEFT",
+    "LENGTH",
     "LEVEL",
     "LIMBO",
     "LIMBO_END",
@@ -49,11 +50,13 @@ __all__ = [
     "RIGHT",
     "ROOM",
     "ROOT",
+    "RUNS",
     "SERIAL",
     "SIZE",
     "SLOTS",
     "SLOTS_USED",
     "STATES",
+    "TESTED",
     "TOP",
     "TOTAL",
     "UNDERFLOW",
@@ -99,8 +102,12 @@ TOP: Final = 2
 """The columns of a p-node: its attribute, the c-node whose directory it is in, and the c-node of
 the bucket that spans all codes of the attribute."""
 
-HEADER: Final = 3
-"""The words before an expression's predicates; see `Nodes.word`."""
+LENGTH: Final = 1
+TESTED: Final = 2
+RUNS: Final = 3
+HEADER: Final = 4
+"""The words of an expression behind its number, and how many there are before its predicates; see
+`Nodes.word`."""
 
 RANK: Final = 0
 LOSS: Final = 1
@@ -158,9 +165,10 @@ class Nodes(NamedTuple):
     """The p-directories: hash tables from an attribute to a p-node, probed linearly. NOWHERE is in
     place of the attribute where a slot is free."""
     word: NDArray[np.int32]
-    """The l-nodes. Each expression has its number, its length in words, and how many of them are to
-    be tested; then its predicates. Those behind the tested ones are equal to a bucket on the way
-    here (they are *subsumed*), so they hold for whatever event comes by."""
+    """The l-nodes. Each expression has its number, how many words it has, how many of them are to be
+    tested, and how many of these are plain runs of codes; then its predicates. Those behind the
+    tested ones equal a bucket on the way here (they are *subsumed*), so they hold for whatever
+    event comes by."""
 
 
 class Books(NamedTuple):

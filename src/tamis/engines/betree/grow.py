@@ -19,6 +19,7 @@ from tamis.engines.betree.arrays import (
     HIGH,
     LEAF,
     LEFT,
+    LENGTH,
     LEVEL,
     LIMBO,
     LIMBO_END,
@@ -32,6 +33,7 @@ from tamis.engines.betree.arrays import (
     ROOT,
     SIZE,
     SLOTS,
+    TESTED,
     TOP,
     TOTAL,
     UNSPLIT,
@@ -73,7 +75,7 @@ _STAY, _GO_LEFT, _GO_RIGHT = 0, 1, 2
 def _best_partition(nodes, books, c, word, entry, avoid):
     """The p-node of a c-node with the highest rank that an expression could go to, or NOWHERE."""
     best, best_rank = NOWHERE, 0.0
-    at, end = entry + HEADER, entry + word[entry + 1]
+    at, end = entry + HEADER, entry + word[entry + LENGTH]
     while at < end:
         attribute = attribute_of(word, at)
         if is_partitionable(word, at) and attribute != avoid:
@@ -109,7 +111,7 @@ def _home_bucket(nodes, books, top, low, high):
 @kernel
 def append(nodes, books, c, word, entry):
     """Copy an expression into an l-node that has room for it."""
-    cnode, length = nodes.cnode, word[entry + 1]
+    cnode, length = nodes.cnode, word[entry + LENGTH]
     at = cnode[c, LEAF] + cnode[c, USED]
     for i in range(length):
         nodes.word[at + i] = word[entry + i]
@@ -124,7 +126,7 @@ def place_next(nodes, books):
     """Insert the next expression that waits for a place; tells whether there was room."""
     cnode, state, limbo = nodes.cnode, books.state, books.limbo
     avoid, entry = limbo[state[LIMBO]], state[LIMBO] + 1
-    length = limbo[entry + 1]
+    length = limbo[entry + LENGTH]
     c = ROOT
     while cnode[c, PARTITIONS] > 0:
         p = _best_partition(nodes, books, c, limbo, entry, avoid)
@@ -134,12 +136,12 @@ def place_next(nodes, books):
         attribute = cnode[top, ATTRIBUTE]
         low, high = interval_on(limbo, entry, attribute, books.codes[attribute])
         if lacks_room(nodes, books, 0, 0, 0):
-            limbo[entry + 2] = length
+            limbo[entry + TESTED] = length
             return False
         c = _home_bucket(nodes, books, top, low, high)
         subsume(limbo, entry, attribute, cnode[c, LOW], cnode[c, HIGH])
     if lacks_room(nodes, books, room_for(cnode[c, USED] + length), 0, 0):
-        limbo[entry + 2] = length
+        limbo[entry + TESTED] = length
         return False
     fit_leaf(nodes, books, c, cnode[c, USED] + length)
     append(nodes, books, c, limbo, entry)
@@ -183,15 +185,15 @@ def _move_half(nodes, books, c, is_right):
     while at < end:
         low, high = interval_on(word, at, attribute, codes)
         if _side(cnode, c, low, high) == side:
-            words += word[at + 1]
-        at += word[at + 1]
+            words += word[at + LENGTH]
+        at += word[at + LENGTH]
     if words == 0:
         return
     half = half_of(nodes, books, c, is_right)
     fit_leaf(nodes, books, half, words)
     at = kept = cnode[c, LEAF]
     while at < end:
-        length = word[at + 1]
+        length = word[at + LENGTH]
         low, high = interval_on(word, at, attribute, codes)
         if _side(cnode, c, low, high) == side:
             moved = append(nodes, books, half, word, at)
@@ -235,14 +237,14 @@ def _move_partition(nodes, books, c, attribute):
     words = 0
     while at < end:
         if interval_on(word, at, attribute, codes)[0] > 0:
-            words += word[at + 1]
-        at += word[at + 1]
+            words += word[at + LENGTH]
+        at += word[at + LENGTH]
     p = new_pnode(nodes, books, c, attribute)
     top = nodes.pnode[p, TOP]
     fit_leaf(nodes, books, top, words)
     at = kept = cnode[c, LEAF]
     while at < end:
-        length = word[at + 1]
+        length = word[at + LENGTH]
         if interval_on(word, at, attribute, codes)[0] > 0:
             tally_entry(word, at, books, -1, 0)
             moved = append(nodes, books, top, word, at)

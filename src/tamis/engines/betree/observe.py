@@ -10,52 +10,51 @@ counts its work, by which two trees can be compared without a clock.
 from __future__ import annotations
 
 from tamis.encode.kernel import kernel
-from tamis.engines.betree.arrays import CLOCK, LEAF, OWNER, PARENT, ROOT, USED
+from tamis.engines.betree.arrays import CLOCK, LEAF, LENGTH, OWNER, PARENT, ROOT, USED
 from tamis.engines.betree.expressions import tested_in_vain
 from tamis.engines.betree.ranking import discard
-from tamis.engines.betree.search import step_down
+from tamis.engines.betree.search import walk
 
 __all__ = ["observed_search"]
 
 
 @kernel
-def observed_search(nodes, books, events, desk, present, visited, waste, useful, work):
-    """As `search`; adds to `work` how many nodes were visited and expressions tested.
+def observed_search(nodes, books, events, desk, present, waste, useful, work):
+    """As `search`; adds to `work` what it did, as in `Work`.
 
-    `visited` and `waste` have room for all c-nodes; `useful` has a zero for each.
+    `waste` has room for all c-nodes, `useful` a zero for each.
     """
-    cnode, word, stack = nodes.cnode, nodes.word, desk.stack
-    code_of, event_code, hits = desk.code_of, events.code, desk.hits
+    cnode, word, visited = nodes.cnode, nodes.word, desk.visited
     span, text = desk.loaded
-    found = visits = 0
-    stack[0] = ROOT
-    height = 1
-    while height > 0:
-        height -= 1
-        c = stack[height]
+    visits = walk(nodes, events, desk, present)
+    found = 0
+    for i in range(visits):
+        c = visited[i]
+        waste[i] = 0
         at, end = cnode[c, LEAF], cnode[c, LEAF] + cnode[c, USED]
-        discarded = 0
         while at < end:
-            tested = tested_in_vain(word, at, code_of, event_code, span, text)
+            tested = tested_in_vain(word, at, desk.code_of, events.code, span, text)
+            waste[i] += tested
             work[1] += 1
-            work[2] += tested
-            discarded += tested
             if tested == 0:
                 useful[c] = 1
-                hits[found] = word[at]
+                desk.hits[found] = word[at]
                 found += 1
-            at += word[at + 1]
-        visited[visits], waste[visits] = c, discarded
-        visits += 1
-        height = step_down(nodes, c, desk, event_code, present, height)
+            at += word[at + LENGTH]
+        work[2] += waste[i]
     work[0] += visits
     books.state[CLOCK] += 1
-    # A node is visited before those below it, so backwards each knows of all that was found below.
+    _note_waste(nodes, books, visited, visits, waste, useful)
+    return found
+
+
+@kernel
+def _note_waste(nodes, books, visited, visits, waste, useful):
+    """Tell each node what was in vain there, from below: a node knows by then what was found."""
     for i in range(visits - 1, -1, -1):
         c = visited[i]
         discard(nodes, books, c, waste[i], 1 - useful[c])
         if useful[c] and c != ROOT:
-            above = cnode[c, PARENT]
+            above = nodes.cnode[c, PARENT]
             useful[above if above >= 0 else nodes.pnode[~above, OWNER]] = 1
         useful[c] = 0
-    return found

@@ -24,6 +24,7 @@ from tamis.engines.betree.arrays import (
     DISCARDED,
     HEADER,
     LEAF,
+    LENGTH,
     LEVEL,
     LOSS,
     MIN_SIZE,
@@ -45,8 +46,8 @@ from tamis.engines.betree.expressions import attribute_of, is_partitionable, pre
 
 __all__ = [
     "best_attribute",
-    "climb",
     "clear_tallies",
+    "climb",
     "count_attributes",
     "discard",
     "tally_entry",
@@ -95,7 +96,7 @@ def tally_entry(word, entry, books, by, touched):
     """
     books.state[SERIAL] += 1
     serial = books.state[SERIAL]
-    at, end = entry + HEADER, entry + word[entry + 1]
+    at, end = entry + HEADER, entry + word[entry + LENGTH]
     while at < end:
         attribute = attribute_of(word, at)
         if is_partitionable(word, at) and books.stamp[attribute] != serial:
@@ -116,7 +117,7 @@ def count_attributes(nodes, books, c):
     at, end = cnode[c, LEAF], cnode[c, LEAF] + cnode[c, USED]
     while at < end:
         touched = tally_entry(word, at, books, 1, touched)
-        at += word[at + 1]
+        at += word[at + LENGTH]
     while c != ROOT:
         above = cnode[c, PARENT]
         if above < 0:

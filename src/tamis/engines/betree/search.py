@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.kernel import kernel
+from tamis.encode.kernel import kernel, part
 from tamis.engines.betree.arrays import (
     ATTRIBUTE,
     DIRECTORY,
@@ -23,6 +23,7 @@ from tamis.engines.betree.arrays import (
     HIGH,
     LEAF,
     LEFT,
+    LENGTH,
     LOW,
     NOWHERE,
     RIGHT,
@@ -32,11 +33,16 @@ from tamis.engines.betree.arrays import (
     USED,
     Nodes,
 )
-from tamis.engines.betree.expressions import SEVERAL, tested_in_vain
+from tamis.engines.betree.expressions import SEVERAL, holds_on_single_values, tested_in_vain
 from tamis.engines.betree.pools import find_partition
+from tamis.engines.bits import prefetch
 from tamis.engines.truth import Loaded, load, new_loaded, unload
 
-__all__ = ["Desk", "leave", "new_desk", "search", "sit_down", "step_down"]
+__all__ = ["Desk", "leave", "new_desk", "search", "sit_down", "walk"]
+
+_AHEAD = 2
+_LINES, _WORDS_TO_A_LINE = 6, 16
+"""How many l-nodes ahead memory is asked for, and how much of each."""
 
 
 class Desk(NamedTuple):
@@ -47,8 +53,12 @@ class Desk(NamedTuple):
     """For each attribute the event's code, 0 where it is absent, or SEVERAL."""
     present: NDArray[np.int32]
     """The event's attributes."""
+    several: NDArray[np.uint8]
+    """One mark: whether the event has several values for an attribute."""
     stack: NDArray[np.int32]
     """C-nodes to go to."""
+    visited: NDArray[np.int32]
+    """C-nodes that the event came by."""
     hits: NDArray[np.int32]
     """The expressions that were found."""
 
@@ -59,7 +69,9 @@ def new_desk(nodes: Nodes, attributes: int, texts: int, expressions: int) -> Des
         new_loaded(attributes, texts),
         np.zeros(attributes, np.int32),
         np.empty(attributes, np.int32),
+        np.zeros(1, np.uint8),
         np.empty(len(nodes.cnode) + 1, np.int32),
+        np.empty(len(nodes.cnode), np.int32),
         np.empty(expressions, np.int32),
     )
 
@@ -70,6 +82,7 @@ def sit_down(events, row, desk):
     load(events, row, desk.loaded)
     span = desk.loaded.span
     size = 0
+    desk.several[0] = 0
     for i in range(events.start[row], events.start[row + 1]):
         attribute = events.attribute[i]
         if span[attribute, 0] == i:
@@ -77,6 +90,7 @@ def sit_down(events, row, desk):
             size += 1
             is_single = span[attribute, 1] == i + 1
             desk.code_of[attribute] = events.code[i] if is_single else SEVERAL
+            desk.several[0] |= not is_single
     return size
 
 
@@ -141,30 +155,70 @@ def _push_halves(nodes, c, desk, event_code, height):
 
 
 @kernel
-def step_down(nodes, c, desk, event_code, present, height):
-    """Push the c-nodes that the event goes to from here; returns how many are on the stack."""
-    height = _push_partitions(nodes, c, desk, present, height)
-    return _push_halves(nodes, c, desk, event_code, height)
-
-
-@kernel
-def search(nodes, events, desk, present):
-    """Write the expressions that the event on the desk matches; returns how many these are."""
-    cnode, word, stack = nodes.cnode, nodes.word, desk.stack
-    code_of, event_code, hits = desk.code_of, events.code, desk.hits
-    span, text = desk.loaded
-    found = 0
+def walk(nodes, events, desk, present):
+    """Write the c-nodes that the event comes by, each after the one above it; returns how many."""
+    stack, visited = desk.stack, desk.visited
+    visits = 0
     stack[0] = ROOT
     height = 1
     while height > 0:
         height -= 1
         c = stack[height]
-        at = cnode[c, LEAF]
-        end = at + cnode[c, USED]
-        while at < end:
-            if tested_in_vain(word, at, code_of, event_code, span, text) == 0:
-                hits[found] = word[at]
-                found += 1
-            at += word[at + 1]
-        height = step_down(nodes, c, desk, event_code, present, height)
+        visited[visits] = c
+        visits += 1
+        height = _push_partitions(nodes, c, desk, present, height)
+        height = _push_halves(nodes, c, desk, events.code, height)
+    return visits
+
+
+@part
+def _ask_for(nodes, c):
+    """Have the first expressions of an l-node fetched from memory, without waiting for them."""
+    at = nodes.cnode[c, LEAF]
+    for line in range(_LINES):
+        prefetch(nodes.word, np.int64(at + _WORDS_TO_A_LINE * line))
+
+
+@part
+def _scan(nodes, c, events, desk, found):
+    """Append the expressions of an l-node that hold; returns how many are found by now."""
+    cnode, word, hits = nodes.cnode, nodes.word, desk.hits
+    code_of, event_code = desk.code_of, events.code
+    span, text = desk.loaded
+    at = cnode[c, LEAF]
+    end = at + cnode[c, USED]
+    while at < end:
+        if holds_on_single_values(word, at, code_of, event_code, span, text):
+            hits[found] = word[at]
+            found += 1
+        at += word[at + LENGTH]
+    return found
+
+
+@kernel
+def _scan_several(nodes, c, events, desk, found):
+    """The same for an event with several values for an attribute."""
+    cnode, word, hits = nodes.cnode, nodes.word, desk.hits
+    span, text = desk.loaded
+    at, end = cnode[c, LEAF], cnode[c, LEAF] + cnode[c, USED]
+    while at < end:
+        if tested_in_vain(word, at, desk.code_of, events.code, span, text) == 0:
+            hits[found] = word[at]
+            found += 1
+        at += word[at + LENGTH]
+    return found
+
+
+@kernel
+def search(nodes, events, desk, present):
+    """Write the expressions that the event on the desk matches; returns how many these are."""
+    visited, visits = desk.visited, walk(nodes, events, desk, present)
+    found = 0
+    for i in range(visits):
+        if i + _AHEAD < visits:
+            _ask_for(nodes, visited[i + _AHEAD])
+        if desk.several[0]:
+            found = _scan_several(nodes, visited[i], events, desk, found)
+        else:
+            found = _scan(nodes, visited[i], events, desk, found)
     return found

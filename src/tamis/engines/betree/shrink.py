@@ -23,6 +23,7 @@ from tamis.engines.betree.arrays import (
     HIGH,
     LEAF,
     LEFT,
+    LENGTH,
     LEVEL,
     LIMBO_END,
     LOW,
@@ -38,6 +39,7 @@ from tamis.engines.betree.arrays import (
     ROOT,
     SIZE,
     SLOTS,
+    TESTED,
     TOP,
     TOTAL,
     UNDERFLOW,
@@ -61,8 +63,8 @@ def cut(nodes, books, number):
     books.home[number] = NOWHERE
     at = cnode[c, LEAF]
     while word[at] != number:
-        at += word[at + 1]
-    length, end = word[at + 1], cnode[c, LEAF] + cnode[c, USED]
+        at += word[at + LENGTH]
+    length, end = word[at + LENGTH], cnode[c, LEAF] + cnode[c, USED]
     for i in range(at, end - length):
         word[i] = word[i + length]
     cnode[c, USED] -= length
@@ -99,7 +101,7 @@ def _fold_half(nodes, books, bucket, half):
     while at < end:
         moved = append(nodes, books, bucket, word, at)
         unsubsume(word, moved, attribute, low, high)
-        at += word[at + 1]
+        at += word[at + LENGTH]
     _drop_cnode(nodes, books, half)
 
 
@@ -149,12 +151,12 @@ def _to_limbo(nodes, books, c, avoid):
     at, end = cnode[c, LEAF], cnode[c, LEAF] + cnode[c, USED]
     to = books.state[LIMBO_END]
     while at < end:
-        length = word[at + 1]
+        length = word[at + LENGTH]
         limbo[to] = avoid
         for i in range(length):
             limbo[to + 1 + i] = word[at + i]
         # Nothing is subsumed while it is nowhere.
-        limbo[to + 3] = length
+        limbo[to + 1 + TESTED] = length
         books.home[word[at]] = NOWHERE
         at += length
         to += 1 + length

@@ -194,7 +194,7 @@ class BeTree:
 
     def _observe_one(self, events: Events, row: int, work: NDArray[np.int64]) -> None:
         desk, size = self._desk_for(), len(self.nodes.cnode)
-        room = np.empty(size, np.int32), np.empty(size, np.int64), np.zeros(size, np.uint8)
+        room = np.empty(size, np.int64), np.zeros(size, np.uint8)
         present = sit_down(events, row, desk)
         observed_search(self.nodes, self.books, events, desk, present, *room, work)
         leave(events, row, desk)
