@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tamis.engines.base import Engine
-from tamis.engines.betree import Betree
+from tamis.engines.betree import Betree, BetreeBatch
 from tamis.engines.keyed import Keyed
 from tamis.engines.kindex import KIndex, KIndexCnf
 from tamis.engines.propagation import Propagation
@@ -17,7 +17,18 @@ __all__ = ["ENGINES", "engine_named"]
 
 ENGINES: dict[str, type[Engine]] = {
     engine.name: engine
-    for engine in (Scan, PScan, Sift, Propagation, Keyed, KIndex, KIndexCnf, Betree, Tiles)
+    for engine in (
+        Scan,
+        PScan,
+        Sift,
+        Propagation,
+        Keyed,
+        KIndex,
+        KIndexCnf,
+        Betree,
+        BetreeBatch,
+        Tiles,
+    )
 }
 
 _AUTO = Tiles

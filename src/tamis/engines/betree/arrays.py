@@ -47,6 +47,7 @@ __all__ = [
     "PNODES",
     "P_ATTRIBUTE",
     "RANK",
+    "RECYCLED",
     "RIGHT",
     "ROOM",
     "ROOT",
@@ -62,6 +63,7 @@ __all__ = [
     "UNDERFLOW",
     "UNSPLIT",
     "USED",
+    "WISHES",
     "WORDS_USED",
     "WORN",
     "Books",
@@ -102,6 +104,9 @@ TOP: Final = 2
 """The columns of a p-node: its attribute, the c-node whose directory it is in, and the c-node of
 the bucket that spans all codes of the attribute."""
 
+WISHES: Final = 2
+"""How many words there are before an expression in `Books.limbo`."""
+
 LENGTH: Final = 1
 TESTED: Final = 2
 RUNS: Final = 3
@@ -141,12 +146,14 @@ CLASSES: Final = 128
     LACKS_WORDS,
     LACKS_SLOTS,
     LACKS_LIMBO,
+    RECYCLED,
     STATES,
-) = range(19)
+) = range(20)
 """The numbers in `Books.state`: how much of each pool was ever used, the first free node of
 either kind, how many c-nodes wait to be relieved, the c-node that may hold too little, where the
-expressions begin and end that wait for a place, how many nodes wait to be recycled, a serial number,
-how many events were observed, the two parameters of the paper, and what the next step needs."""
+expressions begin and end that wait for a place, how many nodes wait to be recycled, a serial
+number, how many events were observed, the two parameters of the paper, what the next step needs,
+and how many nodes were recycled."""
 
 
 class Nodes(NamedTuple):
@@ -165,8 +172,8 @@ class Nodes(NamedTuple):
     """The p-directories: hash tables from an attribute to a p-node, probed linearly. NOWHERE is in
     place of the attribute where a slot is free."""
     word: NDArray[np.int32]
-    """The l-nodes. Each expression has its number, how many words it has, how many of them are to be
-    tested, and how many of these are plain runs of codes; then its predicates. Those behind the
+    """The l-nodes. Each expression has its number, how many words it has, how many of them are to
+    be tested, and how many of these are plain runs of codes; then its predicates. Those behind the
     tested ones equal a bucket on the way here (they are *subsumed*), so they hold for whatever
     event comes by."""
 
@@ -191,8 +198,8 @@ class Books(NamedTuple):
     pending: NDArray[np.int32]
     """C-nodes whose l-nodes may overflow; and a stack for whoever walks the tree."""
     limbo: NDArray[np.int32]
-    """Expressions that wait for a place: the attribute to avoid, or NOWHERE, and then as in an
-    l-node."""
+    """Expressions that wait for a place: the attribute to avoid, that to be partitioned by at the
+    root, either of which may be NOWHERE, and then as in an l-node."""
     worn: NDArray[np.int32]
     """Nodes that wait to be recycled: a c-node, or ~p-node."""
     tally: NDArray[np.int64]
@@ -202,5 +209,5 @@ class Books(NamedTuple):
     touched: NDArray[np.int32]
     """The attributes whose tallies are not zero."""
     burden: NDArray[np.float64]
-    """For each attribute how many predicates it makes an event test in vain, for each expression
-    that is partitioned by it: what was learned so far."""
+    """For each attribute by how much, for each expression, its partitions stay behind what they
+    gain by themselves: what was learned so far."""

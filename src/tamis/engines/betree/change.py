@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from tamis.encode.kernel import kernel
-from tamis.engines.betree.arrays import LIMBO, LIMBO_END, NOWHERE, PENDING, UNDERFLOW, WORN
+from tamis.engines.betree.arrays import LIMBO, LIMBO_END, NOWHERE, PENDING, UNDERFLOW, WISHES, WORN
 from tamis.engines.betree.expressions import pack, packed_length
 from tamis.engines.betree.grow import place_next, relieve_next
 from tamis.engines.betree.pools import lacks_room
@@ -35,20 +35,23 @@ def settle(nodes, books):
 
 
 @kernel
-def insert_all(nodes, books, numbers, table, codes, start, conjunction_atom, done):
+def insert_all(nodes, books, numbers, table, codes, start, conjunction_atom, wishes, done):
     """Insert conjunctions from the one numbered `done` on; returns how many are done.
+
+    `wishes` has for each the attribute to be partitioned by at the root, or is empty.
 
     Stops where room is lacking; then the last one may be on its way, and `settle` finishes it.
     """
     while settle(nodes, books) and done < len(numbers):
         first, last = start[done], start[done + 1]
         length = packed_length(table, conjunction_atom, first, last)
-        if lacks_room(nodes, books, 0, 0, 1 + length):
+        if lacks_room(nodes, books, 0, 0, WISHES + length):
             break
         at = books.state[LIMBO_END]
         books.limbo[at] = NOWHERE
+        books.limbo[at + 1] = wishes[done] if len(wishes) else NOWHERE
         books.state[LIMBO_END] = pack(
-            table, codes, conjunction_atom, first, last, numbers[done], books.limbo, at + 1
+            table, codes, conjunction_atom, first, last, numbers[done], books.limbo, at + WISHES
         )
         done += 1
     return done

@@ -25,12 +25,13 @@ from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Capabilities, Engine, Parts, Scratch
 from tamis.engines.betree.arrays import Nodes
 from tamis.engines.betree.search import leave, new_desk, search, sit_down
-from tamis.engines.betree.tree import BeTree
+from tamis.engines.betree.statistics import rarest_attributes
+from tamis.engines.betree.tree import MIN_PARTITION, BeTree
 from tamis.engines.order import rarest_first
 from tamis.engines.output import emit_owners, forget_seen
 from tamis.engines.truth import program_holds
 
-__all__ = ["Betree"]
+__all__ = ["Betree", "BetreeBatch"]
 
 
 class BetreeArrays(NamedTuple):
@@ -106,8 +107,9 @@ class Betree(Engine):
 
     @staticmethod
     def _fill(tree: BeTree, rules: EncodedRules, expressions: _Expressions) -> None:
-        numbers = np.arange(len(expressions.start) - 1)
-        tree.insert_many(numbers, rules.atoms, expressions.start, expressions.atom)
+        """Insert the expressions one after the other."""
+        start, atom, _ = expressions
+        tree.insert_many(np.arange(len(start) - 1), rules.atoms, start, atom)
 
     def new_scratch(self) -> BetreeScratch:
         """A desk for one thread."""
@@ -117,6 +119,18 @@ class Betree(Engine):
     def kernel(self) -> Any:
         """See `Engine.run`."""
         return _match
+
+
+class BetreeBatch(Betree):
+    """The same tree, whose root is partitioned by what is known of all expressions."""
+
+    name: ClassVar[str] = "betree-batch"
+
+    @staticmethod
+    def _fill(tree: BeTree, rules: EncodedRules, expressions: _Expressions) -> None:
+        start, atom, _ = expressions
+        wishes = rarest_attributes(rules.atoms, start, atom, MIN_PARTITION)
+        tree.insert_many(np.arange(len(start) - 1), rules.atoms, start, atom, wishes)
 
 
 class _Expressions(NamedTuple):

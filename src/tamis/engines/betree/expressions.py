@@ -135,13 +135,17 @@ def _interval(word, at, codes):
 
 @kernel
 def interval_on(word, entry, attribute, codes):
-    """The narrowest interval of an expression on an attribute; (0, -1) where it has none."""
+    """The narrowest interval of an expression on an attribute; (0, -1) where it has none.
+
+    The first of equals by code, since the order of predicates changes.
+    """
     best_low, best_high = 0, -1
     at, end = entry + HEADER, entry + word[entry + LENGTH]
     while at < end:
         if word[at] >> _ATTRIBUTE_AT == attribute and word[at] & IF_ABSENT == 0:
             low, high = _interval(word, at, codes)
-            if best_low == 0 or high - low < best_high - best_low:
+            wider = (high - low) - (best_high - best_low)
+            if best_low == 0 or wider < 0 or (wider == 0 and low < best_low):
                 best_low, best_high = low, high
         at += predicate_length(word, at)
     return best_low, best_high

@@ -38,6 +38,7 @@ from tamis.engines.betree.arrays import (
     TOTAL,
     UNSPLIT,
     USED,
+    WISHES,
 )
 from tamis.engines.betree.expressions import (
     attribute_of,
@@ -87,6 +88,13 @@ def _best_partition(nodes, books, c, word, entry, avoid):
 
 
 @kernel
+def _wished_partition(nodes, books, attribute):
+    """The p-node for an attribute at the root; a new one where there was none."""
+    p = find_partition(nodes.cnode, nodes.slot, ROOT, attribute)
+    return new_pnode(nodes, books, ROOT, attribute) if p == NOWHERE else p
+
+
+@kernel
 def _side(cnode, c, low, high):
     """Which half of a bucket encloses an interval, if either does."""
     middle = (cnode[c, LOW] + cnode[c, HIGH]) >> 1
@@ -125,11 +133,18 @@ def append(nodes, books, c, word, entry):
 def place_next(nodes, books):
     """Insert the next expression that waits for a place; tells whether there was room."""
     cnode, state, limbo = nodes.cnode, books.state, books.limbo
-    avoid, entry = limbo[state[LIMBO]], state[LIMBO] + 1
+    avoid, wish, entry = limbo[state[LIMBO]], limbo[state[LIMBO] + 1], state[LIMBO] + WISHES
     length = limbo[entry + LENGTH]
+    if lacks_room(nodes, books, 0, 2 * cnode[ROOT, SLOTS] + 4, 0):
+        return False
     c = ROOT
-    while cnode[c, PARTITIONS] > 0:
-        p = _best_partition(nodes, books, c, limbo, entry, avoid)
+    while cnode[c, PARTITIONS] > 0 or (c == ROOT and wish != NOWHERE):
+        if c == ROOT and wish != NOWHERE:
+            p = _wished_partition(nodes, books, wish)
+        else:
+            p = _best_partition(nodes, books, c, limbo, entry, avoid)
+            if p == NOWHERE and avoid != NOWHERE:
+                p = find_partition(cnode, nodes.slot, c, avoid)
         if p == NOWHERE:
             break
         top = nodes.pnode[p, TOP]
@@ -147,7 +162,7 @@ def place_next(nodes, books):
     append(nodes, books, c, limbo, entry)
     climb(nodes, books, c, 1, cnode[c, LEVEL], 1)
     wait(nodes, books, c)
-    state[LIMBO] += 1 + length
+    state[LIMBO] += WISHES + length
     if state[LIMBO] == state[LIMBO_END]:
         state[LIMBO], state[LIMBO_END] = 0, 0
     return True

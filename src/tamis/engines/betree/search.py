@@ -104,10 +104,10 @@ def leave(events, row, desk):
 
 @kernel
 def _has_value_between(event_code, span, attribute, low, high):
+    found = False
     for i in range(span[attribute, 0], span[attribute, 1]):
-        if low <= event_code[i] <= high:
-            return True
-    return False
+        found |= low <= event_code[i] <= high
+    return found
 
 
 @kernel

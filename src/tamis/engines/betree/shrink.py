@@ -35,6 +35,7 @@ from tamis.engines.betree.arrays import (
     PARENT,
     PARTITIONS,
     RANK,
+    RECYCLED,
     RIGHT,
     ROOT,
     SIZE,
@@ -45,6 +46,7 @@ from tamis.engines.betree.arrays import (
     UNDERFLOW,
     UNSPLIT,
     USED,
+    WISHES,
     WORN,
 )
 from tamis.engines.betree.expressions import unsubsume
@@ -152,14 +154,15 @@ def _to_limbo(nodes, books, c, avoid):
     to = books.state[LIMBO_END]
     while at < end:
         length = word[at + LENGTH]
-        limbo[to] = avoid
+        limbo[to], limbo[to + 1] = avoid, NOWHERE
+        to += WISHES
         for i in range(length):
-            limbo[to + 1 + i] = word[at + i]
+            limbo[to + i] = word[at + i]
         # Nothing is subsumed while it is nowhere.
-        limbo[to + 1 + TESTED] = length
+        limbo[to + TESTED] = length
         books.home[word[at]] = NOWHERE
         at += length
-        to += 1 + length
+        to += length
     books.state[LIMBO_END] = to
     cnode[c, USED] = 0
     cnode[c, SIZE] = 0
@@ -179,7 +182,7 @@ def tidy_next(nodes, books):
     above = cnode[c, PARENT]
     if above < 0:
         owner = nodes.pnode[~above, OWNER]
-        limbo = cnode[c, USED] + cnode[c, SIZE]
+        limbo = cnode[c, USED] + WISHES * cnode[c, SIZE]
         if lacks_room(nodes, books, 0, 2 * cnode[owner, SLOTS] + 4, limbo):
             state[UNDERFLOW] = c
             return False
@@ -240,7 +243,7 @@ def _empty_pnode(nodes, books, p):
     size = _list_below(nodes, books, top)
     words, slots = 0, 2 * cnode[owner, SLOTS] + 4
     for i in range(size):
-        words += cnode[below[i], USED] + cnode[below[i], SIZE]
+        words += cnode[below[i], USED] + WISHES * cnode[below[i], SIZE]
         slots += 2 * cnode[below[i], SLOTS] + 4
     if lacks_room(nodes, books, 0, slots, words):
         return False
@@ -260,7 +263,7 @@ def _empty_pnode(nodes, books, p):
 def _empty_leaf(nodes, books, c):
     """Have all expressions of an l-node wait for another place."""
     cnode = nodes.cnode
-    if lacks_room(nodes, books, 0, 0, cnode[c, USED] + cnode[c, SIZE]):
+    if lacks_room(nodes, books, 0, 0, cnode[c, USED] + WISHES * cnode[c, SIZE]):
         return False
     count = cnode[c, SIZE]
     _to_limbo(nodes, books, c, cnode[c, ATTRIBUTE])
@@ -285,4 +288,5 @@ def recycle_next(nodes, books):
         has_room = _empty_leaf(nodes, books, node)
     if has_room:
         state[WORN] -= 1
+        state[RECYCLED] += 1
     return has_room

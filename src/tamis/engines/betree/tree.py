@@ -1,5 +1,7 @@
-"""A BE-Tree that expressions come to and go from one by one, after "BE-Tree: An Index Structure to
-Efficiently Match Boolean Expressions over High-dimensional Discrete Space".
+"""The BE-Tree, which expressions come to and go from one by one.
+
+After "BE-Tree: An Index Structure to Efficiently Match Boolean Expressions over High-dimensional
+Discrete Space". docs/decisions/0010 says where we differ.
 
 The tree knows nothing of rules. Its *expressions* are conjunctions over the codes of attributes, as
 `tamis.encode` makes them: a caller fixes how many codes each attribute has, numbers expressions as
@@ -42,6 +44,7 @@ from tamis.engines.betree.arrays import (
     MIN_SIZE,
     NOWHERE,
     PNODES,
+    RECYCLED,
     RIGHT,
     ROOT,
     SLOTS_USED,
@@ -68,6 +71,8 @@ MIN_PARTITION = 3
 
 _MOST_WORN = 64
 """How many nodes are recycled after one event at most."""
+
+_NO_WISHES = np.empty(0, np.int32)
 
 _FEWEST = 8
 """How many nodes pools have room for at first."""
@@ -129,6 +134,11 @@ class BeTree:
         """The size of all pools and books, what is not in use included."""
         return sum(array.nbytes for array in (*self.nodes, *self.books))
 
+    @property
+    def recycled(self) -> int:
+        """How many nodes were recycled so far."""
+        return int(self.books.state[RECYCLED])
+
     def insert(self, number: int, atoms: AtomArrays, conjunction: ArrayLike) -> None:
         """Add the conjunction of some atoms under a number that is not there yet."""
         atom = np.array(conjunction, np.int32)
@@ -140,8 +150,13 @@ class BeTree:
         atoms: AtomArrays,
         start: NDArray[np.int64],
         conjunction_atom: NDArray[np.int32],
+        wishes: NDArray[np.int32] = _NO_WISHES,
     ) -> None:
-        """Add conjunctions one after the other: the i-th has the atoms from start[i] on."""
+        """Add conjunctions one after the other: the i-th has the atoms from start[i] on.
+
+        If there are wishes, it is partitioned at the root by the attribute wishes[i], on which it
+        has a predicate that does not hold where that is absent; NOWHERE leaves it to the tree.
+        """
         known = self.books.home[numbers[numbers < len(self.books.home)]] != NOWHERE
         if known.any():
             raise ValueError(f"expression {numbers[: len(known)][known][0]} is already there")
@@ -149,7 +164,7 @@ class BeTree:
         done = 0
         while True:
             done = insert_all(
-                self.nodes, self.books, numbers, *atoms, start, conjunction_atom, done
+                self.nodes, self.books, numbers, *atoms, start, conjunction_atom, wishes, done
             )
             if self._is_settled() and done == len(numbers):
                 return
