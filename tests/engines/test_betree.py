@@ -535,15 +535,15 @@ def test_what_is_tested_in_vain_finds_another_place() -> None:
         return sorted(found)
 
     assert kept_by(a) == [*range(40), *range(65, 75)]
-    rows = expressions.encoded([{"a": 5}] * 200)
-    before = tree.observe(expressions.encoded([{"a": 5}]))
+    event = expressions.encoded([{"a": 5}])
+    assert tree.work(event).expressions == 50
+    tree.observe(event)
     assert tree.recycled == 0
-    tree.observe(rows)
+    tree.observe(expressions.encoded([{"a": 5}] * 200))
     assert tree.recycled > 0
     assert kept_by(a) == list(range(40))
     assert kept_by(b) == list(range(40, 75))
-    assert before.expressions == 50
-    assert tree.observe(expressions.encoded([{"a": 5}])).expressions == 40
+    assert tree.work(event).expressions == 40
     assert tree.match(expressions.encoded([{"b": 1, "z3": 1, "a": 5}])) == [68]
 
 
@@ -579,7 +579,7 @@ def test_a_tree_adapts_from_uniform_to_zipf_and_back() -> None:
         check(tree, expressions, new.tolist())
         fresh = expressions.tree()
         insert(fresh, expressions, new)
-        adapted, rebuilt = tree.observe(rows), fresh.observe(rows)
+        adapted, rebuilt = tree.work(rows), fresh.work(rows)
         assert adapted.nodes <= 1.2 * rebuilt.nodes
         assert adapted.expressions <= 1.2 * rebuilt.expressions
 
@@ -638,6 +638,23 @@ def test_a_batch_is_kept_by_the_rarest_attribute() -> None:
     engine = BetreeBatch(expressions.rules)
     root = engine.arrays.nodes.cnode[ROOT]
     assert set(engine.arrays.nodes.slot[: root[SLOTS], 0].tolist()) - {NOWHERE} == {b, c}
+
+
+def test_wishes_at_the_root_are_granted() -> None:
+    """Whatever was there before: nothing is lost, and no attribute has two partitions."""
+    random, expressions = Random(10), everything(10, 200)
+    order = list(range(len(expressions)))
+    random.shuffle(order)
+    tree = expressions.tree(max_capacity=3, min_partition=2)
+    for place, number in enumerate(order):
+        needed = [a for a in range(7) if expressions.interval(number, a) is not None]
+        wish = random.choice([NOWHERE, *needed])
+        atom = np.array(expressions.of(number), np.int32)
+        start, wishes = np.array([0, len(atom)]), np.array([wish], np.int32)
+        tree.insert_many(np.array([number]), expressions.rules.atoms, start, atom, wishes)
+        seen = check(tree, expressions, order[: place + 1])
+        (attributes,) = [b.attributes for b in seen.buckets if number in seen.leaf(b.c)]
+        assert wish == NOWHERE or attributes[0] == wish
 
 
 def test_a_sample_of_events_is_what_an_engine_adapts_to() -> None:

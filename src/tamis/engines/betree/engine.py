@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from tamis.encode.arrays import Events
 from tamis.encode.kernel import kernel
-from tamis.encode.lists import joined, starts
+from tamis.encode.lists import joined, starts, taken
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Capabilities, Engine, Parts, Scratch
-from tamis.engines.betree.arrays import Nodes
+from tamis.engines.betree.arrays import NOWHERE, Nodes
 from tamis.engines.betree.search import leave, new_desk, search, sit_down
 from tamis.engines.betree.statistics import rarest_attributes
 from tamis.engines.betree.tree import MIN_PARTITION, BeTree
@@ -130,7 +130,9 @@ class BetreeBatch(Betree):
     def _fill(tree: BeTree, rules: EncodedRules, expressions: _Expressions) -> None:
         start, atom, _ = expressions
         wishes = rarest_attributes(rules.atoms, start, atom, MIN_PARTITION)
-        tree.insert_many(np.arange(len(start) - 1), rules.atoms, start, atom, wishes)
+        # Those without a wish come last, so that they find all partitions.
+        order = np.argsort(wishes == NOWHERE, kind="stable")
+        tree.insert_many(order, rules.atoms, *taken(start, atom, order), wishes[order])
 
 
 class _Expressions(NamedTuple):

@@ -1,7 +1,7 @@
-"""Matching that learns: the same search, which notes at each node what it cost there.
+"""Matching that learns: the same search, which counts what it costs at each node.
 
-It answers as `search` does, and after it nodes whose rank is too low wait to be recycled. It also
-counts its work, by which two trees can be compared without a clock.
+It finds what `search` finds. By the counts two trees can be compared without a clock; and a tree
+that learns them has nodes wait to be recycled whose rank is too low.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -15,14 +15,15 @@ from tamis.engines.betree.expressions import tested_in_vain
 from tamis.engines.betree.ranking import discard
 from tamis.engines.betree.search import walk
 
-__all__ = ["observed_search"]
+__all__ = ["counted_search", "learn"]
 
 
 @kernel
-def observed_search(nodes, books, events, desk, present, waste, useful, work):
-    """As `search`; adds to `work` what it did, as in `Work`.
+def counted_search(nodes, events, desk, present, waste, useful, work):
+    """As `search`; adds to `work` what it did, as in `Work`, and returns how many nodes it visited.
 
-    `waste` has room for all c-nodes, `useful` a zero for each.
+    For each of them `waste` gets how many predicates were tested there in vain, and for each c-node
+    `useful`, which has zeros, whether something was found in its l-node.
     """
     cnode, word, visited = nodes.cnode, nodes.word, desk.visited
     span, text = desk.loaded
@@ -43,18 +44,16 @@ def observed_search(nodes, books, events, desk, present, waste, useful, work):
             at += word[at + LENGTH]
         work[2] += waste[i]
     work[0] += visits
-    books.state[CLOCK] += 1
-    _note_waste(nodes, books, visited, visits, waste, useful)
-    return found
+    return visits
 
 
 @kernel
-def _note_waste(nodes, books, visited, visits, waste, useful):
+def learn(nodes, books, visited, visits, waste, useful):
     """Tell each node what was in vain there, from below: a node knows by then what was found."""
+    books.state[CLOCK] += 1
     for i in range(visits - 1, -1, -1):
         c = visited[i]
         discard(nodes, books, c, waste[i], 1 - useful[c])
         if useful[c] and c != ROOT:
             above = nodes.cnode[c, PARENT]
             useful[above if above >= 0 else nodes.pnode[~above, OWNER]] = 1
-        useful[c] = 0

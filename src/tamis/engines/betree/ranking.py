@@ -23,6 +23,7 @@ from tamis.encode.kernel import kernel
 from tamis.engines.betree.arrays import (
     BEGAN,
     CLOCK,
+    DIRECTORY,
     DISCARDED,
     HEADER,
     LEAF,
@@ -39,6 +40,7 @@ from tamis.engines.betree.arrays import (
     ROOT,
     SERIAL,
     SIZE,
+    SLOTS,
     TOP,
     TOTAL,
     USED,
@@ -67,6 +69,9 @@ _THRESHOLD = 0.0
 _LOSS_WEIGHT = 8.0
 """How many points of gain a predicate tested in vain costs. The paper's weights are 1 and made no
 difference in its experiments; here 8 lets a tree that observes events test a third less."""
+
+_RULED_OUT = -(1 << 40)
+"""A tally that no counting makes positive."""
 
 _MEMORY = 0.5
 """The share of a burden that is kept when a window brings news."""
@@ -116,18 +121,32 @@ def tally_entry(word, entry, books, by, touched):
 
 
 @kernel
+def _rule_out(books, attribute):
+    """Have an attribute of the l-node not be chosen."""
+    if books.tally[attribute] > 0:
+        books.tally[attribute] = _RULED_OUT
+
+
+@kernel
 def count_attributes(nodes, books, c):
-    """Tally the attributes of an l-node, but for those of the p-nodes above it."""
-    cnode, word = nodes.cnode, nodes.word
+    """Tally the attributes of an l-node, but for those of p-nodes above it and beside it.
+
+    An expression is beside a p-node it could be in if that was made for those that wished for it.
+    """
+    cnode, word, slot = nodes.cnode, nodes.word, nodes.slot
     touched = 0
     at, end = cnode[c, LEAF], cnode[c, LEAF] + cnode[c, USED]
     while at < end:
         touched = tally_entry(word, at, books, 1, touched)
         at += word[at + LENGTH]
+    first = cnode[c, DIRECTORY]
+    for i in range(first, first + cnode[c, SLOTS]):
+        if slot[i, 0] != NOWHERE:
+            _rule_out(books, slot[i, 0])
     while c != ROOT:
         above = cnode[c, PARENT]
         if above < 0:
-            books.tally[nodes.pnode[~above, P_ATTRIBUTE]] = -len(word)
+            _rule_out(books, nodes.pnode[~above, P_ATTRIBUTE])
             above = nodes.pnode[~above, OWNER]
         c = above
     return touched

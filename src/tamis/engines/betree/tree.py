@@ -11,7 +11,7 @@ it likes (small numbers, because the tree keeps an array of them), and hands ove
     tree = BeTree(np.diff(rules.dictionary.base))
     tree.insert(7, rules.atoms, atoms_of_the_conjunction)
     tree.match(events)                  # one event, encoded by the same dictionary
-    tree.observe(events)                # the same, and the tree adapts to what it cost
+    tree.observe(events)                # the tree adapts to what events cost
     tree.delete(7)
 
 Whoever holds rules that are no plain conjunctions takes care of them as `engine.py` does. There is
@@ -58,7 +58,7 @@ from tamis.engines.betree.arrays import (
 )
 from tamis.engines.betree.change import delete_all, insert_all, settle
 from tamis.engines.betree.compact import compacted
-from tamis.engines.betree.observe import observed_search
+from tamis.engines.betree.observe import counted_search, learn
 from tamis.engines.betree.search import Desk, leave, new_desk, search, sit_down
 
 __all__ = ["MAX_CAPACITY", "MIN_PARTITION", "BeTree", "Work"]
@@ -194,32 +194,50 @@ class BeTree:
         leave(events, row, desk)
         return sorted(desk.hits[:found].tolist())
 
-    def observe(self, events: Events) -> Work:
-        """Match events, have the tree adapt to what that cost, and tell what it did."""
+    def work(self, events: Events) -> Work:
+        """What it costs to match events."""
+        work, desk = np.zeros(3, np.int64), self.new_desk()
+        for row in range(len(events.start) - 1):
+            self._search_counting(events, row, desk, work)
+        return Work(*work.tolist())
+
+    def observe(self, events: Events) -> None:
+        """Match events, and have the tree adapt to what each of them cost."""
         work = np.zeros(3, np.int64)
         for row in range(len(events.start) - 1):
-            self._observe_one(events, row, work)
-            while not settle(self.nodes, self.books):
+            desk = self._desk_for()
+            counted = self._search_counting(events, row, desk, work)
+            learn(self.nodes, self.books, desk.visited, *counted)
+            while not self._is_settled():
                 self._grow()
-        return Work(*work.tolist())
+
+    def new_desk(self) -> Desk:
+        """A desk that is large enough until the next change."""
+        return new_desk(self.nodes, len(self.books.codes), self._texts, len(self.books.home))
 
     def compacted(self) -> Nodes:
         """The nodes as they are, without the room that changes would need."""
         return compacted(self.nodes, self.books)
 
-    def _observe_one(self, events: Events, row: int, work: NDArray[np.int64]) -> None:
-        desk, size = self._desk_for(), len(self.nodes.cnode)
-        room = np.empty(size, np.int64), np.zeros(size, np.uint8)
+    def _search_counting(
+        self, events: Events, row: int, desk: Desk, work: NDArray[np.int64]
+    ) -> tuple[int, NDArray[np.int64], NDArray[np.uint8]]:
+        """How many nodes an event visits, what it tests in vain there, and where it finds some."""
+        waste = np.empty(len(self.nodes.cnode), np.int64)
+        useful = np.zeros(len(self.nodes.cnode), np.uint8)
         present = sit_down(events, row, desk)
-        observed_search(self.nodes, self.books, events, desk, present, *room, work)
+        visits = counted_search(self.nodes, events, desk, present, waste, useful, work)
         leave(events, row, desk)
+        return visits, waste, useful
 
     def _desk_for(self) -> Desk:
-        """A desk that is large enough for the tree as it is."""
-        desk, nodes = self._desk, self.nodes
-        if desk is None or len(desk.stack) <= len(nodes.cnode) or len(desk.hits) < len(self):
-            attributes = len(self.books.codes)
-            desk = self._desk = new_desk(nodes, attributes, self._texts, len(self.books.home))
+        """The tree's own desk, made again when the tree has outgrown it."""
+        desk = self._desk
+        is_outgrown = desk is None or (
+            len(desk.stack) <= len(self.nodes.cnode) or len(desk.hits) < len(self.books.home)
+        )
+        if desk is None or is_outgrown:
+            desk = self._desk = self.new_desk()
         return desk
 
     def _is_settled(self) -> bool:
