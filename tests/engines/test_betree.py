@@ -647,14 +647,15 @@ def test_wishes_at_the_root_are_granted() -> None:
     random.shuffle(order)
     tree = expressions.tree(max_capacity=3, min_partition=2)
     for place, number in enumerate(order):
-        needed = [a for a in range(7) if expressions.interval(number, a) is not None]
+        attributes = range(len(expressions.rules.dictionary.axes))
+        needed = [a for a in attributes if expressions.interval(number, a) is not None]
         wish = random.choice([NOWHERE, *needed])
         atom = np.array(expressions.of(number), np.int32)
         start, wishes = np.array([0, len(atom)]), np.array([wish], np.int32)
         tree.insert_many(np.array([number]), expressions.rules.atoms, start, atom, wishes)
         seen = check(tree, expressions, order[: place + 1])
-        (attributes,) = [b.attributes for b in seen.buckets if number in seen.leaf(b.c)]
-        assert wish == NOWHERE or attributes[0] == wish
+        (path,) = [b.attributes for b in seen.buckets if number in seen.leaf(b.c)]
+        assert wish == NOWHERE or path[0] == wish
 
 
 def test_a_sample_of_events_is_what_an_engine_adapts_to() -> None:

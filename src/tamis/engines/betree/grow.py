@@ -131,7 +131,10 @@ def append(nodes, books, c, word, entry):
 
 @kernel
 def place_next(nodes, books):
-    """Insert the next expression that waits for a place; tells whether there was room."""
+    """Insert the next expression that waits for a place; tells whether there was room.
+
+    On the way a partition may be made for its wish, and a c-node for the half that is its home.
+    """
     cnode, state, limbo = nodes.cnode, books.state, books.limbo
     avoid, wish, entry = limbo[state[LIMBO]], limbo[state[LIMBO] + 1], state[LIMBO] + WISHES
     length = limbo[entry + LENGTH]
@@ -150,9 +153,6 @@ def place_next(nodes, books):
         top = nodes.pnode[p, TOP]
         attribute = cnode[top, ATTRIBUTE]
         low, high = interval_on(limbo, entry, attribute, books.codes[attribute])
-        if lacks_room(nodes, books, 0, 0, 0):
-            limbo[entry + TESTED] = length
-            return False
         c = _home_bucket(nodes, books, top, low, high)
         subsume(limbo, entry, attribute, cnode[c, LOW], cnode[c, HIGH])
     if lacks_room(nodes, books, room_for(cnode[c, USED] + length), 0, 0):
