@@ -87,6 +87,20 @@ def test_reading_while_writing_is_measured(tmp_path: Path) -> None:
     assert "open, all verified" in printed
 
 
+def test_the_be_tree_is_measured_beside_its_rivals(tmp_path: Path) -> None:
+    printed, saved = run("bench_betree.py", tmp_path)
+    for distribution in ("uniform", "zipf"):
+        rows = [row for row in saved["matching"] if row["rules"] == distribution]
+        assert {"betree", "betree-batch", "kindex", "scan", "tiles"} < {r["engine"] for r in rows}
+        assert len({row["matches"] for row in rows}) == 1
+        assert all(row["us"] > 0 and row["times"] > 0 for row in rows)
+    assert all(row["seconds"] > 0 and row["compacted_mb"] > 0 for row in saved["insertions"])
+    turns = {row["tree"]: row for row in saved["adaptation"]}
+    assert {"uniform, adapted", "uniform, fresh", "zipf, adapted", "zipf, observed"} < set(turns)
+    assert all(row["us"] > 0 and row["nodes"] > 0 for row in turns.values())
+    assert "Inserting 500 rules" in printed
+
+
 @pytest.mark.slow
 def test_spark_is_measured_beside_one_process_and_rivals(tmp_path: Path) -> None:
     printed, saved = run("bench_spark.py", tmp_path)
@@ -104,6 +118,7 @@ def test_spark_is_measured_beside_one_process_and_rivals(tmp_path: Path) -> None
 
 def test_every_benchmark_is_run_here() -> None:
     assert {path.name for path in BENCHMARKS.glob("bench_*.py")} == {
+        "bench_betree.py",
         "bench_encode.py",
         "bench_engines.py",
         "bench_live.py",

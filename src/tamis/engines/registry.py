@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tamis.engines.base import Engine
+from tamis.engines.betree import Betree, BetreeBatch
 from tamis.engines.gryphon import Gryphon
 from tamis.engines.keyed import Keyed
 from tamis.engines.kindex import KIndex, KIndexCnf
@@ -17,7 +18,19 @@ __all__ = ["ENGINES", "engine_named"]
 
 ENGINES: dict[str, type[Engine]] = {
     engine.name: engine
-    for engine in (Scan, PScan, Sift, Propagation, Gryphon, Keyed, KIndex, KIndexCnf, Tiles)
+    for engine in (
+        Scan,
+        PScan,
+        Sift,
+        Propagation,
+        Keyed,
+        KIndex,
+        KIndexCnf,
+        Gryphon,
+        Betree,
+        BetreeBatch,
+        Tiles,
+    )
 }
 
 _AUTO = Tiles
