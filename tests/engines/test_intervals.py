@@ -32,7 +32,7 @@ from tamis.engines.intervals.interval import grow_interval
 from tamis.engines.intervals.interval_tree import grow_interval_tree
 from tamis.engines.intervals.intervals import Intervals, elementary
 from tamis.engines.intervals.segment import grow_segment
-from tamis.engines.intervals.tree import Tree, balanced, planted
+from tamis.engines.intervals.tree import Tree, balanced, middle, planted
 from tamis.engines.registry import ENGINES
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import flatten
@@ -84,7 +84,7 @@ def listed(trees: TreeArrays, node: int) -> tuple[list[int], list[int]]:
 
 
 def test_every_endpoint_and_every_gap_is_an_elementary_interval() -> None:
-    pieces = elementary(intervals_of([(2, 18), (5, 30)]), 0, 99)
+    pieces = elementary(intervals_of([(2, 18), (5, 30)]), 100)
     assert list(zip(*(part.tolist() for part in pieces), strict=True)) == [
         (0, 1), (2, 2), (3, 4), (5, 5), (6, 17), (18, 18), (19, 29), (30, 30), (31, 99)
     ]  # fmt: skip
@@ -99,9 +99,8 @@ def test_the_codes_of_numbers_are_the_elementary_intervals() -> None:
 
 
 def test_no_gap_where_there_is_nothing_between() -> None:
-    pieces = elementary(intervals_of([(3, 4), (5, 7)]), 3, 7)
-    assert pieces.first.tolist() == [3, 4, 5, 6, 7]
-    assert pieces.last.tolist() == [3, 4, 5, 6, 7]
+    pieces = elementary(intervals_of([(0, 1), (2, 4)]), 5)
+    assert pieces.first.tolist() == pieces.last.tolist() == [0, 1, 2, 3, 4]
 
 
 def test_a_key_is_scored_by_balance_and_repetition() -> None:
@@ -132,7 +131,9 @@ def test_a_key_is_found_unless_all_intervals_overlap() -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 12, 100])
 def test_a_balanced_tree_has_the_middle_of_every_stretch_on_top(size: int) -> None:
-    root, left, right = balanced(size)
+    """Two runs at once, the second of the same size."""
+    first = np.array([0, size])
+    left, right = balanced(first, first + size, 2 * size)
 
     def check(node: int, first: int, stop: int) -> None:
         if first == stop:
@@ -142,7 +143,8 @@ def test_a_balanced_tree_has_the_middle_of_every_stretch_on_top(size: int) -> No
         check(int(left[node]), first, node)
         check(int(right[node]), node + 1, stop)
 
-    check(root, 0, size)
+    for begin, root in zip((0, size), middle(first, first + size).tolist(), strict=True):
+        check(root, begin, begin + size)
 
 
 # --- The trees of Example 4 -------------------------------------------------------------
@@ -208,13 +210,12 @@ def test_the_hybrid_index() -> None:
     ]
 
 
-def test_a_group_of_one_is_an_interval_of_the_hybrid_index() -> None:
-    tree = grow_hybrid(intervals_of([(3, 7), (20, 40)]), CODES, least_cluster=1)
-    assert tree.node.tolist() == [
-        [PASS, 20, 20, 1, 2],
-        [STOP, 3, 7, NOWHERE, NOWHERE],
-        [STOP, 20, 40, NOWHERE, NOWHERE],
-    ]
+def test_groups_are_split_down_to_the_least_cluster() -> None:
+    intervals = intervals_of([(3, 7), (20, 40)])
+    assert grow_hybrid(intervals, CODES, least_cluster=2).node[:, 0].tolist() == [STOP] * 6
+    tree = grow_hybrid(intervals, CODES, least_cluster=1)
+    assert tree.node[tree.root].tolist() == [PASS, 20, 20, 1, 4]
+    assert tree.node[[1, 4]].tolist() == [[STOP, 4, 6, 0, 2], [STOP, 21, 39, 3, 5]]
 
 
 def test_the_segment_tree() -> None:

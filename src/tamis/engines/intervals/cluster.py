@@ -7,20 +7,18 @@ key makes both groups smaller. A value finds the leaf of its group, whose conjun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.engines.intervals.arrays import NOWHERE
+from tamis.engines.filing import grouped
+from tamis.engines.intervals.arrays import NOWHERE, PASS, packed
 from tamis.engines.intervals.intervals import Intervals
-from tamis.engines.intervals.tree import LEFT, RIGHT, Sapling, Tree
+from tamis.engines.intervals.tree import Tree, node_rows
 
 __all__ = ["Splits", "best_key", "clustered", "grow_cluster"]
-
-Plant = Callable[[Sapling, Intervals, int, int], int]
-"""Plants what a leaf becomes, given its intervals and the first and last code that lead to it."""
 
 
 class Splits(NamedTuple):
@@ -54,15 +52,17 @@ class Splits(NamedTuple):
 
 
 def best_key(intervals: Intervals) -> int | None:
-    """The key to split at, of equal scores the first that is met; None if none splits.
+    """The key to split at, of equal scores the first that is met; None if every two overlap.
 
-    A key is of no use if all intervals begin before it, or none ends before it. The useful ones, if
-    any, are then on the side with more intervals, to which the search turns.
+    A key is of no use if all intervals begin before it, or none ends before it. The useful ones are
+    then on the side with more intervals, to which the search turns, so it meets one.
     """
+    if intervals.high.min() >= intervals.low.max():
+        return None
     splits = Splits.of(intervals)
     met = splits.at(_met(splits))
     useful = met.at(np.flatnonzero((met.left < met.size) & (met.right < met.size)))
-    return int(useful.key[useful.score.argmin()]) if len(useful.key) else None
+    return int(useful.key[useful.score.argmin()])
 
 
 def _met(splits: Splits) -> list[int]:
@@ -79,45 +79,79 @@ def _met(splits: Splits) -> list[int]:
     return met
 
 
-class _Group(NamedTuple):
-    """Intervals to be split, the codes that lead to them, and where their node belongs."""
+class Group(NamedTuple):
+    """Intervals that are together, and the codes that lead to them."""
 
     intervals: Intervals
     first: int
     last: int
-    parent: int
-    side: int
 
 
-def clustered(intervals: Intervals, codes: int, enough: int, plant: Plant) -> Tree:
-    """The tree of splits, down to groups of `enough` intervals, each of which is planted.
+class Clusters(NamedTuple):
+    """Groups, and the keys that lead to them."""
 
-    It may be deep where intervals overlap much, so there is no recursion.
+    key: NDArray[np.int64]
+    children: NDArray[np.int64]
+    """A row for each key: what is on its left and its right, a key, or ~group."""
+    root: int
+    """The topmost key, or ~group."""
+    groups: list[Group]
+
+    def rows(self, key_node: int, group_node: NDArray[np.int64]) -> NDArray[np.int32]:
+        """The keys as nodes, numbered from `key_node` on, above the nodes of the groups."""
+        children = _numbered(self.children, key_node, group_node)
+        return node_rows(PASS, self.key, self.key, children[:, 0], children[:, 1])
+
+    def root_node(self, key_node: int, group_node: NDArray[np.int64]) -> int:
+        """The node of the root, where nodes are numbered in that way."""
+        return int(_numbered(np.array([self.root]), key_node, group_node)[0])
+
+
+def _numbered(
+    things: NDArray[np.int64], key_node: int, group_node: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """The nodes of keys, and of groups, which are given as ~group."""
+    nodes = things + key_node
+    nodes[things < 0] = group_node[~things[things < 0]]
+    return nodes
+
+
+def clustered(intervals: Intervals, codes: int, enough: int) -> Clusters:
+    """Groups that cannot be split, or have `enough` intervals, or fewer.
+
+    Keys may be deep below each other where intervals overlap much, so there is no recursion.
     """
-    sapling = Sapling()
-    root = NOWHERE
-    waiting = [_Group(intervals, 0, codes - 1, NOWHERE, LEFT)]
+    keys: list[int] = []
+    children = [[NOWHERE, NOWHERE]]
+    groups: list[Group] = []
+    waiting = [(Group(intervals, 0, codes - 1), children[0], 0)]
     while waiting:
-        group, first, last, parent, side = waiting.pop()
-        key = best_key(group) if group.size > enough else None
+        group, parent, side = waiting.pop()
+        inside, first, last = group
+        key = best_key(inside) if inside.size > enough else None
         if key is None:
-            node = plant(sapling, group, first, last)
-        else:
-            node = sapling.split(key)
-            waiting.append(_Group(group.at(group.high >= key), key, last, node, RIGHT))
-            waiting.append(_Group(group.at(group.low < key), first, key - 1, node, LEFT))
-        if parent == NOWHERE:
-            root = node
-        else:
-            sapling.connect(parent, side, node)
-    return sapling.grown(root)
+            parent[side] = ~len(groups)
+            groups.append(group)
+            continue
+        parent[side] = len(keys)
+        keys.append(key)
+        children.append([NOWHERE, NOWHERE])
+        waiting.append((Group(inside.at(inside.high >= key), key, last), children[-1], 1))
+        waiting.append((Group(inside.at(inside.low < key), first, key - 1), children[-1], 0))
+    below = np.array(children[1:], np.int64).reshape(-1, 2)
+    return Clusters(np.array(keys, np.int64), below, children[0][0], groups)
 
 
 def grow_cluster(intervals: Intervals, codes: int) -> Tree:
-    """The Cluster Index of an attribute with so many codes."""
-    return clustered(intervals, codes, 1, _leaf)
-
-
-def _leaf(sapling: Sapling, intervals: Intervals, first: int, last: int) -> int:  # noqa: ARG001
-    """A group is what it is, whichever codes lead to it."""
-    return sapling.leaf(intervals.conjunction)
+    """The Cluster Index of an attribute with so many codes: its keys, then its groups."""
+    clusters = clustered(intervals, codes, 1)
+    members = [group.intervals.conjunction for group in clusters.groups]
+    keys = len(clusters.key)
+    leaf = keys + np.arange(len(members))
+    nowhere = np.full(len(members), NOWHERE)
+    node = np.concatenate(
+        (clusters.rows(0, leaf), node_rows(PASS, nowhere, nowhere, nowhere, nowhere))
+    )
+    owner = np.repeat(leaf, [len(each) for each in members])
+    vectors = packed(grouped(owner, np.concatenate(members), len(node)))
+    return Tree.of_vectors(clusters.root_node(0, leaf), node, vectors)

@@ -47,13 +47,9 @@ class Intervals(NamedTuple):
         """Some of them."""
         return Intervals(self.low[chosen], self.high[chosen], self.conjunction[chosen])
 
-    def within(self, first: int, last: int) -> Intervals:
-        """What lies of each of them in the codes from `first` to `last`."""
-        return self._replace(low=np.maximum(self.low, first), high=np.minimum(self.high, last))
-
 
 class Elementary(NamedTuple):
-    """Elementary intervals, which tile a stretch of codes, from left to right."""
+    """Elementary intervals, from left to right."""
 
     first: NDArray[np.int64]
     last: NDArray[np.int64]
@@ -66,16 +62,16 @@ class Elementary(NamedTuple):
         )
 
 
-def elementary(intervals: Intervals, first: int, last: int) -> Elementary:
-    """The elementary intervals of the codes from `first` to `last`.
+def elementary(intervals: Intervals, codes: int) -> Elementary:
+    """The elementary intervals of so many codes.
 
     Every endpoint is one by itself, and so is what lies between two endpoints, before the first and
     after the last.
     """
     points = intervals.endpoints
-    cuts = np.unique(np.concatenate(([first], points, points + 1)))
-    cuts = cuts[(first <= cuts) & (cuts <= last)]
-    return Elementary(cuts, np.append(cuts[1:] - 1, last))
+    cuts = np.unique(np.concatenate(([0], points, points + 1)))
+    cuts = cuts[cuts < codes]
+    return Elementary(cuts, np.append(cuts[1:], codes) - 1)
 
 
 class Mentions(NamedTuple):

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.engines.filing import Lists, grouped
-from tamis.engines.intervals.arrays import NOWHERE, PASS
+from tamis.engines.intervals.arrays import NOWHERE, PASS, packed
 from tamis.engines.intervals.intervals import Elementary, Intervals, elementary
-from tamis.engines.intervals.tree import Tree
+from tamis.engines.intervals.tree import Tree, node_rows
 
 __all__ = ["grow_segment"]
 
@@ -30,33 +30,27 @@ class _Level(NamedTuple):
 
 def grow_segment(intervals: Intervals, codes: int) -> Tree:
     """The Segment Tree of an attribute with so many codes."""
-    leaves = elementary(intervals, 0, codes - 1)
+    leaves = elementary(intervals, codes)
     levels, node = _combined(leaves)
     root = int(levels[-1].number[0])
-    return Tree.of_vectors(root, node, _stored(intervals, leaves, levels, len(node)))
+    return Tree.of_vectors(root, node, packed(_stored(intervals, leaves, levels, len(node))))
 
 
 def _combined(leaves: Elementary) -> tuple[list[_Level], NDArray[np.int32]]:
     """The levels, leaves first, and the rows of all nodes."""
     size = len(leaves.first)
     levels = [_Level(np.arange(size), leaves.first)]
-    rows = [_rows(leaves.first, np.full(size, NOWHERE), np.full(size, NOWHERE))]
+    nowhere = np.full(size, NOWHERE)
+    rows = [node_rows(PASS, leaves.first, leaves.first, nowhere, nowhere)]
     while len(levels[-1].number) > 1:
         number, first = levels[-1]
         left, right = number[0:-1:2], number[1::2]
-        rows.append(_rows(first[1::2], left, right))
+        rows.append(node_rows(PASS, first[1::2], first[1::2], left, right))
         above = size + np.arange(len(left))
         size += len(left)
         alone = len(number) // 2 * 2
         levels.append(_Level(np.append(above, number[alone:]), first[::2]))
     return levels, np.concatenate(rows)
-
-
-def _rows(
-    key: NDArray[np.int64], left: NDArray[np.int64], right: NDArray[np.int64]
-) -> NDArray[np.int32]:
-    kind = np.full(len(key), PASS)
-    return np.stack((kind, key, key, left, right), axis=1).astype(np.int32)
 
 
 def _stored(intervals: Intervals, leaves: Elementary, levels: list[_Level], nodes: int) -> Lists:
