@@ -321,6 +321,32 @@ def test_baselines_evaluate_all_atoms_or_up_to_the_first_that_fails() -> None:
     assert count_evaluations(built("lazy", rules), events).tolist() == [6, 3, 4]
 
 
+def mean_evaluations(width: int) -> dict[str, float]:
+    """Of 100 rules with two intervals, over 50 events."""
+    random = Random(1)
+
+    def between(name: str) -> str:
+        low = random.randrange(1_000)
+        return f"{name} BETWEEN {low} AND {low + width}"
+
+    rules = encoded(*(f"{between('x')} AND {between('y')}" for _ in range(100)))
+    some = [{name: random.randrange(1_000) for name in "xy"} for _ in range(50)]
+    events = EventEncoder(rules).encode_many(some)
+    return {name: count_evaluations(built(name, rules), events).mean() for name in ALL}
+
+
+def test_overlap_costs_what_the_paper_says() -> None:
+    """Figure 8: two indexes do not mind, two do, and the hybrid one does as long as groups are."""
+    apart, together = mean_evaluations(10), mean_evaluations(900)
+    for name in ("interval", "segment"):
+        assert together[name] == pytest.approx(apart[name], rel=0.1)
+    for name in ("cluster", "interval-tree"):
+        assert together[name] > 3 * apart[name]
+    assert apart["cluster"] < apart["hybrid"] < apart["segment"] < apart["interval-tree"]
+    assert together["hybrid"] < together["cluster"]
+    assert apart["naive"] == together["naive"] == 200
+
+
 def test_only_what_the_trees_leave_open_is_verified() -> None:
     """Of two atoms on an attribute the wider one; negations, texts, and what needs no attribute."""
     rules = encoded(

@@ -80,9 +80,9 @@ def _met(splits: Splits) -> list[int]:
 
 
 class Group(NamedTuple):
-    """Intervals that are together, and the codes that lead to them."""
+    """Conjunctions whose intervals are together, and the codes that lead to them."""
 
-    intervals: Intervals
+    conjunction: NDArray[np.int32]
     first: int
     last: int
 
@@ -124,28 +124,28 @@ def clustered(intervals: Intervals, codes: int, enough: int) -> Clusters:
     keys: list[int] = []
     children = [[NOWHERE, NOWHERE]]
     groups: list[Group] = []
-    waiting = [(Group(intervals, 0, codes - 1), children[0], 0)]
+    waiting = [(intervals, 0, codes - 1, children[0], 0)]
     while waiting:
-        group, parent, side = waiting.pop()
-        inside, first, last = group
+        inside, first, last, parent, side = waiting.pop()
         key = best_key(inside) if inside.size > enough else None
         if key is None:
             parent[side] = ~len(groups)
-            groups.append(group)
+            groups.append(Group(inside.conjunction.astype(np.int32), first, last))
             continue
         parent[side] = len(keys)
         keys.append(key)
-        children.append([NOWHERE, NOWHERE])
-        waiting.append((Group(inside.at(inside.high >= key), key, last), children[-1], 1))
-        waiting.append((Group(inside.at(inside.low < key), first, key - 1), children[-1], 0))
-    below = np.array(children[1:], np.int64).reshape(-1, 2)
-    return Clusters(np.array(keys, np.int64), below, children[0][0], groups)
+        below = [NOWHERE, NOWHERE]
+        children.append(below)
+        waiting.append((inside.at(inside.high >= key), key, last, below, 1))
+        waiting.append((inside.at(inside.low < key), first, key - 1, below, 0))
+    rows = np.array(children[1:], np.int64).reshape(-1, 2)
+    return Clusters(np.array(keys, np.int64), rows, children[0][0], groups)
 
 
 def grow_cluster(intervals: Intervals, codes: int) -> Tree:
     """The Cluster Index of an attribute with so many codes: its keys, then its groups."""
     clusters = clustered(intervals, codes, 1)
-    members = [group.intervals.conjunction for group in clusters.groups]
+    members = [group.conjunction for group in clusters.groups]
     keys = len(clusters.key)
     leaf = keys + np.arange(len(members))
     nowhere = np.full(len(members), NOWHERE)
