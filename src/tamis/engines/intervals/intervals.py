@@ -125,10 +125,9 @@ def intervals_by_attribute(
     low, high = atoms.low[atom], atoms.high[atom]
     is_set = atoms.test[atom] == SET
     counts = np.where(is_set, high - low, high >= low)
-    place = run_places(np.where(is_set, low, 0), counts)
+    # A run of codes has none in a list; it looks at the first one, or at what stands in for it.
+    codes = np.append(atoms.codes, 0)[run_places(np.where(is_set, low, 0), counts)]
     is_set, low, high = (np.repeat(each, counts) for each in (is_set, low, high))
-    place[~is_set] = 0
-    codes = np.append(atoms.codes, 0)[place]
     intervals = Intervals(
         np.where(is_set, codes, low).astype(np.int64),
         np.where(is_set, codes, high).astype(np.int64),
