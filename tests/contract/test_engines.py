@@ -439,6 +439,10 @@ def _stabbed(trees: list[Expr], event: Expr) -> list[int] | None:
 # --- Rules that come and go -------------------------------------------------------------
 
 
+EXPECTED_AFTER: dict[tuple[int, int], list[list[RuleId]]] = {}
+"""What is expected after each step of each seed, worked out once for all engines."""
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_adds_removes_and_replaces_between_matches(engine: str, seed: int) -> None:
     random = Random(seed)
@@ -448,7 +452,9 @@ def test_adds_removes_and_replaces_between_matches(engine: str, seed: int) -> No
         _change(random, matcher, shadow, step)
         assert len(matcher) == len(shadow)
         few = [randoms.event(random, EVERYTHING) for _ in range(2)]
-        check(matcher, few, _expected(shadow, few))
+        if (seed, step) not in EXPECTED_AFTER:
+            EXPECTED_AFTER[seed, step] = _expected(shadow, few)
+        check(matcher, few, EXPECTED_AFTER[seed, step])
     assert len(shadow) > 64, "a collection that small never leaves the tail"
     for rule_id in list(shadow):
         assert rule_id in matcher

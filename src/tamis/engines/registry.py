@@ -5,6 +5,15 @@ from __future__ import annotations
 from tamis.engines.base import Engine
 from tamis.engines.betree import Betree, BetreeBatch
 from tamis.engines.gryphon import Gryphon
+from tamis.engines.intervals import (
+    ClusterIndex,
+    HybridIndex,
+    IntervalIndex,
+    IntervalTree,
+    Lazy,
+    Naive,
+    SegmentTree,
+)
 from tamis.engines.keyed import Keyed
 from tamis.engines.kindex import KIndex, KIndexCnf
 from tamis.engines.propagation import Propagation
@@ -15,6 +24,8 @@ from tamis.engines.tiles import Tiles
 from tamis.errors import UnknownEngineError
 
 __all__ = ["ENGINES", "engine_named"]
+
+_INTERVALS = (ClusterIndex, IntervalIndex, HybridIndex, SegmentTree, IntervalTree, Naive, Lazy)
 
 ENGINES: dict[str, type[Engine]] = {
     engine.name: engine
@@ -29,6 +40,7 @@ ENGINES: dict[str, type[Engine]] = {
         Gryphon,
         Betree,
         BetreeBatch,
+        *_INTERVALS,
         Tiles,
     )
 }
