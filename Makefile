@@ -46,8 +46,8 @@ format: $(INSTALLED) ## put the code into its standard form
 bench: $(INSTALLED) ## measure the engines, the roads in, and reading while writing
 	@for file in benchmarks/bench_*.py; do $(BIN)/python "$$file" $(ARGS) || exit; done
 
-experiments: $(INSTALLED) ## draw the figures of the k-index paper again, with our engines
-	@$(BIN)/python experiments/vldb09/run.py $(ARGS)
+experiments: $(INSTALLED) ## draw the figures of the papers again, with our engines; PAPER=vldb09 of one
+	@for paper in $(or $(PAPER),vldb09 sigmod11); do $(BIN)/python -m experiments.$$paper.run $(ARGS) || exit; done
 
 venv: $(INSTALLED) ## make .venv and install Tamis into it, as every target does on its own
 

@@ -36,6 +36,10 @@ MEASURED = """
 """.split()
 
 
+LARGE = {"cluster", "interval", "hybrid", "segment", "interval-tree", "naive", "lazy"}
+USUAL = [engine for engine in tamis.engines() if engine not in LARGE]
+
+
 def test_engines_are_measured_side_by_side(tmp_path: Path) -> None:
     names = ["begen-1", "ads", "nested", "debian"]
     printed, saved = run("bench_engines.py", tmp_path, "--scenarios", *names)
@@ -43,7 +47,7 @@ def test_engines_are_measured_side_by_side(tmp_path: Path) -> None:
     assert "left out" in printed
     rows = saved["rows"]
     assert [(row["scenario"], row["engine"]) for row in rows] == [
-        (name, engine) for name in names[:-1] for engine in tamis.engines()
+        (name, engine) for name in names[:-1] for engine in USUAL
     ]
     for row in rows:
         assert all(row[name] > 0 for name in MEASURED)
@@ -55,7 +59,7 @@ def test_engines_are_measured_side_by_side(tmp_path: Path) -> None:
 
 def test_growth_is_measured(tmp_path: Path) -> None:
     printed, saved = run("bench_engines.py", tmp_path, "--growth")
-    assert {row["engine"] for row in saved["rows"]} == set(tamis.engines()) - {"scan", "sift"}
+    assert {row["engine"] for row in saved["rows"]} == set(USUAL) - {"scan", "sift"}
     assert sorted({row["rules"] for row in saved["rows"]}) == [500, 1_000]
     assert all(row["us_kernel_p50"] > 0 and row["rss_mb"] > 0 for row in saved["rows"])
     assert "Growth" in printed
@@ -87,6 +91,20 @@ def test_reading_while_writing_is_measured(tmp_path: Path) -> None:
     assert "open, all verified" in printed
 
 
+def test_the_be_tree_is_measured_beside_its_rivals(tmp_path: Path) -> None:
+    printed, saved = run("bench_betree.py", tmp_path)
+    for distribution in ("uniform", "zipf"):
+        rows = [row for row in saved["matching"] if row["rules"] == distribution]
+        assert {"betree", "betree-batch", "kindex", "scan", "tiles"} < {r["engine"] for r in rows}
+        assert len({row["matches"] for row in rows}) == 1
+        assert all(row["us"] > 0 and row["times"] > 0 for row in rows)
+    assert all(row["seconds"] > 0 and row["compacted_mb"] > 0 for row in saved["insertions"])
+    turns = {row["tree"]: row for row in saved["adaptation"]}
+    assert {"uniform, adapted", "uniform, fresh", "zipf, adapted", "zipf, observed"} < set(turns)
+    assert all(row["us"] > 0 and row["nodes"] > 0 for row in turns.values())
+    assert "Inserting 500 rules" in printed
+
+
 @pytest.mark.slow
 def test_spark_is_measured_beside_one_process_and_rivals(tmp_path: Path) -> None:
     printed, saved = run("bench_spark.py", tmp_path)
@@ -104,6 +122,7 @@ def test_spark_is_measured_beside_one_process_and_rivals(tmp_path: Path) -> None
 
 def test_every_benchmark_is_run_here() -> None:
     assert {path.name for path in BENCHMARKS.glob("bench_*.py")} == {
+        "bench_betree.py",
         "bench_encode.py",
         "bench_engines.py",
         "bench_live.py",
@@ -119,3 +138,13 @@ def test_shards_are_measured(tmp_path: Path) -> None:
     assert len({row["matches"] for row in rows}) == 1
     assert all(row["us_match"] > 0 and row["us_encode"] > 0 for row in rows)
     assert "Matching by 2,000 rules in shards" in printed
+
+
+def test_a_job_in_shards_is_measured(tmp_path: Path) -> None:
+    printed, saved = run("bench_shards.py", tmp_path, "--job")
+    assert [row["step"] for row in saved["steps"]] == ["generate", "build", "match"]
+    assert all(0 < row["own_mb"] < row["with_files_mb"] for row in saved["steps"])
+    (index,) = saved["index"]
+    assert (index["rules"], index["shards"]) == (2_000, 1)
+    assert index["matches"] > 0
+    assert "2,000 rules and 500 events on Spark" in printed

@@ -115,6 +115,18 @@ def test_only_some_rules() -> None:
     assert [line["rules"] for line in found] == [["teens"], [], [], []]
 
 
+def test_an_event_may_be_an_expression() -> None:
+    asked = ["match", "rules.jsonl", "--expression"]
+    assert run(*asked, "age BETWEEN 19 AND 30 AND country = 'FR'") == (
+        '{"event":0,"rules":["teens",7]}\n'
+    )
+    assert run(*asked, "age < 15", "--logic", "weak") == '{"event":0,"rules":["not-ca"]}\n'
+    assert run(*asked, "age > 15", "-o", "out.csv", "--only", "7") == ""
+    assert Path("out.csv").read_text() == "event,rule\n0,7\n"
+    assert "at character 6" in complaint(*asked, "age >")
+    assert "= or IN" in complaint(*asked, "country LIKE '%R'")
+
+
 def test_the_logic_of_rules_without_one() -> None:
     found = lines_of(run("match", "rules.jsonl", "events.jsonl", "--logic", "weak"))
     assert [line["rules"] for line in found][3] == ["not-ca"]
@@ -158,6 +170,8 @@ def test_explain_prints_a_tree() -> None:
         "? AND   [unknown]",
         "  ✓ age BETWEEN 13 AND 19   [age = 15: held]",
         "  ∅ country IN ('FR', 'BE')   [country is absent: absent]",
+        "it would match with:",
+        "  country IN ('FR', 'BE')   [country is absent]",
     ]
     assert run("explain", "rules.jsonl", "fans", "events.jsonl:2").startswith("fans matches:\n✓ OR")
     pretty = '{\n  "state": "NY"\n}\n'
@@ -170,6 +184,22 @@ def test_explain_prints_json() -> None:
     assert found["rule"] == 7
     assert found["matches"] is True
     assert found["explanation"]["values"] == [40]
+    assert found["changes"] == []
+    (found,) = lines_of(run("explain", "rules.jsonl", "7", '{"age": 2}', "--json"))
+    assert [change["values"] for change in found["changes"]] == [[2]]
+
+
+def test_export_writes_what_the_other_commands_read() -> None:
+    printed = lines_of(run("export", "rules.jsonl"))
+    assert [line["id"] for line in printed] == ["teens", "not-ca", "fans", 7]
+    run("build", "rules.jsonl", "-o", "index")
+    assert run("export", "index", "-o", "again.jsonl.gz") == "4 rules in again.jsonl.gz\n"
+    assert lines_of(run("export", "again.jsonl.gz")) == printed
+    assert lines_of(run("export", "index", "--only", "7", "--only", "fans")) == [
+        printed[3],
+        printed[2],
+    ]
+    assert "only JSON lines" in complaint("export", "rules.jsonl", "-o", "rules.csv")
 
 
 def test_stats_count_rules_and_what_they_use() -> None:
@@ -263,6 +293,8 @@ def test_demo_takes_its_options() -> None:
     [
         ["nonsense"],
         ["match", "rules.jsonl"],
+        ["match", "rules.jsonl", "events.jsonl", "--expression", "age = 3"],
+        ["match", "rules.jsonl", "--expression", "age = 3", "--count"],
         ["match", "rules.jsonl", "events.jsonl", "--top", "0"],
         ["match", "rules.jsonl", "events.jsonl", "--top", "many"],
         ["match", "rules.jsonl", "events.jsonl", "--top", "3", "--count"],
@@ -270,6 +302,7 @@ def test_demo_takes_its_options() -> None:
         ["match", "rules.jsonl", "events.jsonl", "--engine", "steam"],
         ["match", "rules.jsonl", "events.jsonl", "--logic", "fuzzy"],
         ["match", "-", "-"],
+        ["export", "rules.jsonl", "--only", "7", "--tag", "x"],
         ["explain", "-", "7", "-"],
         ["explain", "rules.jsonl", "7"],
         ["demo", "--rules", "0"],
@@ -550,11 +583,13 @@ def test_generate_writes_rules_and_events_that_match_reads() -> None:
     [
         (["begen", "-o", "x"], "one of --rules and --events"),
         (["begen", "--rules", "1", "--events", "1", "-o", "x"], "one of --rules and --events"),
-        (["beegen", "--rules", "1", "-o", "x"], "is not one of ads, begen, nested"),
+        (["beegen", "--rules", "1", "-o", "x"], "is not one of ads, begen, nested, qgrams"),
         (["ads", "--rules", "1", "-o", "x", "--set", "dimensions"], "NAME=VALUE"),
         (["ads", "--rules", "1", "-o", "x", "--set", "colour=1"], "has no parameter 'colour'"),
         (["ads", "--rules", "1", "-o", "x", "--set", "months=13"], "months lies between 1 and 12"),
         (["ads", "--rules", "1", "-o", "x", "--master", "local"], "--master is for --spark"),
+        (["qgrams", "--rules", "99999", "-o", "x"], "texts, and 99,999 are asked for"),
+        (["qgrams", "--events", "1", "-o", "x", "--set", "texts=none"], "or a file with a text"),
     ],
 )
 def test_generate_refuses_what_it_cannot_make(arguments: list[str], reason: str) -> None:

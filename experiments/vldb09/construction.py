@@ -3,16 +3,17 @@
 *encode* is reading the rules, giving numbers to distinct atoms and conjunctions, and making arrays
 of them, once for all engines; *build* is what an engine adds. The paper's sizes are those of the
 lists and the table of their keys: *index*. *All* is an engine with the encoded rules it verifies
-and scores with.
+and scores with. Seconds are the processor's.
 
-Usage: python experiments/vldb09/construction.py [--quick] [--most N]
+Usage: python -m experiments.vldb09.construction [--quick] [--most N]
 """
 
 from __future__ import annotations
 
-from figure import Claim, Figure, run
-from measuring import CNF, DNF, Row, Settings, construction
-
+from experiments.paper.figure import Claim, Figure, run
+from experiments.paper.measuring import Row, Settings
+from experiments.vldb09.measuring import CNF, DNF, construction
+from experiments.vldb09.page import PAPER
 from tamis.workloads.ads import Workload
 
 
@@ -46,4 +47,4 @@ def megabytes(row: Row) -> str:
 
 
 if __name__ == "__main__":
-    run(make)
+    run(make, PAPER)

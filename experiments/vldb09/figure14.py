@@ -1,13 +1,14 @@
 """Figure 14: the impact of selectivity on DNFs, by the number of months.
 
-Usage: python experiments/vldb09/figure14.py [--quick] [--rules N] [--events N]
+Usage: python -m experiments.vldb09.figure14 [--quick] [--rules N] [--events N]
 """
 
 from __future__ import annotations
 
-from figure import Claim, Figure, ratios, run, span
-from measuring import DNF, Row, Settings, matching
-
+from experiments.paper.figure import Claim, Figure, ratios, run, span
+from experiments.paper.measuring import Row, Settings
+from experiments.vldb09.measuring import DNF, matching
+from experiments.vldb09.page import PAPER
 from tamis.workloads.ads import Workload
 
 MONTHS = (12, 6, 3, 2, 1)
@@ -48,4 +49,4 @@ def make(settings: Settings) -> Figure:
 
 
 if __name__ == "__main__":
-    run(make)
+    run(make, PAPER)

@@ -1,13 +1,14 @@
 """Figure 15: the impact of the number of attributes on DNFs.
 
-Usage: python experiments/vldb09/figure15.py [--quick] [--rules N] [--events N]
+Usage: python -m experiments.vldb09.figure15 [--quick] [--rules N] [--events N]
 """
 
 from __future__ import annotations
 
-from figure import Claim, Figure, ratios, run, span
-from measuring import DNF, Row, Settings, matching
-
+from experiments.paper.figure import Claim, Figure, ratios, run, span
+from experiments.paper.measuring import Row, Settings
+from experiments.vldb09.measuring import DNF, matching
+from experiments.vldb09.page import PAPER
 from tamis.workloads.ads import Workload
 
 DIMENSIONS = (50, 200, 500, 1_000, 1_461)
@@ -42,4 +43,4 @@ def make(settings: Settings) -> Figure:
 
 
 if __name__ == "__main__":
-    run(make)
+    run(make, PAPER)

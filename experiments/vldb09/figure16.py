@@ -1,13 +1,14 @@
 """Figure 16: the impact of the size of DNFs, by Zipf's exponent.
 
-Usage: python experiments/vldb09/figure16.py [--quick] [--rules N] [--events N]
+Usage: python -m experiments.vldb09.figure16 [--quick] [--rules N] [--events N]
 """
 
 from __future__ import annotations
 
-from figure import Claim, Figure, run
-from measuring import DNF, Row, Settings, matching
-
+from experiments.paper.figure import Claim, Figure, run
+from experiments.paper.measuring import Row, Settings
+from experiments.vldb09.measuring import DNF, matching
+from experiments.vldb09.page import PAPER
 from tamis.workloads.ads import Workload
 
 SIZES = {3.0: 1.6, 2.5: 2.3, 2.0: 3.5}
@@ -42,4 +43,4 @@ def make(settings: Settings) -> Figure:
 
 
 if __name__ == "__main__":
-    run(make)
+    run(make, PAPER)

@@ -1,13 +1,14 @@
 """Figure 17: how the algorithms for DNFs scale.
 
-Usage: python experiments/vldb09/figure17.py [--quick] [--most N] [--events N]
+Usage: python -m experiments.vldb09.figure17 [--quick] [--most N] [--events N]
 """
 
 from __future__ import annotations
 
-from figure import Claim, Figure, ratios, run, span
-from measuring import DNF, Row, Settings, matching
-
+from experiments.paper.figure import Claim, Figure, ratios, run, span
+from experiments.paper.measuring import Row, Settings
+from experiments.vldb09.measuring import DNF, matching
+from experiments.vldb09.page import PAPER
 from tamis.workloads.ads import Workload
 
 SHARES = (0.2, 0.4, 0.6, 0.8, 1.0)
@@ -39,4 +40,4 @@ def make(settings: Settings) -> Figure:
 
 
 if __name__ == "__main__":
-    run(make)
+    run(make, PAPER)

@@ -1,13 +1,14 @@
 """Figure 18: how the algorithms for CNFs scale.
 
-Usage: python experiments/vldb09/figure18.py [--quick] [--most N] [--events N]
+Usage: python -m experiments.vldb09.figure18 [--quick] [--most N] [--events N]
 """
 
 from __future__ import annotations
 
-from figure import Claim, Figure, ratios, run, span
-from measuring import CNF, Row, Settings, matching
-
+from experiments.paper.figure import Claim, Figure, ratios, run, span
+from experiments.paper.measuring import Row, Settings
+from experiments.vldb09.measuring import CNF, matching
+from experiments.vldb09.page import PAPER
 from tamis.workloads.ads import Workload
 
 SHARES = (1.0, 0.8, 0.6, 0.4, 0.2)
@@ -39,4 +40,4 @@ def make(settings: Settings) -> Figure:
 
 
 if __name__ == "__main__":
-    run(make)
+    run(make, PAPER)

@@ -1,13 +1,14 @@
 """Figure 19: the ranking algorithms, DNF and CNF, which return the best five.
 
-Usage: python experiments/vldb09/figure19.py [--quick] [--rules N] [--events N]
+Usage: python -m experiments.vldb09.figure19 [--quick] [--rules N] [--events N]
 """
 
 from __future__ import annotations
 
-from figure import Claim, Figure, run
-from measuring import RANKED, Row, Settings, ranking
-
+from experiments.paper.figure import Claim, Figure, run
+from experiments.paper.measuring import Row, Settings
+from experiments.vldb09.measuring import RANKED, ranking
+from experiments.vldb09.page import PAPER
 from tamis.workloads.ads import Form, Workload
 
 MONTHS = (12, 4, 1)
@@ -50,4 +51,4 @@ def measured(form: Form, size: int, months: int, settings: Settings) -> list[Row
 
 
 if __name__ == "__main__":
-    run(make)
+    run(make, PAPER)

@@ -1,15 +1,22 @@
-"""The page about the experiments, made of their numbers."""
+"""The paper, and what the page says about its experiments."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from experiments.paper.figure import Paper
+from experiments.paper.page import Page
 
-from figure import NAMES
-
-ORDER = ("construction", *(f"figure{number}" for number in range(14, 20)))
+PAPER = Paper(
+    "vldb09",
+    {
+        "kindex": "DNF (kindex)",
+        "kindex-cnf": "CNF (kindex-cnf)",
+        "propagation": "Le Subscribe (propagation)",
+        "sift": "SIFT",
+        "scan": "SCAN",
+        "pscan": "PSCAN",
+        "tiles": "tiles",
+    },
+)
 
 HEAD = """\
 # The experiments of "Indexing Boolean Expressions"
@@ -28,9 +35,10 @@ times as long b takes: above 1 a is faster.
 
 WHY = {
     "construction": """\
-Most of the time is reading the texts and normalising them in Python, which all engines share. The
-lists themselves are made by sorting arrays. An entry takes four bytes (six in CNF) and no weight: a
-conjunction is stored once for rules that weigh it differently, so weights stay with the rules.
+Seconds are the processor's. Most of them go into reading the texts and normalising them in Python,
+which all engines share. The lists themselves are made by sorting arrays. An entry takes four bytes
+(six in CNF) and no weight: a conjunction is stored once for rules that weigh it differently, so
+weights stay with the rules.
 """,
     "figure14": """\
 The paper's SIFT reads whole lists and pays for a counter each; so does ours, but a counter is one
@@ -75,71 +83,10 @@ hold.
 """,
 }
 
-
-def page(results: Path, plots: str) -> str:
-    """The page, given where the numbers are, and the folder of the plots beside it."""
-    figures = {name: json.loads((results / f"{name}.json").read_text()) for name in ORDER}
-    first = figures[ORDER[0]]
-    parts = [HEAD.format(**first["machine"], **first["settings"])]
-    for name, figure in figures.items():
-        parts.append(f"## {figure['title']}\n")
-        if name != "construction":
-            parts.append(f"![{figure['title']}]({plots}/{name}.svg)\n")
-        parts.append(_claims(figure["claims"]))
-        parts.append(WHY[name])
-        parts.append(_construction(figure["rows"]) if name == "construction" else _times(figure))
-    return "\n".join(parts)
-
-
-def _claims(claims: list[dict[str, str]]) -> str:
-    rows = [[claim["what"], claim["paper"] or "-", claim["ours"]] for claim in claims]
-    return _table(["", "the paper", "here"], rows)
-
-
-def _times(figure: dict[str, Any]) -> str:
-    """Milliseconds, a line for each place along the axis."""
-    lines: dict[tuple[str, ...], dict[str, str]] = {}
-    for row in figure["rows"]:
-        about = {
-            name: row[name]
-            for name in ("form", "rules", "months", "dimensions", "size")
-            if name in row
-        }
-        place = (*(f"{k}: {v:,}" if k == "rules" else f"{k}: {v}" for k, v in about.items()),)
-        name = NAMES[row["engine"]] + (", ranked" if row.get("ranked") else "")
-        line = lines.setdefault(place, {"matches": f"{100 * row['matches']:.2f} %"})
-        line[name] = f"{row['ms']:.3g}"
-    columns = list(dict.fromkeys(name for line in lines.values() for name in line))
-    rows = [
-        [", ".join(place), *(line.get(name, "") for name in columns)]
-        for place, line in lines.items()
-    ]
-    return "Milliseconds an event:\n\n" + _table(["", *columns], rows)
-
-
-def _construction(rows: list[dict[str, Any]]) -> str:
-    columns = {
-        "form": "form",
-        "engine": "engine",
-        "rules": "rules",
-        "conjunctions": "distinct conjunctions",
-        "programs": "kept as programs",
-        "encode_s": "encode, s",
-        "build_s": "build, s",
-        "index_mb": "index, MB",
-        "all_mb": "all, MB",
-    }
-    return _table(list(columns.values()), [[_cell(row[name]) for name in columns] for row in rows])
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "-"
-    if isinstance(value, float):
-        return f"{value:.3g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+PAGE = Page(
+    PAPER,
+    ("construction", *(f"figure{number}" for number in range(14, 20))),
+    HEAD,
+    WHY,
+    ("form", "rules", "months", "dimensions", "size"),
+)

@@ -38,6 +38,7 @@ from tamis.expr.evaluate import evaluate, score
 from tamis.expr.explain import Explanation
 from tamis.expr.json import from_json, to_json
 from tamis.expr.model import And, Expr, Not, Op, Or, Predicate, all_of, any_of
+from tamis.expr.obstacles import Obstacle, Obstacles
 from tamis.expr.sql import parse, to_sql
 from tamis.matcher.matcher import AddReport, BadRule, Matcher
 from tamis.matcher.opening import open_matcher as open  # noqa: A004  the name users know
@@ -58,6 +59,8 @@ __all__ = [
     "Matcher",
     "MissingExtraError",
     "Not",
+    "Obstacle",
+    "Obstacles",
     "Op",
     "Or",
     "PatternError",

@@ -30,10 +30,12 @@ from tamis.files import (
     STDIN,
     Question,
     answers,
+    expression_answer,
     load_rule,
     load_rules,
     open_output,
     read_event,
+    save_rules,
 )
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.rule import Rule, RuleId, Tagged, tagged
@@ -135,7 +137,9 @@ RulesPlace = Annotated[
     str,
     typer.Argument(metavar="RULES", help="A file of rules, or a directory that build made."),
 ]
-EventsFile = Annotated[str, typer.Argument(metavar="EVENTS", help="A file of events.")]
+EventsFile = Annotated[
+    str | None, typer.Argument(metavar="EVENTS", help="A file of events.", show_default=False)
+]
 EngineName = Annotated[
     str,
     typer.Option(
@@ -174,6 +178,16 @@ SkipBadRules = Annotated[
 ]
 
 
+OnlyIds = Annotated[
+    list[str] | None,
+    typer.Option("--only", metavar="ID", help="Look at this rule only; may be repeated."),
+]
+OnlyTags = Annotated[
+    list[str] | None,
+    typer.Option("--tag", metavar="TAG", help="Look at rules with this tag only; may be repeated."),
+]
+
+
 @app.command("build")
 def build_index(
     rules: RulesFile,
@@ -202,10 +216,46 @@ def build_index(
     typer.echo(f"{len(matcher):,} rules in {out}")
 
 
+@app.command("export")
+def export_rules(
+    rules: RulesPlace,
+    out: Annotated[
+        str,
+        typer.Option("-o", "--output", metavar="FILE", help="A .jsonl file; - for the terminal."),
+    ] = STDIN,
+    only: OnlyIds = None,
+    tag: OnlyTags = None,
+    logic: OtherLogic = None,
+) -> None:
+    """Write rules as JSON lines, with their weights, payloads and tags.
+
+    Whatever takes a file of rules takes what it writes.
+    """
+    _refuse_if(bool(only and tag), "--only and --tag exclude each other.")
+    with _progress(out != STDIN) as show:
+        matcher = _matcher(rules, None, logic, False, show)
+        count = save_rules(
+            matcher,
+            out,
+            only=_chosen(matcher, only, tag),
+            watch=lambda done, fraction: show("Writing rules", done, fraction),
+        )
+    if out != STDIN:
+        typer.echo(f"{count:,} rules in {out}")
+
+
 @app.command("match")
 def match_events(
     rules: RulesPlace,
-    events: EventsFile,
+    events: EventsFile = None,
+    expression: Annotated[
+        str | None,
+        typer.Option(
+            "--expression",
+            metavar="TEXT",
+            help="In place of EVENTS: what is known of one, such as 'price > 9 AND kind = 2'.",
+        ),
+    ] = None,
     out: Annotated[
         str | None,
         typer.Option(
@@ -222,16 +272,8 @@ def match_events(
     count: Annotated[
         bool, typer.Option("--count", help="How many rules match, not which ones.")
     ] = False,
-    only: Annotated[
-        list[str] | None,
-        typer.Option("--only", metavar="ID", help="Look at this rule only; may be repeated."),
-    ] = None,
-    tag: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--tag", metavar="TAG", help="Look at rules with this tag only; may be repeated."
-        ),
-    ] = None,
+    only: OnlyIds = None,
+    tag: OnlyTags = None,
     event_id: Annotated[
         str | None,
         typer.Option(
@@ -249,6 +291,9 @@ def match_events(
     Prints a line of JSON for each event: {"event": 0, "rules": ["r1", "r7"]},
     where an event is known by its number in the file, from 0.
     """
+    _refuse_if((events is None) == (expression is None), "Give one of EVENTS and --expression.")
+    of_events = top is not None or count or event_id is not None
+    _refuse_if(of_events and events is None, "--top, --count and --event-id are for EVENTS.")
     _refuse_if(top is not None and count, "--top and --count exclude each other.")
     _refuse_if(bool(only and tag), "--only and --tag exclude each other.")
     _refuse_if(rules == events == STDIN, "RULES and EVENTS cannot both be standard input.")
@@ -260,6 +305,10 @@ def match_events(
             only=_chosen(matcher, only, tag),
             event_id=event_id,
         )
+        if expression is not None:
+            output.write(expression_answer(matcher, expression, question))
+            return
+        assert events is not None
         done = 0
         show("Matching events", done, None)
         for answer in answers(matcher, events, question):
@@ -290,14 +339,16 @@ def explain_rule(
     else:
         matcher = Matcher(logic=logic or Logic.STRONG)
         rule = load_rule(matcher, rules, rule_id, logic=logic or Logic.STRONG)
-    explanation = matcher.explain(rule.id, read_event(event))
+    known = read_event(event)
+    explanation, obstacles = matcher.explain(rule.id, known), matcher.why_not(rule.id, known)
     if as_json:
-        _print_json(
-            {"rule": rule.id, "matches": explanation.held, "explanation": explanation.to_json()}
-        )
-    else:
-        typer.echo(f"{rule.id} {'matches' if explanation.held else 'does not match'}:")
-        typer.echo(str(explanation))
+        answer = {"rule": rule.id, "matches": explanation.held}
+        _print_json(answer | {"explanation": explanation.to_json()} | obstacles.to_json())
+        return
+    typer.echo(f"{rule.id} {'matches' if explanation.held else 'does not match'}:")
+    typer.echo(str(explanation))
+    if not explanation.held:
+        typer.echo(str(obstacles))
 
 
 @app.command("stats")

@@ -35,6 +35,8 @@ _WEIGHTED = "name = 'a' OR price > 5"
 
 _EVENT: dict[str, Any] = {"size": [1, 2], "name": "a", "price": 12.5, "flag": True}
 
+_EXPRESSION = "size IN (1, 2) AND name = 'a' AND price BETWEEN 10 AND 20"
+
 
 def warmup(engines: Iterable[str] = ("auto",)) -> dict[str, float]:
     """Compile and cache the kernels of engines.
@@ -84,6 +86,7 @@ def _ask(matcher: Matcher) -> None:
             matcher.top_many(events, 3, only=only)
         matcher.match(_EVENT, only=only)
         matcher.match_array(_EVENT, only=only)
+        matcher.match_expression(_EXPRESSION, only=only)
         matcher.top(_EVENT, 3, only=only, weights={("name", "a"): 0.5})
 
 

@@ -20,9 +20,9 @@ from tamis.encode.dictionary import (
     Dictionary,
     code_range,
     microseconds,
-    prefix_of,
 )
 from tamis.expr.model import Atom, Op, Predicate, Value
+from tamis.expr.patterns import prefix_of
 from tamis.expr.satisfy import satisfies
 
 # --- Values where comparisons go wrong --------------------------------------------------

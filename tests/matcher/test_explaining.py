@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tamis import Matcher
+from tamis import Matcher, UnknownRuleError, tagged
 from tests import randoms
 from tests.matcher.matchers import SIZES, filled
 from tests.randoms import EVERYTHING
@@ -93,6 +93,36 @@ def test_explanations_agree_with_matches() -> None:
         event = randoms.event(random, EVERYTHING)
         held = [id for id in matcher if matcher.explain(id, event).held]
         assert held == matcher.match(event)
+
+
+@SIZES
+def test_why_explains_every_match(size: int) -> None:
+    matcher = filled(size)
+    matcher.add("r", EXPLAINED, tags=["x"])
+    event = {"age": 3, "state": "NY", "tags": "xy"}
+    why = matcher.why(event)
+    assert list(why) == matcher.match(event)
+    assert why["r"] == matcher.explain("r", event)
+    assert list(matcher.why(event, only=tagged("x"))) == ["r"]
+    assert matcher.why({}, only=["r"]) == {}
+
+
+def test_why_not_agrees_with_matches() -> None:
+    random = Random(10)
+    matcher = Matcher(schema={"t": "timestamp"})
+    for number in range(100):
+        rule = randoms.rule(random, EVERYTHING, 3)
+        matcher.add(number, rule, logic=random.choice(["strong", "weak"]))
+    matcher.add("t", "t > '2024-01-01'")
+    for _ in range(15):
+        event = randoms.event(random, EVERYTHING)
+        event.pop("t", None)
+        held = [id for id in matcher if matcher.why_not(id, event).changes == ()]
+        assert held == matcher.match(event)
+    (change,) = matcher.why_not("t", {"t": "2023-05-01"}).changes or ()
+    assert change.to_json()["values"] == ["2023-05-01T00:00:00+00:00"]
+    with pytest.raises(UnknownRuleError, match="'nobody'"):
+        matcher.why_not("nobody", {})
 
 
 def test_a_long_list_of_values_is_cut_short_in_print_only() -> None:

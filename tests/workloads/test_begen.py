@@ -12,6 +12,7 @@ from tamis.expr.evaluate import evaluate
 from tamis.expr.model import And, Expr, Op, Predicate, predicates
 from tamis.expr.sql import parse
 from tamis.workloads.begen import OPERATOR_CLASSES, Workload
+from tamis.workloads.registry import make_workload
 
 
 def parsed(workload: Workload) -> list[Expr]:
@@ -49,6 +50,54 @@ def test_sizes_are_those_of_table_3() -> None:
     assert min(sizes) >= 1
     assert {len(event) for event in workload.events(100)} == {15}
     assert len({leaf.attribute for leaf in leaves(workload)}) > 380
+
+
+TABLE_3: dict[str, list[dict[str, Any]]] = {
+    "number of dimensions": [{"dimensions": 50}, {"dimensions": 1_400}],
+    "dimension cardinality": [{"cardinality": 48}, {"cardinality": 150_000}],
+    "predicate selectivity": [{"range_percent": 6}, {"range_percent": 50}],
+    "dimension selectivity": [
+        {"cardinality": 2, "equality": 1.0, "operators": "min"},
+        {"cardinality": 10, "equality": 1.0, "operators": "min"},
+    ],
+    "rule and event size": [
+        {"rule_size": 5, "event_size": 13},
+        {"rule_size": 66, "event_size": 81},
+    ],
+    "equality": [{"equality": 0.2}, {"equality": 1.0}],
+    "match probability": [{"match_probability": 0.0001}, {"match_probability": 0.09}],
+    "operators": [{"operators": "low"}, {"operators": "high"}],
+}
+"""Both ends of what each column of the paper's Table 3 varies, besides the number of rules."""
+
+
+@pytest.mark.parametrize("distribution", ["uniform", "zipf"])
+@pytest.mark.parametrize("column", TABLE_3)
+def test_every_column_of_table_3_can_be_made(column: str, distribution: str) -> None:
+    for varied in TABLE_3[column]:
+        texts = {name: str(value) for name, value in varied.items()}
+        made = make_workload("begen", {"size": "600", "distribution": distribution, **texts})
+        assert isinstance(made, Workload)
+        found = list(leaves(made))
+        assert len(found) / 600 == pytest.approx(made.rule_size, rel=0.06)
+        assert {len(event) for event in made.events(5)} == {made.event_size}
+        assert len({leaf.attribute for leaf in found}) <= made.dimensions
+        # NOT IN and <> are no equalities, though the model writes <> as a negated =.
+        equal = sum(leaf.op is Op.EQ and not leaf.negated for leaf in found)
+        assert equal / len(found) == pytest.approx(made.equality, abs=0.04)
+        ranges: list[Any] = [leaf.values for leaf in found if leaf.op is Op.BETWEEN]
+        spans = [100 * (high - low + 1) / made.cardinality for low, high in ranges]
+        if spans:
+            assert sum(spans) / len(spans) == pytest.approx(made.range_percent, rel=0.2)
+
+
+@pytest.mark.parametrize("cardinality", [2, 10])
+def test_the_selectivity_of_a_dimension_is_that_of_its_equalities(cardinality: int) -> None:
+    """The paper's runs from 0.5, for two values, to 0.9, for ten."""
+    made = Workload(cardinality=cardinality, dimensions=15, operators="min", clustered=False)
+    events = made.events(2_000)
+    share = sum(event["a3"] != 1 for event in events) / len(events)
+    assert share == pytest.approx(1 - 1 / cardinality, abs=0.04)
 
 
 def test_a_rule_is_never_empty() -> None:

@@ -20,6 +20,7 @@ __all__ = [
     "SET",
     "TEXT",
     "AtomArrays",
+    "Choices",
     "DictionaryArrays",
     "Events",
     "FormArrays",
@@ -169,6 +170,27 @@ class Events(NamedTuple):
     """The weight of each entry; an empty array where all weigh 1."""
     text_weight: NDArray[np.float64]
     """For each of `text`, the sum of the weights of the values that satisfy it."""
+
+
+class Choices(NamedTuple):
+    """What an event expression leaves open, in terms of codes: see `tamis.expr.stab`.
+
+    An entry is a run of codes of which the attribute has one, or a string that is listed.
+    """
+
+    span: NDArray[np.int64]
+    """For each attribute where its entries begin and end; equal if it is absent."""
+    low: NDArray[np.int32]
+    high: NDArray[np.int32]
+    """The first and the last code of each entry; both are possible."""
+    is_endless: NDArray[np.uint8]
+    """Whether text predicates may hold on some of an entry's values and not on others."""
+    text_start: NDArray[np.int64]
+    text: NDArray[np.int32]
+    """The text predicates that an entry satisfies, by id, rising; where it is not endless."""
+    hollow_span: NDArray[np.int64]
+    hollow: NDArray[np.int32]
+    """For each attribute of the event the codes that no value has, rising: gaps without room."""
 
 
 def rows_between(events: Events, first: int, last: int) -> Events:

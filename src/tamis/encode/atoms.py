@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from tamis.encode.arrays import IF_ABSENT, NEGATED, RANGE, SET, TEXT, AtomArrays
-from tamis.encode.dictionary import Axis, Dictionary, code_range, prefix_of
+from tamis.encode.dictionary import Axis, Dictionary, code_range
 from tamis.expr.model import Atom, Op, Predicate, Value
+from tamis.expr.patterns import prefix_of
 from tamis.expr.weights import RuleWeights
 
 __all__ = ["encode_atoms", "encode_weights", "text_predicates"]

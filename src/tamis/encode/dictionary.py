@@ -28,6 +28,7 @@ from tamis.encode.lists import starts
 from tamis.encode.values import SortedValues, pack_numbers, pack_texts, unpack_texts
 from tamis.expr.event import Kind, kind_of
 from tamis.expr.model import Op, Predicate, Value
+from tamis.expr.patterns import mentioned_values, prefix_of
 
 __all__ = [
     "ABSENT",
@@ -37,7 +38,6 @@ __all__ = [
     "Dictionary",
     "code_range",
     "microseconds",
-    "prefix_of",
 ]
 
 ABSENT: Final = 0
@@ -64,6 +64,10 @@ NOTHING: Final = CodeRange(1, 0)
 def microseconds(timestamp: datetime) -> int:
     """A UTC timestamp as microseconds since 1970."""
     return (timestamp - _EPOCH) // _MICROSECOND
+
+
+def _timestamp(time: int) -> datetime:
+    return _EPOCH + time * _MICROSECOND
 
 
 _SMALL: Final = 1024
@@ -126,6 +130,43 @@ class Axis:
     def times(self) -> list[int]:
         """The mentioned timestamps, rising."""
         return self._values.times(self._times.start, self._times.stop)
+
+    def mentioned(self, kind: Kind) -> list[Any]:
+        """The values of one kind that have a code to themselves, rising."""
+        match kind:
+            case Kind.BOOLEAN:
+                return [False, True]
+            case Kind.NUMBER:
+                return self.numbers
+            case Kind.STRING:
+                return self.strings
+            case Kind.TIMESTAMP:
+                return [_timestamp(time) for time in self.times]
+
+    def below(self, kind: Kind, gap: int) -> Value:
+        """The mentioned value of a kind right below a gap that is not the lowest."""
+        at = (gap - self.codes_of_kind(kind).low) // 2 - 1
+        match kind:
+            case Kind.NUMBER:
+                return self._values.numbers(self._numbers[at], self._numbers[at] + 1)[0]
+            case Kind.STRING:
+                return self._values.texts(self._strings[at], self._strings[at] + 1)[0]
+            case Kind.TIMESTAMP:
+                return _timestamp(self._values.times(self._times[at], self._times[at] + 1)[0])
+            case Kind.BOOLEAN:
+                raise ValueError("there are no gaps among booleans")
+
+    def codes_of_kind(self, kind: Kind) -> CodeRange:
+        """The codes of one kind of values."""
+        match kind:
+            case Kind.BOOLEAN:
+                return CodeRange(_FALSE, _TRUE)
+            case Kind.NUMBER:
+                return CodeRange(FIRST, self.strings_at - 1)
+            case Kind.STRING:
+                return CodeRange(self.strings_at, self.times_at - 1)
+            case Kind.TIMESTAMP:
+                return CodeRange(self.times_at, self.size - 1)
 
     def string_array(self) -> pa.Array:
         """The mentioned strings as an Arrow array, which shares their memory."""
@@ -306,8 +347,7 @@ class _Mentioned:
 
     def add(self, predicate: Predicate) -> None:
         is_list = predicate.op is Op.EQ or predicate.op is Op.IN
-        values = (prefix_of(predicate) or ()) if predicate.op.is_text else predicate.values
-        for value in values:
+        for value in mentioned_values(predicate):
             if isinstance(value, str):
                 self.strings.add(value)
                 self.orders_strings = self.orders_strings or not is_list
@@ -334,32 +374,6 @@ def _arrays(mentioned: dict[str, _Mentioned]) -> DictionaryArrays:
     )
 
 
-def prefix_of(predicate: Predicate) -> tuple[str] | tuple[str, str] | None:
-    """What a LIKE asks of the order of strings, if it asks nothing else.
-
-    A LIKE without wildcards is an equality, (text,); one whose only wildcard is a last ``%``
-    is the range [first, after) of the strings with that beginning.
-    """
-    if predicate.op is not Op.LIKE or len(predicate.values) != 1:
-        return None
-    pattern = predicate.values[0]
-    assert isinstance(pattern, str)
-    text = pattern.removesuffix("%")
-    if "%" in text or "_" in text:
-        return None
-    if text == pattern:
-        return (text,)
-    after = _after(text)
-    return None if after is None else (text, after)
-
-
-def _after(prefix: str) -> str | None:
-    """The least string above all that begin with `prefix`; None where it is hard to name."""
-    if not prefix or ord(prefix[-1]) in (0xD7FF, 0x10FFFF):
-        return None
-    return prefix[:-1] + chr(ord(prefix[-1]) + 1)
-
-
 def code_range(predicate: Predicate, axis: Axis) -> CodeRange:
     """The run of codes that satisfy the positive form of `predicate`; not for IN lists."""
     match predicate.op:
@@ -373,7 +387,7 @@ def code_range(predicate: Predicate, axis: Axis) -> CodeRange:
     first, last = predicate.values[0], predicate.values[-1]
     if kind_of(first) is not kind_of(last):
         return NOTHING
-    whole = _codes_of_kind(kind_of(first), axis)
+    whole = axis.codes_of_kind(kind_of(first))
     low, high = axis.code(first), axis.code(last)
     match predicate.op:
         case Op.LT:
@@ -395,15 +409,3 @@ def _prefix_range(predicate: Predicate, axis: Axis) -> CodeRange:
     assert prefix is not None, "only a LIKE with a plain beginning is a run of codes"
     low = axis.code(prefix[0])
     return CodeRange(low, low) if len(prefix) == 1 else CodeRange(low, axis.code(prefix[1]) - 1)
-
-
-def _codes_of_kind(kind: Kind, axis: Axis) -> CodeRange:
-    match kind:
-        case Kind.BOOLEAN:
-            return CodeRange(_FALSE, _TRUE)
-        case Kind.NUMBER:
-            return CodeRange(FIRST, axis.strings_at - 1)
-        case Kind.STRING:
-            return CodeRange(axis.strings_at, axis.times_at - 1)
-        case Kind.TIMESTAMP:
-            return CodeRange(axis.times_at, axis.size - 1)

@@ -14,9 +14,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import Events
+from tamis.encode.arrays import Choices, Events
 from tamis.encode.rules import EncodedRules
 from tamis.engines.scores import top_rules
+from tamis.engines.stab import Stabbed, stab
 from tamis.engines.threads import in_threads, threads
 from tamis.engines.truth import Loaded, new_loaded
 
@@ -244,6 +245,14 @@ class Engine(ABC):
         found = list(in_threads(run_range, range(0, size, rows)))
         counts, rule, score = map(np.concatenate, zip(*found, strict=True)) if found else _NO_TOPS
         return Tops(np.concatenate(([0], np.cumsum(counts))), rule, score)
+
+    def stab(self, choices: Choices, mask: NDArray[np.uint8] | None = None) -> Stabbed:
+        """The rules that match an event expression, of those whose `mask` is set.
+
+        All rules are looked at here; an engine may do better.
+        """
+        found = stab(self.rules, choices)
+        return found if mask is None else Stabbed(*(part[mask[part] != 0] for part in found))
 
     def _top_range(
         self, events: Events, row: int, last: int, most: int, mask: NDArray[np.uint8]

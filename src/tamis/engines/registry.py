@@ -3,6 +3,17 @@
 from __future__ import annotations
 
 from tamis.engines.base import Engine
+from tamis.engines.betree import Betree, BetreeBatch
+from tamis.engines.gryphon import Gryphon
+from tamis.engines.intervals import (
+    ClusterIndex,
+    HybridIndex,
+    IntervalIndex,
+    IntervalTree,
+    Lazy,
+    Naive,
+    SegmentTree,
+)
 from tamis.engines.keyed import Keyed
 from tamis.engines.kindex import KIndex, KIndexCnf
 from tamis.engines.propagation import Propagation
@@ -14,9 +25,24 @@ from tamis.errors import UnknownEngineError
 
 __all__ = ["ENGINES", "engine_named"]
 
+_INTERVALS = (ClusterIndex, IntervalIndex, HybridIndex, SegmentTree, IntervalTree, Naive, Lazy)
+
 ENGINES: dict[str, type[Engine]] = {
     engine.name: engine
-    for engine in (Scan, PScan, Sift, Propagation, Keyed, KIndex, KIndexCnf, Tiles)
+    for engine in (
+        Scan,
+        PScan,
+        Sift,
+        Propagation,
+        Keyed,
+        KIndex,
+        KIndexCnf,
+        Gryphon,
+        Betree,
+        BetreeBatch,
+        *_INTERVALS,
+        Tiles,
+    )
 }
 
 _AUTO = Tiles

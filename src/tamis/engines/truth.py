@@ -17,7 +17,16 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import GOTO_TRUE, IF_ABSENT, NEGATED, RANGE, SET
 from tamis.encode.kernel import kernel
 
-__all__ = ["Loaded", "atom_holds", "find_code", "load", "new_loaded", "program_holds", "unload"]
+__all__ = [
+    "Loaded",
+    "atom_holds",
+    "find_code",
+    "first_from",
+    "load",
+    "new_loaded",
+    "program_holds",
+    "unload",
+]
 
 
 class Loaded(NamedTuple):
@@ -63,8 +72,8 @@ def unload(events, row, loaded):
 
 
 @kernel
-def find_code(codes, begin, end, code):
-    """Where `code` stands in the rising codes[begin:end], or -1."""
+def first_from(codes, begin, end, code):
+    """Where the first of the rising codes[begin:end] stands that is not below `code`, or `end`."""
     low, high = begin, end
     while low < high:
         middle = (low + high) >> 1
@@ -72,7 +81,14 @@ def find_code(codes, begin, end, code):
             low = middle + 1
         else:
             high = middle
-    return low if low < end and codes[low] == code else -1
+    return low
+
+
+@kernel
+def find_code(codes, begin, end, code):
+    """Where `code` stands in the rising codes[begin:end], or -1."""
+    at = first_from(codes, begin, end, code)
+    return at if at < end and codes[at] == code else -1
 
 
 @kernel

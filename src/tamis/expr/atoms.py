@@ -14,7 +14,7 @@ from tamis.expr.event import Kind, kind_of, value_key
 from tamis.expr.model import Atom, Op, Predicate, Value
 from tamis.expr.satisfy import satisfies
 
-__all__ = ["implies", "intersect", "unite"]
+__all__ = ["implies", "intersect", "unite", "value_test"]
 
 _FINITE = frozenset({Op.EQ, Op.IN})
 _RANGES = frozenset({Op.LT, Op.LE, Op.GT, Op.GE, Op.BETWEEN})
@@ -67,14 +67,14 @@ def intersect(atoms: list[Atom]) -> list[Atom] | None:
     lists = [a.predicate for a in positive if a.predicate.op in _FINITE]
     if lists:
         smallest = min(lists, key=lambda p: len(p.values))
-        tests = [_value_test(a) for a in atoms]
+        tests = [value_test(a) for a in atoms]
         kept = tuple(v for v in smallest.values if all(test(v) for test in tests))
         return [Atom(_list_of(smallest.attribute, kept), False, False)] if kept else None
     ranges = [r for a in positive if (r := _range(a.predicate)) is not None]
     return None if len(ranges) <= _MAX_RANGES and _disjoint(ranges) else atoms
 
 
-def _value_test(atom: Atom) -> Callable[[Value], bool]:
+def value_test(atom: Atom) -> Callable[[Value], bool]:
     """Whether `atom` holds where its attribute has one given value."""
     predicate, negated = atom.predicate, atom.negated
     if predicate.op in _FINITE:

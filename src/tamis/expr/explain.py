@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
@@ -13,7 +13,7 @@ from tamis.expr.event import FlatEvent
 from tamis.expr.model import And, Expr, Logic, Not, Or, Predicate, Value
 from tamis.expr.sql import to_sql
 
-__all__ = ["Explanation", "Status", "explain_flat"]
+__all__ = ["Explanation", "Status", "explain_flat", "json_values", "shown_values"]
 
 Status: TypeAlias = Literal["held", "did not hold", "absent", "unknown"]
 """What a part of a rule came to.
@@ -52,30 +52,19 @@ class Explanation(msgspec.Struct, frozen=True):
     def _lines(self, depth: int) -> Iterator[str]:
         line = f"{'  ' * depth}{_MARKS[self.status]} {self.text}"
         if self.attribute is not None:
-            line += f"   [{self.attribute} {self._shown()}: {self.status}]"
+            line += f"   [{self.attribute} {shown_values(self.values)}: {self.status}]"
         else:
             line += f"   [{self.status}]"
         yield line
         for child in self.children:
             yield from child._lines(depth + 1)
 
-    def _shown(self) -> str:
-        if not self.values:
-            return "is absent"
-        shown = ", ".join(_literal(value) for value in self.values[:_SHOWN_VALUES])
-        if len(self.values) == 1:
-            return f"= {shown}"
-        more = len(self.values) - _SHOWN_VALUES
-        return f"= [{shown}{f', … {more} more' if more > 0 else ''}]"
-
     def to_json(self) -> dict[str, Any]:
         """The tree as dicts, lists, strings, numbers and booleans."""
         plain: dict[str, Any] = {"text": self.text, "status": self.status}
         if self.attribute is not None:
             plain["attribute"] = self.attribute
-            plain["values"] = [
-                value.isoformat() if isinstance(value, datetime) else value for value in self.values
-            ]
+            plain["values"] = json_values(self.values)
         if self.children:
             plain["children"] = [child.to_json() for child in self.children]
         return plain
@@ -100,6 +89,22 @@ def explain_flat(expr: Expr, event: FlatEvent, logic: Logic) -> Explanation:
             return Explanation(name, status, children=children)
         case _:
             raise TypeError("only a rule that was not normalised can be explained")
+
+
+def shown_values(values: Sequence[Value]) -> str:
+    """What an event has of an attribute, for people."""
+    if not values:
+        return "is absent"
+    shown = ", ".join(_literal(value) for value in values[:_SHOWN_VALUES])
+    if len(values) == 1:
+        return f"= {shown}"
+    more = len(values) - _SHOWN_VALUES
+    return f"= [{shown}{f', … {more} more' if more > 0 else ''}]"
+
+
+def json_values(values: Sequence[Value]) -> list[Any]:
+    """What an event has of an attribute, for programs."""
+    return [value.isoformat() if isinstance(value, datetime) else value for value in values]
 
 
 def _literal(value: Value) -> str:

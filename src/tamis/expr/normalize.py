@@ -33,7 +33,18 @@ from tamis.expr.model import (
     any_of,
 )
 
-__all__ = ["BUDGET", "Clause", "absorb", "atom_of", "cnf", "cover", "dnf", "nnf", "simplify"]
+__all__ = [
+    "BUDGET",
+    "Clause",
+    "absorb",
+    "atom_of",
+    "cnf",
+    "cover",
+    "dnf",
+    "expand",
+    "nnf",
+    "simplify",
+]
 
 Clause: TypeAlias = tuple[Atom, ...]
 """A conjunction of a DNF, or a disjunction of a CNF."""
@@ -202,7 +213,7 @@ def dnf(expr: Expr, budget: int = BUDGET, scalars: Collection[str] = ()) -> list
     They may hold `budget` atoms in all, or twice as many as the tree if that is more, so the
     result is linear in the rule whatever the rule is. TRUE is one empty conjunction.
     """
-    clauses = _expand(expr, Or, budget)
+    clauses = expand(expr, Or, budget)
     if clauses is None:
         return None
     reduced = (_reduce_all(clause, scalars) for clause in clauses)
@@ -214,13 +225,14 @@ def cnf(expr: Expr, budget: int = BUDGET) -> list[Clause] | None:
 
     FALSE is one empty disjunction.
     """
-    clauses = _expand(expr, And, budget)
+    clauses = expand(expr, And, budget)
     if clauses is None:
         return None
     return absorb([tuple(_reduce_any(clause)) for clause in clauses])
 
 
-def _expand(expr: Expr, outer: type[And] | type[Or], budget: int) -> list[Clause] | None:
+def expand(expr: Expr, outer: type[And] | type[Or], budget: int = BUDGET) -> list[Clause] | None:
+    """The clauses of a DNF (`outer` is Or) or a CNF, with nothing merged and nothing dropped."""
     limit = max(budget, 2 * _tree_atoms(expr))
     if _expanded_size(expr, outer, limit).atoms > limit:
         return None

@@ -14,9 +14,18 @@ from typing import Any, TypeAlias
 import re2
 
 from tamis.errors import PatternError
-from tamis.expr.model import Op, Predicate
+from tamis.expr.model import Op, Predicate, Value
 
-__all__ = ["TextTest", "check_pattern", "fold", "like_parts", "regex_of", "text_test"]
+__all__ = [
+    "TextTest",
+    "check_pattern",
+    "fold",
+    "like_parts",
+    "mentioned_values",
+    "prefix_of",
+    "regex_of",
+    "text_test",
+]
 
 TextTest: TypeAlias = Callable[[str], bool]
 """Tells whether one string satisfies a LIKE, ILIKE or RLIKE."""
@@ -58,6 +67,41 @@ def like_parts(predicate: Predicate) -> list[str | None]:
             continue
         parts.append(fold(char) if folds else char)
     return parts
+
+
+def prefix_of(predicate: Predicate) -> tuple[str] | tuple[str, str] | None:
+    """What a LIKE asks of the order of strings, if it asks nothing else.
+
+    A LIKE without wildcards is an equality, (text,); one whose only wildcard is a last ``%``
+    is the range [first, after) of the strings with that beginning.
+    """
+    if predicate.op is not Op.LIKE or len(predicate.values) != 1:
+        return None
+    pattern = predicate.values[0]
+    assert isinstance(pattern, str)
+    text = pattern.removesuffix("%")
+    if "%" in text or "_" in text:
+        return None
+    if text == pattern:
+        return (text,)
+    after = _after(text)
+    return None if after is None else (text, after)
+
+
+def _after(prefix: str) -> str | None:
+    """The least string above all that begin with `prefix`; None where it is hard to name."""
+    if not prefix or ord(prefix[-1]) in (0xD7FF, 0x10FFFF):
+        return None
+    return prefix[:-1] + chr(ord(prefix[-1]) + 1)
+
+
+def mentioned_values(predicate: Predicate) -> tuple[Value, ...]:
+    """The values at which `predicate` cuts the line of all values.
+
+    Between two neighbours of them, all values satisfy it or none does; none are mentioned by a
+    pattern that no order of strings answers.
+    """
+    return (prefix_of(predicate) or ()) if predicate.op.is_text else predicate.values
 
 
 def regex_of(predicate: Predicate) -> str:

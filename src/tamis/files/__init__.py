@@ -12,7 +12,8 @@ where there is one, the line.
 """
 
 from tamis.files.events import EventBatch, read_event, read_events
-from tamis.files.matching import Answer, Question, answers
+from tamis.files.export import save_rules
+from tamis.files.matching import Answer, Question, answers, expression_answer
 from tamis.files.output import open_output
 from tamis.files.rules import LoadReport, load_rule, load_rules
 from tamis.files.source import STDIN
@@ -24,9 +25,11 @@ __all__ = [
     "LoadReport",
     "Question",
     "answers",
+    "expression_answer",
     "load_rule",
     "load_rules",
     "open_output",
     "read_event",
     "read_events",
+    "save_rules",
 ]

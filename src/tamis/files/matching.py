@@ -6,15 +6,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from tamis.errors import EventError, InputFileError, SchemaError
 from tamis.files.events import EventBatch, read_events
 from tamis.files.source import shown
+from tamis.matcher.ids import Ids, id_column
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.rule import RuleId, Tagged
 
-__all__ = ["Answer", "Question", "answers"]
+__all__ = ["Answer", "Question", "answers", "expression_answer"]
 
 _FIRST = 1_024
 _MOST = 65_536
@@ -81,6 +83,14 @@ def answers(matcher: Matcher, path: str, question: Question) -> Iterator[Answer]
             size = min(_MOST, 1 + _MATCHES * len(keys) // max(table.num_rows, 1))
     if not asked:
         yield Answer([], question.ask(matcher, []), None)
+
+
+def expression_answer(matcher: Matcher, expression: str, question: Question) -> Answer:
+    """The answer for an event that is an expression, which is known as event 0."""
+    found = matcher.match_expression(expression, only=question.only)
+    rules = id_column([(Ids.of(found), np.arange(len(found)))], None)
+    table = pa.table({"event": np.zeros(len(found), np.int64), "rule": rules})
+    return Answer([0], table, None)
 
 
 def _piece(batch: EventBatch, start: int, size: int) -> EventBatch:

@@ -25,7 +25,7 @@ from tamis.errors import InputFileError
 from tamis.files.matching import Answer
 from tamis.files.source import STDIN, Format, format_of
 
-__all__ = ["Output", "open_output"]
+__all__ = ["Output", "open_output", "written_aside"]
 
 _ENCODER = msgspec.json.Encoder()
 
@@ -58,7 +58,7 @@ def open_output(path: str | None) -> Iterator[Output]:
         yield _JsonLines(sys.stdout.buffer, path or STDIN)
         return
     holds, compressed = format_of(path)
-    with _written_aside(path) as file, ExitStack() as stack:
+    with written_aside(path) as file, ExitStack() as stack:
         stream = stack.enter_context(gzip.open(file, "wb")) if compressed else file
         output = _WRITERS[holds](cast(IO[bytes], stream), path)
         stack.callback(output.close)
@@ -66,7 +66,8 @@ def open_output(path: str | None) -> Iterator[Output]:
 
 
 @contextmanager
-def _written_aside(path: str) -> Iterator[IO[bytes]]:
+def written_aside(path: str) -> Iterator[IO[bytes]]:
+    """A file that gets its name when it is whole."""
     target = Path(path)
     aside = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:

@@ -18,6 +18,7 @@ from tamis.expr.evaluate import evaluate_flat, score_flat
 from tamis.expr.event import Event
 from tamis.expr.explain import Explanation, explain_flat
 from tamis.expr.model import check_logic
+from tamis.expr.obstacles import Obstacles, obstacles_flat
 from tamis.expr.weights import EventWeights
 from tamis.matcher.collection import Collection
 from tamis.matcher.ids import Ids
@@ -28,6 +29,7 @@ from tamis.matcher.rule import Rule, RuleId, RuleSource, Tagged, make_rule
 from tamis.matcher.schema import Schema
 from tamis.matcher.segment import Segment
 from tamis.matcher.snapshot import Chosen, Snapshot, TailRule, View
+from tamis.matcher.stabbing import Stabbing
 from tamis.matcher.storage.manifest import Settings
 from tamis.matcher.storage.store import Store, create, is_index, replace
 from tamis.matcher.turns import empty, short_turns
@@ -367,6 +369,51 @@ class Matcher:
         scored.sort(key=lambda pair: -pair[1])
         return scored[:n]
 
+    def match_expression(
+        self, event: RuleSource, *, only: Tagged | Iterable[RuleId] | None = None
+    ) -> list[RuleId]:
+        """The ids of the rules that an event may satisfy of which only so much is known.
+
+        Parameters
+        ----------
+        event
+            Predicates, in any of the forms of a rule: ``"price BETWEEN 20 AND 40 AND genre =
+            'classics'"``. It stands for all events that have one value for each attribute it
+            mentions, one that satisfies what it says of the attribute, and no other attributes.
+            With an OR, it stands for the events of each alternative.
+        only
+            As in :meth:`match`.
+
+        Returns
+        -------
+        list
+            The rules that at least one of these events satisfies, in the order in which they were
+            added.
+
+        Raises
+        ------
+        EventError
+            The event says of a string no more than a pattern such as ``LIKE '%x%'``; or a rule
+            asks for one, and the event leaves endlessly many strings to look at.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("cheap", "price < 25")
+        >>> m.add("dear", "price > 50")
+        >>> m.match_expression("price BETWEEN 20 AND 40 AND genre = 'classics'")
+        ['cheap']
+        """
+        snapshot, chosen = self._snapshot, _chosen(only)
+        asked = Stabbing(event, self._schema)
+        found: list[RuleId] = []
+        for view in snapshot.views:
+            places = asked.places(view.segment, view.mask(chosen))
+            found += view.segment.ids.array(view.segment.by_age(places)).tolist()
+        tail = snapshot.chosen_tail(chosen)
+        return found + [entry.rule.id for entry in tail if asked.matches(entry.rule, entry.tree)]
+
     def match_many(
         self, events: Any, *, only: Tagged | Iterable[RuleId] | None = None
     ) -> pa.Table | pa.RecordBatchReader:
@@ -473,6 +520,37 @@ class Matcher:
         """
         rule = self.rule(id)
         return explain_flat(
+            self._schema.adapt_rule(rule.expr), self._schema.read(event), rule.logic
+        )
+
+    def why(
+        self, event: Event, *, only: Tagged | Iterable[RuleId] | None = None
+    ) -> dict[RuleId, Explanation]:
+        """Why each rule matches that `event` satisfies, in the order of :meth:`match`.
+
+        Parameters
+        ----------
+        event
+            Attributes and their values.
+        only
+            As in :meth:`match`.
+        """
+        return {id: self.explain(id, event) for id in self.match(event, only=only)}
+
+    def why_not(self, id: RuleId, event: Event) -> Obstacles:
+        """The fewest predicates that would have to change for the rule `id` to match `event`.
+
+        It prints as lines; ``to_json()`` gives the same as plain data. Predicates are taken to be
+        independent of one another: of ``x > 3 AND x < 2`` both may be told to change, since an
+        attribute may have several values.
+
+        Raises
+        ------
+        UnknownRuleError
+            There is no rule of that id.
+        """
+        rule = self.rule(id)
+        return obstacles_flat(
             self._schema.adapt_rule(rule.expr), self._schema.read(event), rule.logic
         )
 

@@ -32,6 +32,7 @@ __all__ = [
     "RuleSource",
     "Tagged",
     "checked_id",
+    "expr_of",
     "make_rule",
     "read_weights",
     "tagged",
@@ -208,6 +209,12 @@ def make_rule(
         None if payload is None else _checked_payload(payload),
         _checked_tags(tags) if tags != () else frozenset(),
     )
+
+
+def expr_of(source: RuleSource) -> Expr:
+    """The model of what is given as a text, as a model, or in the JSON form."""
+    checked = _checked_source(source)
+    return parse(checked) if isinstance(checked, str) else checked
 
 
 def checked_id(id: Any) -> RuleId:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from tamis.errors import RuleError, SchemaError
 from tamis.expr.event import Event, FlatEvent, Kind, flatten, kind_of
+from tamis.expr.lines import BOOLEANS, INTEGERS, LINES, NUMBERS, STRINGS, TIMES, Line
 from tamis.expr.model import Expr, Predicate, Value, map_predicates
 
 __all__ = ["Schema"]
@@ -26,6 +27,14 @@ _TYPES = {
     "double": Kind.NUMBER,
     "boolean": Kind.BOOLEAN,
     "timestamp": Kind.TIMESTAMP,
+}
+
+_LINES = {
+    "string": STRINGS,
+    "integer": INTEGERS,
+    "double": NUMBERS,
+    "boolean": BOOLEANS,
+    "timestamp": TIMES,
 }
 
 
@@ -74,6 +83,11 @@ class Schema:
     def adapt_rule(self, expr: Expr) -> Expr:
         """`expr` with every predicate adapted."""
         return map_predicates(expr, self.adapt) if self._declared else expr
+
+    def lines_of(self, attribute: str) -> tuple[Line, ...]:
+        """Where the values of an attribute lie."""
+        declared = self._declared.get(attribute)
+        return LINES if declared is None else (_LINES[declared.type],)
 
     def read(self, event: Event) -> FlatEvent:
         """`event` flattened, with ISO texts read as timestamps.

@@ -8,13 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import Events
+from tamis.encode.choices import ChoiceEncoder
 from tamis.encode.columns import AttributeConflict, ColumnEncoder
 from tamis.encode.events import EventEncoder
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Engine, Matches
 from tamis.engines.sorting import sort_rows
+from tamis.engines.stab import Stabbed
 from tamis.errors import EventError, SchemaError
 from tamis.expr.event import Event, FlatEvent
+from tamis.expr.stab import Alternative
 from tamis.expr.weights import EventWeights
 from tamis.matcher.inputs import EventChunk
 from tamis.matcher.records import Records
@@ -119,6 +122,10 @@ class Segment:
         """One event that weighs its values, encoded for this segment."""
         return self._encoders.events.encode_weighted(event, weights)
 
+    def stab(self, alternative: Alternative, mask: NDArray[np.uint8] | None) -> Stabbed:
+        """The places that match an alternative of an event expression."""
+        return self.engine.stab(self._encoders.choices.encode(alternative), mask)
+
     def encode_chunk(self, chunk: EventChunk, first: int = 0) -> Events:
         """Events as mappings or Arrow rows; `first` is the number of the first one, for errors."""
         return self._encoders.encode_chunk(chunk, first)
@@ -135,6 +142,7 @@ class _Encoders:
         self._schema = schema
         self.events = EventEncoder(rules)
         self.columns = ColumnEncoder(rules, schema.conform if schema else None)
+        self.choices = ChoiceEncoder(rules)
 
     def encode_sample(self, chunks: Sequence[EventChunk]) -> Events:
         """All events of a sample together."""

@@ -48,7 +48,7 @@ from tamis.workloads.chunks import ChunkedWorkload, require
 from tamis.workloads.draws import Draws, Ints, ceilings_of
 from tamis.workloads.predicates import ORDERED, Operator, Values
 
-__all__ = ["OPERATOR_CLASSES", "Distribution", "OperatorClass", "Workload"]
+__all__ = ["OPERATOR_CLASSES", "Distribution", "OperatorClass", "Workload", "drawn_operators"]
 
 Distribution: TypeAlias = Literal["uniform", "zipf"]
 OperatorClass: TypeAlias = Literal["min", "low", "med", "high"]
@@ -241,7 +241,7 @@ class Workload(ChunkedWorkload):
             offsets=np.concatenate([[0], keep.sum(axis=1).cumsum()]),
             attribute=bases.attribute[base, place],
             value=bases.value[base, place],
-            operator=self._drawn_operators(len(base), draws),
+            operator=drawn_operators(self.operators, self.equality, len(base), draws),
         )
 
     def _own_bases(self, count: int, draws: Draws) -> Bases:
@@ -249,12 +249,14 @@ class Workload(ChunkedWorkload):
         attribute = draws.distinct_by_frequency(self._ceilings, (count, self.event_size))
         return Bases(attribute, draws.below(self.cardinality, attribute.shape))
 
-    def _drawn_operators(self, count: int, draws: Draws) -> Ints:
-        widened = np.array(OPERATOR_CLASSES[self.operators], dtype=np.int64)
-        if not widened.size:
-            return np.full(count, Operator.EQ, dtype=np.int64)
-        drawn = widened[draws.below(widened.size, count)]
-        return np.where(draws.chance(self.equality, count), int(Operator.EQ), drawn)
+
+def drawn_operators(operators: OperatorClass, equality: float, count: int, draws: Draws) -> Ints:
+    """What `count` equalities turn into: the share `equality` stays as it is."""
+    widened = np.array(OPERATOR_CLASSES[operators], dtype=np.int64)
+    if not widened.size:
+        return np.full(count, Operator.EQ, dtype=np.int64)
+    drawn = widened[draws.below(widened.size, count)]
+    return np.where(draws.chance(equality, count), int(Operator.EQ), drawn)
 
 
 def _frequencies(dimensions: int, distribution: Distribution) -> Ints:

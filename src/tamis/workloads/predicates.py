@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from tamis.workloads.draws import Draws, Ints
 
-__all__ = ["ORDERED", "Operator", "Values"]
+__all__ = ["ORDERED", "Operator", "Values", "digits"]
 
 _MAX_LIST = 6
 """The most values of an IN or NOT IN."""
@@ -47,6 +47,11 @@ ORDERED = (Operator.LT, Operator.LE, Operator.GT, Operator.GE)
 """Operators for values that have an order."""
 
 
+def digits(numbers: Ints) -> pa.StringArray:
+    """Numbers as literals."""
+    return pa.array(numbers).cast(pa.string())
+
+
 class Values(NamedTuple):
     """What an attribute may hold, and how wide predicates are."""
 
@@ -54,6 +59,8 @@ class Values(NamedTuple):
     """How many values there are: the integers from 0."""
     range_percent: float
     """The average share of them that a BETWEEN spans, in percent."""
+    literals: Callable[[Ints], pa.StringArray] = digits
+    """How values are written, and also the two that lie before the first and behind the last."""
 
     def predicates(
         self, names: pa.StringArray, operator: Ints, value: Ints, draws: Draws
@@ -64,10 +71,26 @@ class Values(NamedTuple):
         for each in Operator:
             place = np.flatnonzero(operator == each)
             operands = self._operands(each, value[place], draws)
-            parts.append(_predicate_texts(each, names.take(pa.array(place)), operands))
+            parts.append(self._texts(each, names.take(pa.array(place)), operands))
             places.append(place)
         back = np.argsort(np.concatenate(places))
         return pa.concat_arrays(parts).take(pa.array(back))
+
+    def _texts(
+        self, operator: Operator, names: pa.StringArray, operands: list[Ints]
+    ) -> pa.StringArray:
+        join: Callable[..., Any] = pc.binary_join_element_wise
+        if operator is Operator.BETWEEN:
+            low, high = map(self.literals, operands)
+            return join(names, " BETWEEN ", low, " AND ", high, "")
+        (operand,) = operands
+        if operator in (Operator.IN, Operator.NOT_IN):
+            length = (operand >= 0).sum(axis=1)
+            members = self.literals(operand[operand >= 0])
+            offsets = pa.array(np.concatenate([[0], length.cumsum()]), pa.int32())
+            lists = pc.binary_join(pa.ListArray.from_arrays(offsets, members), ", ")
+            return join(names, _SPELLING[operator], lists, ")", "")
+        return join(names, _SPELLING[operator], self.literals(operand), "")
 
     def _operands(self, operator: Operator, value: Ints, draws: Draws) -> list[Ints]:
         """What `operator` compares with, such that each `value` satisfies it.
@@ -127,20 +150,3 @@ class Values(NamedTuple):
 def _but(excluded: Ints, among_others: Ints) -> Ints:
     """Values that leave out `excluded`, from their places among the others."""
     return among_others + (among_others >= excluded)
-
-
-def _predicate_texts(
-    operator: Operator, names: pa.StringArray, operands: list[Ints]
-) -> pa.StringArray:
-    join: Callable[..., Any] = pc.binary_join_element_wise
-    if operator is Operator.BETWEEN:
-        low, high = (pa.array(end).cast(pa.string()) for end in operands)
-        return join(names, " BETWEEN ", low, " AND ", high, "")
-    (operand,) = operands
-    if operator in (Operator.IN, Operator.NOT_IN):
-        length = (operand >= 0).sum(axis=1)
-        members = pa.array(operand[operand >= 0]).cast(pa.string())
-        offsets = pa.array(np.concatenate([[0], length.cumsum()]), pa.int32())
-        lists = pc.binary_join(pa.ListArray.from_arrays(offsets, members), ", ")
-        return join(names, _SPELLING[operator], lists, ")", "")
-    return join(names, _SPELLING[operator], pa.array(operand).cast(pa.string()), "")

@@ -8,7 +8,7 @@ from typing import Final, get_type_hints
 
 import msgspec
 
-from tamis.workloads import ads, begen, nested
+from tamis.workloads import ads, begen, nested, qgrams
 from tamis.workloads.chunks import ChunkedWorkload
 
 __all__ = ["WORKLOADS", "make_workload"]
@@ -17,6 +17,7 @@ WORKLOADS: Final[dict[str, type[ChunkedWorkload]]] = {
     "ads": ads.Workload,
     "begen": begen.Workload,
     "nested": nested.Workload,
+    "qgrams": qgrams.Workload,
 }
 
 

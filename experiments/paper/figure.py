@@ -1,0 +1,209 @@
+"""A figure of a paper: its rows, what the paper says about them, its plot and its files."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import platform
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from experiments.paper.measuring import QUICK, Row, Settings
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Paper(NamedTuple):
+    """A paper whose figures are drawn again."""
+
+    name: str
+    """That of its folder."""
+    names: dict[str, str]
+    """The engines as the paper calls them."""
+
+    @property
+    def results(self) -> Path:
+        """Where the numbers go."""
+        return ROOT / "experiments" / self.name / "results"
+
+    @property
+    def plots(self) -> Path:
+        """Where the plots go; the page stands beside it."""
+        return ROOT / "docs" / "experiments" / self.name
+
+
+class Claim(NamedTuple):
+    """What the paper states, and what was measured here."""
+
+    what: str
+    paper: str
+    ours: str
+
+
+class Figure(NamedTuple):
+    """What is needed to draw it, and to write about it."""
+
+    name: str
+    title: str
+    x: str
+    """The column along the axis; none for a table."""
+    x_label: str
+    rows: list[Row]
+    claims: list[Claim]
+    scale: float = 1
+    """What a number along the axis is multiplied with."""
+    panels: str = ""
+    """The column whose values have a plot each, side by side; none if there is but one."""
+    log_x: bool = False
+
+
+Series = dict[str, list[tuple[float, float]]]
+"""The points of each line, from left to right."""
+
+
+def line_of(row: Row, paper: Paper) -> str:
+    """The name of the line that a row is a point of."""
+    return paper.names[row["engine"]] + (", ranked" if row.get("ranked") else "")
+
+
+def series(figure: Figure, paper: Paper) -> dict[str, Series]:
+    """The lines of each panel; a figure without panels has one, without a name."""
+    panels: dict[str, Series] = {}
+    for row in figure.rows:
+        lines = panels.setdefault(str(row[figure.panels]) if figure.panels else "", {})
+        point = (row[figure.x] * figure.scale, row["ms"])
+        lines.setdefault(line_of(row, paper), []).append(point)
+    return {
+        panel: {name: sorted(points) for name, points in lines.items()}
+        for panel, lines in panels.items()
+    }
+
+
+def ratios(rows: Sequence[Row], engine: str, other: str, ranked: bool | None = None) -> list[float]:
+    """How many times as long `other` takes as `engine`, place by place along the axis."""
+    chosen = [row for row in rows if ranked is None or row.get("ranked") == ranked]
+    times = {name: [r["ms"] for r in chosen if r["engine"] == name] for name in (engine, other)}
+    return [b / a for a, b in zip(times[engine], times[other], strict=True)]
+
+
+def span(numbers: Sequence[float]) -> str:
+    """The least and the greatest of some ratios."""
+    low, high = min(numbers), max(numbers)
+    return f"{low:.2g} ×" if low == high else f"{low:.2g} to {high:.2g} ×"
+
+
+def run(make: Callable[[Settings], Figure], paper: Paper) -> None:
+    """The command line of one figure."""
+    args = arguments(paper)
+    settings = settings_of(args)
+    finish(make(settings), paper, settings, args.results, args.plots)
+
+
+def run_all(
+    makes: Sequence[Callable[[Settings], Figure]], paper: Paper, page: Callable[[Path, str], str]
+) -> None:
+    """The command line of all figures, and of the page about them."""
+    args = arguments(paper)
+    settings = settings_of(args)
+    for make in makes:
+        start = perf_counter()
+        finish(make(settings), paper, settings, args.results, args.plots)
+        print(f"  took {perf_counter() - start:.0f} s", flush=True)
+    target = args.plots.with_suffix(".md")
+    target.write_text(page(args.results, args.plots.name))
+    print(f"\nWritten to {target}")
+
+
+def arguments(paper: Paper) -> argparse.Namespace:
+    """What `settings_of` reads, and where things go."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true", help="tiny sizes: only to see it run")
+    parser.add_argument("--rules", type=int, help=f"{Settings().rules:,} by default")
+    parser.add_argument(
+        "--most", type=int, help=f"for construction and scalability; {Settings().most:,} by default"
+    )
+    parser.add_argument("--events", type=int, help=f"at most; {Settings().events:,} by default")
+    parser.add_argument("--results", type=Path, default=paper.results, help="where the numbers go")
+    parser.add_argument("--plots", type=Path, default=paper.plots, help="where the plots go")
+    return parser.parse_args()
+
+
+def settings_of(args: argparse.Namespace) -> Settings:
+    settings = QUICK if args.quick else Settings()
+    given = {"rules": args.rules, "most": args.most, "events": args.events}
+    return settings._replace(**{name: value for name, value in given.items() if value})
+
+
+def finish(figure: Figure, paper: Paper, settings: Settings, results: Path, plots: Path) -> None:
+    """Write the numbers, draw the plot, and say what was found."""
+    save(figure, settings, results)
+    if figure.x:
+        draw(figure, paper, plots)
+    print(f"\n{figure.title}")
+    for claim in figure.claims:
+        print(f"  {claim.what}: {claim.ours} (paper: {claim.paper})")
+
+
+def save(figure: Figure, settings: Settings, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    content = {
+        "title": figure.title,
+        "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": machine(),
+        "settings": settings._asdict(),
+        "claims": [claim._asdict() for claim in figure.claims],
+        "rows": figure.rows,
+    }
+    path = folder / f"{figure.name}.json"
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    with (folder / f"{figure.name}.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(figure.rows[0]))
+        writer.writeheader()
+        writer.writerows(figure.rows)
+
+
+def draw(figure: Figure, paper: Paper, folder: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("svg")
+    # The same numbers give the same file.
+    matplotlib.rcParams["svg.hashsalt"] = "tamis"
+    from matplotlib import pyplot
+
+    folder.mkdir(parents=True, exist_ok=True)
+    panels = series(figure, paper)
+    drawing, plots = pyplot.subplots(
+        1, len(panels), figsize=(1 + 5 * len(panels), 4), layout="constrained", squeeze=False
+    )
+    for axes, (panel, lines) in zip(plots[0], panels.items(), strict=True):
+        for name, points in lines.items():
+            style = "--" if name.endswith("ranked") else "-"
+            axes.plot(*zip(*points, strict=True), style, marker="o", label=name)
+        axes.set_yscale("log")
+        if figure.log_x:
+            axes.set_xscale("log")
+        axes.set_xlabel(figure.x_label)
+        axes.set_ylabel("ms an event")
+        axes.set_title(panel or figure.title, fontsize="medium")
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize="small")
+    if figure.panels:
+        drawing.suptitle(figure.title, fontsize="medium")
+    drawing.savefig(folder / f"{figure.name}.svg", metadata={"Date": None})
+    pyplot.close(drawing)
+
+
+def machine() -> dict[str, Any]:
+    """Where figures were measured; without it they mean little."""
+    return {
+        "cpus": os.cpu_count(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("numba", "numpy")},
+    }

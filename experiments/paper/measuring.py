@@ -1,0 +1,160 @@
+"""What the experiments share: a workload in, the times of engines side by side out.
+
+A time is that of the engine alone on an encoded event, as the paper measures the online part only:
+the processor's time of the one thread, so that waiting for other processes does not count. Engines
+take turns, event by event, so that a busy machine spoils all of them alike; each event has two
+turns, of which the better one counts, and a figure shows the mean over events. What it takes to
+build an engine is the processor's time, too.
+
+A workload that several figures need is measured once in a run.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, lru_cache
+from time import process_time, thread_time
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.encode.arrays import Events
+from tamis.encode.events import EventEncoder
+from tamis.encode.rules import EncodedRules, RuleEncoder
+from tamis.engines.base import Engine
+from tamis.engines.registry import ENGINES
+from tamis.expr.model import Logic
+from tamis.expr.sql import parse
+from tamis.expr.weights import RuleWeights
+
+Row = dict[str, Any]
+
+_ROUNDS = 2
+_FEWEST = 5
+"""How many events are matched at least, however long it takes."""
+
+
+class Settings(NamedTuple):
+    """How much is measured."""
+
+    rules: int = 200_000
+    """What stands for the paper's million where a figure takes several workloads."""
+    most: int = 1_000_000
+    """As many as in the paper, for what grows with the rules: construction and scalability."""
+    events: int = 200
+    seconds: float = 20
+    """What matching on one workload may take, more or less."""
+
+
+QUICK = Settings(600, 800, 5, 0.5)
+"""Only to see it run."""
+
+
+@lru_cache(maxsize=1)
+def encoded(workload: Any, logic: Logic, weighted: bool = False) -> tuple[EncodedRules, float]:
+    """The rules of a workload, and the seconds it took to read and encode them."""
+    encoder = RuleEncoder()
+    seconds = 0.0
+    rules = workload.weighted_rules() if weighted else ((*rule, None) for rule in workload.rules())
+    for _, text, weights in rules:
+        start = process_time()
+        if weights is None:
+            encoder.add_text(text, logic)
+        else:
+            tree = parse(text)
+            encoder.add(tree, logic, RuleWeights.of(weights, tree))
+        seconds += process_time() - start
+    start = process_time()
+    return encoder.finish(), seconds + process_time() - start
+
+
+@cache
+def matching(workload: Any, engines: Sequence[str], settings: Settings, logic: Logic) -> list[Row]:
+    """The milliseconds of each engine, and how many rules an event matches."""
+    rules, _ = encoded(workload, logic)
+    encoder = EventEncoder(rules)
+    events = [encoder.encode(event) for event in workload.events(settings.events)]
+    built = [ENGINES[name](rules) for name in engines]
+    taken, found = in_turns([match_call(engine) for engine in built], events, settings.seconds)
+    return [
+        {"engine": name, "matches": float(found.mean() / rules.size), **summary(times)}
+        for name, times in zip(engines, taken, strict=True)
+    ]
+
+
+def construction(
+    workload: Any, engines: Sequence[str], logic: Logic
+) -> Iterator[tuple[Engine, Row]]:
+    """Each engine, what it takes to build it, and how large it is."""
+    rules, seconds = encoded(workload, logic)
+    for name in engines:
+        gc.collect()
+        start = process_time()
+        engine = ENGINES[name](rules)
+        built = process_time() - start
+        yield (
+            engine,
+            {
+                "engine": name,
+                "rules": rules.size,
+                "conjunctions": len(rules.forms.conjunction_start) - 1,
+                "programs": len(rules.forms.program_rule),
+                "encode_s": seconds,
+                "build_s": built,
+                "all_mb": engine.nbytes / 1e6,
+            },
+        )
+
+
+def summary(taken: NDArray[np.float64]) -> Row:
+    """What a figure shows of the milliseconds of all events."""
+    return {
+        "ms": float(taken.mean()),
+        "ms_median": float(np.median(taken)),
+        "events": len(taken),
+    }
+
+
+def match_call(engine: Engine) -> Callable[[Events], int]:
+    """A call that matches an event and says how many rules it matches."""
+    scratch, all_of = engine.new_scratch(), engine._all
+    out, counts = np.empty(engine.rules.size, np.int32), np.zeros(1, np.int64)
+
+    def match(events: Events) -> int:
+        engine.run(events, 0, 1, all_of, scratch, out, counts)
+        return int(counts[0])
+
+    return match
+
+
+def in_turns(
+    calls: Sequence[Callable[[Events], int]], events: Sequence[Events], seconds: float
+) -> tuple[list[NDArray[np.float64]], NDArray[np.int64]]:
+    """The milliseconds of each call on each event, and how many rules events match.
+
+    As many events as the budget allows, and a few in any case. Calls that find different numbers of
+    rules cannot be compared, and raise; one that gives -1 does not say.
+    """
+    for call in calls:
+        call(events[0])
+    rows: list[list[float]] = []
+    found: list[int] = []
+    begin = process_time()
+    for event in events:
+        best = [np.inf] * len(calls)
+        counts = set()
+        for _ in range(_ROUNDS):
+            for at, call in enumerate(calls):
+                start = thread_time()
+                counts.add(call(event))
+                best[at] = min(best[at], 1e3 * (thread_time() - start))
+        counts.discard(-1)
+        if len(counts) != 1:
+            raise RuntimeError(f"engines find different numbers of rules: {sorted(counts)}")
+        rows.append(best)
+        found += counts
+        if process_time() - begin > seconds and len(rows) >= _FEWEST:
+            break
+    return list(np.array(rows).T), np.array(found)

@@ -1,0 +1,93 @@
+"""The page about a paper's experiments, made of their numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from experiments.paper.figure import Paper, line_of
+
+
+class Page(NamedTuple):
+    """What people say on the page; the rest are numbers."""
+
+    paper: Paper
+    order: Sequence[str]
+    """The figures and tables, by the names of their files."""
+    head: str
+    """May hold {cpus}, {system}, {python}, {numba}, and the settings."""
+    why: dict[str, str]
+    """What explains a figure, where something does."""
+    about: Sequence[str]
+    """The columns that say where along the axis a row stands."""
+
+    def text(self, results: Path, plots: str) -> str:
+        """The page, given where the numbers are, and the folder of the plots beside it."""
+        figures = {name: json.loads((results / f"{name}.json").read_text()) for name in self.order}
+        first = figures[self.order[0]]
+        parts = [self.head.format(**first["machine"], **first["settings"])]
+        for name, figure in figures.items():
+            parts.append(f"## {figure['title']}\n")
+            is_drawn = "ms" in figure["rows"][0]
+            if is_drawn:
+                parts.append(f"![{figure['title']}]({plots}/{name}.svg)\n")
+            parts.append(_claims(figure["claims"]))
+            if name in self.why:
+                parts.append(self.why[name])
+            rows = figure["rows"]
+            parts.append(_times(figure, self.paper, self.about) if is_drawn else _numbers(rows))
+        return "\n".join(parts)
+
+
+def _claims(claims: list[dict[str, str]]) -> str:
+    rows = [[claim["what"], claim["paper"] or "-", claim["ours"]] for claim in claims]
+    return _table(["", "the paper", "here"], rows)
+
+
+def _times(figure: dict[str, Any], paper: Paper, about: Sequence[str]) -> str:
+    """Milliseconds, a line for each place along the axis."""
+    lines: dict[tuple[str, ...], dict[str, str]] = {}
+    for row in figure["rows"]:
+        known = {name: row[name] for name in about if name in row}
+        place = (*(f"{k}: {v:,}" if k == "rules" else f"{k}: {v}" for k, v in known.items()),)
+        name = line_of(row, paper)
+        line = lines.setdefault(place, {"matches": f"{100 * row['matches']:.2f} %"})
+        line[name] = f"{row['ms']:.3g}"
+    columns = list(dict.fromkeys(name for line in lines.values() for name in line))
+    rows = [
+        [", ".join(place), *(line.get(name, "") for name in columns)]
+        for place, line in lines.items()
+    ]
+    return "Milliseconds an event:\n\n" + _table(["", *columns], rows)
+
+
+def _numbers(rows: list[dict[str, Any]]) -> str:
+    """All columns of a table that is no figure."""
+    columns = list(rows[0])
+    head = [_COLUMNS.get(name, name) for name in columns]
+    return _table(head, [[_cell(row[name]) for name in columns] for row in rows])
+
+
+_COLUMNS = {
+    "conjunctions": "distinct conjunctions",
+    "programs": "kept as programs",
+    "encode_s": "encode, s",
+    "build_s": "build, s",
+    "index_mb": "index, MB",
+    "all_mb": "all, MB",
+}
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)

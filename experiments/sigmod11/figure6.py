@@ -1,0 +1,39 @@
+"""Figure 6: the number of dimensions.
+
+Usage: python -m experiments.sigmod11.figure6 [--quick] [--rules N] [--events N]
+"""
+
+from __future__ import annotations
+
+from experiments.paper.figure import Figure, run
+from experiments.paper.measuring import Settings
+from experiments.sigmod11.measuring import saved, varied
+from experiments.sigmod11.page import PAPER
+
+DIMENSIONS = (50, 100, 400, 800, 1400)
+
+
+def make(settings: Settings) -> Figure:
+    rows = varied(settings, [{"dimensions": number} for number in DIMENSIONS], dict)
+    low, high = DIMENSIONS[0], DIMENSIONS[-1]
+    uniform = {"distribution": "uniform"}
+    return Figure(
+        "figure6",
+        f"Figure 6: dimensionality, {settings.rules:,} rules",
+        "dimensions",
+        "dimensions",
+        rows,
+        [
+            *saved(rows, "betree", "kindex", f"{low}, uniform", "93 %", dimensions=low, **uniform),
+            *saved(
+                rows, "betree", "kindex", f"{high}, uniform", "75 %", dimensions=high, **uniform
+            ),
+            *saved(rows, "betree", "kindex", "Zipf", "97 %", distribution="zipf"),
+            *saved(rows, "tiles", "kindex", "both", ""),
+        ],
+        panels="distribution",
+    )
+
+
+if __name__ == "__main__":
+    run(make, PAPER)

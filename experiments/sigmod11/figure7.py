@@ -1,0 +1,36 @@
+"""Figure 7: how many predicates rules and events have.
+
+Usage: python -m experiments.sigmod11.figure7 [--quick] [--rules N] [--events N]
+"""
+
+from __future__ import annotations
+
+from experiments.paper.figure import Figure, run
+from experiments.paper.measuring import Settings
+from experiments.sigmod11.measuring import saved, varied
+from experiments.sigmod11.page import PAPER
+
+SIZES = ((5, 13), (14, 25), (25, 37), (66, 81))
+"""Predicates a rule and an event has; Table 3 gives the ends."""
+
+
+def make(settings: Settings) -> Figure:
+    places = [{"rule_size": rule, "event_size": event} for rule, event in SIZES]
+    rows = varied(settings, places, dict)
+    return Figure(
+        "figure7",
+        f"Figure 7: rule and event size, {settings.rules:,} rules",
+        "rule_size",
+        "predicates a rule, on average",
+        rows,
+        [
+            *saved(rows, "betree", "propagation", "uniform", "63 %", distribution="uniform"),
+            *saved(rows, "betree", "propagation", "Zipf", "65 %", distribution="zipf"),
+            *saved(rows, "tiles", "propagation", "both", ""),
+        ],
+        panels="distribution",
+    )
+
+
+if __name__ == "__main__":
+    run(make, PAPER)

@@ -1,0 +1,34 @@
+"""Figure 8c and d: how wide ranges are.
+
+Usage: python -m experiments.sigmod11.figure8c [--quick] [--rules N] [--events N]
+"""
+
+from __future__ import annotations
+
+from experiments.paper.figure import Figure, run
+from experiments.paper.measuring import Settings
+from experiments.sigmod11.measuring import saved, varied
+from experiments.sigmod11.page import PAPER
+
+PERCENT = (6, 12, 25, 50)
+
+
+def make(settings: Settings) -> Figure:
+    rows = varied(settings, [{"range_percent": percent} for percent in PERCENT], dict)
+    return Figure(
+        "figure8c",
+        f"Figure 8c, d: predicate selectivity, {settings.rules:,} rules",
+        "range_percent",
+        "values that a range spans, %",
+        rows,
+        [
+            *saved(rows, "betree", "propagation", "uniform", "76 %", distribution="uniform"),
+            *saved(rows, "betree", "propagation", "Zipf", "43 %", distribution="zipf"),
+            *saved(rows, "tiles", "propagation", "both", ""),
+        ],
+        panels="distribution",
+    )
+
+
+if __name__ == "__main__":
+    run(make, PAPER)

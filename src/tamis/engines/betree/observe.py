@@ -1,0 +1,59 @@
+"""Matching that learns: the same search, which counts what it costs at each node.
+
+It finds what `search` finds. By the counts two trees can be compared without a clock; and a tree
+that learns them has nodes wait to be recycled whose rank is too low.
+"""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# Numba infers the types of kernels; they take the NamedTuples of tamis.engines.betree.arrays.
+
+from __future__ import annotations
+
+from tamis.encode.kernel import kernel
+from tamis.engines.betree.arrays import CLOCK, LEAF, LENGTH, OWNER, PARENT, ROOT, USED
+from tamis.engines.betree.expressions import tested_in_vain
+from tamis.engines.betree.ranking import discard
+from tamis.engines.betree.search import walk
+
+__all__ = ["counted_search", "learn"]
+
+
+@kernel
+def counted_search(nodes, events, desk, present, waste, useful, work):
+    """As `search`; adds to `work` what it did, as in `Work`, and returns how many nodes it visited.
+
+    For each of them `waste` gets how many predicates were tested there in vain, and for each c-node
+    `useful`, which has zeros, whether something was found in its l-node.
+    """
+    cnode, word, visited = nodes.cnode, nodes.word, desk.visited
+    span, text = desk.loaded
+    visits = walk(nodes, events, desk, present)
+    found = 0
+    for i in range(visits):
+        c = visited[i]
+        waste[i] = 0
+        at, end = cnode[c, LEAF], cnode[c, LEAF] + cnode[c, USED]
+        while at < end:
+            tested = tested_in_vain(word, at, desk.code_of, events.code, span, text)
+            waste[i] += tested
+            work[1] += 1
+            if tested == 0:
+                useful[c] = 1
+                desk.hits[found] = word[at]
+                found += 1
+            at += word[at + LENGTH]
+        work[2] += waste[i]
+    work[0] += visits
+    return visits
+
+
+@kernel
+def learn(nodes, books, visited, visits, waste, useful):
+    """Tell each node what was in vain there, from below: a node knows by then what was found."""
+    books.state[CLOCK] += 1
+    for i in range(visits - 1, -1, -1):
+        c = visited[i]
+        discard(nodes, books, c, waste[i], 1 - useful[c])
+        if useful[c] and c != ROOT:
+            above = nodes.cnode[c, PARENT]
+            useful[above if above >= 0 else nodes.pnode[~above, OWNER]] = 1

@@ -1,0 +1,244 @@
+"""The cost model (section 5): what a node gains, what it loses, and which attribute is best.
+
+An l-node gains a point for each predicate that an event need not test there on its own, because
+the way to the l-node covers or subsumes it: one for each expression and each p-node above. A node
+loses what was tested in vain there for each event of its window: predicates of expressions that did
+not match, and the step into a node below which nothing did. The rank of a node is the gain of all
+l-nodes below less all losses; it is kept up to date from the place of a change upwards.
+
+The paper's weights of the two kinds of gain are 1, as it sets them; that of losses is not. The
+score of an attribute for a new partition is the number of expressions less the loss to expect. That
+is 0 at first (the optimistic choice), and then what was learned about the attribute, its *burden*:
+by how much its partitions stay behind what they gain by themselves. Half of that is forgotten with
+each window, and what is recycled avoids the attribute it was recycled from, so that others are
+explored and none is given up for good.
+"""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# Numba infers the types of kernels; they take the NamedTuples of tamis.engines.betree.arrays.
+
+from __future__ import annotations
+
+from tamis.encode.kernel import kernel
+from tamis.engines.betree.arrays import (
+    BEGAN,
+    CLOCK,
+    DIRECTORY,
+    DISCARDED,
+    HEADER,
+    LEAF,
+    LENGTH,
+    LEVEL,
+    LOSS,
+    MIN_SIZE,
+    NOWHERE,
+    OPERATIONS,
+    OWNER,
+    P_ATTRIBUTE,
+    PARENT,
+    RANK,
+    ROOT,
+    SERIAL,
+    SIZE,
+    SLOTS,
+    TOP,
+    TOTAL,
+    USED,
+    WORN,
+)
+from tamis.engines.betree.expressions import attribute_of, is_partitionable, predicate_length
+
+__all__ = [
+    "best_attribute",
+    "clear_tallies",
+    "climb",
+    "count_attributes",
+    "discard",
+    "tally_entry",
+]
+
+_SHARE = 10
+"""A window is over after one operation for so many expressions below the node, …"""
+
+_LEAST_WINDOW = 64
+"""… and not before so many operations: a rank should not hang on a single event."""
+
+_THRESHOLD = 0.0
+"""The rank below which a node is recycled."""
+
+_LOSS_WEIGHT = 8.0
+"""How many points of gain a predicate tested in vain costs; see docs/decisions/0010."""
+
+_RULED_OUT = -(1 << 40)
+"""A tally that no counting makes positive."""
+
+_MEMORY = 0.5
+"""The share of a burden that is kept when a window brings news."""
+
+
+@kernel
+def climb(nodes, books, c, count, gain, operations):
+    """Note at a c-node and all nodes above it what came, or went."""
+    cnode, pnode = nodes.cnode, nodes.pnode
+    while True:
+        cnode[c, TOTAL] += count
+        books.crank[c, RANK] += gain
+        books.cwatch[c, OPERATIONS] += operations
+        if c == ROOT:
+            return
+        above = cnode[c, PARENT]
+        if above < 0:
+            p = ~above
+            books.prank[p, RANK] += gain
+            books.pwatch[p, OPERATIONS] += operations
+            above = pnode[p, OWNER]
+        c = above
+
+
+# --- Attributes of an l-node ------------------------------------------------------------
+
+
+@kernel
+def tally_entry(word, entry, books, by, touched):
+    """Add `by` to the tally of each attribute that an expression could be partitioned by.
+
+    Returns how many attributes are touched by now.
+    """
+    books.state[SERIAL] += 1
+    serial = books.state[SERIAL]
+    at, end = entry + HEADER, entry + word[entry + LENGTH]
+    while at < end:
+        attribute = attribute_of(word, at)
+        if is_partitionable(word, at) and books.stamp[attribute] != serial:
+            books.stamp[attribute] = serial
+            if books.tally[attribute] == 0 and by > 0:
+                books.touched[touched] = attribute
+                touched += 1
+            books.tally[attribute] += by
+        at += predicate_length(word, at)
+    return touched
+
+
+@kernel
+def _rule_out(books, attribute):
+    """Have an attribute of the l-node not be chosen."""
+    if books.tally[attribute] > 0:
+        books.tally[attribute] = _RULED_OUT
+
+
+@kernel
+def count_attributes(nodes, books, c):
+    """Tally the attributes of an l-node, but for those of p-nodes above it and beside it.
+
+    An expression is beside a p-node it could be in if that was made for those that wished for it.
+    """
+    cnode, word, slot = nodes.cnode, nodes.word, nodes.slot
+    touched = 0
+    at, end = cnode[c, LEAF], cnode[c, LEAF] + cnode[c, USED]
+    while at < end:
+        touched = tally_entry(word, at, books, 1, touched)
+        at += word[at + LENGTH]
+    first = cnode[c, DIRECTORY]
+    for i in range(first, first + cnode[c, SLOTS]):
+        if slot[i, 0] != NOWHERE:
+            _rule_out(books, slot[i, 0])
+    while c != ROOT:
+        above = cnode[c, PARENT]
+        if above < 0:
+            _rule_out(books, nodes.pnode[~above, P_ATTRIBUTE])
+            above = nodes.pnode[~above, OWNER]
+        c = above
+    return touched
+
+
+@kernel
+def best_attribute(books, touched):
+    """The attribute with the highest score, the first of equals; NOWHERE if all are too rare."""
+    best, best_score = NOWHERE, 0.0
+    for i in range(touched):
+        attribute = books.touched[i]
+        tally = books.tally[attribute]
+        if tally < books.state[MIN_SIZE]:
+            continue
+        score = tally * (1.0 - books.burden[attribute])
+        if best == NOWHERE or score > best_score or (score == best_score and attribute < best):
+            best, best_score = attribute, score
+    return best
+
+
+@kernel
+def clear_tallies(books, touched):
+    """Set all tallies to zero again."""
+    for i in range(touched):
+        books.tally[books.touched[i]] = 0
+
+
+# --- Windows ----------------------------------------------------------------------------
+
+
+@kernel
+def _window(total):
+    return max(total // _SHARE, _LEAST_WINDOW)
+
+
+@kernel
+def _closed_loss(watch, clock):
+    """What was discarded for each event of the window; begins another one."""
+    loss = _LOSS_WEIGHT * watch[DISCARDED] / max(clock - watch[BEGAN], 1)
+    watch[OPERATIONS], watch[DISCARDED], watch[BEGAN] = 0, 0, clock
+    return loss
+
+
+@kernel
+def _wear(books, node):
+    """Have a node recycled, if there is room in the list; else its next window will do it."""
+    if books.state[WORN] < len(books.worn):
+        books.worn[books.state[WORN]] = node
+        books.state[WORN] += 1
+
+
+@kernel
+def _discard_at_cnode(nodes, books, c, discarded):
+    cnode = nodes.cnode
+    watch = books.cwatch[c]
+    watch[OPERATIONS] += 1
+    watch[DISCARDED] += discarded
+    if c == ROOT or watch[OPERATIONS] < _window(cnode[c, SIZE]):
+        return
+    loss = _closed_loss(watch, books.state[CLOCK])
+    climb(nodes, books, c, 0, books.crank[c, LOSS] - loss, 0)
+    books.crank[c, LOSS] = loss
+    if cnode[c, SIZE] > 0 and cnode[c, LEVEL] * cnode[c, SIZE] - loss < _THRESHOLD:
+        _wear(books, c)
+
+
+@kernel
+def _discard_at_pnode(nodes, books, p, discarded):
+    pnode = nodes.pnode
+    watch = books.pwatch[p]
+    watch[OPERATIONS] += 1
+    watch[DISCARDED] += discarded
+    top = pnode[p, TOP]
+    total = nodes.cnode[top, TOTAL]
+    if watch[OPERATIONS] < _window(total):
+        return
+    loss = _closed_loss(watch, books.state[CLOCK])
+    gain = books.prank[p, LOSS] - loss
+    books.prank[p, LOSS] = loss
+    books.prank[p, RANK] += gain
+    climb(nodes, books, pnode[p, OWNER], 0, gain, 0)
+    attribute = pnode[p, P_ATTRIBUTE]
+    shortfall = total * nodes.cnode[top, LEVEL] - books.prank[p, RANK]
+    news = max(shortfall, 0.0) / max(total, 1)
+    books.burden[attribute] = _MEMORY * books.burden[attribute] + (1.0 - _MEMORY) * news
+    if books.prank[p, RANK] < _THRESHOLD:
+        _wear(books, ~p)
+
+
+@kernel
+def discard(nodes, books, c, discarded, in_vain):
+    """Note that an event came by a c-node: what it tested there in vain, and if it came in vain."""
+    _discard_at_cnode(nodes, books, c, discarded + in_vain)
+    above = nodes.cnode[c, PARENT]
+    if c != ROOT and above < 0:
+        _discard_at_pnode(nodes, books, ~above, in_vain)

@@ -1,0 +1,224 @@
+"""Matching (Algorithms 1 and 2): from the root down to all l-nodes that an event comes by.
+
+An event goes from a c-node to the p-nodes of its own attributes, and from a bucket to the halves in
+which it has a value. A p-directory that is short is read from end to end; in a long one the event's
+attributes are looked up.
+"""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# Numba infers the types of kernels; they take the NamedTuples of tamis.engines.betree.arrays.
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.encode.kernel import kernel, part
+from tamis.engines.betree.arrays import (
+    ATTRIBUTE,
+    DIRECTORY,
+    EMPTY,
+    HIGH,
+    LEAF,
+    LEFT,
+    LENGTH,
+    LOW,
+    NOWHERE,
+    RIGHT,
+    ROOT,
+    SLOTS,
+    TOP,
+    USED,
+    Nodes,
+)
+from tamis.engines.betree.expressions import SEVERAL, holds_on_single_values, tested_in_vain
+from tamis.engines.betree.pools import find_partition
+from tamis.engines.bits import prefetch
+from tamis.engines.truth import Loaded, load, new_loaded, unload
+
+__all__ = ["Desk", "leave", "new_desk", "search", "sit_down", "walk"]
+
+_AHEAD = 2
+_LINES, _WORDS_TO_A_LINE = 6, 16
+"""How many l-nodes ahead memory is asked for, and how much of each."""
+
+
+class Desk(NamedTuple):
+    """One event, and room to match it. Belongs to one thread."""
+
+    loaded: Loaded
+    code_of: NDArray[np.int32]
+    """For each attribute the event's code, 0 where it is absent, or SEVERAL."""
+    present: NDArray[np.int32]
+    """The event's attributes."""
+    several: NDArray[np.uint8]
+    """One mark: whether the event has several values for an attribute."""
+    stack: NDArray[np.int32]
+    """C-nodes to go to."""
+    visited: NDArray[np.int32]
+    """C-nodes that the event came by."""
+    hits: NDArray[np.int32]
+    """The expressions that were found."""
+
+
+def new_desk(nodes: Nodes, attributes: int, texts: int, expressions: int) -> Desk:
+    """A desk with no event on it."""
+    return Desk(
+        new_loaded(attributes, texts),
+        np.zeros(attributes, np.int32),
+        np.empty(attributes, np.int32),
+        np.zeros(1, np.uint8),
+        np.empty(len(nodes.cnode) + 1, np.int32),
+        np.empty(len(nodes.cnode), np.int32),
+        np.empty(expressions, np.int32),
+    )
+
+
+@kernel
+def sit_down(events, row, desk):
+    """Make the event `row` the one on the desk; returns how many attributes it has."""
+    load(events, row, desk.loaded)
+    span = desk.loaded.span
+    size = 0
+    desk.several[0] = 0
+    for i in range(events.start[row], events.start[row + 1]):
+        attribute = events.attribute[i]
+        if span[attribute, 0] == i:
+            desk.present[size] = attribute
+            size += 1
+            is_single = span[attribute, 1] == i + 1
+            desk.code_of[attribute] = events.code[i] if is_single else SEVERAL
+            desk.several[0] |= not is_single
+    return size
+
+
+@kernel
+def leave(events, row, desk):
+    """Clear what `sit_down` wrote."""
+    unload(events, row, desk.loaded)
+    for i in range(events.start[row], events.start[row + 1]):
+        desk.code_of[events.attribute[i]] = 0
+
+
+@kernel
+def _has_value_between(event_code, span, attribute, low, high):
+    found = False
+    for i in range(span[attribute, 0], span[attribute, 1]):
+        found |= low <= event_code[i] <= high
+    return found
+
+
+@kernel
+def _push_partitions(nodes, c, desk, present, height):
+    cnode, pnode, slot = nodes.cnode, nodes.pnode, nodes.slot
+    stack, code_of = desk.stack, desk.code_of
+    slots = cnode[c, SLOTS]
+    if slots <= 2 * present:
+        first = cnode[c, DIRECTORY]
+        for i in range(first, first + slots):
+            attribute = slot[i, 0]
+            if attribute != NOWHERE and code_of[attribute] != 0:
+                stack[height] = pnode[slot[i, 1], TOP]
+                height += 1
+        return height
+    for i in range(present):
+        p = find_partition(cnode, slot, c, desk.present[i])
+        if p != NOWHERE:
+            stack[height] = pnode[p, TOP]
+            height += 1
+    return height
+
+
+@kernel
+def _push_halves(nodes, c, desk, event_code, height):
+    cnode, stack = nodes.cnode, desk.stack
+    left, right = cnode[c, LEFT], cnode[c, RIGHT]
+    if left <= EMPTY and right <= EMPTY:
+        return height
+    attribute, low, high = cnode[c, ATTRIBUTE], cnode[c, LOW], cnode[c, HIGH]
+    middle = (low + high) >> 1
+    code = desk.code_of[attribute]
+    goes_left, goes_right = code <= middle, code > middle
+    if code == SEVERAL:
+        span = desk.loaded.span
+        goes_left = _has_value_between(event_code, span, attribute, low, middle)
+        goes_right = _has_value_between(event_code, span, attribute, middle + 1, high)
+    if goes_left and left > EMPTY:
+        stack[height] = left
+        height += 1
+    if goes_right and right > EMPTY:
+        stack[height] = right
+        height += 1
+    return height
+
+
+@kernel
+def walk(nodes, events, desk, present):
+    """Write the c-nodes that the event comes by, each after the one above it; returns how many."""
+    stack, visited = desk.stack, desk.visited
+    visits = 0
+    stack[0] = ROOT
+    height = 1
+    while height > 0:
+        height -= 1
+        c = stack[height]
+        visited[visits] = c
+        visits += 1
+        height = _push_partitions(nodes, c, desk, present, height)
+        height = _push_halves(nodes, c, desk, events.code, height)
+    return visits
+
+
+@part
+def _ask_for(nodes, c):
+    """Have the first expressions of an l-node fetched from memory, without waiting for them."""
+    at = nodes.cnode[c, LEAF]
+    for line in range(_LINES):
+        prefetch(nodes.word, np.int64(at + _WORDS_TO_A_LINE * line))
+
+
+@part
+def _scan(nodes, c, events, desk, found):
+    """Append the expressions of an l-node that hold; returns how many are found by now."""
+    cnode, word, hits = nodes.cnode, nodes.word, desk.hits
+    code_of, event_code = desk.code_of, events.code
+    span, text = desk.loaded
+    at = cnode[c, LEAF]
+    end = at + cnode[c, USED]
+    while at < end:
+        if holds_on_single_values(word, at, code_of, event_code, span, text):
+            hits[found] = word[at]
+            found += 1
+        at += word[at + LENGTH]
+    return found
+
+
+@kernel
+def _scan_several(nodes, c, events, desk, found):
+    """The same for an event with several values for an attribute."""
+    cnode, word, hits = nodes.cnode, nodes.word, desk.hits
+    span, text = desk.loaded
+    at, end = cnode[c, LEAF], cnode[c, LEAF] + cnode[c, USED]
+    while at < end:
+        if tested_in_vain(word, at, desk.code_of, events.code, span, text) == 0:
+            hits[found] = word[at]
+            found += 1
+        at += word[at + LENGTH]
+    return found
+
+
+@kernel
+def search(nodes, events, desk, present):
+    """Write the expressions that the event on the desk matches; returns how many these are."""
+    visited, visits = desk.visited, walk(nodes, events, desk, present)
+    found = 0
+    for i in range(visits):
+        if i + _AHEAD < visits:
+            _ask_for(nodes, visited[i + _AHEAD])
+        if desk.several[0]:
+            found = _scan_several(nodes, visited[i], events, desk, found)
+        else:
+            found = _scan(nodes, visited[i], events, desk, found)
+    return found

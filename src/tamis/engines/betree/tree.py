@@ -1,0 +1,303 @@
+"""The BE-Tree, which expressions come to and go from one by one.
+
+After "BE-Tree: An Index Structure to Efficiently Match Boolean Expressions over High-dimensional
+Discrete Space". docs/decisions/0010 says where we differ.
+
+The tree knows nothing of rules. Its *expressions* are conjunctions over the codes of attributes, as
+`tamis.encode` makes them: a caller fixes how many codes each attribute has, numbers expressions as
+it likes (small numbers, because the tree keeps an array of them), and hands over their atoms as
+`AtomArrays` and lists of atom numbers. ::
+
+    tree = BeTree(np.diff(rules.dictionary.base))
+    tree.insert(7, rules.atoms, atoms_of_the_conjunction)
+    tree.match(events)                  # one event, encoded by the same dictionary
+    tree.observe(events)                # the tree adapts to what events cost
+    tree.delete(7)
+
+Whoever holds rules that are no plain conjunctions takes care of them as `engine.py` does. There is
+no locking: one thread changes or observes, and nobody searches meanwhile. `match` leaves the tree
+as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tamis.encode.arrays import AtomArrays, Events
+from tamis.encode.lists import starts
+from tamis.engines.betree.arrays import (
+    ATTRIBUTE,
+    CAPACITY,
+    CLASSES,
+    CNODES,
+    FREE_CNODE,
+    FREE_PNODE,
+    LACKS_LIMBO,
+    LACKS_SLOTS,
+    LACKS_WORDS,
+    LEFT,
+    LIMBO_END,
+    MAX_CAP,
+    MIN_SIZE,
+    NOWHERE,
+    PNODES,
+    RECYCLED,
+    RIGHT,
+    ROOT,
+    SLOTS_USED,
+    STATES,
+    TOTAL,
+    UNDERFLOW,
+    UNSPLIT,
+    WORDS_USED,
+    Books,
+    Nodes,
+)
+from tamis.engines.betree.change import delete_all, insert_all, settle
+from tamis.engines.betree.compact import compacted
+from tamis.engines.betree.observe import counted_search, learn
+from tamis.engines.betree.search import Desk, leave, new_desk, search, sit_down
+
+__all__ = ["MAX_CAPACITY", "MIN_PARTITION", "BeTree", "Work"]
+
+MAX_CAPACITY = 20
+"""How many expressions an l-node holds before it overflows: the paper's choice for 1 to 10 %."""
+
+MIN_PARTITION = 3
+"""How many expressions must have an attribute for a partition: the paper's choice."""
+
+_MOST_WORN = 64
+"""How many nodes are recycled after one event at most."""
+
+_NO_WISHES = np.empty(0, np.int32)
+
+_FEWEST = 8
+"""How many nodes pools have room for at first."""
+
+
+class Work(NamedTuple):
+    """What searches did."""
+
+    nodes: int
+    """How many c-nodes were visited."""
+    expressions: int
+    """How many expressions were looked at there."""
+    discarded: int
+    """How many predicates were tested in vain."""
+
+
+class BeTree:
+    """Expressions over codes, to be matched with events over the same codes.
+
+    Parameters
+    ----------
+    codes
+        How many codes each attribute has; events and expressions have lower ones.
+    texts
+        How many text predicates there are.
+    max_capacity, min_partition
+        The paper's max_cap and min_size.
+    """
+
+    def __init__(
+        self,
+        codes: ArrayLike,
+        texts: int = 0,
+        max_capacity: int = MAX_CAPACITY,
+        min_partition: int = MIN_PARTITION,
+    ) -> None:
+        sizes = np.array(codes, np.int32)
+        self._texts = texts
+        self.nodes = Nodes(
+            np.zeros((_FEWEST, 16), np.int32),
+            np.zeros((_FEWEST, 3), np.int32),
+            np.zeros((_FEWEST, 2), np.int32),
+            np.zeros(_FEWEST, np.int32),
+        )
+        self.books = _new_books(sizes, max_capacity, min_partition)
+        root = self.nodes.cnode[ROOT]
+        root[[LEFT, RIGHT, ATTRIBUTE]] = UNSPLIT, UNSPLIT, NOWHERE
+        root[CAPACITY] = max_capacity
+        self._desk: Desk | None = None
+
+    def __len__(self) -> int:
+        return int(self.nodes.cnode[ROOT, TOTAL])
+
+    def __contains__(self, number: int) -> bool:
+        return 0 <= number < len(self.books.home) and self.books.home[number] != NOWHERE
+
+    @property
+    def nbytes(self) -> int:
+        """The size of all pools and books, what is not in use included."""
+        return sum(array.nbytes for array in (*self.nodes, *self.books))
+
+    @property
+    def recycled(self) -> int:
+        """How many nodes were recycled so far."""
+        return int(self.books.state[RECYCLED])
+
+    def insert(self, number: int, atoms: AtomArrays, conjunction: ArrayLike) -> None:
+        """Add the conjunction of some atoms under a number that is not there yet."""
+        atom = np.array(conjunction, np.int32)
+        self.insert_many(np.array([number]), atoms, starts([len(atom)]), atom)
+
+    def insert_many(
+        self,
+        numbers: NDArray[np.int64],
+        atoms: AtomArrays,
+        start: NDArray[np.int64],
+        conjunction_atom: NDArray[np.int32],
+        wishes: NDArray[np.int32] = _NO_WISHES,
+    ) -> None:
+        """Add conjunctions one after the other: the i-th has the atoms from start[i] on.
+
+        If there are wishes, it is partitioned at the root by the attribute wishes[i], on which it
+        has a predicate that does not hold where that is absent; NOWHERE leaves it to the tree.
+        """
+        known = self.books.home[numbers[numbers < len(self.books.home)]] != NOWHERE
+        if known.any():
+            raise ValueError(f"expression {numbers[: len(known)][known][0]} is already there")
+        self._make_home(int(numbers.max(initial=-1)) + 1)
+        done = 0
+        while True:
+            done = insert_all(
+                self.nodes, self.books, numbers, *atoms, start, conjunction_atom, wishes, done
+            )
+            if self._is_settled() and done == len(numbers):
+                return
+            self._grow()
+
+    def delete(self, number: int) -> None:
+        """Remove an expression."""
+        self.delete_many(np.array([number]))
+
+    def delete_many(self, numbers: NDArray[np.int64]) -> None:
+        """Remove expressions one after the other."""
+        for number in numbers.tolist():
+            if number not in self:
+                raise KeyError(number)
+        done = 0
+        while True:
+            done = delete_all(self.nodes, self.books, numbers, done)
+            if self._is_settled() and done == len(numbers):
+                return
+            self._grow()
+
+    def match(self, events: Events, row: int = 0) -> list[int]:
+        """The numbers of the expressions that an event matches, rising."""
+        desk = self._desk_for()
+        present = sit_down(events, row, desk)
+        found = search(self.nodes, events, desk, present)
+        leave(events, row, desk)
+        return sorted(desk.hits[:found].tolist())
+
+    def work(self, events: Events) -> Work:
+        """What it costs to match events."""
+        work, desk = np.zeros(3, np.int64), self.new_desk()
+        for row in range(len(events.start) - 1):
+            self._search_counting(events, row, desk, work)
+        return Work(*work.tolist())
+
+    def observe(self, events: Events) -> None:
+        """Match events, and have the tree adapt to what each of them cost."""
+        work = np.zeros(3, np.int64)
+        for row in range(len(events.start) - 1):
+            desk = self._desk_for()
+            counted = self._search_counting(events, row, desk, work)
+            learn(self.nodes, self.books, desk.visited, *counted)
+            while not self._is_settled():
+                self._grow()
+
+    def new_desk(self) -> Desk:
+        """A desk that is large enough until the next change."""
+        return new_desk(self.nodes, len(self.books.codes), self._texts, len(self.books.home))
+
+    def compacted(self) -> Nodes:
+        """The nodes as they are, without the room that changes would need."""
+        return compacted(self.nodes, self.books)
+
+    def _search_counting(
+        self, events: Events, row: int, desk: Desk, work: NDArray[np.int64]
+    ) -> tuple[int, NDArray[np.int64], NDArray[np.uint8]]:
+        """How many nodes an event visits, what it tests in vain there, and where it finds some."""
+        waste = np.empty(len(self.nodes.cnode), np.int64)
+        useful = np.zeros(len(self.nodes.cnode), np.uint8)
+        present = sit_down(events, row, desk)
+        visits = counted_search(self.nodes, events, desk, present, waste, useful, work)
+        leave(events, row, desk)
+        return visits, waste, useful
+
+    def _desk_for(self) -> Desk:
+        """The tree's own desk, made again when the tree has outgrown it."""
+        desk = self._desk
+        is_outgrown = desk is None or (
+            len(desk.stack) <= len(self.nodes.cnode) or len(desk.hits) < len(self.books.home)
+        )
+        if desk is None or is_outgrown:
+            desk = self._desk = self.new_desk()
+        return desk
+
+    def _is_settled(self) -> bool:
+        return bool(settle(self.nodes, self.books))
+
+    def _make_home(self, size: int) -> None:
+        home = self.books.home
+        if len(home) < size:
+            self.books = self.books._replace(home=_larger(home, size, NOWHERE))
+
+    def _grow(self) -> None:
+        """Have room for the step that could not be taken."""
+        state = self.books.state
+        cnodes, pnodes = int(state[CNODES]) + 2, int(state[PNODES]) + 1
+        self.nodes = Nodes(
+            _larger(self.nodes.cnode, cnodes),
+            _larger(self.nodes.pnode, pnodes),
+            _larger(self.nodes.slot, int(state[SLOTS_USED] + state[LACKS_SLOTS])),
+            _larger(self.nodes.word, int(state[WORDS_USED] + state[LACKS_WORDS])),
+        )
+        self.books = self.books._replace(
+            crank=_larger(self.books.crank, cnodes),
+            cwatch=_larger(self.books.cwatch, cnodes),
+            pending=_larger(self.books.pending, cnodes),
+            prank=_larger(self.books.prank, pnodes),
+            pwatch=_larger(self.books.pwatch, pnodes),
+            limbo=_larger(self.books.limbo, int(state[LIMBO_END] + state[LACKS_LIMBO])),
+        )
+
+
+def _new_books(codes: NDArray[np.int32], max_capacity: int, min_partition: int) -> Books:
+    attributes = len(codes)
+    state = np.zeros(STATES, np.int64)
+    state[CNODES] = 1
+    state[[FREE_CNODE, FREE_PNODE, UNDERFLOW]] = NOWHERE
+    state[MAX_CAP], state[MIN_SIZE] = max_capacity, min_partition
+    return Books(
+        state,
+        codes,
+        np.empty(0, np.int32),
+        np.zeros((_FEWEST, 2), np.float64),
+        np.zeros((_FEWEST, 2), np.float64),
+        np.zeros((_FEWEST, 3), np.int32),
+        np.zeros((_FEWEST, 3), np.int32),
+        np.full(CLASSES, NOWHERE, np.int64),
+        np.full(CLASSES, NOWHERE, np.int64),
+        np.empty(_FEWEST, np.int32),
+        np.empty(_FEWEST, np.int32),
+        np.empty(_MOST_WORN, np.int32),
+        np.zeros(attributes, np.int64),
+        np.zeros(attributes, np.int64),
+        np.empty(attributes, np.int32),
+        np.zeros(attributes, np.float64),
+    )
+
+
+def _larger(array: NDArray[Any], size: int, filler: int = 0) -> NDArray[Any]:
+    """`array` if it has `size` rows; else a copy with twice as many, or more if need be."""
+    if len(array) >= size:
+        return array
+    grown = np.full((max(size, 2 * len(array)), *array.shape[1:]), filler, array.dtype)
+    grown[: len(array)] = array
+    return grown

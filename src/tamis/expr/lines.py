@@ -1,0 +1,113 @@
+r"""The values of each kind in their order, and which value comes next.
+
+An attribute's values lie on lines, one for each kind. No line is dense: between two values there
+are only as many as 64-bit integers, doubles, microseconds and strings allow, so every value but the
+last has one that comes right after it. That makes it possible to say exactly whether a value lies
+between two others: there is no number between 1 and the least double above it, and no string
+between ``'a'`` and ``'a\0'``.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+from tamis.expr.event import Kind, kind_of
+from tamis.expr.model import Value
+
+__all__ = ["BOOLEANS", "INTEGERS", "LINES", "NUMBERS", "STRINGS", "TIMES", "Line", "Stretch"]
+
+_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+_LAST_TIME = datetime.max.replace(tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class Line(NamedTuple):
+    """The values that an attribute may have of one kind."""
+
+    kind: Kind
+    least: Value
+    after: Callable[[Any], Value | None]
+    """The least value of the line above one of the kind, if there is one."""
+    holds: Callable[[Any], bool] = lambda _: True
+    """Whether a value of the kind is one of the line."""
+
+    def cut(self, values: Iterable[Value]) -> list[Stretch]:
+        """The line, cut at each of `values` that is of its kind: before it, and behind it.
+
+        So all values of a stretch compare alike with each of `values`.
+        """
+        starts = {self.least}
+        for value in values:
+            if kind_of(value) is self.kind:
+                after = self.after(value)
+                starts |= {value} if self.holds(value) else set()
+                starts |= {after} if after is not None else set()
+        rising: list[Any] = sorted(starts)
+        return [Stretch(self, first, end) for first, end in pairwise([*rising, None])]
+
+
+class Stretch(NamedTuple):
+    """Values of a line without a gap among them; at least one."""
+
+    line: Line
+    first: Value
+    end: Value | None
+    """The value that comes after the last one; None where the line ends there."""
+
+    @property
+    def is_single(self) -> bool:
+        """Whether `first` is the only value."""
+        return self.line.after(self.first) == self.end
+
+
+def _after_number(number: int | float) -> int | float | None:
+    """The next 64-bit integer or double; infinity is the last."""
+    return _lesser(_next_integer(number), _next_double(number))
+
+
+def _after_integer(number: int | float) -> int | float | None:
+    """The next 64-bit integer; beyond those, the next double, all of which are whole there."""
+    double = _next_double(number)
+    whole_double = double if double is not None and double.is_integer() else None
+    return _lesser(_next_integer(number), whole_double)
+
+
+def _next_integer(number: int | float) -> int | None:
+    if not _INT64_MIN - 1 <= number < _INT64_MAX:
+        return None
+    return math.floor(number) + 1
+
+
+def _next_double(number: int | float) -> float | None:
+    if number == math.inf:
+        return None
+    nearest = float(number)
+    return nearest if nearest > number else math.nextafter(nearest, math.inf)
+
+
+def _lesser(a: int | None, b: float | None) -> int | float | None:
+    return min((number for number in (a, b) if number is not None), default=None)
+
+
+def _after_time(time: datetime) -> datetime | None:
+    return None if time == _LAST_TIME else time + _MICROSECOND
+
+
+def _is_whole(number: int | float) -> bool:
+    return isinstance(number, int) or number.is_integer()
+
+
+BOOLEANS: Final = Line(Kind.BOOLEAN, False, lambda flag: None if flag else True)
+NUMBERS: Final = Line(Kind.NUMBER, -math.inf, _after_number)
+INTEGERS: Final = Line(Kind.NUMBER, -sys.float_info.max, _after_integer, _is_whole)
+"""The numbers of an attribute that is declared as an integer, which may come as doubles."""
+STRINGS: Final = Line(Kind.STRING, "", lambda text: text + "\0")
+TIMES: Final = Line(Kind.TIMESTAMP, datetime.min.replace(tzinfo=UTC), _after_time)
+
+LINES: Final = (BOOLEANS, NUMBERS, STRINGS, TIMES)
+"""Where the values of an attribute lie of which nothing is declared."""

@@ -1,0 +1,73 @@
+"""The rules that an event expression matches; see `tamis.expr.stab`."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.errors import EventError
+from tamis.expr.model import Expr
+from tamis.expr.normalize import nnf
+from tamis.expr.stab import Verdict, alternatives, stabs
+from tamis.matcher.rule import Rule, RuleSource, expr_of
+from tamis.matcher.schema import Schema
+from tamis.matcher.segment import Segment
+
+__all__ = ["Stabbing"]
+
+_NO_PLACES = np.empty(0, np.int32)
+
+
+class Stabbing:
+    """An event expression that rules are looked for.
+
+    Parameters
+    ----------
+    event
+        The expression, in any of the forms of a rule.
+    schema
+        What is declared about attributes.
+
+    Raises
+    ------
+    EventError
+        It cannot be asked; see `tamis.expr.stab.alternatives`.
+    """
+
+    def __init__(self, event: RuleSource, schema: Schema) -> None:
+        self._schema = schema
+        expr = schema.adapt_rule(expr_of(event))
+        self._alternatives = alternatives(expr, schema.lines_of)
+
+    def places(self, segment: Segment, mask: NDArray[np.uint8] | None) -> NDArray[np.int32]:
+        """The places of the matching rules of a segment, rising, of those whose `mask` is set."""
+        found = [segment.stab(alternative, mask) for alternative in self._alternatives]
+        matched = np.unique(np.concatenate([_NO_PLACES, *(part.matched for part in found)]))
+        undecided = np.concatenate([_NO_PLACES, *(part.undecided for part in found)])
+        # The engine leaves few rules undecided; those are asked one by one.
+        others = [
+            place
+            for place in np.setdiff1d(undecided, matched).tolist()
+            if self._matches(segment.records.rule(place))
+        ]
+        return np.union1d(matched, np.array(others, np.int32)).astype(np.int32)
+
+    def _matches(self, rule: Rule) -> bool:
+        return self.matches(rule, nnf(self._schema.adapt_rule(rule.expr), rule.logic))
+
+    def matches(self, rule: Rule, tree: Expr) -> bool:
+        """Whether a rule matches, whose negation normal form is `tree`.
+
+        Raises
+        ------
+        EventError
+            That cannot be told.
+        """
+        verdict = stabs(tree, self._alternatives)
+        if verdict is Verdict.MAYBE:
+            raise EventError(
+                f"whether the event matches rule {rule.id!r} cannot be told: the rule looks for a "
+                "pattern in strings of which the event does not list all, or has too many ORs; "
+                "list the strings with = or IN"
+            )
+        return verdict is Verdict.YES

@@ -1,0 +1,263 @@
+"""Strings as q-grams: the real workloads of the BE-Tree paper (section 7.1, Table 3).
+
+A string is cut into its 3-grams, and each becomes an equality: the first two letters are the
+attribute, the third is its value. Of ``strong`` comes ``g_st = 'r' AND g_tr = 'o' AND g_ro = 'n'
+AND g_on = 'g'``. Rules and events are such strings; a rule matches the events that hold all its
+grams.
+
+The paper takes authors and titles from DBLP. That is not at hand, so the texts come from what a
+machine has: see :mod:`tamis.workloads.texts`, or from a file of yours.
+
+**How the match probability is steered.** Without one, each rule is a text of its own, events are
+any texts, and next to nothing matches but a text itself. With `match_probability` there are but
+``round(1 / match_probability)`` texts, each with an equal share of the rules: those keep each gram
+with probability `kept` and widen it as those of `begen` do, so that an event, which is one of the
+texts, matches its share of them.
+
+Where the paper leaves something open:
+
+- grams do not cross from word to word, and case and accents are dropped: then Western texts know 26
+  letters, and there are 26 × 26 attributes. The paper has 677, and does not say what the last one
+  holds. Here it is all grams with other letters, hashed to one of the 26;
+- where two grams begin alike, the first one counts: an attribute has one value;
+- texts that give the same expression are one, and texts without a gram are none.
+
+A seed gives the same workload wherever the texts are the same.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache, cached_property
+from itertools import product
+from typing import ClassVar, Final, NamedTuple
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tamis.workloads.begen import OPERATOR_CLASSES, OperatorClass, drawn_operators
+from tamis.workloads.chunks import ChunkedWorkload, require
+from tamis.workloads.draws import Draws, Ints
+from tamis.workloads.predicates import Values
+from tamis.workloads.texts import texts_of
+
+__all__ = ["ATTRIBUTES", "Workload", "distinct", "grams"]
+
+_CHUNK = 1 << 15
+"""How many rules are made at a time. Each chunk has its own stream of random numbers."""
+
+_EVENT_CHUNK = 1 << 12
+"""How many events are made at a time. They share one stream, a number of which is one event."""
+
+_LETTERS: Final = string.ascii_lowercase
+_OTHER: Final = len(_LETTERS) ** 2
+
+ATTRIBUTES: Final = (*(f"g_{a}{b}" for a, b in product(_LETTERS, _LETTERS)), "g_other")
+"""The 677 attributes."""
+
+_WORD = re.compile(r"[^\W\d_]+")
+
+_LITERALS: Final = pa.array([f"'{chr(code)}'" for code in range(ord("a") - 1, ord("z") + 2)])
+"""The letters as rules write them, and the characters before and behind them."""
+
+
+class _Stream(IntEnum):
+    """The independent streams of random numbers of a workload."""
+
+    TEXTS = 0
+    RULES = 1
+    EVENTS = 2
+
+
+class Expressions(NamedTuple):
+    """Conjunctions of equalities, end to end."""
+
+    start: Ints
+    attribute: Ints
+    value: Ints
+    """The number of the letter, from 0."""
+
+
+def grams(text: str) -> dict[int, int]:
+    """The attributes of a text by their numbers, and the number of the letter of each."""
+    found: dict[int, int] = {}
+    for word in _WORD.findall(_folded(text)):
+        for at in range(len(word) - 2):
+            attribute, value = _place(word[at : at + 3])
+            found.setdefault(attribute, value)
+    return found
+
+
+def _folded(text: str) -> str:
+    """`text` in lower case and without accents."""
+    if text.isascii():
+        return text.lower()
+    apart = unicodedata.normalize("NFKD", text.casefold())
+    return "".join(char for char in apart if not unicodedata.combining(char))
+
+
+@cache
+def _place(gram: str) -> tuple[int, int]:
+    a, b, c = (_LETTERS.find(letter) for letter in gram)
+    if min(a, b, c) < 0:
+        return _OTHER, crc32(gram.encode()) % len(_LETTERS)
+    return a * len(_LETTERS) + b, c
+
+
+@cache
+def _expressions(source: str) -> Expressions:
+    """The distinct expressions of the texts of a source."""
+    return _flat(dict.fromkeys(tuple(grams(text).items()) for text in texts_of(source)))
+
+
+def distinct(source: str) -> int:
+    """How many different expressions the texts of a source give."""
+    return len(_expressions(source).start) - 1
+
+
+def _flat(expressions: Iterable[tuple[tuple[int, int], ...]]) -> Expressions:
+    kept = [expression for expression in expressions if expression]
+    pairs = np.array([pair for expression in kept for pair in expression], np.int64).reshape(-1, 2)
+    sizes = np.array([0, *map(len, kept)], np.int64)
+    return Expressions(sizes.cumsum(), pairs[:, 0], pairs[:, 1])
+
+
+def _letters(numbers: Ints) -> pa.StringArray:
+    return _LITERALS.take(pa.array(numbers + 1))
+
+
+@dataclass(frozen=True)
+class Workload(ChunkedWorkload):
+    """Rules and events out of the 3-grams of real strings.
+
+    Parameters
+    ----------
+    size
+        How many rules.
+    texts
+        Where the strings come from: ``characters``, ``airports``, ``synopses``, ``maintainers``,
+        or a file with one a line.
+    match_probability
+        The share of the rules that an event matches; None if each rule is a text of its own.
+    kept
+        The share of a text's grams that a rule keeps.
+    equality
+        The share of a rule's predicates that are equalities.
+    operators
+        The class of operators that the other predicates use; see `begen`.
+    range_percent
+        The average share of the letters that a BETWEEN spans, in percent.
+    seed
+        Workloads with the same parameters, texts and seed are the same, on any machine.
+    """
+
+    chunk: ClassVar[int] = _CHUNK
+    event_chunk: ClassVar[int] = _EVENT_CHUNK
+    size: int = 1_000
+    texts: str = "characters"
+    match_probability: float | None = None
+    kept: float = 1
+    equality: float = 0.3
+    operators: OperatorClass = "min"
+    range_percent: float = 12
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse parameters that no workload can have."""
+        required = {
+            "size is at least 0": self.size >= 0,
+            "match_probability lies above 0 and at most at 1": (
+                self.match_probability is None or 0 < self.match_probability <= 1
+            ),
+            "kept lies above 0 and at most at 1": 0 < self.kept <= 1,
+            "equality lies between 0 and 1": 0 <= self.equality <= 1,
+            f"operators is one of {', '.join(OPERATOR_CLASSES)}": (
+                self.operators in OPERATOR_CLASSES
+            ),
+            "range_percent lies above 0 and at most at 100": 0 < self.range_percent <= 100,
+        }
+        require(required, self)
+        known = distinct(self.texts)
+        wanted = self.size if self.match_probability is None else round(1 / self.match_probability)
+        if wanted > known:
+            raise ValueError(
+                f"{self.texts} has {known:,} texts, and {wanted:,} are asked for; take fewer "
+                "rules, or a higher match_probability"
+            )
+
+    @property
+    def _known(self) -> Expressions:
+        return _expressions(self.texts)
+
+    @cached_property
+    def _bases(self) -> Ints:
+        """The texts that rules are made of, and events are."""
+        order = Draws(self.seed, _Stream.TEXTS).order(distinct(self.texts))
+        return (
+            order if self.match_probability is None else order[: round(1 / self.match_probability)]
+        )
+
+    def events(self, n: int) -> list[dict[str, str]]:
+        """`n` events; fewer are a prefix of more."""
+        start, attribute, value = self._known
+        return [
+            {
+                ATTRIBUTES[a]: _LETTERS[v]
+                for a, v in zip(attribute[first:last], value[first:last], strict=True)
+            }
+            for base in self._drawn_bases(0, n)
+            for first, last in [start[base : base + 2]]
+        ]
+
+    def _events(self, start: int, count: int) -> pa.Table:
+        bases = self._drawn_bases(start, count)
+        row, place = self._places(bases)
+        cells = np.full((len(ATTRIBUTES), count), -1, np.int64)
+        cells[self._known.attribute[place], row] = self._known.value[place]
+        letters = pa.array(_LETTERS)
+        columns = [letters.take(pa.array(column, mask=column < 0)) for column in cells]
+        return pa.table(columns, names=list(ATTRIBUTES))
+
+    def _drawn_bases(self, start: int, count: int) -> Ints:
+        """The texts of `count` events from `start` on."""
+        draws = Draws(self.seed, _Stream.EVENTS)
+        draws.skip(start)
+        return self._bases[draws.below(len(self._bases), count)]
+
+    def _places(self, bases: Ints) -> tuple[Ints, Ints]:
+        """For all grams of some texts, which of these they belong to, and where they stand."""
+        begin = self._known.start[bases]
+        size = self._known.start[bases + 1] - begin
+        row = np.repeat(np.arange(len(bases)), size)
+        return row, np.arange(len(row)) + np.repeat(begin - (size.cumsum() - size), size)
+
+    def _texts(self, start: int) -> pa.StringArray:
+        """The texts of the chunk of rules that begins at `start`."""
+        draws = Draws(self.seed, _Stream.RULES, start // _CHUNK)
+        rules = np.arange(start, min(start + _CHUNK, self.size))
+        row, place = self._places(self._bases[rules % len(self._bases)])
+        keep = self._kept(np.bincount(row, minlength=len(rules)), draws)
+        row, place = row[keep], place[keep]
+        operator = drawn_operators(self.operators, self.equality, len(place), draws)
+        names = pa.array(ATTRIBUTES).take(pa.array(self._known.attribute[place]))
+        values = Values(len(_LETTERS), self.range_percent, _letters)
+        texts = values.predicates(names, operator, self._known.value[place], draws)
+        offsets = np.searchsorted(row, np.arange(len(rules) + 1))
+        lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), texts)
+        return pc.binary_join(lists, " AND ")
+
+    def _kept(self, sizes: Ints, draws: Draws) -> Ints:
+        """The places of the grams that rules of these sizes keep: one of each at least."""
+        keep = draws.chance(self.kept, int(sizes.sum()))
+        at_least = sizes.cumsum() - sizes + draws.below(sizes)
+        row = np.repeat(np.arange(len(sizes)), sizes)
+        empty = np.bincount(row[keep], minlength=len(sizes)) == 0
+        keep[at_least[empty]] = True
+        return np.flatnonzero(keep)

@@ -1,0 +1,667 @@
+"""The BE-Tree: its invariance, the paper's example, deletion and adaptation.
+
+Trees are read here by a reader of its own (`Structure`), which shares no code with the kernels but
+the names of columns. Work is counted, never timed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from tamis.encode.arrays import IF_ABSENT, NEGATED, RANGE, SET, TEXT, Events
+from tamis.encode.events import EventEncoder
+from tamis.encode.rules import EncodedRules, RuleEncoder
+from tamis.engines.betree import BeTree, Betree, BetreeBatch
+from tamis.engines.betree.arrays import (
+    ATTRIBUTE,
+    CAPACITY,
+    CNODES,
+    DIRECTORY,
+    EMPTY,
+    FREE_CNODE,
+    FREE_PNODE,
+    HEADER,
+    HIGH,
+    LEAF,
+    LEFT,
+    LENGTH,
+    LEVEL,
+    LOSS,
+    LOW,
+    NOWHERE,
+    OWNER,
+    P_ATTRIBUTE,
+    PARENT,
+    PARTITIONS,
+    PNODES,
+    RANK,
+    RIGHT,
+    ROOM,
+    ROOT,
+    RUNS,
+    SIZE,
+    SLOTS,
+    TESTED,
+    TOP,
+    TOTAL,
+    UNSPLIT,
+    USED,
+    WORDS_USED,
+)
+from tamis.engines.betree.statistics import rarest_attributes
+from tamis.expr.evaluate import evaluate_flat
+from tamis.expr.event import flatten
+from tamis.expr.model import LOGICS, Atom
+from tamis.expr.sql import parse
+from tamis.workloads.begen import Distribution, Workload
+from tests import randoms
+from tests.randoms import EVERYTHING
+
+Interval = tuple[int, int]
+
+
+class Expressions(NamedTuple):
+    """Conjunctions to put into trees, and what they mean."""
+
+    rules: EncodedRules
+    atoms: list[Atom]
+
+    def __len__(self) -> int:
+        return len(self.rules.forms.conjunction_start) - 1
+
+    def of(self, number: int) -> list[int]:
+        start, atom, *_ = self.rules.forms
+        return [int(a) for a in atom[start[number] : start[number + 1]]]
+
+    def tree(self, **options: int) -> BeTree:
+        return BeTree(np.diff(self.rules.dictionary.base), self.rules.texts.size, **options)
+
+    def insert(self, tree: BeTree, *numbers: int) -> None:
+        for number in numbers:
+            tree.insert(number, self.rules.atoms, self.of(number))
+
+    def filled(self, numbers: Sequence[int], **options: int) -> BeTree:
+        tree = self.tree(**options)
+        self.insert(tree, *numbers)
+        return tree
+
+    def encoded(self, events: Sequence[dict[str, Any]]) -> Events:
+        return EventEncoder(self.rules).encode_many(list(events))
+
+    def matching(self, numbers: Sequence[int], event: dict[str, Any]) -> list[int]:
+        flat = flatten(event)
+        held = [evaluate_flat(atom, flat, "strong") is True for atom in self.atoms]
+        return sorted(n for n in numbers if all(held[atom] for atom in self.of(n)))
+
+    def interval(self, number: int, attribute: int) -> Interval | None:
+        """Table 1 of the paper, over codes."""
+        found = []
+        last = int(self.rules.dictionary.axes[attribute].size) - 1
+        for atom in self.of(number):
+            its, test, low, high = self.rules.atoms.table[atom].tolist()
+            if its != attribute or test & IF_ABSENT:
+                continue
+            if test & NEGATED or test & 3 == TEXT:
+                low, high = 1, last
+            elif test & 3 == SET:
+                low, high = self.rules.atoms.codes[[low, high - 1]].tolist()
+            found.append((low, high))
+        return min(found, key=lambda run: (run[1] - run[0], run[0]), default=None)
+
+
+def encoded(rules: Sequence[Any], logics: Sequence[Any] = ("strong",)) -> Expressions:
+    encoder = RuleEncoder()
+    for place, rule in enumerate(rules):
+        tree = parse(rule) if isinstance(rule, str) else rule
+        encoder.add(tree, logics[place % len(logics)])
+    return Expressions(encoder.finish(), encoder._atoms)
+
+
+class Bucket(NamedTuple):
+    """A c-node as it is found on the way from the root."""
+
+    c: int
+    row: list[int]
+    path: tuple[tuple[int, int, int], ...]
+    """The buckets on the way: an attribute, and the first and last code of each."""
+    attributes: tuple[int, ...]
+    """Those of the p-nodes on the way."""
+
+    @property
+    def is_split(self) -> bool:
+        return self.row[LEFT] != UNSPLIT
+
+    @property
+    def is_atomic(self) -> bool:
+        return self.row[LOW] == self.row[HIGH]
+
+
+class Structure:
+    """A tree, read from its arrays."""
+
+    def __init__(self, tree: BeTree) -> None:
+        self.tree = tree
+        self.buckets = list(self._walk(ROOT, (), ()))
+
+    def _walk(self, c: int, path: Any, attributes: Any) -> Iterator[Bucket]:
+        nodes = self.tree.nodes
+        row = nodes.cnode[c].tolist()
+        yield Bucket(c, row, path, attributes)
+        for half in row[LEFT], row[RIGHT]:
+            if half > EMPTY:
+                child = nodes.cnode[half]
+                step = (row[ATTRIBUTE], int(child[LOW]), int(child[HIGH]))
+                yield from self._walk(half, (*path, step), attributes)
+        for attribute, p in self.directory(c).items():
+            child = nodes.cnode[nodes.pnode[p, TOP]]
+            step = (attribute, int(child[LOW]), int(child[HIGH]))
+            yield from self._walk(int(nodes.pnode[p, TOP]), (*path, step), (*attributes, attribute))
+
+    def directory(self, c: int) -> dict[int, int]:
+        """The p-nodes of a c-node by attribute."""
+        row = self.tree.nodes.cnode[c]
+        slots = self.tree.nodes.slot[row[DIRECTORY] : row[DIRECTORY] + row[SLOTS]]
+        return {a: p for a, p in slots.tolist() if a != NOWHERE}
+
+    def entries(self, c: int) -> list[list[int]]:
+        """The expressions of an l-node, each as its words."""
+        row = self.tree.nodes.cnode[c]
+        words = self.tree.nodes.word[row[LEAF] : row[LEAF] + row[USED]].tolist()
+        found, at = [], 0
+        while at < len(words):
+            found.append(words[at : at + words[at + LENGTH]])
+            at += words[at + LENGTH]
+        return found
+
+    def leaf(self, c: int) -> list[int]:
+        """The numbers of the expressions of an l-node."""
+        return sorted(entry[0] for entry in self.entries(c))
+
+    def below(self, path: Any) -> list[int]:
+        """All expressions in the bucket at the end of a path, and in buckets below that."""
+        size = len(path)
+        found = [self.leaf(b.c) for b in self.buckets if b.path[:size] == path]
+        return sorted(number for leaf in found for number in leaf)
+
+    @property
+    def placement(self) -> dict[Any, list[int]]:
+        """What is in the l-node at the end of each path, where that is not empty."""
+        return {b.path: self.leaf(b.c) for b in self.buckets if b.row[SIZE]}
+
+
+# --- What always holds ------------------------------------------------------------------
+
+
+def encloses(bucket: Interval, interval: Interval | None) -> bool:
+    return interval is not None and bucket[0] <= interval[0] and interval[1] <= bucket[1]
+
+
+def halves(row: Sequence[int]) -> tuple[Interval, Interval]:
+    middle = (row[LOW] + row[HIGH]) // 2
+    return (row[LOW], middle), (middle + 1, row[HIGH])
+
+
+def check(tree: BeTree, expressions: Expressions, alive: Sequence[int]) -> Structure:
+    """The invariance of the paper, and that the books agree with the tree."""
+    seen = Structure(tree)
+    assert sorted(n for b in seen.buckets for n in seen.leaf(b.c)) == sorted(alive)
+    assert len(tree) == len(alive)
+    for bucket in seen.buckets:
+        check_home(seen, bucket, expressions)
+        check_node(seen, bucket)
+        check_ranks(seen, bucket)
+        for entry in seen.entries(bucket.c):
+            check_words(entry, bucket, expressions)
+    check_pools(seen)
+    return seen
+
+
+def check_home(seen: Structure, bucket: Bucket, expressions: Expressions) -> None:
+    """Each expression resides in the smallest bucket that encloses it."""
+    row = bucket.row
+    for number in seen.leaf(bucket.c):
+        assert seen.tree.books.home[number] == bucket.c
+        for attribute, low, high in bucket.path:
+            assert encloses((low, high), expressions.interval(number, attribute))
+        if bucket.c != ROOT and bucket.is_split:
+            own = expressions.interval(number, row[ATTRIBUTE])
+            assert not any(encloses(half, own) for half in halves(row))
+    # … and the c-node of a non-atomic leaf bucket is never partitioned.
+    if bucket.c != ROOT and not bucket.is_split and not bucket.is_atomic:
+        assert row[PARTITIONS] == 0
+    assert len(set(bucket.attributes)) == len(bucket.attributes)
+
+
+def check_node(seen: Structure, bucket: Bucket) -> None:
+    nodes, row = seen.tree.nodes, bucket.row
+    directory = seen.directory(bucket.c)
+    assert row[PARTITIONS] == len(directory)
+    assert row[LEVEL] == len(bucket.attributes)
+    assert row[SIZE] == len(seen.leaf(bucket.c)) <= row[CAPACITY]
+    assert row[USED] <= row[ROOM]
+    assert row[TOTAL] == len(seen.below(bucket.path))
+    # Nothing is kept for nothing.
+    assert bucket.c == ROOT or row[TOTAL] > 0
+    for attribute, p in directory.items():
+        assert nodes.pnode[p, P_ATTRIBUTE] == attribute
+        assert nodes.pnode[p, OWNER] == bucket.c
+        assert nodes.cnode[nodes.pnode[p, TOP], PARENT] == ~p
+        assert nodes.cnode[nodes.pnode[p, TOP], ATTRIBUTE] == attribute
+    for half, ends in zip((row[LEFT], row[RIGHT]), halves(row), strict=True):
+        if half > EMPTY:
+            assert nodes.cnode[half, PARENT] == bucket.c
+            assert nodes.cnode[half, [LOW, HIGH]].tolist() == list(ends)
+
+
+def check_ranks(seen: Structure, bucket: Bucket) -> None:
+    """The rank of a node is the gain of all l-nodes below it less all losses."""
+    books, nodes = seen.tree.books, seen.tree.nodes
+    row = bucket.row
+    rank = row[LEVEL] * row[SIZE] - books.crank[bucket.c, LOSS]
+    rank += sum(books.crank[half, RANK] for half in (row[LEFT], row[RIGHT]) if half > EMPTY)
+    for p in seen.directory(bucket.c).values():
+        top = nodes.pnode[p, TOP]
+        assert books.prank[p, RANK] == pytest.approx(books.crank[top, RANK] - books.prank[p, LOSS])
+        rank += books.prank[p, RANK]
+    assert books.crank[bucket.c, RANK] == pytest.approx(rank, abs=1e-6)
+
+
+def predicates(entry: list[int]) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Where each predicate of an expression begins, and its words."""
+    at = HEADER
+    while at < len(entry):
+        size = 2 + entry[at + 1] if entry[at] & 3 == SET else 3
+        yield at, tuple(entry[at : at + size])
+        at += size
+
+
+def check_words(entry: list[int], bucket: Bucket, expressions: Expressions) -> None:
+    """An expression still says what it said, and only what is sure is not tested."""
+    assert entry[LENGTH] == len(entry)
+    found = []
+    for at, words in predicates(entry):
+        attribute, test = words[0] >> 4, words[0] & 15
+        found.append((attribute, test, *words[1:]))
+        if at < entry[RUNS]:
+            assert test == RANGE
+        if at >= entry[TESTED]:
+            assert test == RANGE
+            assert (attribute, *words[1:]) in bucket.path
+    atoms = expressions.rules.atoms
+    expected = []
+    for atom in expressions.of(entry[0]):
+        attribute, test, low, high = atoms.table[atom].tolist()
+        is_set = test & 3 == SET
+        rest = (high - low, *atoms.codes[low:high].tolist()) if is_set else (low, high)
+        expected.append((attribute, test, *rest))
+    assert sorted(found) == sorted(expected)
+
+
+def check_pools(seen: Structure) -> None:
+    """Every node is in the tree or free, and no two l-nodes share a word."""
+    tree = seen.tree
+    state = tree.books.state
+    pnodes = [p for b in seen.buckets for p in seen.directory(b.c).values()]
+    assert len(seen.buckets) + chain(tree.nodes.cnode[:, LEFT], state[FREE_CNODE]) == state[CNODES]
+    assert len(pnodes) + chain(tree.nodes.pnode[:, TOP], state[FREE_PNODE]) == state[PNODES]
+    blocks = sorted((b.row[LEAF], b.row[ROOM]) for b in seen.buckets if b.row[ROOM])
+    for (start, room), (following, _) in zip(
+        blocks, [*blocks[1:], (int(state[WORDS_USED]), 0)], strict=True
+    ):
+        assert start + room <= following
+
+
+def chain(following: np.ndarray, first: int) -> int:
+    """How long a list of free nodes is."""
+    size = 0
+    while first != NOWHERE:
+        size += 1
+        first = following[first]
+    return size
+
+
+def everything(seed: int, size: int) -> Expressions:
+    """Conjunctions of all kinds: repeated attributes, negations, texts, lists, both logics."""
+    random = Random(seed)
+    few = [*EVERYTHING[:5], EVERYTHING[-2]]
+    rules = [randoms.conjunction(random, few, random.randint(1, 4)) for _ in range(size)]
+    return encoded([*rules, parse("TRUE"), parse("small IS NULL")], LOGICS)
+
+
+def random_operations(seed: int, steps: int) -> None:
+    random, expressions = Random(seed), everything(seed, steps)
+    tree = expressions.tree(max_capacity=3, min_partition=2)
+    events = [randoms.event(random, EVERYTHING, several=0.3) for _ in range(steps)]
+    rows = expressions.encoded(events)
+    alive: list[int] = []
+    for step in range(steps):
+        absent = [n for n in range(len(expressions)) if n not in alive]
+        if absent and (not alive or random.random() < (0.75 if step < steps / 2 else 0.3)):
+            alive.append(random.choice(absent))
+            expressions.insert(tree, alive[-1])
+        else:
+            tree.delete(alive.pop(random.randrange(len(alive))))
+        check(tree, expressions, alive)
+        assert tree.match(rows, step) == expressions.matching(alive, events[step])
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_invariance_holds_after_every_operation(seed: int) -> None:
+    random_operations(seed, 300)
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_the_invariance_holds_as_plain_python() -> None:
+    random_operations(3, 120)
+
+
+# --- The example of section 6 -----------------------------------------------------------
+
+EXAMPLE = [
+    "a BETWEEN 1 AND 8 AND b = 1",
+    "c = 1",
+    "d = 2 AND c > 3",
+    "a BETWEEN 1 AND 7",
+    "d < 5",
+    "d IN (1, 9)",
+    "a BETWEEN 2 AND 8 AND b = 2",
+    "a = 8",
+    "a >= 1 AND b = 3",
+]
+"""S1 to S9. The page has no predicates for them; these take the steps that it tells of."""
+
+
+def test_the_example_of_the_paper() -> None:
+    expressions = encoded(EXAMPLE)
+    a, b, _, d = (expressions.rules.dictionary.attributes[name] for name in "abcd")
+    tree = expressions.tree(max_capacity=3, min_partition=2)
+
+    def inserted(*names: int) -> dict[Any, list[int]]:
+        """The expressions along each path, as the paper numbers them."""
+        expressions.insert(tree, *(name - 1 for name in names))
+        seen = check(tree, expressions, range(names[-1]))
+        return {path: [n + 1 for n in leaf] for path, leaf in seen.placement.items()}
+
+    def whole(attribute: int) -> tuple[int, int, int]:
+        return attribute, 1, expressions.rules.dictionary.axes[attribute].size - 1
+
+    assert inserted(1, 2, 3) == {(): [1, 2, 3]}
+    # The root's l-node overflows and is partitioned by a.
+    assert inserted(4) == {(): [2, 3], (whole(a),): [1, 4]}
+    # It overflows again: d.
+    assert inserted(5, 6) == {(): [2], (whole(a),): [1, 4], (whole(d),): [3, 5, 6]}
+    # That of a overflows and is clustered; S8 has a smaller bucket.
+    _, low, high = whole(a)
+    upper = (a, (low + high) // 2 + 1, high)
+    assert inserted(7, 8) == {
+        (): [2],
+        (whole(a),): [1, 4, 7],
+        (whole(a), upper): [8],
+        (whole(d),): [3, 5, 6],
+    }
+    # The top bucket of a is no leaf any more, so it is partitioned by b.
+    assert inserted(9) == {
+        (): [2],
+        (whole(a),): [4],
+        (whole(a), upper): [8],
+        (whole(a), whole(b)): [1, 7, 9],
+        (whole(d),): [3, 5, 6],
+    }
+    rows = expressions.encoded([{"a": 8, "b": 3}, {"d": 1}, {"c": 1, "a": 3, "b": 1}])
+    assert [tree.match(rows, row) for row in range(3)] == [[7, 8], [4, 5], [0, 1, 3]]
+
+
+# --- The order of insertions ------------------------------------------------------------
+
+
+def shuffled(expressions: Expressions, seed: int) -> Structure:
+    order = list(range(len(expressions)))
+    Random(seed).shuffle(order)
+    tree = expressions.filled(order, max_capacity=4, min_partition=3)
+    return check(tree, expressions, order)
+
+
+def test_clusters_do_not_depend_on_the_order_of_insertions() -> None:
+    """With one attribute the whole tree is the same, bucket by bucket."""
+    random = Random(5)
+    ends = [sorted(random.sample(range(60), 2)) for _ in range(90)]
+    rules = [f"a BETWEEN {low} AND {high}" for low, high in ends]
+    expressions = encoded([*rules, *(f"a = {value}" for value in range(0, 60, 3))])
+    trees = [shuffled(expressions, seed) for seed in range(5)]
+    assert len(trees[0].placement) > 15
+    assert all(tree.placement == trees[0].placement for tree in trees)
+
+
+def test_a_cluster_directory_depends_on_nothing_but_what_is_in_it() -> None:
+    """Which attribute an expression is partitioned by depends on the order, and on that alone its
+    bucket: a bucket is split if, and only if, it encloses more than an l-node holds.
+    """
+    workload = Workload(size=300, dimensions=6, event_size=4, rule_size=3, match_probability=0.1)
+    expressions = encoded([text for _, text in workload.rules()])
+    for seed in range(3):
+        buckets = shuffled(expressions, seed).buckets
+        divisible = [b for b in buckets if b.c != ROOT and not b.is_atomic]
+        assert sum(b.is_split for b in divisible) > 10
+        for bucket in divisible:
+            assert bucket.is_split == (bucket.row[TOTAL] > 4)
+
+
+# --- Capacity ---------------------------------------------------------------------------
+
+
+def test_an_l_node_that_cannot_be_partitioned_grows_and_shrinks_again() -> None:
+    """Predicates that hold where their attribute is absent are of no use for partitions."""
+    expressions = encoded([f"a{i} IS NULL" for i in range(40)])
+    tree = expressions.filled(range(40), max_capacity=5)
+    assert Structure(tree).placement == {(): list(range(40))}
+    grown = int(tree.nodes.cnode[ROOT, CAPACITY])
+    assert grown >= 40
+    for number in range(38):
+        tree.delete(number)
+        check(tree, expressions, range(number + 1, 40))
+    assert tree.nodes.cnode[ROOT, CAPACITY] == 5
+
+
+def test_a_rare_attribute_makes_no_partition() -> None:
+    expressions = encoded([f"a{i // 2} = {i % 2}" for i in range(30)])
+    assert Structure(expressions.filled(range(30), max_capacity=5)).placement == {
+        (): list(range(30))
+    }
+    partitioned = Structure(expressions.filled(range(30), max_capacity=5, min_partition=2))
+    assert len(partitioned.directory(ROOT)) > 10
+
+
+# --- Deletion ---------------------------------------------------------------------------
+
+
+def test_deletion_down_to_an_empty_tree() -> None:
+    expressions = everything(7, 250)
+    order = list(range(len(expressions)))
+    tree = expressions.filled(order, max_capacity=4)
+    first = check(tree, expressions, order).placement
+    assert len(first) > 30
+    Random(8).shuffle(order)
+    for place, number in enumerate(order, start=1):
+        tree.delete(number)
+        if place % 25 == 0:
+            check(tree, expressions, order[place:])
+    (root,) = Structure(tree).buckets
+    assert [root.row[column] for column in (SIZE, USED, PARTITIONS, TOTAL)] == [0, 0, 0, 0]
+    assert tree.match(expressions.encoded([{"small": 1}])) == []
+    used = int(tree.books.state[WORDS_USED])
+    expressions.insert(tree, *sorted(order))
+    assert check(tree, expressions, order).placement == first
+    assert tree.books.state[WORDS_USED] <= 1.2 * used
+
+
+def test_numbers_are_there_once() -> None:
+    expressions = encoded(["a = 1"])
+    tree = expressions.filled([0])
+    assert 0 in tree
+    assert 1 not in tree
+    with pytest.raises(ValueError, match="expression 0 is already there"):
+        expressions.insert(tree, 0)
+    tree.delete(0)
+    with pytest.raises(KeyError):
+        tree.delete(0)
+    expressions.insert(tree, 0)
+    assert len(tree) == 1
+
+
+# --- Adaptation -------------------------------------------------------------------------
+
+
+def test_what_is_tested_in_vain_finds_another_place() -> None:
+    """All that has an `a` is in one l-node, which events with an `a` test in vain; what also has a
+    `b` is kept by that then, as it always could have been.
+    """
+    by_a = [f"a > 0 AND x{i} = 1" for i in range(40)]
+    by_b = [f"b = 1 AND y{i} = 1" for i in range(25)]
+    by_either = [f"a > 0 AND b = 1 AND z{i} = 1" for i in range(10)]
+    expressions = encoded([*by_a, *by_b, *by_either])
+    tree = expressions.filled(range(75), max_capacity=5, min_partition=20)
+    a, b = (expressions.rules.dictionary.attributes[name] for name in "ab")
+
+    def kept_by(attribute: int) -> list[int]:
+        seen = check(tree, expressions, range(75))
+        found = [
+            n for p, leaf in seen.placement.items() if p and p[0][0] == attribute for n in leaf
+        ]
+        return sorted(found)
+
+    assert kept_by(a) == [*range(40), *range(65, 75)]
+    event = expressions.encoded([{"a": 5}])
+    assert tree.work(event).expressions == 50
+    tree.observe(event)
+    assert tree.recycled == 0
+    tree.observe(expressions.encoded([{"a": 5}] * 200))
+    assert tree.recycled > 0
+    assert kept_by(a) == list(range(40))
+    assert kept_by(b) == list(range(40, 75))
+    assert tree.work(event).expressions == 40
+    assert tree.match(expressions.encoded([{"b": 1, "z3": 1, "a": 5}])) == [68]
+
+
+SIZE_OF_WORKLOADS = 1_500
+
+
+def workloads() -> tuple[Expressions, list[dict[str, int]]]:
+    """Uniform rules, then rules by Zipf's law; and events, half of them of either kind."""
+    kinds: tuple[Distribution, ...] = ("uniform", "zipf")
+    texts, events = [], []
+    for kind in kinds:
+        workload = Workload(
+            size=SIZE_OF_WORKLOADS, dimensions=100, distribution=kind, match_probability=0.01
+        )
+        texts += [text for _, text in workload.rules()]
+        events += workload.events(40)
+    return encoded(texts), events
+
+
+def test_a_tree_adapts_from_uniform_to_zipf_and_back() -> None:
+    """As figure 13, but for time: the work comes back to that of a new tree."""
+    expressions, events = workloads()
+    rows = expressions.encoded(events)
+    size = len(expressions) // 2
+    uniform, zipf = np.arange(size), np.arange(size, 2 * size)
+    tree = expressions.tree()
+    insert(tree, expressions, uniform)
+    for old, new in ((uniform, zipf), (zipf, uniform)):
+        for part in np.array_split(np.arange(size), 10):
+            tree.delete_many(old[part])
+            insert(tree, expressions, new[part])
+            tree.observe(rows)
+        check(tree, expressions, new.tolist())
+        fresh = expressions.tree()
+        insert(fresh, expressions, new)
+        adapted, rebuilt = tree.work(rows), fresh.work(rows)
+        assert adapted.nodes <= 1.2 * rebuilt.nodes
+        assert adapted.expressions <= 1.2 * rebuilt.expressions
+
+
+def insert(tree: BeTree, expressions: Expressions, numbers: np.ndarray) -> None:
+    atoms = [expressions.of(number) for number in numbers.tolist()]
+    start = np.cumsum([0, *map(len, atoms)])
+    flat = np.array([atom for each in atoms for atom in each], np.int32)
+    tree.insert_many(numbers, expressions.rules.atoms, start, flat)
+
+
+# --- Engines ----------------------------------------------------------------------------
+
+
+def test_a_compacted_tree_is_the_same_tree() -> None:
+    expressions = everything(9, 200)
+    order = list(range(len(expressions)))
+    tree = expressions.filled(order, max_capacity=3)
+    for number in order[::2]:
+        tree.delete(number)
+    before = Structure(tree).placement
+    tree.nodes = tree.compacted()
+    after = Structure(tree)
+    assert after.placement == before
+    assert len(after.buckets) == len(tree.nodes.cnode)
+    assert sum(len(entry) for b in after.buckets for entry in after.entries(b.c)) == len(
+        tree.nodes.word
+    )
+    assert [b.row[PARENT] for b in after.buckets[1:]] == [
+        parent_of(after, b) for b in after.buckets[1:]
+    ]
+
+
+def parent_of(seen: Structure, bucket: Bucket) -> int:
+    (above,) = [b for b in seen.buckets if b.path == bucket.path[:-1]]
+    directory = seen.directory(above.c)
+    attribute = bucket.row[ATTRIBUTE]
+    return ~directory[attribute] if attribute in directory else above.c
+
+
+def test_a_batch_is_kept_by_the_rarest_attribute() -> None:
+    common = [f"a = {i} AND b > {i % 3}" for i in range(60)]
+    expressions = encoded(
+        [
+            *common,
+            *(f"a = {i} AND c = 1" for i in range(10)),
+            "c = 2 AND a IS NULL",
+            "d = 1",
+            "TRUE",
+        ]
+    )
+    start, atom, *_ = expressions.rules.forms
+    wishes = rarest_attributes(expressions.rules.atoms, start, atom, 3)
+    _, b, c, _ = (expressions.rules.dictionary.attributes[name] for name in "abcd")
+    assert wishes.tolist() == [*[b] * 60, *[c] * 11, NOWHERE, NOWHERE]
+    engine = BetreeBatch(expressions.rules)
+    root = engine.arrays.nodes.cnode[ROOT]
+    assert set(engine.arrays.nodes.slot[: root[SLOTS], 0].tolist()) - {NOWHERE} == {b, c}
+
+
+def test_wishes_at_the_root_are_granted() -> None:
+    """Whatever was there before: nothing is lost, and no attribute has two partitions."""
+    random, expressions = Random(10), everything(10, 200)
+    order = list(range(len(expressions)))
+    random.shuffle(order)
+    tree = expressions.tree(max_capacity=3, min_partition=2)
+    for place, number in enumerate(order):
+        attributes = range(len(expressions.rules.dictionary.axes))
+        needed = [a for a in attributes if expressions.interval(number, a) is not None]
+        wish = random.choice([NOWHERE, *needed])
+        atom = np.array(expressions.of(number), np.int32)
+        start, wishes = np.array([0, len(atom)]), np.array([wish], np.int32)
+        tree.insert_many(np.array([number]), expressions.rules.atoms, start, atom, wishes)
+        seen = check(tree, expressions, order[: place + 1])
+        (path,) = [b.attributes for b in seen.buckets if number in seen.leaf(b.c)]
+        assert wish == NOWHERE or path[0] == wish
+
+
+def test_a_sample_of_events_is_what_an_engine_adapts_to() -> None:
+    rules = [f"a > 0 AND x{i} = 1" for i in range(40)]
+    encoded_rules = encoded(rules).rules
+    sample = EventEncoder(encoded_rules).encode_many([{"a": 5}] * 200)
+    events = EventEncoder(encoded_rules).encode_many([{"a": 1, "x3": 1}, {"x4": 1}])
+    for engine in (Betree(encoded_rules), Betree(encoded_rules, sample=sample)):
+        assert engine.match(events).rule.tolist() == [3]

@@ -1,0 +1,391 @@
+"""The worked examples of "Index Structures and Algorithms for Efficient Profile Matching".
+
+Its figures are not to be had, so Example 4 is made up here around what the text says of it: the
+keys 35 and 25, the lists beside them, and what x = 20 finds. All other nodes were worked out by
+hand. A value is its own code where a tree is grown without rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tamis.encode.dictionary import FIRST
+from tamis.encode.events import EventEncoder
+from tamis.encode.rules import EncodedRules, RuleEncoder
+from tamis.engines.intervals import arrays, match
+from tamis.engines.intervals.arrays import LISTED, NOWHERE, PASS, STOP, TreeArrays
+from tamis.engines.intervals.cluster import Splits, best_key, grow_cluster
+from tamis.engines.intervals.counting import (
+    count_evaluations,
+    evaluated,
+    members,
+    searched,
+)
+from tamis.engines.intervals.engine import IntervalEngine
+from tamis.engines.intervals.hybrid import grow_hybrid
+from tamis.engines.intervals.interval import grow_interval
+from tamis.engines.intervals.interval_tree import grow_interval_tree
+from tamis.engines.intervals.intervals import Intervals, elementary
+from tamis.engines.intervals.segment import grow_segment
+from tamis.engines.intervals.tree import Tree, balanced, middle, planted
+from tamis.engines.registry import ENGINES
+from tamis.expr.evaluate import evaluate_flat
+from tamis.expr.event import flatten
+from tamis.expr.model import LOGICS
+from tamis.expr.sql import parse
+from tests import randoms
+from tests.randoms import EVERYTHING
+
+CODES = 100
+EXAMPLE_4 = (
+    (15, 25), (10, 40), (12, 45), (60, 70), (2, 50), (28, 30), (5, 55), (35, 58), (65, 80)
+)  # fmt: skip
+MATCHING = {4, 6, 1, 2, 0}
+"""What x = 20 lies in."""
+
+GROWN: dict[str, Callable[[Intervals, int], Tree]] = {
+    "cluster": grow_cluster,
+    "interval": grow_interval,
+    "hybrid": grow_hybrid,
+    "segment": grow_segment,
+    "interval-tree": grow_interval_tree,
+}
+ALL = (*GROWN, "naive", "lazy")
+
+
+def intervals_of(pairs: Sequence[tuple[int, int]]) -> Intervals:
+    low, high = np.array(pairs, np.int64).reshape(-1, 2).T
+    return Intervals(low, high, np.arange(len(pairs)))
+
+
+def grown(name: str) -> TreeArrays:
+    return planted([(0, GROWN[name](intervals_of(EXAMPLE_4), CODES))], 1)
+
+
+def members_of(trees: TreeArrays, node: int) -> set[int]:
+    return set(members(trees.vector, node))
+
+
+def row(trees: TreeArrays, node: int) -> tuple[int, ...]:
+    return tuple(trees.node[node].tolist())
+
+
+def listed(trees: TreeArrays, node: int) -> tuple[list[int], list[int]]:
+    run = slice(*trees.list_start[node : node + 2])
+    return trees.rising[run, 0].tolist(), trees.falling[run, 0].tolist()
+
+
+# --- Elementary intervals and keys ------------------------------------------------------
+
+
+def test_every_endpoint_and_every_gap_is_an_elementary_interval() -> None:
+    pieces = elementary(intervals_of([(2, 18), (5, 30)]), 100)
+    assert list(zip(*(part.tolist() for part in pieces), strict=True)) == [
+        (0, 1), (2, 2), (3, 4), (5, 5), (6, 17), (18, 18), (19, 29), (30, 30), (31, 99)
+    ]  # fmt: skip
+
+
+def test_the_codes_of_numbers_are_the_elementary_intervals() -> None:
+    """2n + 1 for n endpoints, the open ones at either end included."""
+    (axis,) = encoded("x BETWEEN 2 AND 18", "x BETWEEN 5 AND 30").dictionary.axes
+    values = (-1e300, 2, 3.5, 5, 17.9, 18, 29, 30, 1e300)
+    assert [axis.code(value) for value in values] == [FIRST + i for i in range(9)]
+    assert axis.strings_at == FIRST + 9
+
+
+def test_no_gap_where_there_is_nothing_between() -> None:
+    pieces = elementary(intervals_of([(0, 1), (2, 4)]), 5)
+    assert pieces.first.tolist() == pieces.last.tolist() == [0, 1, 2, 3, 4]
+
+
+def test_a_key_is_scored_by_balance_and_repetition() -> None:
+    """Five intervals: three begin before 21 and four do not end before it; of 48, five and two."""
+    intervals = intervals_of([(2, 6), (6, 23), (19, 48), (21, 50), (23, 23)])
+    splits = Splits.of(intervals)
+    assert splits.key.tolist() == [2, 6, 19, 21, 23, 48, 50]
+    score = dict(zip(splits.key.tolist(), splits.score.tolist(), strict=True))
+    assert score[21] == 3
+    assert score[48] == 5
+    assert best_key(intervals) == 21
+
+
+def test_a_key_is_found_unless_all_intervals_overlap() -> None:
+    random = Random(9)
+    split = 0
+    for _ in range(300):
+        lows = random.choices(range(30), k=random.randint(2, 12))
+        intervals = intervals_of([(low, low + random.randint(0, 30)) for low in lows])
+        key = best_key(intervals)
+        assert (key is None) == (intervals.high.min() >= intervals.low.max())
+        if key is not None:
+            split += 1
+            assert 0 < (intervals.low < key).sum() < intervals.size
+            assert 0 < (intervals.high >= key).sum() < intervals.size
+    assert 50 < split < 290
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 12, 100])
+def test_a_balanced_tree_has_the_middle_of_every_stretch_on_top(size: int) -> None:
+    """Two runs at once, the second of the same size."""
+    first = np.array([0, size])
+    left, right = balanced(first, first + size, 2 * size)
+
+    def check(node: int, first: int, stop: int) -> None:
+        if first == stop:
+            assert node == NOWHERE
+            return
+        assert node == first + -(-(stop - first) // 2) - 1
+        check(int(left[node]), first, node)
+        check(int(right[node]), node + 1, stop)
+
+    for begin, root in zip((0, size), middle(first, first + size).tolist(), strict=True):
+        check(root, begin, begin + size)
+
+
+# --- The trees of Example 4 -------------------------------------------------------------
+
+
+def test_the_cluster_index() -> None:
+    trees = grown("cluster")
+
+    def outline(node: int) -> Any:
+        _, key, _, left, right = row(trees, node)
+        if left == NOWHERE:
+            return members_of(trees, node)
+        assert not members_of(trees, node)
+        return key, outline(left), outline(right)
+
+    assert set(trees.node[:, 0].tolist()) == {PASS}
+    assert outline(int(trees.root[0])) == (
+        35,
+        (28, MATCHING, {1, 2, 4, 5, 6}),
+        (60, {1, 2, 4, 6, 7}, {3, 8}),
+    )
+
+
+def test_the_interval_index() -> None:
+    trees = grown("interval")
+    node = int(trees.root[0])
+    path = []
+    while node != NOWHERE:
+        kind, low, high, left, right = row(trees, node)
+        assert kind == STOP
+        path.append(((low, high), members_of(trees, node)))
+        node = NOWHERE if low <= 20 <= high else left if low > 20 else right
+    assert path == [
+        ((35, 35), {1, 2, 4, 6, 7}),
+        ((13, 14), {1, 2, 4, 6}),
+        ((26, 27), {1, 2, 4, 6}),
+        ((16, 24), MATCHING),
+    ]
+    # 18 endpoints, and 16 gaps that something covers: not the one from 58 to 60.
+    assert len(trees.node) == 34
+    assert searched(trees, 0, 59).found == []
+
+
+def test_the_hybrid_index() -> None:
+    """The Cluster Index above, and below it elementary intervals of the codes that lead there."""
+    trees = grown("hybrid")
+    kind, key, _, left, right = row(trees, int(trees.root[0]))
+    assert (kind, key) == (PASS, 35)
+    assert row(trees, left)[:2] == (PASS, 28)
+    assert row(trees, right)[:2] == (PASS, 60)
+    node = row(trees, left)[3]
+    path = []
+    while node != NOWHERE:
+        kind, low, high, left, right = row(trees, node)
+        assert kind == STOP
+        path.append(((low, high), members_of(trees, node)))
+        node = NOWHERE if low <= 20 <= high else left if low > 20 else right
+    assert path == [
+        ((11, 11), {1, 4, 6}),
+        ((15, 15), MATCHING),
+        ((25, 25), MATCHING),
+        ((16, 24), MATCHING),
+    ]
+
+
+def test_groups_are_split_down_to_the_least_cluster() -> None:
+    intervals = intervals_of([(3, 7), (20, 40)])
+    assert grow_hybrid(intervals, CODES, least_cluster=2).node[:, 0].tolist() == [STOP] * 6
+    tree = grow_hybrid(intervals, CODES, least_cluster=1)
+    assert tree.node[tree.root].tolist() == [PASS, 20, 20, 1, 4]
+    assert tree.node[[1, 4]].tolist() == [[STOP, 4, 6, 0, 2], [STOP, 21, 39, 3, 5]]
+
+
+def test_the_segment_tree() -> None:
+    """Leaves 0 to 36, of which 10 is the gap from 15 to 25; its ancestors, from the top."""
+    trees = grown("segment")
+    node = int(trees.root[0])
+    path = []
+    while node != NOWHERE:
+        kind, key, _, left, right = row(trees, node)
+        assert kind == PASS
+        path.append((key, members_of(trees, node)))
+        node = left if key > 20 else right
+    assert path == [
+        (66, set()),
+        (31, set()),
+        (13, set()),
+        (26, {1, 2, 4, 6}),
+        (16, set()),
+        (25, {0}),
+        (16, set()),
+    ]
+    assert len(trees.node) == 2 * 37 - 1
+
+
+def test_the_interval_tree() -> None:
+    trees = grown("interval-tree")
+    root = int(trees.root[0])
+    kind, key, _, left, right = row(trees, root)
+    assert (kind, key) == (LISTED, 35)
+    assert listed(trees, root) == ([4, 6, 1, 2, 7], [7, 6, 4, 2, 1])
+    assert row(trees, left)[:4] == (LISTED, 25, 25, NOWHERE)
+    assert listed(trees, left) == ([0], [0])
+    assert row(trees, row(trees, left)[4])[1:] == (28, 28, NOWHERE, NOWHERE)
+    assert row(trees, right)[1:] == (65, 65, NOWHERE, NOWHERE)
+    assert listed(trees, right) == ([3, 8], [8, 3])
+    # In the order of the paper; then 7 is looked at, which does not contain it.
+    assert searched(trees, 0, 20).found == [4, 6, 1, 2, 0]
+
+
+def test_evaluations_are_counted_as_the_text_tells_the_search() -> None:
+    evaluations = {name: searched(grown(name), 0, 20).evaluations for name in GROWN}
+    assert evaluations == {
+        "cluster": 2,
+        "interval": 4,
+        "hybrid": 2 + 4,
+        "segment": 6,
+        "interval-tree": (1 + 5) + (1 + 1),
+    }
+
+
+# --- Trees against a look at every interval ---------------------------------------------
+
+
+@pytest.mark.parametrize("name", GROWN)
+def test_a_search_finds_the_intervals_that_hold_the_value(name: str) -> None:
+    random = Random(name)
+    for size in (1, 2, 3, 10, 70, 200):
+        most = random.choice((1, 5, 60))
+        pairs = [(low, low + random.randrange(most)) for low in random.choices(range(90), k=size)]
+        pairs = [(low, min(high, 89)) for low, high in pairs]
+        trees = planted([(1, GROWN[name](intervals_of(pairs), 90))], 2)
+        for code in range(90):
+            expected = [i for i, (low, high) in enumerate(pairs) if low <= code <= high]
+            found = searched(trees, 1, code).found
+            reached = np.zeros(-(-size // 64), np.uint64)
+            match.search(trees, 1, np.int32(code), reached)
+            compiled = [i for i in range(size) if int(reached[i >> 6]) >> (i & 63) & 1]
+            assert compiled == sorted(set(found))
+            if name == "cluster":
+                assert set(expected) <= set(found)
+            else:
+                assert sorted(found) == expected
+        assert searched(trees, 0, 5).found == []
+
+
+# --- Engines ----------------------------------------------------------------------------
+
+
+def encoded(*rules: str) -> EncodedRules:
+    encoder = RuleEncoder()
+    for rule in rules:
+        encoder.add(parse(rule), "strong")
+    return encoder.finish()
+
+
+def built(name: str, rules: EncodedRules) -> IntervalEngine:
+    made = ENGINES[name](rules)
+    assert isinstance(made, IntervalEngine)
+    return made
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_document_of_example_4(name: str) -> None:
+    made = built(name, encoded(*(f"x BETWEEN {low} AND {high}" for low, high in EXAMPLE_4)))
+    events = EventEncoder(made.rules).encode({"x": 20})
+    assert set(made.match(events).rule.tolist()) == MATCHING
+
+
+def test_baselines_evaluate_all_atoms_or_up_to_the_first_that_fails() -> None:
+    rules = encoded("x = 1 AND y = 1 AND z = 1", "x = 2 AND y = 1", "x = 1 AND y = 2 AND z = 1")
+    events = EventEncoder(rules).encode_many([{"x": 1, "y": 1, "z": 1}, {}, {"x": 2, "y": 5}])
+    assert count_evaluations(built("naive", rules), events).tolist() == [8, 8, 8]
+    assert count_evaluations(built("lazy", rules), events).tolist() == [6, 3, 4]
+
+
+def mean_evaluations(width: int) -> dict[str, float]:
+    """Of 100 rules with two intervals, over 50 events."""
+    random = Random(1)
+
+    def between(name: str) -> str:
+        low = random.randrange(1_000)
+        return f"{name} BETWEEN {low} AND {low + width}"
+
+    rules = encoded(*(f"{between('x')} AND {between('y')}" for _ in range(100)))
+    some = [{name: random.randrange(1_000) for name in "xy"} for _ in range(50)]
+    events = EventEncoder(rules).encode_many(some)
+    return {name: count_evaluations(built(name, rules), events).mean() for name in ALL}
+
+
+def test_overlap_costs_what_the_paper_says() -> None:
+    """Figure 8: two indexes do not mind, two do, and the hybrid one does as long as groups are."""
+    apart, together = mean_evaluations(10), mean_evaluations(900)
+    for name in ("interval", "segment"):
+        assert together[name] == pytest.approx(apart[name], rel=0.1)
+    for name in ("cluster", "interval-tree"):
+        assert together[name] > 3 * apart[name]
+    assert apart["cluster"] < apart["hybrid"] < apart["segment"] < apart["interval-tree"]
+    assert together["hybrid"] < together["cluster"]
+    assert apart["naive"] == together["naive"] == 200
+
+
+def test_only_what_the_trees_leave_open_is_verified() -> None:
+    """Of two atoms on an attribute the wider one; negations, texts, and what needs no attribute."""
+    rules = encoded(
+        "x BETWEEN 1 AND 9 AND x BETWEEN 8 AND 12 AND y IN (1, 2)",
+        "x = 3 AND y <> 7",
+        "s LIKE '%a%' AND y = 2",
+        "x IS NULL",
+    )
+    made = built("interval", rules)
+    tests = np.diff(made.arrays.test_start).tolist()
+    assert tests == [1, 1, 1, 1]
+    assert np.diff(built("cluster", rules).arrays.test_start).tolist() == [3, 2, 2, 1]
+    assert members(made.arrays.mention, rules.dictionary.attributes["x"]) == [0, 1]
+    assert members(made.arrays.mention, rules.dictionary.attributes["y"]) == [0, 2]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_twin_that_counts_finds_what_evaluate_says(name: str) -> None:
+    random = Random(4)
+    encoder = RuleEncoder()
+    rules = [(randoms.rule(random, EVERYTHING, 3), random.choice(LOGICS)) for _ in range(80)]
+    for rule, logic in rules:
+        encoder.add(rule, logic)
+    made = built(name, encoder.finish())
+    some = [randoms.event(random, EVERYTHING, several=0.4) for _ in range(20)]
+    events = EventEncoder(made.rules).encode_many(some)
+    counts = count_evaluations(made, events)
+    for number, event in enumerate(some):
+        held = [
+            i for i, rule in enumerate(rules) if evaluate_flat(rule[0], flatten(event), rule[1])
+        ]
+        found = evaluated(made, events, number)
+        assert found.found == held
+        assert found.evaluations == counts[number] > 0
+
+
+def test_bit_vectors_hold_what_lists_held() -> None:
+    lists = [[0, 63, 64, 300], [], [5, 5, 4], [299]]
+    start = np.cumsum([0, *map(len, lists)])
+    vectors = arrays.packed((start, np.concatenate(lists).astype(np.int32)))
+    assert [members(vectors, i) for i in range(4)] == [sorted(set(items)) for items in lists]
+    assert vectors.place.tolist() == [0, 1, 4, 0, 4]

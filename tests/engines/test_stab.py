@@ -1,0 +1,90 @@
+"""The kernel behind event expressions: compiled and as plain Python, on its own arrays."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from tamis.encode.choices import ChoiceEncoder
+from tamis.encode.rules import RuleEncoder
+from tamis.engines.stab import stab
+from tamis.expr.lines import INTEGERS, LINES, STRINGS, Line
+from tamis.expr.model import LOGICS, And, Op, Predicate
+from tamis.expr.normalize import nnf
+from tamis.expr.sql import parse
+from tamis.expr.stab import Verdict, alternatives, stabs
+from tests import randoms
+from tests.interpreted import interpret
+from tests.randoms import attribute
+
+AMONG = [attribute("n", (1, 2, 3, 4, 7)), attribute("s", ("a", "ab", "b"))]
+
+
+def lines_of(name: str) -> tuple[Line, ...]:
+    return {"n": (INTEGERS,), "s": (STRINGS,)}.get(name, LINES)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_verdicts_are_those_of_the_reference(
+    compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the kernel tells, it tells what the reference does; and it mostly tells."""
+    if not compiled:
+        interpret(monkeypatch)
+    random = Random(3)
+    encoder = RuleEncoder()
+    trees = []
+    for _ in range(80):
+        rule, logic = randoms.rule(random, AMONG, 3), random.choice(LOGICS)
+        encoder.add(rule, logic)
+        trees.append(nnf(rule, logic))
+    rules = encoder.finish()
+    choices = ChoiceEncoder(rules)
+    undecided = asked = 0
+    for _ in range(12):
+        listed = Predicate("s", Op.IN, tuple(random.sample(("a", "ab", "c"), 2)))
+        number = randoms.predicate(random, AMONG[:1])
+        for alternative in alternatives(And((listed, number)), lines_of):
+            found = stab(rules, choices.encode(alternative))
+            expected = [stabs(tree, [alternative]) for tree in trees]
+            told = np.setdiff1d(np.arange(len(trees)), found.undecided)
+            matched = set(found.matched.tolist())
+            assert all((place in matched) == (expected[place] is Verdict.YES) for place in told)
+            undecided, asked = undecided + len(found.undecided), asked + len(trees)
+    assert asked > 500
+    assert undecided < asked / 10
+
+
+def test_gaps_without_room_are_passed_over() -> None:
+    encoder = RuleEncoder()
+    for text in ("n > 3 AND n < 4", "n > 3 AND n < 5", "n = 3.5", "n > 7 AND n < 3"):
+        encoder.add(parse(text), "strong")
+    rules = encoder.finish()
+    (integers,) = alternatives(parse("n IS NOT NULL"), lines_of)
+    (numbers,) = alternatives(parse("n IS NOT NULL"), lambda _: LINES)
+    for asked, expected in ((integers, [1]), (numbers, [0, 1, 2])):
+        found = stab(rules, ChoiceEncoder(rules).encode(asked))
+        assert found.matched.tolist() == expected
+        assert found.undecided.tolist() == []
+
+
+def test_a_program_is_decided_where_its_way_is_open() -> None:
+    encoder = RuleEncoder()
+    large = [f"(a = {i} OR b = {i} OR c{i} = 1)" for i in range(12)]
+    encoder.add(parse(" AND ".join(large)), "strong")
+    encoder.add(parse(" AND ".join(["a = 3", *large])), "strong")
+    rules = encoder.finish()
+    assert len(rules.forms.program_rule) == 2
+    given = " AND ".join(f"c{i} = 1" for i in range(2, 12))
+    for event, matched, undecided in (
+        (given, [], []),
+        (f"{given} AND a = 0 AND b IN (0, 1)", [0], []),
+        # The first way takes a = 0 and a = 1 at once, which no value is.
+        (f"{given} AND a < 3 AND b IN (0, 1)", [], [0]),
+        (f"{given} AND a = 3 AND b = 0", [], []),
+    ):
+        (asked,) = alternatives(parse(event), lambda _: LINES)
+        found = stab(rules, ChoiceEncoder(rules).encode(asked))
+        assert (found.matched.tolist(), found.undecided.tolist()) == (matched, undecided)
