@@ -443,7 +443,7 @@ EXPECTED_AFTER: dict[tuple[int, int], list[list[RuleId]]] = {}
 """What is expected after each step of each seed, worked out once for all engines."""
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_adds_removes_and_replaces_between_matches(engine: str, seed: int) -> None:
     random = Random(seed)
     matcher = tamis.Matcher(engine=engine)
