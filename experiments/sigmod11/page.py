@@ -24,8 +24,8 @@ HEAD = """\
 
 The figures of the paper's section 7, drawn again with our engines on the workloads of
 `tamis.workloads.begen` and `tamis.workloads.qgrams`. `tiles` is our default engine, which the paper
-does not know. `make experiments` measures all of it and writes this page; the numbers are in
-`experiments/sigmod11/results`.
+does not know. `make experiments PAPER=sigmod11` measures all of it and writes this page; the
+numbers are in `experiments/sigmod11/results`.
 
 Measured on {cpus} cores, {system}, Python {python}, Numba {numba}, with {most:,} rules for figure 5
 and table 5 and {rules:,} for the rest, where the paper has a million or 100,000. A time is that of
