@@ -27,7 +27,7 @@ from tamis.encode.plain import LONGEST, Plain, PlainTexts
 from tamis.encode.texts import TextIndex
 from tamis.errors import RuleError
 from tamis.expr.model import And, Atom, Expr, Logic, Op, Or, Predicate, map_predicates
-from tamis.expr.normalize import cover, dnf, nnf, simplify
+from tamis.expr.normalize import atoms_of, cover, dnf, nnf, simplify
 from tamis.expr.shapes import Leaf, Shapes, Slot, Template
 from tamis.expr.sql import parse
 from tamis.expr.weights import RuleWeights
@@ -235,7 +235,7 @@ class RuleEncoder:
 
     def _make_plan(self, template: Template, logic: Logic) -> _Plan | None:
         tree = nnf(template.expr, logic)
-        atoms = list(_tree_atoms(tree))
+        atoms = list(atoms_of(tree))
         attributes = {atom.predicate.attribute for atom in atoms}
         if len(attributes) < len(template.leaves) or len(atoms) < len(template.leaves):
             return None
@@ -332,15 +332,6 @@ def _picker(leaf: Leaf) -> Callable[[list[str]], Hashable]:
     """A function that picks the literals of `leaf` from all of a rule's."""
     places = [value.literal for value in leaf.values if isinstance(value, Slot)]
     return itemgetter(*places) if places else lambda literals: None
-
-
-def _tree_atoms(expr: Expr) -> Iterable[Atom]:
-    if isinstance(expr, Atom):
-        yield expr
-    else:
-        assert isinstance(expr, And | Or)
-        for child in expr.children:
-            yield from _tree_atoms(child)
 
 
 def _form(tree: Expr, number: Callable[[Atom], int], scalars: frozenset[str]) -> _Form:

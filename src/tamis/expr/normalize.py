@@ -13,7 +13,7 @@ tree, and :func:`cover` finds the keys to file it under.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from itertools import chain, product
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
@@ -38,6 +38,7 @@ __all__ = [
     "Clause",
     "absorb",
     "atom_of",
+    "atoms_of",
     "cnf",
     "cover",
     "dnf",
@@ -74,6 +75,16 @@ def _nnf(expr: Expr, logic: Logic, negated: bool) -> Expr:
             return expr
     children = [_nnf(child, logic, negated) for child in expr.children]
     return _joined(And if isinstance(expr, And) is not negated else Or, children)
+
+
+def atoms_of(tree: Expr) -> Iterator[Atom]:
+    """The atoms of a tree of And, Or and Atom, from left to right."""
+    if isinstance(tree, Atom):
+        yield tree
+    else:
+        assert isinstance(tree, And | Or)
+        for child in tree.children:
+            yield from atoms_of(child)
 
 
 def atom_of(predicate: Predicate, logic: Logic, negated: bool = False) -> Atom:
@@ -233,17 +244,17 @@ def cnf(expr: Expr, budget: int = BUDGET) -> list[Clause] | None:
 
 def expand(expr: Expr, outer: type[And] | type[Or], budget: int = BUDGET) -> list[Clause] | None:
     """The clauses of a DNF (`outer` is Or) or a CNF, with nothing merged and nothing dropped."""
-    limit = max(budget, 2 * _tree_atoms(expr))
+    limit = max(budget, 2 * _atom_count(expr))
     if _expanded_size(expr, outer, limit).atoms > limit:
         return None
     return _clauses(expr, outer)
 
 
-def _tree_atoms(expr: Expr) -> int:
+def _atom_count(expr: Expr) -> int:
     if isinstance(expr, Atom):
         return 1
     assert isinstance(expr, And | Or)
-    return sum(_tree_atoms(child) for child in expr.children)
+    return sum(_atom_count(child) for child in expr.children)
 
 
 def _expanded_size(expr: Expr, outer: type[And] | type[Or], limit: int) -> _Size:

@@ -13,7 +13,7 @@ of an attribute is not looked at, since an attribute may have several.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Set
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -22,7 +22,7 @@ from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import FlatEvent
 from tamis.expr.explain import json_values, shown_values
 from tamis.expr.model import And, Atom, Expr, Logic, Op, Or, Predicate, Value
-from tamis.expr.normalize import nnf
+from tamis.expr.normalize import atoms_of, nnf
 from tamis.expr.sql import to_sql
 
 __all__ = ["Obstacle", "Obstacles", "obstacles_flat"]
@@ -86,7 +86,7 @@ class Obstacles(msgspec.Struct, frozen=True):
 def obstacles_flat(expr: Expr, event: FlatEvent, logic: Logic) -> Obstacles:
     """What keeps `expr` from matching an event that :func:`~tamis.expr.event.flatten` made."""
     tree = nnf(expr, logic)
-    atoms = list(_atoms(tree))
+    atoms = list(atoms_of(tree))
     failing = {atom: None for atom in atoms if not evaluate_flat(atom, event, logic)}
     search = _Search(failing.keys(), 1 if _are_independent(atoms) else _MOST_WAYS)
     ways = search.ways(tree)
@@ -137,15 +137,6 @@ class _Search:
 
     def _price(self, way: _Way) -> int:
         return len(_obstacles_of(way, self._failing))
-
-
-def _atoms(tree: Expr) -> Iterator[Atom]:
-    if isinstance(tree, Atom):
-        yield tree
-    else:
-        assert isinstance(tree, And | Or)
-        for child in tree.children:
-            yield from _atoms(child)
 
 
 def _are_independent(atoms: list[Atom]) -> bool:
