@@ -48,7 +48,7 @@ class Settings(NamedTuple):
     """What matching on one workload may take, more or less."""
 
 
-QUICK = Settings(600, 800, 5, 0.5)
+QUICK = Settings(600, 800, 5, 0.1)
 """Only to see it run."""
 
 
