@@ -448,7 +448,7 @@ def test_adds_removes_and_replaces_between_matches(engine: str, seed: int) -> No
     random = Random(seed)
     matcher = tamis.Matcher(engine=engine)
     shadow: dict[RuleId, Rule] = {}
-    for step in range(150):
+    for step in range(100):
         _change(random, matcher, shadow, step)
         assert len(matcher) == len(shadow)
         few = [randoms.event(random, EVERYTHING) for _ in range(2)]
