@@ -23,7 +23,7 @@ LONGEST = 200
 """The most atoms a conjunction may have; engines count them in bytes."""
 
 _MOST_PARTS = 64
-"""The most parts that a plain rule has."""
+"""The most parts that a plain rule has; fewer than the atoms of a conjunction."""
 
 _HALF = -1
 """In place of an atom's number: the text is a BETWEEN that was cut at its AND."""
@@ -86,7 +86,7 @@ class Plain(NamedTuple):
         single, several = _by_size(self.parts)
         parts = [list(numbers) for numbers in dict.fromkeys(map(tuple, [*single, *several]))]
         clauses, atoms = prod(map(len, parts)), sum(map(len, parts))
-        if clauses * len(parts) > max(BUDGET, 2 * atoms) or len(parts) > LONGEST:
+        if clauses * len(parts) > max(BUDGET, 2 * atoms):
             return None
         return absorb([list(dict.fromkeys(choice)) for choice in product(*parts)])
 

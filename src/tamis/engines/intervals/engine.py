@@ -73,6 +73,7 @@ class IntervalEngine(Engine):
 
     arrays: IntervalArrays
     arrays_type: ClassVar[type[tuple[Any, ...]]] = IntervalArrays
+    capabilities: ClassVar[Capabilities] = Capabilities(indexed=True)
     plan: ClassVar[Plan]
 
     @classmethod
@@ -116,7 +117,6 @@ class ClusterIndex(IntervalEngine):
     """Groups intervals by keys; what a group's values may match is verified."""
 
     name: ClassVar[str] = "cluster"
-    capabilities: ClassVar[Capabilities] = Capabilities(indexed=True)
     plan: ClassVar[Plan] = Plan(grow_cluster, is_exact=False)
 
 
@@ -124,7 +124,6 @@ class IntervalIndex(IntervalEngine):
     """Looks up the elementary interval of a value."""
 
     name: ClassVar[str] = "interval"
-    capabilities: ClassVar[Capabilities] = Capabilities(indexed=True)
     plan: ClassVar[Plan] = Plan(grow_interval)
 
 
@@ -132,7 +131,6 @@ class HybridIndex(IntervalEngine):
     """Groups intervals by keys, and looks up elementary intervals within a group."""
 
     name: ClassVar[str] = "hybrid"
-    capabilities: ClassVar[Capabilities] = Capabilities(indexed=True)
     plan: ClassVar[Plan] = Plan(grow_hybrid)
 
 
@@ -140,7 +138,6 @@ class SegmentTree(IntervalEngine):
     """Stores an interval at the few nodes that it consists of."""
 
     name: ClassVar[str] = "segment"
-    capabilities: ClassVar[Capabilities] = Capabilities(indexed=True)
     plan: ClassVar[Plan] = Plan(grow_segment)
 
 
@@ -148,7 +145,6 @@ class IntervalTree(IntervalEngine):
     """Lists an interval once, at the highest key within it."""
 
     name: ClassVar[str] = "interval-tree"
-    capabilities: ClassVar[Capabilities] = Capabilities(indexed=True)
     plan: ClassVar[Plan] = Plan(grow_interval_tree)
 
 
