@@ -602,6 +602,24 @@ def test_some_rules_may_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert (tmp_path / "some.jsonl").read_text() == "", "what was there before is left alone"
 
 
+def test_rules_that_are_removed_meanwhile_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tamis.files.export._RULES_A_BLOCK", 2)
+    matcher = tamis.Matcher()
+    matcher.add_many([(n, f"a = {n}") for n in range(5)])
+
+    def remove(count: int, fraction: float | None) -> None:
+        if 3 in matcher:
+            matcher.remove(3)
+
+    target = str(tmp_path / "rules.jsonl")
+    assert save_rules(matcher, target, watch=remove) == 4
+    again = tamis.Matcher()
+    load_rules(again, target)
+    assert list(again) == list(matcher) == [0, 1, 2, 4]
+
+
 @pytest.mark.parametrize("name", ["rules.csv", "rules.parquet", "rules.txt", "no/rules.jsonl"])
 def test_rules_go_to_json_lines_only(name: str, tmp_path: Path) -> None:
     with pytest.raises(tamis.InputFileError, match=name):

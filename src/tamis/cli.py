@@ -176,8 +176,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 SkipBadRules = Annotated[
     bool, typer.Option("--skip-bad-rules", help="Leave out rules that are refused, and say which.")
 ]
-
-
 OnlyIds = Annotated[
     list[str] | None,
     typer.Option("--only", metavar="ID", help="Look at this rule only; may be repeated."),

@@ -13,7 +13,7 @@ from typing import IO, Any, cast
 
 import msgspec
 
-from tamis.errors import InputFileError
+from tamis.errors import InputFileError, UnknownRuleError
 from tamis.expr.json import to_json
 from tamis.expr.model import Op, Predicate
 from tamis.expr.sql import to_sql
@@ -38,7 +38,8 @@ def save_rules(
 ) -> int:
     """Write rules as JSON lines, with logic, weights, payload and tags; returns how many.
 
-    :func:`load_rules` has them again as they were. The file is there when it is whole.
+    :func:`load_rules` has them again as they were. The file is there when it is whole. Rules that
+    are removed meanwhile may be left out.
 
     Parameters
     ----------
@@ -64,13 +65,25 @@ def save_rules(
     count = 0
     with _opened(path) as stream:
         for first in range(0, len(ids), _RULES_A_BLOCK):
-            rules = [matcher.rule(id) for id in ids[first : first + _RULES_A_BLOCK]]
-            if isinstance(only, Tagged):
-                rules = [rule for rule in rules if rule.tags & only]
+            rules = list(_rules(matcher, ids[first : first + _RULES_A_BLOCK], only))
             stream.write(_ENCODER.encode_lines([_fields(rule) for rule in rules]))
             count += len(rules)
             watch(count, first / len(ids))
     return count
+
+
+def _rules(
+    matcher: Matcher, ids: list[RuleId], only: Tagged | Iterable[RuleId] | None
+) -> Iterator[Rule]:
+    for id in ids:
+        try:
+            rule = matcher.rule(id)
+        except UnknownRuleError:
+            if only is None or isinstance(only, Tagged):
+                continue  # Somebody removed it meanwhile.
+            raise
+        if not isinstance(only, Tagged) or rule.tags & only:
+            yield rule
 
 
 @contextmanager

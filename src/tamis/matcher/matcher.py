@@ -518,10 +518,7 @@ class Matcher:
 
         It prints as an indented tree; ``to_json()`` gives the same as plain data.
         """
-        rule = self.rule(id)
-        return explain_flat(
-            self._schema.adapt_rule(rule.expr), self._schema.read(event), rule.logic
-        )
+        return self._explained(self.rule(id), event)
 
     def why(
         self, event: Event, *, only: Tagged | Iterable[RuleId] | None = None
@@ -535,7 +532,14 @@ class Matcher:
         only
             As in :meth:`match`.
         """
-        return {id: self.explain(id, event) for id in self.match(event, only=only)}
+        segments, tail = self._found(event, only)
+        rules = [
+            segment.records.rule(place)
+            for segment, places in segments
+            for place in segment.by_age(places).tolist()
+        ]
+        rules += [entry.rule for entry in tail]
+        return {rule.id: self._explained(rule, event) for rule in rules}
 
     def why_not(self, id: RuleId, event: Event) -> Obstacles:
         """The fewest predicates that would have to change for the rule `id` to match `event`.
@@ -607,6 +611,11 @@ class Matcher:
             "bytes": sum(segment.engine.nbytes for segment in segments),
             **({} if self._store is None else self._store.stats()),
         }
+
+    def _explained(self, rule: Rule, event: Event) -> Explanation:
+        return explain_flat(
+            self._schema.adapt_rule(rule.expr), self._schema.read(event), rule.logic
+        )
 
     def _made_all(self, rules: Any, on_error: str) -> tuple[list[Rule], list[BadRule] | None]:
         """The rules of `add_many`, and where to note bad ones: nowhere if they raise."""
