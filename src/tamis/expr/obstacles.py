@@ -129,9 +129,7 @@ class _Search:
         return found
 
     def _best(self, ways: Iterable[_Way]) -> list[_Way]:
-        distinct = sorted(
-            dict.fromkeys(ways), key=lambda way: len(_obstacles_of(way, self._failing))
-        )
+        distinct = sorted(dict.fromkeys(ways), key=self._price)
         self.has_dropped |= len(distinct) > self._most > 1
         return distinct[: self._most]
 

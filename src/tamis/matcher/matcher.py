@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,7 @@ from tamis.matcher.ids import Ids
 from tamis.matcher.inputs import event_chunks, rule_items
 from tamis.matcher.making import BadRule, Maker
 from tamis.matcher.results import id_type, joined_matches, joined_tops
-from tamis.matcher.rule import Rule, RuleId, RuleSource, Tagged, make_rule
+from tamis.matcher.rule import Rule, RuleId, RuleSource, Tagged, expr_of, make_rule
 from tamis.matcher.schema import Schema
 from tamis.matcher.segment import Segment
 from tamis.matcher.snapshot import Chosen, Snapshot, TailRule, View
@@ -33,6 +33,11 @@ from tamis.matcher.stabbing import Stabbing
 from tamis.matcher.storage.manifest import Settings
 from tamis.matcher.storage.store import Store, create, is_index, replace
 from tamis.matcher.turns import empty, short_turns
+
+if TYPE_CHECKING:
+    from tamis.matcher.kit.lint import Finding
+    from tamis.matcher.kit.ratify import Ratification
+    from tamis.matcher.kit.similar import Similar
 
 __all__ = ["AddReport", "BadRule", "Matcher"]
 
@@ -557,6 +562,132 @@ class Matcher:
         return obstacles_flat(
             self._schema.adapt_rule(rule.expr), self._schema.read(event), rule.logic
         )
+
+    def similar(
+        self, rule: RuleSource | RuleId, n: int = 10, *, events: Any = None, seed: int = 0
+    ) -> list[Similar]:
+        """The rules that match much the same events as `rule`, the most similar first.
+
+        Parameters
+        ----------
+        rule
+            The id of a rule, or a rule in any of its forms, in the logic of this matcher.
+        n
+            How many rules at most.
+        events
+            Events by which to tell, as for :meth:`match_many`. Without them events are drawn that
+            satisfy one rule or another, around the values that rules mention: then the shares are
+            estimates.
+        seed
+            Which events are drawn.
+
+        Returns
+        -------
+        list of Similar
+            Rules with the share of each other's events, and whether one is proved to imply the
+            other. Rules without a common event among those looked at are not there.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("adults", "age >= 18")
+        >>> m.add("seniors", "age >= 65")
+        >>> m.similar("age >= 66")[0].id
+        'seniors'
+        """
+        from tamis.matcher.kit.similar import similar
+
+        _check_n(n)
+        if isinstance(rule, int) and not isinstance(rule, bool):
+            asked = self.rule(rule)
+        else:
+            known = self._snapshot.find(rule) if isinstance(rule, str) else None
+            asked = known or make_rule("", expr_of(rule), self._logic)
+        return similar(self, asked, n, schema=self._schema, events=events, seed=seed)
+
+    def ratify(
+        self,
+        *,
+        sample: int = 1_000,
+        seconds: float = 10.0,
+        seed: int = 0,
+        processes: int | None = None,
+        limit: int = 20,
+        watch: Callable[[int, float], None] = lambda events, fraction: None,
+    ) -> Ratification:
+        """Compare what this matcher finds with :func:`tamis.evaluate`, on events drawn to be hard.
+
+        They are drawn around the values at which rules change their minds: these values, those just
+        beside them, absent attributes, several values.
+
+        Parameters
+        ----------
+        sample
+            How many rules are looked at, drawn at random.
+        seconds
+            For how long; some events are looked at in any case.
+        seed
+            Which rules and events.
+        processes
+            How many processes evaluate rules; by default as many as there are cores.
+        limit
+            How many differences are enough.
+        watch
+            Called again and again with how many events were looked at, and what part of the time is
+            over.
+
+        Returns
+        -------
+        Ratification
+            How much was looked at, and the differences, each with as much of the rule and of the
+            event as it takes.
+        """
+        from tamis.matcher.kit.ratify import ratify
+
+        return ratify(
+            self,
+            schema=self._schema,
+            fresh=lambda: Matcher(self._engine.name, self._logic, self._schema.types),
+            sample=sample,
+            seconds=seconds,
+            seed=seed,
+            processes=processes,
+            limit=limit,
+            watch=watch,
+        )
+
+    def lint(
+        self,
+        *,
+        single_valued: bool = False,
+        watch: Callable[[int, float], None] = lambda rules, fraction: None,
+    ) -> list[Finding]:
+        """The rules that never match, always match, repeat another one, or are part of one.
+
+        All of it is proved. What cannot be proved, as for many patterns, is not reported.
+
+        Parameters
+        ----------
+        single_valued
+            Whether no attribute ever has several values. Otherwise only what the schema declares so
+            is known to: ``x = 1 AND x = 2`` matches an event with both.
+        watch
+            Called again and again with how many rules were looked at, and what part of the work is
+            done.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("adults", "age >= 18")
+        >>> m.add("seniors", "age >= 65")
+        >>> print(m.lint()[0])
+        'seniors' matches only where 'adults' does
+        """
+        from tamis.matcher.kit.lint import lint
+
+        return lint(self, schema=self._schema, single_valued=single_valued, watch=watch)
 
     def rule(self, id: RuleId) -> Rule:
         """The rule `id`, with all that was said about it when it was added.
