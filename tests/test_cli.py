@@ -218,7 +218,9 @@ def test_version() -> None:
     assert run("--version") == f"tamis {tamis.__version__}\n"
 
 
-@pytest.mark.parametrize("command", [[], ["match"], ["explain"], ["stats"], ["warmup"], ["demo"]])
+@pytest.mark.parametrize(
+    "command", [[], *([name] for name in "match explain stats lint ratify similar demo".split())]
+)
 def test_help_fits_in_80_columns(command: list[str]) -> None:
     result = CliRunner(env={"COLUMNS": "80"}).invoke(app, [*command, "--help"])
     assert result.exit_code == 0

@@ -28,6 +28,9 @@ _VALUES: Final = 64
 _ATTRIBUTES: Final = 40
 """How many attributes beside those of one rule an event may have."""
 
+_TRIES: Final = 8
+"""How many times another value is looked for that does as well."""
+
 _MICROSECOND = timedelta(microseconds=1)
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
@@ -77,9 +80,11 @@ class Drawer:
     def _varied(self, event: FlatEvent, tree: Expr) -> FlatEvent:
         """The event with other values, as far as it still satisfies `tree`."""
         for name in list(event):
-            values = self._some(name)
-            if values and evaluate_flat(tree, {**event, name: values}, "strong"):
-                event = {**event, name: values}
+            for _ in range(_TRIES):
+                values = self._some(name)
+                if values and evaluate_flat(tree, {**event, name: values}, "strong"):
+                    event = {**event, name: values}
+                    break
         return event
 
     def _with_more(self, event: FlatEvent, tree: Expr) -> FlatEvent:
