@@ -37,6 +37,7 @@ from tamis.files import (
     read_event,
     save_rules,
 )
+from tamis.importers.command import import_rules
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.rule import Rule, RuleId, Tagged, tagged
 from tamis.workloads.registry import WORKLOADS, make_workload
@@ -240,6 +241,9 @@ def export_rules(
         )
     if out != STDIN:
         typer.echo(f"{count:,} rules in {out}")
+
+
+app.command("import")(import_rules)
 
 
 @app.command("match")

@@ -1,0 +1,331 @@
+"""JsonLogic: ``{"and": [{"<": [{"var": "temp"}, 110]}, {"==": [{"var": "pie"}, "apple"]}]}``.
+
+A variable that is missing is null, and null is less than 1, equals nothing but null, and counts as
+false; the rules are for the weak logic and say the rest themselves. What JsonLogic makes of values
+is JavaScript's: ``==`` and ``<`` turn texts, booleans and numbers into each other. No rule here
+does that, so a comparison that depends on it is refused, unless the caller says that events hold
+numbers as numbers and texts as texts.
+
+A variable stands for one value; lists are for ``some``, ``none`` and the second place of ``in``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from tamis.errors import RuleError
+from tamis.expr.model import FALSE, TRUE, Expr, Not, Op, Predicate, all_of, any_of
+from tamis.importers.entries import Documents, entries, named
+from tamis.importers.imported import Imported, import_all
+from tamis.importers.terms import (
+    COMPARISONS,
+    absent,
+    contains,
+    equals_any,
+    is_scalar,
+    on_one_value,
+    present,
+)
+from tamis.matcher.rule import Rule, RuleId, make_rule
+
+__all__ = ["logic", "read"]
+
+_COMPARED: Final = {"<": Op.LT, "<=": Op.LE, ">": Op.GT, ">=": Op.GE}
+_SWAPPED: Final = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
+_FALSY: Final = (False, 0, "")
+_ORDER: Final = "<, <=, > and >="
+
+
+class _Variable(NamedTuple):
+    attribute: str
+    default: Any
+    """What stands for it where it is missing: null, or a value."""
+
+
+_Operand: TypeAlias = _Variable | str | int | float | bool | None
+
+
+def read(source: Documents, *, typed: bool = False) -> Imported:
+    """The rules of `source`.
+
+    Parameters
+    ----------
+    source
+        A file, or documents: a mapping of ids to rules, or objects with an ``id`` and a ``rule``.
+    typed
+        Whether a variable is always of the kind that it is compared with, in all events: a number
+        is never given as a text, nor a text as a list.
+    """
+
+    def take(id: RuleId, document: Any) -> Rule:
+        return make_rule(id, logic(document, typed=typed), "weak")
+
+    return import_all(entries(source), named("rule", "logic"), take)
+
+
+def logic(document: Any, *, typed: bool = False) -> Expr:
+    """When `document` is truthy, as a rule for the weak logic.
+
+    Raises
+    ------
+    RuleError
+        It cannot be said, and the message tells why.
+    """
+    return _Reader(typed).truth(document)
+
+
+class _Reader:
+    def __init__(self, typed: bool, prefix: str | None = None) -> None:
+        self.typed = typed
+        self.prefix = prefix
+        """Inside ``some``, the name of the list whose elements the variables are."""
+
+    def truth(self, node: Any) -> Expr:
+        """When `node` counts as true."""
+        if not isinstance(node, Mapping):
+            return TRUE if _truthy(node) else FALSE
+        name, operands = _operation(node)
+        if name in _COMPARED:
+            return self.compared(name, operands)
+        if name == "var":
+            return self.truth_of_variable(self.variable(operands))
+        if name not in _OPERATIONS:
+            raise RuleError(f"the operation {name!r} cannot be said")
+        return _OPERATIONS[name](self, operands)
+
+    def truth_of_variable(self, variable: _Variable) -> Expr:
+        there = all_of(present(variable.attribute), Not(equals_any(variable.attribute, _FALSY)))
+        return any_of(there, absent(variable.attribute)) if _truthy(variable.default) else there
+
+    def both(self, operands: Sequence[Any]) -> Expr:
+        return all_of(*[self.truth(operand) for operand in _some_at_least(operands, "and")])
+
+    def either(self, operands: Sequence[Any]) -> Expr:
+        return any_of(*[self.truth(operand) for operand in _some_at_least(operands, "or")])
+
+    def negated(self, operands: Sequence[Any]) -> Expr:
+        return Not(self.truth(_only(operands, "!")))
+
+    def choice(self, operands: Sequence[Any]) -> Expr:
+        """``if``: a condition and what it leads to, again and again, and what is left."""
+        if len(operands) < 2:
+            return self.truth(operands[0] if operands else None)
+        condition, result = self.truth(operands[0]), self.truth(operands[1])
+        otherwise = self.choice(operands[2:])
+        return any_of(all_of(condition, result), all_of(Not(condition), otherwise))
+
+    def equal(self, operands: Sequence[Any], strict: bool) -> Expr:
+        name = "===" if strict else "=="
+        variable, value = self.against_value(operands, name)
+        if value is None:
+            held: Expr = FALSE
+        else:
+            if not strict and not _is_plain_text(value):
+                self.require_types(name, value)
+            held = Predicate(variable.attribute, Op.EQ, (value,))
+        when_absent = _same(variable.default, value) if strict else _alike(variable.default, value)
+        return any_of(held, absent(variable.attribute)) if when_absent else held
+
+    def compared(self, name: str, operands: Sequence[Any]) -> Expr:
+        if len(operands) == 3 and name in ("<", "<="):
+            low, middle, high = operands
+            return all_of(self.compared(name, [low, middle]), self.compared(name, [middle, high]))
+        variable, value = self.against_value(operands, name)
+        op = _COMPARED[name]
+        if not isinstance(operands[0], Mapping):
+            op = _SWAPPED[op]
+        if value is None or isinstance(value, bool):
+            raise RuleError(f"{_ORDER} of {value!r} cannot be said")
+        if not _is_plain_text(value):
+            self.require_types(_ORDER, value)
+        held = Predicate(variable.attribute, op, (value,))
+        return (
+            any_of(held, absent(variable.attribute))
+            if _ordered(op, variable.default, value)
+            else held
+        )
+
+    def against_value(self, operands: Sequence[Any], name: str) -> tuple[_Variable, Any]:
+        """A variable and what it is compared with, in either order."""
+        if len(operands) != 2:
+            raise RuleError(f"{name} takes two operands here, not {len(operands)}")
+        left, right = map(self.operand, operands)
+        if isinstance(right, _Variable):
+            left, right = right, left
+        if not isinstance(left, _Variable) or isinstance(right, _Variable):
+            raise RuleError(f"{name} of anything but a variable and a value cannot be said")
+        return left, right
+
+    def operand(self, node: Any) -> _Operand:
+        if isinstance(node, Mapping):
+            name, operands = _operation(node)
+            if name == "var":
+                return self.variable(operands)
+            raise RuleError(f"the operation {name!r} cannot be said as an operand")
+        if node is None or is_scalar(node):
+            result: _Operand = node
+            return result
+        raise RuleError(f"a comparison with a list cannot be said: {node!r}")
+
+    def variable(self, operands: Sequence[Any]) -> _Variable:
+        name, *rest = operands or [""]
+        default = rest[0] if rest else None
+        if default is not None and not is_scalar(default):
+            raise RuleError(f"the default of the variable {name!r} is no value: {default!r}")
+        if self.prefix is not None:
+            name = self.prefix if name == "" else f"{self.prefix}.{name}"
+        if not isinstance(name, str) or not name:
+            raise RuleError(f"the variable {name!r} is no path to an attribute")
+        if any(part.isdecimal() for part in name.split(".")):
+            raise RuleError(f"the variable {name!r} asks for one place in a list")
+        return _Variable(name, default)
+
+    def require_types(self, name: str, value: Any) -> None:
+        if not self.typed:
+            raise RuleError(
+                f"{name} turns texts and numbers into each other, so what it makes of {value!r} "
+                "cannot be said; write === or say that events are typed"
+            )
+
+    def member(self, operands: Sequence[Any]) -> Expr:
+        """``in``: a variable among values, or a text within a variable."""
+        if len(operands) != 2:
+            raise RuleError(f"in takes two operands, not {len(operands)}")
+        needle, hay = operands
+        if isinstance(hay, list):
+            variable = self.operand(needle)
+            if not isinstance(variable, _Variable):
+                raise RuleError("in of anything but a variable and a list cannot be said")
+            return _one_of(variable, hay)
+        text, found = self.operand(needle), self.operand(hay)
+        if not isinstance(found, _Variable) or not isinstance(text, str) or not text:
+            raise RuleError("in of anything but a text and a variable cannot be said")
+        if found.default is not None:
+            raise RuleError("in of a variable with a default cannot be said")
+        if not self.typed:
+            raise RuleError(
+                f"whether {found.attribute!r} is a text or a list, which in tells apart, "
+                "is not known; say that events are typed if it is a text"
+            )
+        return contains(found.attribute, text)
+
+    def missing(self, operands: Sequence[Any]) -> Expr:
+        return any_of(*[self.is_missing(name) for name in _names(operands)])
+
+    def missing_some(self, operands: Sequence[Any]) -> Expr:
+        match operands:
+            case [int(needed), list(names)] if needed == 1 and names:
+                return all_of(*[self.is_missing(name) for name in names])
+            case [int(needed), list(names)] if needed == len(names) and names:
+                return any_of(*[self.is_missing(name) for name in names])
+        raise RuleError(f"missing_some of neither one nor all names cannot be said: {operands!r}")
+
+    def is_missing(self, name: Any) -> Expr:
+        attribute = self.variable([name]).attribute
+        return any_of(absent(attribute), Predicate(attribute, Op.EQ, ("",)))
+
+    def some(self, operands: Sequence[Any]) -> Expr:
+        if len(operands) != 2:
+            raise RuleError("some and none take a variable and a test")
+        of = self.operand(operands[0])
+        if not isinstance(of, _Variable) or of.default is not None:
+            raise RuleError("some and none of anything but a variable cannot be said")
+        return on_one_value(_Reader(self.typed, of.attribute).truth(operands[1]))
+
+
+_OPERATIONS: Final[dict[str, Callable[[_Reader, Sequence[Any]], Expr]]] = {
+    "and": _Reader.both,
+    "or": _Reader.either,
+    "!": _Reader.negated,
+    "!!": lambda reader, operands: reader.truth(_only(operands, "!!")),
+    "if": _Reader.choice,
+    "?:": _Reader.choice,
+    "==": lambda reader, operands: reader.equal(operands, strict=False),
+    "===": lambda reader, operands: reader.equal(operands, strict=True),
+    "!=": lambda reader, operands: Not(reader.equal(operands, strict=False)),
+    "!==": lambda reader, operands: Not(reader.equal(operands, strict=True)),
+    "in": _Reader.member,
+    "missing": _Reader.missing,
+    "missing_some": _Reader.missing_some,
+    "some": _Reader.some,
+    "none": lambda reader, operands: Not(reader.some(operands)),
+}
+
+
+def _operation(node: Mapping[str, Any]) -> tuple[str, list[Any]]:
+    if len(node) != 1:
+        raise RuleError(f"an operation is an object with one key, not {len(node)}")
+    ((name, operands),) = node.items()
+    return name, operands if isinstance(operands, list) else [operands]
+
+
+def _only(operands: Sequence[Any], name: str) -> Any:
+    if len(operands) != 1:
+        raise RuleError(f"{name} takes one operand, not {len(operands)}")
+    return operands[0]
+
+
+def _some_at_least(operands: Sequence[Any], name: str) -> Sequence[Any]:
+    if not operands:
+        raise RuleError(f"{name} takes at least one operand")
+    return operands
+
+
+def _names(operands: Sequence[Any]) -> list[Any]:
+    names = operands[0] if operands and isinstance(operands[0], list) else list(operands)
+    if not names:
+        raise RuleError("missing takes at least one name")
+    return list(names)
+
+
+def _one_of(variable: _Variable, values: Sequence[Any]) -> Expr:
+    for value in values:
+        if value is not None and not is_scalar(value):
+            raise RuleError(f"in of a list that holds {value!r} cannot be said")
+    held = equals_any(variable.attribute, [value for value in values if value is not None])
+    if any(_same(variable.default, value) for value in values):
+        return any_of(held, absent(variable.attribute))
+    return held
+
+
+def _truthy(value: Any) -> bool:
+    """What counts as true: not null, false, 0, the empty text and the empty list."""
+    return bool(value)
+
+
+def _is_plain_text(value: Any) -> bool:
+    """Whether `value` is a text that is no number, and so equals only itself."""
+    return isinstance(value, str) and math.isnan(_as_number(value))
+
+
+def _as_number(value: Any) -> float:
+    """JavaScript's Number(value)."""
+    if isinstance(value, str):
+        try:
+            return float(value.strip() or 0)
+        except ValueError:
+            return math.nan
+    return float(value or 0)
+
+
+def _same(left: Any, right: Any) -> bool:
+    """JavaScript's === for values that JSON has."""
+    return left == right and isinstance(left, bool) is isinstance(right, bool)
+
+
+def _alike(left: Any, right: Any) -> bool:
+    """JavaScript's == for values that JSON has."""
+    if left is None or right is None:
+        return left is right
+    if isinstance(left, str) and isinstance(right, str):
+        return left == right
+    return _as_number(left) == _as_number(right)
+
+
+def _ordered(op: Op, left: Any, right: Any) -> bool:
+    """JavaScript's < and its like for values that JSON has."""
+    if isinstance(left, str) and isinstance(right, str):
+        return COMPARISONS[op](left, right)
+    return COMPARISONS[op](_as_number(left), _as_number(right))
