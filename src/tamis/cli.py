@@ -25,6 +25,7 @@ from typer.core import TyperGroup
 import tamis
 from tamis.errors import RuleSyntaxError, StorageError, TamisError, UnknownRuleError
 from tamis.expr.model import Op, Predicate, predicates
+from tamis.expr.names import name_shown
 from tamis.expr.shapes import Shapes
 from tamis.files import (
     STDIN,
@@ -688,7 +689,7 @@ def _uses(rules: list[Rule], show: _Show) -> tuple[Counter[str], Counter[str]]:
     for i, rule in enumerate(rules):
         expr = shapes.parse(rule.source) if isinstance(rule.source, str) else rule.source
         for predicate in predicates(expr):
-            attributes[predicate.attribute] += 1
+            attributes[name_shown(predicate.attribute)] += 1
             operators[_operator(predicate)] += 1
         if i % 10_000 == 0:
             show("Counting predicates", i, i / len(rules))
