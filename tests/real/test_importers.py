@@ -38,8 +38,6 @@ def test_growthbook(shared_data: Path) -> None:
     cases = json.loads((shared_data / "growthbook_cases.json").read_text())
     different, refused = set(), {}
     for name, condition, event, expected, *groups in cases:
-        if "$v" in str(condition) or "$size" in str(condition):
-            continue
         taken = mongo.read({name: condition}, groups=groups[0] if groups else None)
         if taken.refused:
             refused[name] = taken.refused[0].reason
@@ -72,9 +70,7 @@ def test_sigma_hardly_a_rule_is_left_out(corpus: Sigma) -> None:
     assert taken + refused == 3_754
     assert taken / (taken + refused) > 0.96
     for one in corpus.imported.refused:
-        assert any(
-            word in one.reason for word in ("keyword", "placeholder", "FieldReference", "CIDR")
-        )
+        assert any(word in one.reason for word in ("keyword", "placeholder", "begins or ends"))
 
 
 def test_sigma_every_event_raises_exactly_the_known_alerts(

@@ -45,7 +45,7 @@ __all__ = [
     "values_of",
 ]
 
-_KEYS: Final = (Type.VERSION, Type.ADDRESS)
+_KEYS: Final = (Type.VERSION, Type.SEMVER, Type.ADDRESS)
 """Types whose values are keys, which order as people expect but cannot be read."""
 
 _MOST_ROWS: Final = 10_000

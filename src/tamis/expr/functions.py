@@ -21,6 +21,7 @@ from tamis.errors import RuleError
 from tamis.expr import literals
 from tamis.expr.event import kind_of
 from tamis.expr.model import Value
+from tamis.expr.semver import semver_key
 from tamis.expr.times import time_reader
 from tamis.expr.versions import version_key
 
@@ -47,6 +48,7 @@ class Type(StrEnum):
     BOOLEAN = "true or false"
     TIMESTAMP = "a timestamp"
     VERSION = "a version"
+    SEMVER = "a semantic version"
     ADDRESS = "an address"
 
 
@@ -290,6 +292,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "trim": Function((Type.STRING,), Type.STRING, _of_string(lambda text: text.strip(" "))),
     "substring": Function((Type.STRING,), Type.STRING, _substring, (_integer, _integer), 1),
     "version": Function((Type.STRING,), Type.VERSION, _of_string(version_key)),
+    "semver": Function((Type.STRING,), Type.SEMVER, _of_string(semver_key)),
     "address": Function((Type.STRING,), Type.ADDRESS, _of_string(address_key)),
     "to_timestamp": Function((Type.STRING,), Type.TIMESTAMP, _to_timestamp, (_time_pattern,)),
     "timestamp_seconds": Function((Type.NUMBER,), Type.TIMESTAMP, _since_1970(Fraction(1))),
@@ -328,11 +331,13 @@ _KINDS: Final[dict[Type, tuple[type, ...]]] = {
     Type.BOOLEAN: (bool,),
     Type.TIMESTAMP: (datetime,),
     Type.VERSION: (str,),
+    Type.SEMVER: (str,),
     Type.ADDRESS: (str,),
 }
 _HINTS: Final = {
     Type.TIMESTAMP: "; write TIMESTAMP '2020-01-31 12:00:00'",
     Type.VERSION: "; write it in quotes, '5.7.40'",
+    Type.SEMVER: "; write it in quotes, '1.0.0-rc.1'",
     Type.ADDRESS: "; write it in quotes, '10.0.0.1'",
 }
 
@@ -354,6 +359,8 @@ def key_of(value: Value, given: Type) -> Value:
     """A literal as it compares with values that are `given`."""
     if given is Type.VERSION and isinstance(value, str):
         return version_key(value)
+    if given is Type.SEMVER and isinstance(value, str):
+        return semver_key(value)
     if given is Type.ADDRESS and isinstance(value, str):
         return address_key(value) or value
     return value

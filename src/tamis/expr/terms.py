@@ -144,7 +144,7 @@ def check_type(function: str, term: Term, wanted: Type) -> None:
 
 def _check_comparable(left: Term, right: Term) -> None:
     a, b = type_of(left), type_of(right)
-    keys = (Type.VERSION, Type.ADDRESS)
+    keys = (Type.VERSION, Type.SEMVER, Type.ADDRESS)
     if a is b or (Type.ANY in (a, b) and a not in keys and b not in keys):
         return
     raise RuleError(

@@ -30,6 +30,7 @@ from tamis.importers.terms import (
     like,
     present,
     starts_with,
+    within_network,
 )
 from tamis.matcher.rule import Rule, RuleId, make_rule
 
@@ -211,5 +212,6 @@ _TESTS: Final[dict[str, Callable[[str, Any], Expr]]] = {
     **_NEGATED,
     "exists": _exists,
     "numeric": _numeric,
+    "cidr": lambda attribute, operand: within_network(attribute, _text(operand)),
     "anything-but": _anything_but,
 }

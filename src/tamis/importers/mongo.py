@@ -18,6 +18,8 @@ from typing import Any, Final
 
 from tamis.errors import RuleError
 from tamis.expr.model import FALSE, TRUE, Expr, Not, Op, Predicate, all_of, any_of
+from tamis.expr.semver import semver_key
+from tamis.expr.terms import Attribute, Constant, call, name_of
 from tamis.importers.entries import Documents, entries, named
 from tamis.importers.imported import Imported, import_all
 from tamis.importers.terms import (
@@ -44,6 +46,9 @@ class Dialect(StrEnum):
 
 
 _COMPARED: Final = {"$lt": Op.LT, "$lte": Op.LE, "$gt": Op.GT, "$gte": Op.GE}
+_VERSIONS: Final = {"$veq": Op.EQ, "$vlt": Op.LT, "$vlte": Op.LE, "$vgt": Op.GT, "$vgte": Op.GE}
+_NO_VERSION: Final = "0"
+"""The version that a missing field has."""
 _LOWS: Final = {"$gt", "$gte"}
 
 
@@ -146,10 +151,14 @@ class _Reader:
     def operator(self, attribute: str, operator: str, value: Any) -> Expr:
         if operator in _COMPARED:
             return self.compared(attribute, _COMPARED[operator], value)
+        if self.growthbook and operator in _VERSIONS:
+            return self.version(attribute, _VERSIONS[operator], value)
         if operator in _OPERATORS:
             return _OPERATORS[operator](self, attribute, value)
         if self.growthbook and operator in _GROWTHBOOK_OPERATORS:
             return _GROWTHBOOK_OPERATORS[operator](self, attribute, value)
+        if not self.growthbook and operator == "$mod":
+            return _remainder(attribute, value)
         raise RuleError(f"the operator {operator} cannot be said")
 
     def compared(self, attribute: str, op: Op, value: Any) -> Expr:
@@ -157,6 +166,15 @@ class _Reader:
             raise RuleError(f"{attribute!r} is compared with {value!r}, and not with a number")
         held = Predicate(attribute, op, (value,))
         return self.or_absent(held, COMPARISONS[op](0, _as_number(value)))
+
+    def version(self, attribute: str, op: Op, value: Any) -> Expr:
+        if not isinstance(value, str):
+            raise RuleError(f"a version is a text, not {value!r}")
+        name = name_of(call("semver", (Attribute(attribute),)))
+        held = Predicate(name, op, (value,))
+        if self.of_element or not COMPARISONS[op](semver_key(_NO_VERSION), semver_key(value)):
+            return held
+        return any_of(held, absent(name))
 
     def or_absent(self, held: Predicate, when_absent: bool) -> Expr:
         """`held`, or in GrowthBook a missing field, where that holds too."""
@@ -207,6 +225,16 @@ class _Reader:
             raise RuleError(f"$regex takes a text, not {value!r}")
         return Predicate(attribute, Op.RLIKE, (f"(?{flags}){value}" if flags else value,))
 
+    def size(self, attribute: str, value: Any) -> Expr:
+        """How many values a list has: a number, or what GrowthBook asks of one."""
+        name = name_of(call("size", (Attribute(attribute),)))
+        if self.growthbook and _is_operators(value):
+            # Nothing but a list has a size.
+            return all_of(present(name), self.field(name, value))
+        if not is_number(value):
+            raise RuleError(f"$size takes a number, not {value!r}")
+        return Predicate(name, Op.EQ, (value,))
+
     def kind(self, attribute: str, value: Any) -> Expr:
         if value in ("bool", "boolean"):
             return equals_any(attribute, (False, True))
@@ -230,10 +258,12 @@ _OPERATORS: Final[dict[str, Callable[[_Reader, str, Any], Expr]]] = {
     "$all": _Reader.every,
     "$elemMatch": _Reader.element,
     "$regex": _Reader.regex,
+    "$size": _Reader.size,
     "$type": _Reader.kind,
 }
 
 _GROWTHBOOK_OPERATORS: Final[dict[str, Callable[[_Reader, str, Any], Expr]]] = {
+    "$vne": lambda reader, attribute, value: Not(reader.version(attribute, Op.EQ, value)),
     "$ini": lambda _, attribute, value: _one_of(attribute, value, fold=True),
     "$nini": lambda _, attribute, value: Not(_one_of(attribute, value, fold=True)),
     "$alli": lambda reader, attribute, value: reader.every(attribute, value, fold=True),
@@ -263,6 +293,14 @@ def _one_of(attribute: str, values: Sequence[Any], *, fold: bool = False) -> Exp
     if None in values:
         parts.append(absent(attribute))
     return any_of(*parts)
+
+
+def _remainder(attribute: str, value: Any) -> Expr:
+    match value:
+        case [int(divisor), int(rest)] if divisor and not isinstance(divisor, bool):
+            name = name_of(call("%", (Attribute(attribute), Constant(divisor))))
+            return Predicate(name, Op.EQ, (rest,))
+    raise RuleError(f"$mod takes a divisor and a remainder, not {value!r}")
 
 
 def _range(attribute: str, operators: Mapping[str, Any]) -> Expr | None:

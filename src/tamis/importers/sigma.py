@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tamis.errors import InputFileError, MissingExtraError, RuleError
 from tamis.expr.model import Expr, Not, Op, Predicate, all_of, any_of
+from tamis.expr.terms import Attribute, call, name_of
 from tamis.files.source import blaming
 from tamis.importers.imported import Entry, Imported, import_all
-from tamis.importers.terms import Wild, absent, equals_any, like, present
+from tamis.importers.terms import Wild, absent, equals_any, like, present, within_network
 from tamis.matcher.rule import Rule, RuleId, make_rule
 
 if TYPE_CHECKING:
@@ -196,6 +197,10 @@ def _field(field: str, value: Any) -> Expr:
             return _regex(field, value)
         case t.SigmaCompareExpression():
             return _compared(field, value)
+        case t.SigmaCIDRExpression():
+            return within_network(field, value.cidr)
+        case t.SigmaFieldReference():
+            return _other_field(field, value)
     raise RuleError(
         f"a value of the kind {type(value).__name__.removeprefix('Sigma')} cannot be said"
     )
@@ -232,6 +237,14 @@ def _regex(field: str, value: Any) -> Expr:
     # Not str(): the text is a pattern, in which pySigma escapes nothing.
     pattern = value.regexp.original
     return Predicate(field, Op.RLIKE, (f"(?{flags}){pattern}" if flags else pattern,))
+
+
+def _other_field(field: str, value: Any) -> Expr:
+    """Two fields with the same text, in upper or lower case."""
+    if value.starts_with or value.ends_with:
+        raise RuleError(f"whether {field!r} begins or ends as {value.field!r} cannot be said")
+    both = [call("lower", (Attribute(name),)) for name in (field, value.field)]
+    return Predicate(name_of(call("=", (both[0], both[1]))), Op.EQ, (True,))
 
 
 def _compared(field: str, value: Any) -> Expr:

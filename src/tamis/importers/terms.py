@@ -9,7 +9,9 @@ from enum import Enum
 from typing import Any, Final
 
 from tamis.errors import RuleError
+from tamis.expr.conditions import CONDITIONS
 from tamis.expr.model import FALSE, Expr, Op, Or, Predicate, any_of
+from tamis.expr.terms import Attribute
 
 __all__ = [
     "COMPARISONS",
@@ -25,9 +27,11 @@ __all__ = [
     "on_one_value",
     "present",
     "starts_with",
+    "within_network",
 ]
 
 COMPARISONS: Final[dict[Op, Callable[[Any, Any], bool]]] = {
+    Op.EQ: operator.eq,
     Op.LT: operator.lt,
     Op.LE: operator.le,
     Op.GT: operator.gt,
@@ -137,6 +141,11 @@ def _inside(op: Op, bound: float, toward: float) -> float:
     if abs(bound) >= _EXACT:
         raise RuleError(f"the open bound {bound!r} of a range is not exact; close the range there")
     return math.nextafter(bound, toward)
+
+
+def within_network(attribute: str, network: str) -> Expr:
+    """An address of `network`, such as ``10.0.0.0/8``."""
+    return CONDITIONS["cidr"].build((Attribute(attribute),), (network,))
 
 
 def on_one_value(expr: Expr) -> Expr:
