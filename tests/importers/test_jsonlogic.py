@@ -52,6 +52,14 @@ TYPED: list[Any] = [
     {"<=": [3, X, 3]},
     {"==": [X, 3]},
     {">": [{"var": ["x", 5]}, 4]},
+    {"==": [{"%": [X, 2]}, 0]},
+    {"<": [{"-": [X, 1]}, 2]},
+    {">": [{"-": [1, X]}, 2]},
+    {">=": [{"*": [X, 2]}, 6]},
+    {"<": [{"/": [X, 2]}, 1]},
+    {"<": [X, Y]},
+    {">=": [X, Y]},
+    {"!==": [X, Y]},
 ]
 
 VALUES: list[Any] = [None, "a", "b", "", "ab", 0, 3, -2, 3.5, True, False]
@@ -72,8 +80,9 @@ def test_rules_mean_what_they_mean_there(rules: list[Any], values: list[Any]) ->
             assert tamis.evaluate(said, event, "weak") is expected, (rule, event)
 
 
-# To JavaScript, null is == to nothing but null; the other implementation takes it for 0 there.
-NULLS: list[tuple[Any, dict[str, Any], bool]] = [
+# To JavaScript, null is == to nothing but null, and a remainder has the sign of what is divided;
+# the other implementation takes null for 0 there, and divides as Python does.
+JAVASCRIPT: list[tuple[Any, dict[str, Any], bool]] = [
     ({"==": [X, None]}, {}, True),
     ({"==": [X, None]}, {"x": 0}, False),
     ({"!=": [X, None]}, {"x": 0}, True),
@@ -81,11 +90,17 @@ NULLS: list[tuple[Any, dict[str, Any], bool]] = [
     ({"!=": [X, 0]}, {}, True),
     ({"==": [{"var": ["x", 0]}, 0]}, {}, True),
     ({"==": [{"var": ["x", "0"]}, 0]}, {}, True),
+    ({"==": [X, Y]}, {"y": {"z": 0}}, False),
+    ({"==": [X, Y]}, {"x": 3, "y": {"z": 3}}, True),
+    ({"<": [0, X, Y]}, {"x": 3}, False),
+    ({"===": [{"%": [X, 2]}, -1]}, {"x": -1}, True),
+    ({"===": [{"+": [X, 1]}, 1]}, {}, False),
+    ({"===": [{"-": [X, 1]}, -1]}, {}, True),
 ]
 
 
-def test_null_equals_only_null() -> None:
-    for rule, event, expected in NULLS:
+def test_what_javascript_says() -> None:
+    for rule, event, expected in JAVASCRIPT:
         assert tamis.evaluate(logic(rule, typed=True), event, "weak") is expected, (rule, event)
 
 
@@ -125,8 +140,11 @@ def test_a_text_within_a_text() -> None:
         ({"in": ["a", X]}, "text or a list"),
         ({"in": [X, "abc"]}, "text and a variable"),
         ({"<": [X, True]}, "of True"),
-        ({"==": [X, Y]}, "variable and a value"),
-        ({"==": [1, 1]}, "variable and a value"),
+        ({"==": [X, Y]}, "turns texts and numbers"),
+        ({"==": [1, 1]}, "of two values"),
+        ({">": [2, 1]}, "of two values"),
+        ({"===": [X, {"var": ["y", 1]}]}, "with a default"),
+        ({"===": [{"+": [X, 1]}, 3]}, "turns texts and numbers"),
         ({"===": [X, ["a"]]}, "list"),
         ({"===": [{"cat": [X, "a"]}, "ab"]}, "'cat'"),
         ({"map": [X, Y]}, "'map'"),

@@ -12,11 +12,13 @@ A variable stands for one value; lists are for ``some``, ``none`` and the second
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from tamis.errors import RuleError
 from tamis.expr.model import FALSE, TRUE, Expr, Not, Op, Predicate, all_of, any_of
+from tamis.expr.terms import Attribute, Call, Constant, Term, call, name_of
 from tamis.importers.entries import Documents, entries, named
 from tamis.importers.imported import Imported, import_all
 from tamis.importers.terms import (
@@ -24,6 +26,7 @@ from tamis.importers.terms import (
     absent,
     contains,
     equals_any,
+    is_number,
     is_scalar,
     on_one_value,
     present,
@@ -39,9 +42,15 @@ _ORDER: Final = "<, <=, > and >="
 
 
 class _Variable(NamedTuple):
-    attribute: str
+    """A variable, or what arithmetic makes of one."""
+
+    term: Attribute | Call
     default: Any
-    """What stands for it where it is missing: null, or a value."""
+    """What stands for it where it is missing: null, or a value; NaN, which equals nothing."""
+
+    @property
+    def attribute(self) -> str:
+        return name_of(self.term)
 
 
 _Operand: TypeAlias = _Variable | str | int | float | bool | None
@@ -118,7 +127,13 @@ class _Reader:
 
     def equal(self, operands: Sequence[Any], strict: bool) -> Expr:
         name = "===" if strict else "=="
-        variable, value = self.against_value(operands, name)
+        left, right = self.two(operands, name)
+        if isinstance(left, _Variable) and isinstance(right, _Variable):
+            if not strict:
+                self.require_types(name, operands)
+            both = all_of(absent(left.attribute), absent(right.attribute))
+            return any_of(_related(Op.EQ, left, right), both)
+        variable, value, _ = _variable_first(left, right, name)
         if value is None:
             held: Expr = FALSE
         else:
@@ -132,10 +147,13 @@ class _Reader:
         if len(operands) == 3 and name in ("<", "<="):
             low, middle, high = operands
             return all_of(self.compared(name, [low, middle]), self.compared(name, [middle, high]))
-        variable, value = self.against_value(operands, name)
+        left, right = self.two(operands, name)
         op = _COMPARED[name]
-        if not isinstance(operands[0], Mapping):
-            op = _SWAPPED[op]
+        if isinstance(left, _Variable) and isinstance(right, _Variable):
+            self.require_types(_ORDER, operands)
+            return _ordered_variables(op, left, right)
+        variable, value, swapped = _variable_first(left, right, name)
+        op = _SWAPPED[op] if swapped else op
         if value is None or isinstance(value, bool):
             raise RuleError(f"{_ORDER} of {value!r} cannot be said")
         if not _is_plain_text(value):
@@ -147,22 +165,18 @@ class _Reader:
             else held
         )
 
-    def against_value(self, operands: Sequence[Any], name: str) -> tuple[_Variable, Any]:
-        """A variable and what it is compared with, in either order."""
+    def two(self, operands: Sequence[Any], name: str) -> tuple[_Operand, _Operand]:
         if len(operands) != 2:
             raise RuleError(f"{name} takes two operands here, not {len(operands)}")
-        left, right = map(self.operand, operands)
-        if isinstance(right, _Variable):
-            left, right = right, left
-        if not isinstance(left, _Variable) or isinstance(right, _Variable):
-            raise RuleError(f"{name} of anything but a variable and a value cannot be said")
-        return left, right
+        return self.operand(operands[0]), self.operand(operands[1])
 
     def operand(self, node: Any) -> _Operand:
         if isinstance(node, Mapping):
             name, operands = _operation(node)
             if name == "var":
                 return self.variable(operands)
+            if name in _ARITHMETIC:
+                return self.arithmetic(name, operands)
             raise RuleError(f"the operation {name!r} cannot be said as an operand")
         if node is None or is_scalar(node):
             result: _Operand = node
@@ -180,7 +194,22 @@ class _Reader:
             raise RuleError(f"the variable {name!r} is no path to an attribute")
         if any(part.isdecimal() for part in name.split(".")):
             raise RuleError(f"the variable {name!r} asks for one place in a list")
-        return _Variable(name, default)
+        return _Variable(Attribute(name), default)
+
+    def arithmetic(self, sign: str, operands: Sequence[Any]) -> _Variable:
+        """A variable and a number, in either order."""
+        if len(operands) != 2:
+            raise RuleError(f"{sign} takes two operands here, not {len(operands)}")
+        self.require_types(sign, operands)
+        left, right = map(self.operand, operands)
+        if isinstance(left, _Variable) and is_number(right):
+            terms: tuple[Term, Term] = (left.term, Constant(_number(right)))
+        elif isinstance(right, _Variable) and is_number(left):
+            terms = (Constant(_number(left)), right.term)
+        else:
+            raise RuleError(f"{sign} of anything but a variable and a number cannot be said")
+        values = [part.default if isinstance(part, _Variable) else part for part in (left, right)]
+        return _Variable(call(sign, terms), _computed(sign, *values))
 
     def require_types(self, name: str, value: Any) -> None:
         if not self.typed:
@@ -280,6 +309,35 @@ def _names(operands: Sequence[Any]) -> list[Any]:
     return list(names)
 
 
+def _variable_first(left: _Operand, right: _Operand, name: str) -> tuple[_Variable, Any, bool]:
+    """A variable, what it is compared with, and whether they stood the other way round."""
+    if isinstance(left, _Variable):
+        return left, right, False
+    if isinstance(right, _Variable):
+        return right, left, True
+    raise RuleError(f"{name} of two values cannot be said; write the outcome")
+
+
+def _related(op: Op, left: _Variable, right: _Variable) -> Predicate:
+    """Two variables that are both there, compared."""
+    if left.default is not None or right.default is not None:
+        raise RuleError("two variables, one of them with a default, cannot be compared")
+    return Predicate(name_of(call(op.value, (left.term, right.term))), Op.EQ, (True,))
+
+
+def _ordered_variables(op: Op, left: _Variable, right: _Variable) -> Expr:
+    """Two variables in order; one that is missing is 0 to the other, if that is a number."""
+    no_left, no_right = absent(left.attribute), absent(right.attribute)
+    parts: list[Expr] = [
+        _related(op, left, right),
+        all_of(no_left, Predicate(right.attribute, _SWAPPED[op], (0,))),
+        all_of(no_right, Predicate(left.attribute, op, (0,))),
+    ]
+    if COMPARISONS[op](0, 0):
+        parts.append(all_of(no_left, no_right))
+    return any_of(*parts)
+
+
 def _one_of(variable: _Variable, values: Sequence[Any]) -> Expr:
     for value in values:
         if value is not None and not is_scalar(value):
@@ -288,6 +346,30 @@ def _one_of(variable: _Variable, values: Sequence[Any]) -> Expr:
     if any(_same(variable.default, value) for value in values):
         return any_of(held, absent(variable.attribute))
     return held
+
+
+_ARITHMETIC: Final[dict[str, Callable[[float, float], float]]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "%": math.fmod,
+}
+
+
+def _number(value: Any) -> int | float:
+    assert isinstance(value, int | float)
+    return value
+
+
+def _computed(sign: str, left: Any, right: Any) -> float:
+    """What arithmetic makes of values; sums and products of null are no numbers to JsonLogic."""
+    if sign in "+*" and None in (left, right):
+        return math.nan
+    try:
+        return _ARITHMETIC[sign](_as_number(left), _as_number(right))
+    except (ZeroDivisionError, ValueError):
+        return math.nan
 
 
 def _truthy(value: Any) -> bool:

@@ -241,16 +241,24 @@ def _regex(predicate: Predicate) -> str:
         if pattern.startswith(r"\A(?:") and pattern.endswith(r")\z"):
             return pattern[len(r"\A(?:") : -len(r")\z")]
         return f"(?s:.*)(?:{pattern})(?s:.*)"
+    write_character = _either_case if predicate.op is Op.ILIKE else _literally
     parts = [
-        ".*" if part is None else _literally(part) if part else "."
+        ".*" if part is None else write_character(part) if part else "."
         for part in like_parts(predicate)
     ]
-    # A folded text is in lower case, whatever the letters.
-    return ("(?siu)" if predicate.op is Op.ILIKE else "(?s)") + "".join(parts)
+    return "(?s)" + "".join(parts)
 
 
 def _literally(character: str) -> str:
     return "\\" + character if character in _SPECIAL else character
+
+
+def _either_case(character: str) -> str:
+    """A letter in lower case, which Java would only take for both if it were of ASCII."""
+    upper = character.upper()
+    if upper == character or len(upper) > 1:
+        return _literally(character)
+    return f"[{character}{upper}]"
 
 
 # --- Any form ---------------------------------------------------------------------------
