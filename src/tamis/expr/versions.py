@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Final, NamedTuple
 
 __all__ = ["version_key"]
@@ -52,6 +53,9 @@ class _Part(NamedTuple):
         return not self.text.strip("0") if self.is_number else not self.text
 
 
+_ZERO: Final = _Part(False, "0")
+
+
 @lru_cache(maxsize=65_536)
 def version_key(text: str) -> str:
     """A text that orders among such texts as `text` does among versions."""
@@ -62,7 +66,7 @@ def _parts(text: str) -> list[_Part]:
     parts: list[_Part] = []
     follows_hyphen, is_open = False, True
     tokens = _TOKEN.findall(text.lower())
-    for token, following in zip(tokens, [*tokens[1:], ""], strict=True):
+    for token, following in zip_longest(tokens, tokens[1:], fillvalue=""):
         if token in ".-":
             if is_open:
                 parts.append(_Part(follows_hyphen, "0"))
@@ -88,7 +92,10 @@ def _trimmed(parts: list[_Part]) -> list[_Part]:
             continue
         kept.append(part)
         at_end = part.follows_hyphen
-    return kept[::-1]
+    kept.reverse()
+    begins_with_number = not parts or parts[0].is_null or parts[0].is_number
+    # Whatever begins with a number comes after all that begins with a word.
+    return kept if kept[:1] == parts[:1] or not begins_with_number else [_ZERO, *kept]
 
 
 def _key(part: _Part) -> str:
