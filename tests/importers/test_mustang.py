@@ -266,11 +266,12 @@ RULES = [
     ("a BETWEEN 1 AND 2 AND b > 0 AND b <= 2", "DNF"),
     ("NOT (a < 2) AND a IS NOT NULL", "DNF"),
     ("a IS NULL OR b >= 2", "DNF"),
+    ("NOT (a = 1 OR NOT (b = 2 AND c = 'x'))", "DNF"),
     ("c LIKE 'x%' OR c ILIKE '_Y' OR c RLIKE 'x|z$' OR regexp_full(c, '[x-z]+')", "DNF"),
     ("a % 2 = 1 AND length(c) < 3 OR substring(c, 2, 1) = 'y' OR a * 2 - 1 = 3", "DNF"),
     ("version(c) >= '1.5' AND version(c) < '2'", "DNF"),
     ("superset(l, (1, 2)) OR subset(l, (1, 3)) OR equalset(l, (2))", "DNF"),
-    ("size(l) = 2 AND NOT (a = 1 AND l = 2)", "UNF"),
+    ("size(l) = 2 AND NOT (a = 1 AND l = 2)", "CNF"),
     ("TRUE", "DNF"),
 ]
 

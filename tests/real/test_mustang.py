@@ -109,3 +109,27 @@ def test_mustang_answers_alike(cases: list[dict[str, Any]]) -> None:
                 different[case["test"], number] = (said, known)
     assert (len(cases), answers) == (60, 75)
     assert different == {}
+
+
+NOT_WRITTEN = {"bin", "year"}
+"""Functions that Mustang has, but that are not written as its operations."""
+
+
+def test_what_is_read_is_written_alike(cases: list[dict[str, Any]]) -> None:
+    written = 0
+    for case in cases:
+        steps = case["steps"]
+        events = [step["event"] for step in steps if "event" in step]
+        criterias = [step["criteria"] for step in steps if "criteria" in step]
+        for criteria in criterias:
+            rule = rule_of(criteria)
+            if any(f"{function}(" in rule.text for function in NOT_WRITTEN):
+                continue
+            again = rule_of(mustang.write(rule))
+            assert again.weights == rule.weights
+            for event in events:
+                known = wide(event, [rule])
+                held = tamis.evaluate(rule.expr, known, "weak")
+                assert tamis.evaluate(again.expr, known, "weak") == held
+            written += 1
+    assert written > 100

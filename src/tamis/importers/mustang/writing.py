@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from tamis.errors import RuleError
 from tamis.expr.derive import term_named
 from tamis.expr.families import FAMILIES, condition_literals
-from tamis.expr.model import And, Atom, Expr, Op, Or, Predicate, Value
+from tamis.expr.model import And, Expr, Logic, Not, Op, Or, Predicate, Value
 from tamis.expr.names import is_worked_out
-from tamis.expr.normalize import nnf
 from tamis.expr.patterns import like_parts
 from tamis.expr.sql import to_sql
 from tamis.expr.terms import Attribute, Call, Constant, Term
@@ -54,7 +54,10 @@ def write(rule: Rule) -> dict[str, Any]:
     RuleError
         Mustang cannot say it, and the message tells which part.
     """
-    tree = _tree(nnf(rule.expr, rule.logic), RuleWeights.of(rule.weights, rule.expr))
+    writer = _Writer(rule.logic, RuleWeights.of(rule.weights, rule.expr))
+    tree = writer.tree(rule.expr, negated=False)
+    if isinstance(tree, _Any) and not tree.parts:
+        raise RuleError("a rule that never matches has no criteria")
     head: dict[str, Any] = {"id": str(rule.id)}
     conjunctions = _two_levels(tree, _Any, _All)
     if conjunctions is not None:
@@ -69,11 +72,13 @@ def write(rule: Rule) -> dict[str, Any]:
     return _unrestricted(tree, str(rule.id))
 
 
-class _All(NamedTuple):
+@dataclass
+class _All:
     parts: list[Any]
 
 
-class _Any(NamedTuple):
+@dataclass
+class _Any:
     parts: list[Any]
 
 
@@ -81,35 +86,47 @@ _Tree = _All | _Any | dict[str, Any]
 """A tree over Mustang's predicates."""
 
 
-def _tree(expr: Expr, weights: RuleWeights) -> _Tree:
-    if isinstance(expr, And):
-        return _All([_tree(child, weights) for child in expr.children])
-    if isinstance(expr, Or):
-        if not expr.children:
-            raise RuleError("a rule that never matches has no criteria")
-        return _Any([_tree(child, weights) for child in expr.children])
-    assert isinstance(expr, Atom)
-    return _atom(expr, weights)
+class _Writer(NamedTuple):
+    """Pushes every NOT down to the predicates, and writes these."""
 
+    logic: Logic
+    weights: RuleWeights
 
-def _atom(atom: Atom, weights: RuleWeights) -> _Tree:
-    predicate = atom.predicate
-    if predicate.op is Op.PRESENT:
-        # One that holds on what is there and on what is not says nothing; none are made.
-        return _existence(predicate.attribute, not atom.if_absent)
-    subject = _subject(predicate.attribute)
-    written = {
-        "type": "EXCLUDED" if atom.negated else "INCLUDED",
-        "lhs": path_to(subject.attribute),
-        "preOperations": subject.operations or [{"type": "IDENTITY"}],
-        "detail": _detail(subject, predicate),
-        "weight": 1 if atom.negated else _weight(predicate, weights),
-    }
-    if atom.if_absent is atom.negated:
+    def tree(self, expr: Expr, negated: bool) -> _Tree:
+        match expr:
+            case Predicate():
+                return self.predicate(expr.positive, negated is not expr.negated)
+            case Not():
+                return self.tree(expr.child, not negated)
+            case And() | Or():
+                parts = [self.tree(child, negated) for child in expr.children]
+                if isinstance(expr, And) is not negated:
+                    return _Any([]) if _Any([]) in parts else _All(_level(parts, _All))
+                return _All([]) if _All([]) in parts else _Any(_level(parts, _Any))
+        raise RuleError(f"{type(expr).__name__} is no part of a rule")
+
+    def predicate(self, predicate: Predicate, negated: bool) -> _Tree:
+        if predicate.op is Op.PRESENT:
+            return _existence(predicate.attribute, not negated)
+        subject = _subject(predicate.attribute)
+        written = {
+            "type": "EXCLUDED" if negated else "INCLUDED",
+            "lhs": path_to(subject.attribute),
+            "preOperations": subject.operations or [{"type": "IDENTITY"}],
+            "detail": _detail(subject, predicate),
+            "weight": 1 if negated else _weight(predicate, self.weights),
+        }
+        if negated and self.logic == "strong":
+            return _All([_existence(subject.attribute, True), written])
         return written
-    if atom.negated:
-        return _All([_existence(subject.attribute, True), written])
-    return _Any([_existence(subject.attribute, False), written])
+
+
+def _level(parts: list[_Tree], kind: type[_All | _Any]) -> list[_Tree]:
+    """`parts` on one level, where some are of the kind that they make together."""
+    level: list[_Tree] = []
+    for part in parts:
+        level.extend(part.parts if isinstance(part, kind) else [part])
+    return level
 
 
 def _existence(attribute: str, there: bool) -> dict[str, Any]:
