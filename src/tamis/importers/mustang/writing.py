@@ -192,7 +192,7 @@ def _operation(term: Call) -> dict[str, Any]:
         start, length = term.literals
         assert isinstance(start, int)
         assert isinstance(length, int)
-        if start > 0 and length > 0:
+        if start > 0 and length >= 0:
             return {
                 "type": "SUBSTRING",
                 "beginIndex": start - 1,
