@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from tamis.errors import RuleError
-from tamis.expr.model import Expr, Not, Op, Predicate, all_of, any_of
+from tamis.expr.model import Expr, Op, Predicate, all_of, any_of
 from tamis.importers.entries import Documents, entries, named
 from tamis.importers.imported import Imported, import_all
 from tamis.importers.terms import (
@@ -28,6 +28,7 @@ from tamis.importers.terms import (
     is_number,
     is_scalar,
     like,
+    negation,
     present,
     starts_with,
     within_network,
@@ -188,11 +189,11 @@ def _anything_but(attribute: str, operand: Any) -> Expr:
         tests = [_NEGATED[name](attribute, one) for one in named_ones]
         if not tests:
             raise RuleError("anything-but takes at least one value")
-        return Not(any_of(*tests))
+        return negation(any_of(*tests))
     values = operand if isinstance(operand, list) else [operand]
     if not values or not all(map(is_scalar, values)):
         raise RuleError(f"anything-but takes values, not {operand!r}")
-    return Not(equals_any(attribute, values))
+    return negation(equals_any(attribute, values))
 
 
 def _text(operand: Any) -> str:

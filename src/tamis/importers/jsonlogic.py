@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from tamis.errors import RuleError
-from tamis.expr.model import FALSE, TRUE, Expr, Not, Op, Predicate, all_of, any_of
+from tamis.expr.model import FALSE, TRUE, Expr, Op, Predicate, all_of, any_of
 from tamis.expr.terms import Attribute, Call, Constant, Term, call, name_of
 from tamis.importers.entries import Documents, entries, named
 from tamis.importers.imported import Imported, import_all
@@ -28,6 +28,7 @@ from tamis.importers.terms import (
     equals_any,
     is_number,
     is_scalar,
+    negation,
     on_one_value,
     present,
 )
@@ -105,7 +106,9 @@ class _Reader:
         return _OPERATIONS[name](self, operands)
 
     def truth_of_variable(self, variable: _Variable) -> Expr:
-        there = all_of(present(variable.attribute), Not(equals_any(variable.attribute, _FALSY)))
+        there = all_of(
+            present(variable.attribute), negation(equals_any(variable.attribute, _FALSY))
+        )
         return any_of(there, absent(variable.attribute)) if _truthy(variable.default) else there
 
     def both(self, operands: Sequence[Any]) -> Expr:
@@ -115,7 +118,7 @@ class _Reader:
         return any_of(*[self.truth(operand) for operand in _some_at_least(operands, "or")])
 
     def negated(self, operands: Sequence[Any]) -> Expr:
-        return Not(self.truth(_only(operands, "!")))
+        return negation(self.truth(_only(operands, "!")))
 
     def choice(self, operands: Sequence[Any]) -> Expr:
         """``if``: a condition and what it leads to, again and again, and what is left."""
@@ -123,7 +126,7 @@ class _Reader:
             return self.truth(operands[0] if operands else None)
         condition, result = self.truth(operands[0]), self.truth(operands[1])
         otherwise = self.choice(operands[2:])
-        return any_of(all_of(condition, result), all_of(Not(condition), otherwise))
+        return any_of(all_of(condition, result), all_of(negation(condition), otherwise))
 
     def equal(self, operands: Sequence[Any], strict: bool) -> Expr:
         name = "===" if strict else "=="
@@ -273,13 +276,13 @@ _OPERATIONS: Final[dict[str, Callable[[_Reader, Sequence[Any]], Expr]]] = {
     "?:": _Reader.choice,
     "==": lambda reader, operands: reader.equal(operands, strict=False),
     "===": lambda reader, operands: reader.equal(operands, strict=True),
-    "!=": lambda reader, operands: Not(reader.equal(operands, strict=False)),
-    "!==": lambda reader, operands: Not(reader.equal(operands, strict=True)),
+    "!=": lambda reader, operands: negation(reader.equal(operands, strict=False)),
+    "!==": lambda reader, operands: negation(reader.equal(operands, strict=True)),
     "in": _Reader.member,
     "missing": _Reader.missing,
     "missing_some": _Reader.missing_some,
     "some": _Reader.some,
-    "none": lambda reader, operands: Not(reader.some(operands)),
+    "none": lambda reader, operands: negation(reader.some(operands)),
 }
 
 

@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from tamis.errors import RuleError
-from tamis.expr.model import FALSE, TRUE, Expr, Not, Op, Predicate, all_of, any_of
+from tamis.expr.model import FALSE, TRUE, Expr, Op, Predicate, all_of, any_of
 from tamis.expr.semver import semver_key
 from tamis.expr.terms import Attribute, Constant, call, name_of
 from tamis.importers.entries import Documents, entries, named
@@ -30,6 +30,7 @@ from tamis.importers.terms import (
     is_number,
     is_scalar,
     like,
+    negation,
     on_one_value,
     present,
 )
@@ -112,9 +113,9 @@ class _Reader:
             case "$or":
                 return self.any_of(name, value, prefix)
             case "$nor":
-                return Not(self.any_of(name, value, prefix))
+                return negation(self.any_of(name, value, prefix))
             case "$not" if self.growthbook:
-                return Not(self.condition(value, prefix))
+                return negation(self.condition(value, prefix))
         if name.startswith("$") and not self.growthbook:
             raise RuleError(f"the operator {name} cannot be said")
         return self.field(prefix + name, value)
@@ -190,7 +191,7 @@ class _Reader:
     def not_in_list(self, attribute: str, value: Any) -> Expr:
         if not isinstance(value, list):
             return self.not_a_list("$nin", value)
-        return Not(_one_of(attribute, value))
+        return negation(_one_of(attribute, value))
 
     def not_a_list(self, operator: str, value: Any) -> Expr:
         if self.growthbook:
@@ -250,10 +251,10 @@ class _Reader:
 
 _OPERATORS: Final[dict[str, Callable[[_Reader, str, Any], Expr]]] = {
     "$eq": _Reader.equal,
-    "$ne": lambda reader, attribute, value: Not(reader.equal(attribute, value)),
+    "$ne": lambda reader, attribute, value: negation(reader.equal(attribute, value)),
     "$in": _Reader.in_list,
     "$nin": _Reader.not_in_list,
-    "$not": lambda reader, attribute, value: Not(reader.field(attribute, value)),
+    "$not": lambda reader, attribute, value: negation(reader.field(attribute, value)),
     "$exists": lambda _, attribute, value: present(attribute) if value else absent(attribute),
     "$all": _Reader.every,
     "$elemMatch": _Reader.element,
@@ -263,15 +264,15 @@ _OPERATORS: Final[dict[str, Callable[[_Reader, str, Any], Expr]]] = {
 }
 
 _GROWTHBOOK_OPERATORS: Final[dict[str, Callable[[_Reader, str, Any], Expr]]] = {
-    "$vne": lambda reader, attribute, value: Not(reader.version(attribute, Op.EQ, value)),
+    "$vne": lambda reader, attribute, value: negation(reader.version(attribute, Op.EQ, value)),
     "$ini": lambda _, attribute, value: _one_of(attribute, value, fold=True),
-    "$nini": lambda _, attribute, value: Not(_one_of(attribute, value, fold=True)),
+    "$nini": lambda _, attribute, value: negation(_one_of(attribute, value, fold=True)),
     "$alli": lambda reader, attribute, value: reader.every(attribute, value, fold=True),
     "$inGroup": _Reader.in_group,
-    "$notInGroup": lambda reader, attribute, value: Not(reader.in_group(attribute, value)),
+    "$notInGroup": lambda reader, attribute, value: negation(reader.in_group(attribute, value)),
     "$regexi": lambda reader, attribute, value: reader.regex(attribute, value, "i"),
-    "$notRegex": lambda reader, attribute, value: Not(reader.regex(attribute, value)),
-    "$notRegexi": lambda reader, attribute, value: Not(reader.regex(attribute, value, "i")),
+    "$notRegex": lambda reader, attribute, value: negation(reader.regex(attribute, value)),
+    "$notRegexi": lambda reader, attribute, value: negation(reader.regex(attribute, value, "i")),
 }
 
 

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tamis.errors import InputFileError, MissingExtraError, RuleError
-from tamis.expr.model import Expr, Not, Op, Predicate, all_of, any_of
+from tamis.expr.model import Expr, Op, Predicate, all_of, any_of
 from tamis.expr.terms import Attribute, call, name_of
 from tamis.files.source import blaming
 from tamis.importers.imported import Entry, Imported, import_all
-from tamis.importers.terms import Wild, absent, equals_any, like, present, within_network
+from tamis.importers.terms import Wild, absent, equals_any, like, negation, present, within_network
 from tamis.matcher.rule import Rule, RuleId, make_rule
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def _expr(condition: Any) -> Expr:
         case c.ConditionOR():
             return any_of(*map(_expr, condition.args))
         case c.ConditionNOT():
-            return Not(_expr(condition.args[0]))
+            return negation(_expr(condition.args[0]))
         case c.ConditionFieldEqualsValueExpression():
             return _field(condition.field, condition.value)
         case c.ConditionValueExpression():
@@ -250,6 +250,6 @@ def _other_field(field: str, value: Any) -> Expr:
 def _compared(field: str, value: Any) -> Expr:
     number = value.number.number
     if value.op.name == "NEQ":
-        return Not(equals_any(field, (number, str(number))))
+        return negation(equals_any(field, (number, str(number))))
     op = {"LT": Op.LT, "LTE": Op.LE, "GT": Op.GT, "GTE": Op.GE}[value.op.name]
     return Predicate(field, op, (number,))

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from tamis.errors import RuleError
 from tamis.expr.conditions import CONDITIONS
-from tamis.expr.model import FALSE, Expr, Op, Or, Predicate, any_of
+from tamis.expr.model import FALSE, Expr, Not, Op, Or, Predicate, any_of
 from tamis.expr.terms import Attribute
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "is_number",
     "is_scalar",
     "like",
+    "negation",
     "on_one_value",
     "present",
     "starts_with",
@@ -71,6 +72,13 @@ def present(attribute: str) -> Predicate:
 def absent(attribute: str) -> Predicate:
     """``attribute IS NULL``."""
     return Predicate(attribute, Op.PRESENT, negated=True)
+
+
+def negation(expr: Expr) -> Expr:
+    """NOT `expr`; of a predicate, the negated one."""
+    if isinstance(expr, Predicate):
+        return Predicate(expr.attribute, expr.op, expr.values, not expr.negated)
+    return Not(expr)
 
 
 def equals_any(attribute: str, values: Iterable[Any]) -> Expr:

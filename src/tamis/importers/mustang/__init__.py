@@ -6,7 +6,7 @@
 ...     {"type": "EXCLUDED", "lhs": "$.state", "values": ["CA"]}]}]}
 >>> (rule,) = mustang.read([criteria]).rules
 >>> print(rule.text)
-user.age > 18 AND NOT state = 'CA'
+user.age > 18 AND state <> 'CA'
 >>> mustang.write(rule)["form"]
 'DNF'
 """

@@ -23,7 +23,6 @@ from tamis.expr.model import (
     FALSE,
     TRUE,
     Expr,
-    Not,
     Op,
     Predicate,
     all_of,
@@ -36,7 +35,7 @@ from tamis.importers.entries import Documents, entries
 from tamis.importers.imported import Entry, Imported, import_all
 from tamis.importers.mustang.operations import Kind, Subject, subjects
 from tamis.importers.mustang.paths import attribute_of
-from tamis.importers.terms import absent, between, equals_any, is_number, present
+from tamis.importers.terms import absent, between, equals_any, is_number, negation, present
 from tamis.matcher.rule import Rule, RuleId, checked_id, make_rule
 
 __all__ = ["read"]
@@ -141,7 +140,7 @@ class _Reader:
                 self.weigh(held, document.get("weight") or 1)
                 return held
             case "EXCLUDED":
-                return Not(held)
+                return negation(held)
         raise RuleError(
             f"the type of a predicate is INCLUDED or EXCLUDED, not {document.get('type')!r}"
         )
