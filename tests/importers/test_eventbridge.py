@@ -53,6 +53,9 @@ CASES: list[tuple[Any, dict[str, Any], bool]] = [
     ({"$or": [{"a": [1]}, {"b": [2]}], "c": [3]}, {"c": 3}, False),
     ({"d": {"$or": [{"a": [1]}, {"b": [2]}]}}, {"d": {"b": 2}}, True),
     ('{"s": ["x"]}', {"s": "x"}, True),
+    ({"ip": [{"cidr": "10.0.0.0/24"}]}, {"ip": "10.0.0.255"}, True),
+    ({"ip": [{"cidr": "10.0.0.0/24"}]}, {"ip": "10.0.1.0"}, False),
+    ({"ip": [{"cidr": "2001:db8::/32"}]}, {"ip": "2001:db8::1"}, True),
 ]
 
 
@@ -79,6 +82,7 @@ def test_patterns_mean_what_they_mean_there() -> None:
         {"s": [{"anything-but": []}]},
         {"s": [{"anything-but": {"numeric": ["=", 3]}}]},
         {"s": [{"wildcard": "a\\b"}]},
+        {"s": [{"cidr": "10.0.0.0/33"}]},
         {"$or": [{"a": [1]}]},
         "{",
     ],

@@ -31,6 +31,11 @@ GROWTHBOOK: list[tuple[Any, dict[str, Any], bool]] = [
     ({"n": {"$elemMatch": {"$lt": 5}}}, {}, False),
     ({"h": {"$elemMatch": {"name": "bowling"}}}, {"h": [{"name": "x"}, {"name": "bowling"}]}, True),
     ({"$nor": []}, {}, False),
+    ({"v": {"$vlt": "1.0.0"}}, {}, True),
+    ({"v": {"$vgte": "1.0.0"}}, {}, False),
+    ({"v": {"$vne": "1.0.0"}}, {}, True),
+    ({"l": {"$size": {"$lt": 2}}}, {"l": [1]}, True),
+    ({"l": {"$size": {"$lt": 2}}}, {}, False),
     ({"a": {"$type": "string"}}, {"a": "x"}, True),
     ({"a": {"$type": "string"}}, {"a": 1}, False),
     ({"a": {"$type": "number"}}, {"a": -1.5}, True),
@@ -79,6 +84,8 @@ def test_conditions_mean_what_they_mean_there(
         ({"a": {"$in": [[1]]}}, "holds a list"),
         ({"a": {"$all": []}}, r"\$all"),
         ({"a": {"$regex": 3}}, "takes a text"),
+        ({"a": {"$vgt": 3}}, "is a text"),
+        ({"a": {"$size": "3"}}, "takes a number"),
         ({"a": {"$inGroup": "vip"}}, "'vip' is not given"),
         ({"a": {"$elemMatch": {"x": 1, "y": 2}}}, "one element"),
         ({"a": {"$elemMatch": {"$ne": 2}}}, "one element"),
@@ -100,11 +107,44 @@ def test_what_cannot_be_said_is_refused(document: Any, reason: str) -> None:
         {"a": {"$ini": ["A"]}},
         {"a": {"$regex": "a", "$options": "x"}},
         {"a": {"$type": "null"}},
+        {"a": {"$mod": [0, 1]}},
+        {"a": {"$size": {"$gt": 1}}},
+        {"a": {"$vgt": "1"}},
     ],
 )
 def test_mongodb_knows_less(document: Any) -> None:
     with pytest.raises(tamis.RuleError):
         condition(document, dialect=Dialect.MONGODB)
+
+
+def test_what_growthbooks_sdks_load() -> None:
+    payload = {
+        "features": {
+            "dark": {"defaultValue": False, "rules": [{"force": True}, {"condition": {"x": 1}}]},
+            "beta": {"rules": [{"condition": {"id": {"$inGroup": "vip"}}}]},
+            "plain": {"defaultValue": 3},
+        },
+        "savedGroups": {"vip": [7, 8]},
+    }
+    taken = mongo.read(payload)
+    assert [(rule.id, rule.text) for rule in taken.rules] == [
+        ("dark:1", "x = 1"),
+        ("beta:0", "id IN (7, 8)"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("document", "event", "expected"),
+    [
+        ({"n": {"$mod": [4, 1]}}, {"n": 9}, True),
+        ({"n": {"$mod": [4, 1]}}, {"n": 8}, False),
+        ({"l": {"$size": 2}}, {"l": ["a", "a"]}, True),
+        ({"l": {"$size": 1}}, {"l": "a"}, False),
+    ],
+)
+def test_functions_of_mongodb(document: Any, event: dict[str, Any], expected: bool) -> None:
+    rule = condition(document, dialect=Dialect.MONGODB)
+    assert tamis.evaluate(rule, event, "weak") is expected
 
 
 def test_what_is_refused_is_named() -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tamis
+from tamis.files import load_rules, write_rules
 from tamis.importers import mustang
 from tamis.matcher.rule import Rule, make_rule
 
@@ -179,6 +182,10 @@ def test_predicates_mean_what_they_mean_there() -> None:
             assert not holds(dnf(one), event), (one, event)
 
 
+def test_one_criteria_alone() -> None:
+    assert len(mustang.read(dnf(predicate("$.x", equality(1)))).rules) == 1
+
+
 def test_times_are_taken_apart_in_the_zone_of_the_machine() -> None:
     at_midnight = dnf(predicate("$.x", equality(0), {"type": "DATETIME", "extract": "HOUR_OF_DAY"}))
     moment = {"x": 1704047400000}  # 2023-12-31 18:30 UTC
@@ -202,7 +209,7 @@ def test_a_tautology_matches_everything(document: dict[str, Any]) -> None:
     assert mustang.write(taken(document))["conjunctions"] == []
 
 
-def test_weights() -> None:
+def test_weights_survive_a_file(tmp_path: Path) -> None:
     document = dnf(
         predicate("$.a", equality("x", "y"), weight=5),
         predicate("$.b", between(lowerBound=1), weight=7),
@@ -210,8 +217,9 @@ def test_weights() -> None:
         predicate("$.d", equality(1), weight=0),
         predicate("$.e", equality(1)),
     )
+    write_rules([taken(document)], str(tmp_path / "rules.jsonl"))
     matcher = tamis.Matcher(engine="scan")
-    matcher.add_many([taken(document)])
+    load_rules(matcher, str(tmp_path / "rules.jsonl"))
     event = {"a": "x", "b": 2, "c": 7, "d": 1, "e": 1}
     assert matcher.top(event, 1) == [("c", 5 + 7 + 11 + 1 + 1)]
     assert mustang.write(taken(document))["conjunctions"][0]["predicates"][2]["weight"] == 11
@@ -254,6 +262,13 @@ def test_weights() -> None:
 def test_what_cannot_be_said_is_refused(document: dict[str, Any], reason: str) -> None:
     (refused,) = mustang.read([document]).refused
     assert pytest.raises(AssertionError, match=reason).matches(AssertionError(refused.reason))
+
+
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jsonpath", None)
+    assert len(mustang.read([dnf(predicate("$.l[*].m", equality(1)))]).rules) == 1
+    with pytest.raises(tamis.MissingExtraError, match=r"tamis\[jsonpath\]"):
+        mustang.read([dnf(predicate("$.never[7]", equality(1)))])
 
 
 # Writing --------------------------------------------------------------------------------

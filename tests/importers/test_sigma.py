@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,8 @@ def taken(folder: Path, detection: dict[str, Any]) -> Expr:
         ({"a|base64offset|contains": "foobar"}, [{"a": "xxZvb2Jhcx"}], [{"a": "foobar"}]),
         ({"a|windash|contains": " -f"}, [{"a": "x /f"}], [{"a": "x f"}]),
         ({"a|gte": 5}, [{"a": 5}], [{"a": 4}, {}]),
+        ({"a|cidr": "10.0.0.0/8"}, [{"a": "10.1.2.3"}], [{"a": "11.0.0.0"}, {"a": "x"}, {}]),
+        ({"a|fieldref": "b"}, [{"a": "X", "b": "x"}], [{"a": "x", "b": "y"}, {"a": "x"}]),
         ({"a|neq": 5}, [{"a": 4}, {}], [{"a": 5}]),
         ([{"a": 1}, {"b": 2}], [{"b": 2}], [{"a": 2}]),
     ],
@@ -166,3 +169,9 @@ def test_bad_places(rules: Path) -> None:
     (rules / "pipeline.txt").write_text("transformations: [{type: unheard}]")
     with pytest.raises(tamis.InputFileError, match="pipeline"):
         sigma.read(rules, pipeline=rules / "pipeline.txt")
+
+
+def test_a_missing_library_is_named(rules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sigma.rule", None)
+    with pytest.raises(tamis.MissingExtraError, match=r"tamis\[sigma\]"):
+        sigma.read(rules)

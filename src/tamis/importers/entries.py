@@ -28,27 +28,34 @@ Documents: TypeAlias = str | os.PathLike[str] | Mapping[RuleId, Any] | Iterable[
 _LINES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 
 
-def entries(source: Documents, *, lists: Sequence[str] = ()) -> Iterator[Entry]:
+def entries(
+    source: Documents, unpack: Callable[[Any], Any] = lambda documents: documents
+) -> Iterator[Entry]:
     """The rules of `source`.
 
     Parameters
     ----------
     source
         A file, ``-`` for standard input, or documents.
-    lists
-        Names under which a document may hold all rules: ``{"Rules": […]}``.
+    unpack
+        Takes rules out of what a system wraps them in, such as ``{"Rules": […]}``, unless it
+        comes as JSON lines.
 
     Raises
     ------
     InputFileError
         The file cannot be read, or is no JSON.
     """
+    prefix = ""
     if isinstance(source, str | os.PathLike):
         path = os.fspath(source)
         if path == STDIN or path.lower().endswith(_LINES):
             return _lines(path)
-        return _members(read_json(path), f"{path}: ", lists)
-    return _members(source, "", lists)
+        source, prefix = read_json(path), f"{path}: "
+    documents = unpack(source)
+    if isinstance(documents, str | bytes) or not isinstance(documents, Iterable):
+        raise RuleError(f"{prefix}expected an array or an object of rules")
+    return _members(documents, prefix)
 
 
 def named(*contents: str, ids: Sequence[str] = ("id",)) -> Callable[[Entry], tuple[RuleId, Any]]:
@@ -93,16 +100,10 @@ def _lines(path: str) -> Iterator[Entry]:
                 yield Entry(None, content, f"{source.path}:{line}")
 
 
-def _members(documents: Any, prefix: str, lists: Sequence[str]) -> Iterator[Entry]:
+def _members(documents: Iterable[Any], prefix: str) -> Iterator[Entry]:
     if isinstance(documents, Mapping):
-        for name in lists:
-            if isinstance(documents.get(name), list | Mapping):
-                yield from _members(documents[name], prefix, ())
-                return
         for id, content in documents.items():
             yield Entry(id, content, f"{prefix}{id}")
-    elif isinstance(documents, Iterable) and not isinstance(documents, str | bytes):
+    else:
         for number, content in enumerate(documents, 1):
             yield Entry(None, content, f"{prefix}number {number}")
-    else:
-        raise RuleError(f"{prefix}expected an array or an object of rules")

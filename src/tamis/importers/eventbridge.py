@@ -58,7 +58,14 @@ def read(source: Documents) -> Imported:
 
     contents = ("pattern", "EventPattern", "event_pattern")
     identify = named(*contents, ids=("id", "Name", "name"))
-    return import_all(entries(source, lists=("Rules",)), identify, take)
+    return import_all(entries(source, _unpacked), identify, take)
+
+
+def _unpacked(documents: Any) -> Any:
+    """The rules of what ``aws events list-rules`` prints."""
+    if isinstance(documents, Mapping) and isinstance(documents.get("Rules"), list):
+        return documents["Rules"]
+    return documents
 
 
 def pattern(document: Any) -> Expr:

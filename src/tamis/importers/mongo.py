@@ -65,17 +65,36 @@ def read(
     ----------
     source
         A file, or documents: a mapping of ids to conditions, or objects with an ``id`` and a
-        ``condition``.
+        ``condition``. Of GrowthBook also what its SDKs load: an object with ``features``, whose
+        rules are named ``feature:0``, and ``savedGroups``.
     dialect
         Whose conditions they are.
     groups
         GrowthBook's saved groups, for ``$inGroup``.
     """
+    known = dict(groups or {})
+
+    def unpack(documents: Any) -> Any:
+        is_payload = isinstance(documents, Mapping) and isinstance(documents.get("features"), dict)
+        if not is_payload or dialect is not Dialect.GROWTHBOOK:
+            return documents
+        known.update(documents.get("savedGroups") or {})
+        return _conditions_of(documents["features"])
 
     def take(id: RuleId, document: Any) -> Rule:
-        return make_rule(id, condition(document, dialect=dialect, groups=groups), "weak")
+        return make_rule(id, condition(document, dialect=dialect, groups=known), "weak")
 
-    return import_all(entries(source), named("condition", "query", "filter"), take)
+    return import_all(entries(source, unpack), named("condition", "query", "filter"), take)
+
+
+def _conditions_of(features: Mapping[str, Any]) -> dict[RuleId, Any]:
+    """The conditions of a file for GrowthBook's SDKs, by feature and number."""
+    return {
+        f"{name}:{number}": rule["condition"]
+        for name, feature in features.items()
+        for number, rule in enumerate(feature.get("rules", ()))
+        if "condition" in rule
+    }
 
 
 def condition(

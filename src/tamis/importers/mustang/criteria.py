@@ -56,7 +56,7 @@ def read(source: Documents, *, zone: str = "UTC") -> Imported:
     Parameters
     ----------
     source
-        A file, or criteria: a list, or a mapping whose values are criteria.
+        A file, or criteria: one, a list, or a mapping whose values are criteria.
     zone
         The time zone of the machine that Mustang runs on, in which it takes times apart.
     """
@@ -71,7 +71,12 @@ def read(source: Documents, *, zone: str = "UTC") -> Imported:
         weights = {key: weight for key, weight in reader.weights.items() if weight != 1}
         return make_rule(id, expr, "weak", weights)
 
-    return import_all(entries(source, lists=("criterias", "criteria")), _identified, take)
+    return import_all(entries(source, _unpacked), _identified, take)
+
+
+def _unpacked(documents: Any) -> Any:
+    """One criteria alone is a list of one."""
+    return [documents] if isinstance(documents, Mapping) and "form" in documents else documents
 
 
 def _identified(entry: Entry) -> tuple[RuleId, Any]:
