@@ -7,8 +7,8 @@
   after another, and by `match_many`. The aim is 20,000;
 - *kinds*: 100,000 rules, all kinds of functions in turn, each beside one ordinary equality; and as
   many of each kind alone. Microseconds of one `match`, of an event in `match_many` over Arrow
-  columns, and rules found an event, by the processor's time. The literals are drawn at random, so that there are thousands
-  of sets, circles, networks and versions, which is the hard case.
+  columns, and rules found an event, by the processor's time. The literals are drawn at random, so
+  that there are thousands of sets, circles, networks and versions, which is the hard case.
 
 Usage: python benchmarks/bench_kit.py [--quick] [--results FOLDER]
 """
