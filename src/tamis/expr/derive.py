@@ -104,7 +104,11 @@ class Derivation:
                 return [] if value is None else [value]
             return _distinct(map(self._of_one, given))
         compute = self._computes[0]
-        return _distinct(compute(row) for row in self._rows(event))
+        rows = self._rows(event)
+        if len(rows) == 1:
+            value = compute(rows[0])
+            return [] if value is None else [value]
+        return _distinct(map(compute, rows))
 
     def holding(self, event: FlatEvent, conditions: Conditions) -> list[Value]:
         """The family's conditions that hold on an event; none if the attribute is absent."""
@@ -120,8 +124,8 @@ class Derivation:
         from_list = any(item.attribute in sizes for item in self.inputs)
         return [*conditions(rows, from_list)] or [NO_CONDITION]
 
-    def _rows(self, event: FlatEvent) -> Iterable[Row]:
-        """All combinations of the values that it takes."""
+    def _rows(self, event: FlatEvent) -> Sequence[Row]:
+        """All combinations of the values that it takes; none if there are too many."""
         given: list[Sequence[Value]] = []
         for name, counts in self.inputs:
             if counts:
@@ -129,7 +133,9 @@ class Derivation:
                 given.append(() if size is None else (size,))
             else:
                 given.append(event.get(name, ()))
-        return product(*given) if prod(map(len, given)) <= _MOST_ROWS else ()
+        if all(len(values) == 1 for values in given):
+            return [tuple([values[0] for values in given])]
+        return list(product(*given)) if prod(map(len, given)) <= _MOST_ROWS else ()
 
 
 def _distinct(values: Iterable[Value | None]) -> list[Value]:

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tamis.errors import RuleError
-from tamis.expr.event import value_key
+from tamis.expr.event import kind_of, value_key
 from tamis.expr.functions import Type
 from tamis.expr.literals import spell
 from tamis.expr.literals import value as literal
@@ -46,6 +47,9 @@ Conditions: TypeAlias = Callable[[Sequence[Row], bool], list[str]]
 stem from a list; gives the conditions that hold, each once."""
 
 
+_Search: TypeAlias = Callable[[dict[str, tuple[Value, ...]]], Conditions]
+
+
 class Family(NamedTuple):
     """A family of conditions."""
 
@@ -55,7 +59,7 @@ class Family(NamedTuple):
     """How many literals make a condition; 0 for a list of any number of them."""
     check: Callable[[tuple[Value, ...]], tuple[Value, ...]]
     """The literals in their one form; refuses others with a RuleError."""
-    search: Callable[[dict[str, tuple[Value, ...]]], Conditions]
+    search: _Search
     """Makes an index over the literals of conditions by their text."""
     fits: Callable[[Row], bool] = lambda row: True
     """Whether it can be asked of a row."""
@@ -77,7 +81,7 @@ def condition_literals(text: str) -> tuple[Value, ...]:
 
 # --- Sets -------------------------------------------------------------------------------
 
-_Set: TypeAlias = frozenset[tuple[int, Value]]
+_Element: TypeAlias = tuple[int, Value]
 
 
 def _distinct(values: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -92,60 +96,43 @@ def _integer_if_whole(value: Value) -> Value:
     return value
 
 
-def _set_of(values: Iterable[Value]) -> _Set:
-    return frozenset(map(value_key, values))
+def _element(value: Value) -> _Element:
+    """As `value_key`, but of plain integers, which are faster to look up."""
+    return kind_of(value).value, value
 
 
-def _values_of(rows: Sequence[Row]) -> _Set:
-    return _set_of(value for (value,) in rows)
+def _sets(
+    holds: Callable[[NDArray[np.int64], NDArray[np.int64], int], NDArray[np.bool_]],
+) -> _Search:
+    """An index that counts, for each set, how many of an event's values are in it.
 
+    Parameters
+    ----------
+    holds
+        Takes these counts, the sizes of the sets and the number of values, and tells which hold.
+    """
 
-def _subsets(conditions: dict[str, tuple[Value, ...]]) -> Conditions:
-    """A set is found under each of its elements, and looked for under the rarest of an event's."""
-    sets = {text: _set_of(values) for text, values in conditions.items()}
-    holding: dict[tuple[int, Value], list[str]] = {}
-    for text, elements in sets.items():
-        for element in elements:
-            holding.setdefault(element, []).append(text)
+    def search(conditions: dict[str, tuple[Value, ...]]) -> Conditions:
+        texts = list(conditions)
+        sizes = np.array([len(values) for values in conditions.values()], np.int64)
+        numbers: dict[_Element, list[int]] = {}
+        for number, values in enumerate(conditions.values()):
+            for value in values:
+                numbers.setdefault(_element(value), []).append(number)
+        holding = {element: np.array(some) for element, some in numbers.items()}
 
-    def find(rows: Sequence[Row], from_list: bool) -> list[str]:
-        if not from_list:
-            return []
-        values = _values_of(rows)
-        candidates = min((holding.get(value, ()) for value in values), key=len)
-        return [text for text in candidates if values <= sets[text]]
+        def find(rows: Sequence[Row], from_list: bool) -> list[str]:
+            elements = {_element(value) for (value,) in rows}
+            found = [holding[element] for element in elements if element in holding]
+            if not from_list or not found:
+                return []
+            counts = np.bincount(np.concatenate(found), minlength=len(texts))
+            places = np.flatnonzero(holds(counts, sizes, len(elements)))
+            return [texts[place] for place in places.tolist()]
 
-    return find
+        return find
 
-
-def _supersets(conditions: dict[str, tuple[Value, ...]]) -> Conditions:
-    """A set is found under one of its elements: the one that the fewest sets have."""
-    sets = {text: _set_of(values) for text, values in conditions.items()}
-    uses: dict[tuple[int, Value], int] = {}
-    for elements in sets.values():
-        for element in elements:
-            uses[element] = uses.get(element, 0) + 1
-    filed: dict[tuple[int, Value], list[str]] = {}
-    for text, elements in sets.items():
-        filed.setdefault(min(elements, key=uses.__getitem__), []).append(text)
-
-    def find(rows: Sequence[Row], from_list: bool) -> list[str]:
-        if not from_list:
-            return []
-        values = _values_of(rows)
-        return [text for value in values for text in filed.get(value, ()) if sets[text] <= values]
-
-    return find
-
-
-def _equal_sets(conditions: dict[str, tuple[Value, ...]]) -> Conditions:
-    by_set = {_set_of(values): text for text, values in conditions.items()}
-
-    def find(rows: Sequence[Row], from_list: bool) -> list[str]:
-        found = by_set.get(_values_of(rows)) if from_list else None
-        return [] if found is None else [found]
-
-    return find
+    return search
 
 
 # --- Distances --------------------------------------------------------------------------
@@ -213,8 +200,10 @@ def _circles(conditions: dict[str, tuple[Value, ...]]) -> Conditions:
 
 
 FAMILIES: Final[dict[str, Family]] = {
-    "subset": Family((Type.ANY,), 0, _distinct, _subsets),
-    "superset": Family((Type.ANY,), 0, _distinct, _supersets),
-    "equalset": Family((Type.ANY,), 0, _distinct, _equal_sets),
+    "subset": Family((Type.ANY,), 0, _distinct, _sets(lambda n, _, values: n == values)),
+    "superset": Family((Type.ANY,), 0, _distinct, _sets(lambda n, sizes, _: n == sizes)),
+    "equalset": Family(
+        (Type.ANY,), 0, _distinct, _sets(lambda n, sizes, v: (n == v) & (sizes == v))
+    ),
     "within_km": Family((Type.NUMBER, Type.NUMBER), 3, _circle, _circles, _is_place),
 }
