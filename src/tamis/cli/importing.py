@@ -1,4 +1,4 @@
-"""``tamis import``: rules of another system into a file of rules."""
+"""The command that takes rules of other systems: import."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import Annotated
 import msgspec
 import typer
 
+from tamis.cli.app import app
+from tamis.cli.arguments import refuse_if
+from tamis.cli.showing import one_line
 from tamis.errors import RuleError
 from tamis.files import STDIN, write_rules
 from tamis.files.jsonlines import object_blocks
@@ -16,8 +19,6 @@ from tamis.files.source import open_source
 from tamis.importers import eventbridge, jsonlogic, mongo, mustang, sigma
 from tamis.importers.imported import Imported
 from tamis.importers.mongo import Dialect
-
-__all__ = ["import_rules"]
 
 _ENCODER = msgspec.json.Encoder()
 
@@ -33,6 +34,7 @@ class Kind(StrEnum):
     SIGMA = "sigma"
 
 
+@app.command("import")
 def import_rules(
     kind: Annotated[Kind, typer.Argument(metavar="KIND", help=f"Whose: {', '.join(Kind)}.")],
     source: Annotated[
@@ -82,14 +84,14 @@ def import_rules(
 
     Every rule that cannot be taken is named, with the reason.
     """
-    _refuse_if(typed and kind is not Kind.JSONLOGIC, "--typed is for jsonlogic.")
-    _refuse_if(pipeline is not None and kind is not Kind.SIGMA, "--pipeline is for sigma.")
-    _refuse_if(zone != "UTC" and kind is not Kind.MUSTANG, "--zone is for mustang.")
-    _refuse_if(events is not None and kind is not Kind.MUSTANG, "--events is for mustang.")
-    _refuse_if((events is None) != (events_out is None), "--events needs --events-output.")
+    refuse_if(typed and kind is not Kind.JSONLOGIC, "--typed is for jsonlogic.")
+    refuse_if(pipeline is not None and kind is not Kind.SIGMA, "--pipeline is for sigma.")
+    refuse_if(zone != "UTC" and kind is not Kind.MUSTANG, "--zone is for mustang.")
+    refuse_if(events is not None and kind is not Kind.MUSTANG, "--events is for mustang.")
+    refuse_if((events is None) != (events_out is None), "--events needs --events-output.")
     imported = _read(kind, source, typed, pipeline, zone)
     for refused in imported.refused:
-        typer.echo(f"tamis: not taken: {refused}", err=True)
+        typer.echo(f"tamis: not taken: {one_line(str(refused))}", err=True)
     if strict and imported.refused:
         raise RuleError(f"{len(imported.refused):,} rules were not taken")
     written = write_rules(imported.rules, out)
@@ -126,8 +128,3 @@ def _widen(paths: list[str], events: str | None, events_out: str | None) -> None
             file.write(
                 _ENCODER.encode_lines([mustang.widened(event, paths) for event in block.objects])
             )
-
-
-def _refuse_if(wrong: bool, message: str) -> None:
-    if wrong:
-        raise typer.BadParameter(message)
