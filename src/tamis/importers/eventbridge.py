@@ -79,7 +79,7 @@ def pattern(document: Any) -> Expr:
     if isinstance(document, str):
         try:
             document = msgspec.json.decode(document)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeEncodeError) as error:
             raise RuleError(f"the pattern is no JSON: {error}") from None
     return _fields(document, "")
 
@@ -143,7 +143,7 @@ def _numeric(attribute: str, operand: Any) -> Expr:
     bounds = [
         (_NUMERIC[name], number)
         for name, number in zip(names, numbers, strict=True)
-        if name in _NUMERIC
+        if isinstance(name, str) and name in _NUMERIC
     ]
     lows = [bound for bound in bounds if bound[0] in _LOWS]
     highs = [bound for bound in bounds if bound[0] not in _LOWS]

@@ -79,6 +79,8 @@ def import_all(
         except RuleError as error:
             id = error.rule_id if id is None else id
             result.refused.append(Refused(id, entry.place, error.message))
+        except RecursionError:
+            result.refused.append(Refused(id, entry.place, "the rule is nested too deep"))
         else:
             seen[id] = entry.place
             result.rules.append(rule)

@@ -21,6 +21,7 @@ from tamis.expr.model import FALSE, TRUE, Expr, Op, Predicate, all_of, any_of
 from tamis.expr.terms import Attribute, Call, Constant, Term, call, name_of
 from tamis.importers.entries import Documents, entries, named
 from tamis.importers.imported import Imported, import_all
+from tamis.importers.javascript import as_number, loosely_equal, ordered, strictly_equal
 from tamis.importers.terms import (
     COMPARISONS,
     absent,
@@ -143,7 +144,11 @@ class _Reader:
             if not strict and not _is_plain_text(value):
                 self.require_types(name, value)
             held = Predicate(variable.attribute, Op.EQ, (value,))
-        when_absent = _same(variable.default, value) if strict else _alike(variable.default, value)
+        when_absent = (
+            strictly_equal(variable.default, value)
+            if strict
+            else loosely_equal(variable.default, value)
+        )
         return any_of(held, absent(variable.attribute)) if when_absent else held
 
     def compared(self, name: str, operands: Sequence[Any]) -> Expr:
@@ -164,7 +169,7 @@ class _Reader:
         held = Predicate(variable.attribute, op, (value,))
         return (
             any_of(held, absent(variable.attribute))
-            if _ordered(op, variable.default, value)
+            if ordered(op, variable.default, value)
             else held
         )
 
@@ -346,7 +351,7 @@ def _one_of(variable: _Variable, values: Sequence[Any]) -> Expr:
         if value is not None and not is_scalar(value):
             raise RuleError(f"in of a list that holds {value!r} cannot be said")
     held = equals_any(variable.attribute, [value for value in values if value is not None])
-    if any(_same(variable.default, value) for value in values):
+    if any(strictly_equal(variable.default, value) for value in values):
         return any_of(held, absent(variable.attribute))
     return held
 
@@ -370,7 +375,7 @@ def _computed(sign: str, left: Any, right: Any) -> float:
     if sign in "+*" and None in (left, right):
         return math.nan
     try:
-        return _ARITHMETIC[sign](_as_number(left), _as_number(right))
+        return _ARITHMETIC[sign](as_number(left), as_number(right))
     except (ZeroDivisionError, ValueError):
         return math.nan
 
@@ -382,35 +387,4 @@ def _truthy(value: Any) -> bool:
 
 def _is_plain_text(value: Any) -> bool:
     """Whether `value` is a text that is no number, and so equals only itself."""
-    return isinstance(value, str) and math.isnan(_as_number(value))
-
-
-def _as_number(value: Any) -> float:
-    """JavaScript's Number(value)."""
-    if isinstance(value, str):
-        try:
-            return float(value.strip() or 0)
-        except ValueError:
-            return math.nan
-    return float(value or 0)
-
-
-def _same(left: Any, right: Any) -> bool:
-    """JavaScript's === for values that JSON has."""
-    return left == right and isinstance(left, bool) is isinstance(right, bool)
-
-
-def _alike(left: Any, right: Any) -> bool:
-    """JavaScript's == for values that JSON has."""
-    if left is None or right is None:
-        return left is right
-    if isinstance(left, str) and isinstance(right, str):
-        return left == right
-    return _as_number(left) == _as_number(right)
-
-
-def _ordered(op: Op, left: Any, right: Any) -> bool:
-    """JavaScript's < and its like for values that JSON has."""
-    if isinstance(left, str) and isinstance(right, str):
-        return COMPARISONS[op](left, right)
-    return COMPARISONS[op](_as_number(left), _as_number(right))
+    return isinstance(value, str) and math.isnan(as_number(value))

@@ -22,6 +22,7 @@ from tamis.expr.semver import semver_key
 from tamis.expr.terms import Attribute, Constant, call, name_of
 from tamis.importers.entries import Documents, entries, named
 from tamis.importers.imported import Imported, import_all
+from tamis.importers.javascript import ordered
 from tamis.importers.terms import (
     COMPARISONS,
     absent,
@@ -185,7 +186,7 @@ class _Reader:
         if not is_scalar(value) or isinstance(value, bool):
             raise RuleError(f"{attribute!r} is compared with {value!r}, and not with a number")
         held = Predicate(attribute, op, (value,))
-        return self.or_absent(held, COMPARISONS[op](0, _as_number(value)))
+        return self.or_absent(held, ordered(op, None, value))
 
     def version(self, attribute: str, op: Op, value: Any) -> Expr:
         if not isinstance(value, str):
@@ -202,20 +203,14 @@ class _Reader:
             return any_of(held, absent(held.attribute))
         return held
 
-    def in_list(self, attribute: str, value: Any) -> Expr:
-        if not isinstance(value, list):
-            return self.not_a_list("$in", value)
-        return _one_of(attribute, value)
-
-    def not_in_list(self, attribute: str, value: Any) -> Expr:
-        if not isinstance(value, list):
-            return self.not_a_list("$nin", value)
-        return negation(_one_of(attribute, value))
-
-    def not_a_list(self, operator: str, value: Any) -> Expr:
+    def among(self, attribute: str, value: Any, *, wanted: bool, fold: bool = False) -> Expr:
+        """Whether the field is one of a list, or with `wanted` false that it is not."""
+        if isinstance(value, list):
+            held = _one_of(attribute, value, fold=fold)
+            return held if wanted else negation(held)
         if self.growthbook:
             return FALSE
-        raise RuleError(f"{operator} takes a list, not {value!r}")
+        raise RuleError(f"$in and $nin take a list, not {value!r}")
 
     def every(self, attribute: str, value: Any, fold: bool = False) -> Expr:
         if not isinstance(value, list) or not value:
@@ -236,7 +231,7 @@ class _Reader:
             self.of_element = outside
 
     def in_group(self, attribute: str, value: Any) -> Expr:
-        if value not in self.groups:
+        if not isinstance(value, str) or not isinstance(self.groups.get(value), list):
             raise RuleError(f"the saved group {value!r} is not given")
         return _one_of(attribute, self.groups[value])
 
@@ -271,8 +266,8 @@ class _Reader:
 _OPERATORS: Final[dict[str, Callable[[_Reader, str, Any], Expr]]] = {
     "$eq": _Reader.equal,
     "$ne": lambda reader, attribute, value: negation(reader.equal(attribute, value)),
-    "$in": _Reader.in_list,
-    "$nin": _Reader.not_in_list,
+    "$in": lambda reader, attribute, value: reader.among(attribute, value, wanted=True),
+    "$nin": lambda reader, attribute, value: reader.among(attribute, value, wanted=False),
     "$not": lambda reader, attribute, value: negation(reader.field(attribute, value)),
     "$exists": lambda _, attribute, value: present(attribute) if value else absent(attribute),
     "$all": _Reader.every,
@@ -284,8 +279,10 @@ _OPERATORS: Final[dict[str, Callable[[_Reader, str, Any], Expr]]] = {
 
 _GROWTHBOOK_OPERATORS: Final[dict[str, Callable[[_Reader, str, Any], Expr]]] = {
     "$vne": lambda reader, attribute, value: negation(reader.version(attribute, Op.EQ, value)),
-    "$ini": lambda _, attribute, value: _one_of(attribute, value, fold=True),
-    "$nini": lambda _, attribute, value: negation(_one_of(attribute, value, fold=True)),
+    "$ini": lambda reader, attribute, value: reader.among(attribute, value, wanted=True, fold=True),
+    "$nini": lambda reader, attribute, value: reader.among(
+        attribute, value, wanted=False, fold=True
+    ),
     "$alli": lambda reader, attribute, value: reader.every(attribute, value, fold=True),
     "$inGroup": _Reader.in_group,
     "$notInGroup": lambda reader, attribute, value: negation(reader.in_group(attribute, value)),
@@ -337,16 +334,6 @@ def _with_options(pattern: Any, options: Any) -> Any:
     if not isinstance(pattern, str) or not isinstance(options, str) or set(options) - set("ims"):
         raise RuleError(f"$options takes a $regex and the letters i, m and s, not {options!r}")
     return f"(?{options}){pattern}" if options else pattern
-
-
-def _as_number(value: Any) -> float:
-    """What a literal is to JavaScript's < once it meets a number; NaN if it is none."""
-    if isinstance(value, str):
-        try:
-            return float(value.strip() or 0)
-        except ValueError:
-            return float("nan")
-    return float(value)
 
 
 def _kind(value: Any) -> str:

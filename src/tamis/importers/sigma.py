@@ -124,6 +124,9 @@ def _taken(id: RuleId, content: dict[str, Any], pipeline: ProcessingPipeline | N
         conditions = [condition.parsed for condition in rule.detection.parsed_condition]
     except SigmaError as error:
         raise RuleError(str(error)) from None
+    except Exception as error:
+        # pySigma takes the form of a document for granted in places.
+        raise RuleError(f"pySigma cannot read it: {error!r}") from None
     expr = any_of(*[_expr(condition) for condition in conditions])
     return make_rule(id, expr, "weak", None, _payload(rule), _tags(rule))
 

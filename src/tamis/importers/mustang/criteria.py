@@ -131,15 +131,16 @@ class _Reader:
         detail = document.get("detail")
         if detail is None:
             detail = {"caveat": "EQUALITY", "values": document.get("values")}
-        caveat = detail.get("caveat")
-        if caveat not in _DETAILS:
-            raise RuleError(f"the caveat {caveat!r} cannot be said")
+        if not isinstance(detail, Mapping) or str(detail.get("caveat")) not in _DETAILS:
+            raise RuleError(f"the detail {detail!r} has no caveat that can be said")
         attribute = attribute_of(document["lhs"])
         operations = document.get("preOperations")
         if operations is None:
             operations = [document["preOperation"]] if document.get("preOperation") else []
+        if not isinstance(operations, list):
+            raise RuleError(f"preOperations are a list, not {operations!r}")
         of = subjects(attribute, operations, self.zone)
-        held = _DETAILS[caveat](_Asked(attribute, of, detail))
+        held = _DETAILS[str(detail["caveat"])](_Asked(attribute, of, detail))
         match document.get("type"):
             case "INCLUDED":
                 self.weigh(held, document.get("weight") or 1)
@@ -213,7 +214,7 @@ def _equality(asked: _Asked) -> Expr:
         fitting = [value for value in values if _FITS[subject.kind](value)]
         match subject.kind:
             case Kind.QUOTIENT:
-                whole = [int(value) for value in fitting if value == int(value)]
+                whole = [int(value) for value in fitting if float(value).is_integer()]
                 parts += [_quotient(subject, value, value) for value in whole]
             case Kind.MOMENT:
                 whole = [int(value) for value in fitting if value % 1000 == 0]
@@ -269,7 +270,7 @@ def _bound(detail: Mapping[str, Any], name: str, default: float) -> float | None
     """One end of a range; None for one that leaves out no number."""
     value = detail.get(name)
     value = default if value is None else value
-    if not is_number(value):
+    if not is_number(value) or math.isnan(value):
         raise RuleError(f"{name} is a number, not {value!r}")
     return None if abs(value) >= _MOST else value
 

@@ -145,7 +145,7 @@ def _to_datetime(term: _Term, operation: _Operation) -> Subject:
 def _extracted(subject: Subject, operation: _Operation, zone: str) -> Subject:
     if subject.kind not in (Kind.NUMBER, Kind.MOMENT):
         return subject
-    part = operation.get("extract")
+    part = str(operation.get("extract"))
     if part not in _EXTRACTED:
         raise RuleError(f"the part {part!r} of a time cannot be said")
     moment = subject.term
@@ -186,6 +186,6 @@ def _number(operation: _Operation) -> int | float:
 
 def _whole(operation: _Operation) -> int:
     value = _number(operation)
-    if value != int(value):
+    if not float(value).is_integer():
         raise RuleError(f"a division by {value!r} cannot be said; Mustang divides by whole numbers")
     return int(value)
