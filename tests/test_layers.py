@@ -29,6 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     ROOT: PUBLIC,
     "workloads": {"errors", "expr"},
     "files": PUBLIC,
+    "importers": PUBLIC | {"files"},
     "warmup": PUBLIC,
     "joins": PUBLIC,
     "report": {"errors"},
@@ -36,7 +37,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "server": PUBLIC | {ROOT},
     "demo": PUBLIC | {ROOT, "spark"},
     # The command is the outermost layer: it starts all the others.
-    "cli": PUBLIC | {ROOT, "demo", "files", "joins", "server", "spark", "warmup", "workloads"},
+    "cli": PUBLIC
+    | {ROOT, "demo", "files", "importers", "joins", "server", "spark", "warmup", "workloads"},
     "__main__": {"cli"},
 }
 """Which layers each layer may import, besides itself."""

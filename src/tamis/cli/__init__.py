@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from tamis.cli import checking, keeping, looking, making, spark  # noqa: F401  add commands
+from tamis.cli import checking, importing, keeping, looking, making, spark  # noqa: F401  add commands
 from tamis.cli.app import app
 
 __all__ = ["app", "main"]

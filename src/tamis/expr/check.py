@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tamis.errors import RuleError
+from tamis.expr.derive import check_derived
 from tamis.expr.model import (
     And,
     Atom,
@@ -22,6 +23,7 @@ from tamis.expr.model import (
     map_predicates,
     value_of_literal,
 )
+from tamis.expr.names import DERIVED
 from tamis.expr.patterns import check_pattern
 
 __all__ = ["check", "predicate"]
@@ -53,6 +55,8 @@ def predicate(attribute: str, op: Op, values: tuple[Any, ...], negated: bool = F
     result = Predicate(attribute, op, tuple([value_of_literal(v) for v in values]), bool(negated))
     if op.is_text:
         check_pattern(result)
+    if attribute.startswith(DERIVED):
+        check_derived(result)
     return result
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["DERIVED", "JOINED", "is_worked_out"]
+__all__ = ["DERIVED", "JOINED", "is_worked_out", "name_shown"]
 
 DERIVED: Final = "\x01"
 """Before the text of an expression over the event: ``length(name)``."""
@@ -21,3 +21,8 @@ JOINED: Final = "\x02"
 def is_worked_out(name: str) -> bool:
     """Whether `name` says how to work out the attribute's values."""
     return name.startswith((DERIVED, JOINED))
+
+
+def name_shown(name: str) -> str:
+    """`name` as people see it."""
+    return name.lstrip(DERIVED + JOINED)

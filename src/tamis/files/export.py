@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import gzip
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from typing import IO, Any, cast
 
 import msgspec
@@ -23,7 +24,7 @@ from tamis.files.source import STDIN, Format, format_of
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.rule import Rule, RuleId, Tagged
 
-__all__ = ["save_rules"]
+__all__ = ["save_rules", "write_rules"]
 
 _ENCODER = msgspec.json.Encoder()
 _RULES_A_BLOCK = 4096
@@ -62,13 +63,28 @@ def save_rules(
         There is no rule of one of the ids.
     """
     ids = list(matcher if only is None or isinstance(only, Tagged) else only)
+    return write_rules(
+        _rules(matcher, ids, only), path, watch=lambda count: watch(count, count / len(ids))
+    )
+
+
+def write_rules(
+    rules: Iterable[Rule], path: str, *, watch: Callable[[int], None] = lambda count: None
+) -> int:
+    """Write `rules` to a file as :func:`save_rules` does, whether or not they are in a collection.
+
+    Raises
+    ------
+    InputFileError
+        The file is of another format than JSON lines, or cannot be written.
+    """
     count = 0
+    remaining = iter(rules)
     with _opened(path) as stream:
-        for first in range(0, len(ids), _RULES_A_BLOCK):
-            rules = list(_rules(matcher, ids[first : first + _RULES_A_BLOCK], only))
-            stream.write(_ENCODER.encode_lines([_fields(rule) for rule in rules]))
-            count += len(rules)
-            watch(count, first / len(ids))
+        while block := list(islice(remaining, _RULES_A_BLOCK)):
+            stream.write(_ENCODER.encode_lines([_fields(rule) for rule in block]))
+            count += len(block)
+            watch(count)
     return count
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from tamis.errors import InputFileError
 
-__all__ = ["STDIN", "Format", "Source", "format_of", "open_source", "shown"]
+__all__ = ["STDIN", "Format", "Source", "blaming", "format_of", "open_source", "shown"]
 
 STDIN: Final = "-"
 """The name that stands for standard input; what comes from there is JSON lines."""
@@ -161,7 +161,7 @@ def open_source(path: str) -> Iterator[Source]:
     While it is open, whatever goes wrong in reading it becomes an `InputFileError`. A pipe that
     has a name, such as the shell's ``<(…)``, is read as JSON lines.
     """
-    with _blaming(shown(path)):
+    with blaming(shown(path)):
         if path == STDIN:
             stdin = cast(Bytes, sys.stdin.buffer)
             yield Source(path, Format.JSON_LINES, stdin, stdin, None)
@@ -179,7 +179,8 @@ def open_source(path: str) -> Iterator[Source]:
 
 
 @contextmanager
-def _blaming(path: str) -> Iterator[None]:
+def blaming(path: str) -> Iterator[None]:
+    """Whatever goes wrong in reading the file `path` becomes an `InputFileError`."""
     try:
         yield
     except FileNotFoundError:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import Events, rows_between
 from tamis.engines.registry import engine_named
 from tamis.errors import RuleError, StorageError, UnknownRuleError
+from tamis.expr.derive import bases_of
 from tamis.expr.evaluate import evaluate_flat, score_flat
 from tamis.expr.event import Event
 from tamis.expr.explain import Explanation, explain_flat
@@ -799,10 +800,16 @@ class Matcher:
         return found
 
     def attributes(self) -> frozenset[str]:
-        """The names of all attributes that rules mention; no other can make a difference."""
+        """The names of all attributes that rules mention; no other can make a difference.
+
+        Those that are derived are not among them, but those from which they are.
+        """
         views = self._snapshot.frozen_views
         return frozenset(
-            name for view in views for name in view.segment.engine.rules.dictionary.attributes
+            base
+            for view in views
+            for name in view.segment.engine.rules.dictionary.attributes
+            for base in bases_of(name)
         )
 
     def __len__(self) -> int:

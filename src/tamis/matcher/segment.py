@@ -140,7 +140,9 @@ class _Encoders:
     def __init__(self, rules: EncodedRules, schema: Schema) -> None:
         self._schema = schema
         self.events = EventEncoder(rules)
-        self.columns = ColumnEncoder(rules, schema.conform if schema else None)
+        self.columns = (
+            ColumnEncoder(rules, schema.conform, schema.read) if schema else (ColumnEncoder(rules))
+        )
         self.choices = ChoiceEncoder(rules)
 
     def encode_sample(self, chunks: Sequence[EventChunk]) -> Events:

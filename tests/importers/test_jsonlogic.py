@@ -1,0 +1,169 @@
+"""JsonLogic against an implementation of it that nobody here wrote."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+from json_logic import jsonLogic
+
+import tamis
+from tamis.importers import jsonlogic
+from tamis.importers.jsonlogic import logic
+
+X, Y = {"var": "x"}, {"var": "y.z"}
+
+RULES: list[Any] = [
+    True,
+    X,
+    {"!": X},
+    {"!!": [X]},
+    {"!": [{"var": ["x", 1]}]},
+    {"===": [X, "a"]},
+    {"===": [3, X]},
+    {"!==": [X, "a"]},
+    {"===": [X, None]},
+    {"==": [X, "a"]},
+    {"!=": [X, "a"]},
+    {"==": [{"var": ["x", "a"]}, "a"]},
+    {"<": [X, "b"]},
+    {">=": ["b", X]},
+    {"in": [X, ["a", 3, True]]},
+    {"in": [X, ["a", None]]},
+    {"in": [{"var": ["x", "a"]}, ["a"]]},
+    {"!": {"in": [X, ["a", ""]]}},
+    {"and": [{"===": [X, "a"]}, {"!==": [Y, 3]}]},
+    {"or": [{"===": [X, "a"]}, Y]},
+    {"if": [{"===": [X, "a"]}, Y, {"===": [X, "b"]}, False, True]},
+    {"?:": [X, {"===": [Y, 3]}, Y]},
+    {"missing": ["x", "y.z"]},
+    {"!": {"missing": ["x"]}},
+    {"missing_some": [1, ["x", "y.z"]]},
+    {"missing_some": [2, ["x", "y.z"]]},
+]
+
+TYPED: list[Any] = [
+    {"<": [X, 3]},
+    {"<": [3, X]},
+    {">=": [X, 0]},
+    {"<=": [X, -1]},
+    {"<": [-1, X, 4]},
+    {"<=": [3, X, 3]},
+    {"==": [X, 3]},
+    {">": [{"var": ["x", 5]}, 4]},
+    {"==": [{"%": [X, 2]}, 0]},
+    {"<": [{"-": [X, 1]}, 2]},
+    {">": [{"-": [1, X]}, 2]},
+    {">=": [{"*": [X, 2]}, 6]},
+    {"<": [{"/": [X, 2]}, 1]},
+    {"<": [X, Y]},
+    {">=": [X, Y]},
+    {"!==": [X, Y]},
+]
+
+VALUES: list[Any] = [None, "a", "b", "", "ab", 0, 3, -2, 3.5, True, False]
+NUMBERS: list[Any] = [None, 0, 3, -1, -2, 3.5, 5]
+
+
+def events(values: list[Any]) -> list[dict[str, Any]]:
+    both = [{"x": x, "y": {"z": z}} for x, z in product(values, values)]
+    return [{}, {"y": {"z": 3}}, *both]
+
+
+@pytest.mark.parametrize(("rules", "values"), [(RULES, VALUES), (TYPED, NUMBERS)])
+def test_rules_mean_what_they_mean_there(rules: list[Any], values: list[Any]) -> None:
+    for rule in rules:
+        said = logic(rule, typed=rules is TYPED)
+        for event in events(values):
+            expected = bool(jsonLogic(rule, event))
+            assert tamis.evaluate(said, event, "weak") is expected, (rule, event)
+
+
+# To JavaScript, null is == to nothing but null, and a remainder has the sign of what is divided;
+# the other implementation takes null for 0 there, and divides as Python does.
+JAVASCRIPT: list[tuple[Any, dict[str, Any], bool]] = [
+    ({"==": [X, None]}, {}, True),
+    ({"==": [X, None]}, {"x": 0}, False),
+    ({"!=": [X, None]}, {"x": 0}, True),
+    ({"==": [X, 0]}, {}, False),
+    ({"!=": [X, 0]}, {}, True),
+    ({"==": [{"var": ["x", 0]}, 0]}, {}, True),
+    ({"==": [{"var": ["x", "0"]}, 0]}, {}, True),
+    ({"==": [X, Y]}, {"y": {"z": 0}}, False),
+    ({"==": [X, Y]}, {"x": 3, "y": {"z": 3}}, True),
+    ({"<": [0, X, Y]}, {"x": 3}, False),
+    ({"===": [{"%": [X, 2]}, -1]}, {"x": -1}, True),
+    ({"===": [{"+": [X, 1]}, 1]}, {}, False),
+    ({"===": [{"-": [X, 1]}, -1]}, {}, True),
+]
+
+
+def test_what_javascript_says() -> None:
+    for rule, event, expected in JAVASCRIPT:
+        assert tamis.evaluate(logic(rule, typed=True), event, "weak") is expected, (rule, event)
+
+
+LISTS: list[Any] = [
+    {"some": [{"var": "l"}, {"===": [{"var": ""}, 3]}]},
+    {"none": [{"var": "l"}, {"in": [{"var": ""}, ["a", 3]]}]},
+    {"some": [{"var": "o"}, {"===": [{"var": "k"}, "a"]}]},
+    {"some": [{"var": "o"}, {"or": [{"===": [{"var": "k"}, "a"]}, {"===": [{"var": "n"}, 3]}]}]},
+]
+
+
+def test_elements_of_lists() -> None:
+    for rule in LISTS:
+        for values, objects in product(
+            [[], [3], ["a", "b"], [1, 2]],
+            [[], [{"k": "a"}], [{"k": "b", "n": 3}, {"k": "c"}], [{"n": 1}]],
+        ):
+            event = {"l": values, "o": objects}
+            expected = bool(jsonLogic(rule, event))
+            assert tamis.evaluate(logic(rule), event, "weak") is expected, (rule, event)
+
+
+def test_a_text_within_a_text() -> None:
+    rule = logic({"in": ["Spring", {"var": "city"}]}, typed=True)
+    assert tamis.evaluate(rule, {"city": "Springfield"}, "weak")
+    assert not tamis.evaluate(rule, {"city": "spring"}, "weak")
+    assert not tamis.evaluate(rule, {}, "weak")
+
+
+@pytest.mark.parametrize(
+    ("rule", "reason"),
+    [
+        ({"==": [X, 3]}, "turns texts and numbers"),
+        ({"==": [X, "3"]}, "turns texts and numbers"),
+        ({"!=": [X, ""]}, "turns texts and numbers"),
+        ({"<": [X, 3]}, "turns texts and numbers"),
+        ({"in": ["a", X]}, "text or a list"),
+        ({"in": [X, "abc"]}, "text and a variable"),
+        ({"<": [X, True]}, "of True"),
+        ({"==": [X, Y]}, "turns texts and numbers"),
+        ({"==": [1, 1]}, "of two values"),
+        ({">": [2, 1]}, "of two values"),
+        ({"===": [X, {"var": ["y", 1]}]}, "with a default"),
+        ({"===": [{"+": [X, 1]}, 3]}, "turns texts and numbers"),
+        ({"===": [X, ["a"]]}, "list"),
+        ({"===": [{"cat": [X, "a"]}, "ab"]}, "'cat'"),
+        ({"map": [X, Y]}, "'map'"),
+        ({"all": [X, Y]}, "'all'"),
+        ({"and": []}, "at least one"),
+        ({"a": 1, "b": 2}, "one key"),
+        ({"var": ""}, "no path"),
+        ({"var": "a.0"}, "one place"),
+        ({"some": [X, {"and": [Y, X]}]}, "one element"),
+        ({"missing_some": [2, ["a", "b", "c"]]}, "neither one nor all"),
+    ],
+)
+def test_what_cannot_be_said_is_refused(rule: Any, reason: str) -> None:
+    with pytest.raises(tamis.RuleError, match=reason):
+        logic(rule)
+
+
+def test_reading_says_which() -> None:
+    taken = jsonlogic.read({"a": {"===": [X, "a"]}, "b": {"<": [X, 1]}})
+    assert [rule.id for rule in taken.rules] == ["a"]
+    assert [refused.id for refused in taken.refused] == ["b"]
+    assert len(jsonlogic.read({"b": {"<": [X, 1]}}, typed=True).rules) == 1

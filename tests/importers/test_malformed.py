@@ -1,0 +1,94 @@
+"""Whatever is wrong with a document: it is refused, and never anything worse."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tamis.importers import Imported, eventbridge, jsonlogic, mongo, mustang
+from tamis.importers.mongo import Dialect
+from tests.importers import test_eventbridge, test_jsonlogic, test_mongo, test_mustang
+
+JUNK: list[Any] = [
+    *(None, True, 0, -1, 1.5, 2**70, float("inf"), float("nan")),
+    *("", "x", "$.a[", "$gt", "(", "\ud800"),
+    *([], [1], [[1]], [None], {}, {"a": 1}, {"$gt": {}}, {"type": "MODULO", "rhs": 0}),
+]
+
+SOUND: dict[str, tuple[Callable[[Any], Imported], list[Any]]] = {
+    "growthbook": (
+        lambda document: mongo.read({"r": document}),
+        [case[0] for case in test_mongo.GROWTHBOOK],
+    ),
+    "mongodb": (
+        lambda document: mongo.read({"r": document}, dialect=Dialect.MONGODB),
+        [case[0] for case in test_mongo.MONGODB],
+    ),
+    "eventbridge": (
+        lambda document: eventbridge.read({"r": document}),
+        [case[0] for case in test_eventbridge.CASES],
+    ),
+    "jsonlogic": (
+        lambda document: jsonlogic.read({"r": document}, typed=True),
+        test_jsonlogic.RULES + test_jsonlogic.TYPED + test_jsonlogic.LISTS,
+    ),
+    "mustang": (
+        lambda document: mustang.read([document]),
+        [test_mustang.dnf(case[0]) for case in test_mustang.CASES],
+    ),
+}
+
+
+def places(document: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The ways to all parts of a document."""
+    members = enumerate(document) if isinstance(document, list) else []
+    if isinstance(document, dict):
+        members = document.items()
+    for key, value in members:
+        yield (*path, key)
+        yield from places(value, (*path, key))
+
+
+def spoiled(document: Any, dice: random.Random) -> Any:
+    """A copy of which one part is replaced, renamed or gone."""
+    document = copy.deepcopy(document)
+    ways = list(places(document))
+    if not ways:
+        return dice.choice(JUNK)
+    *above, last = dice.choice(ways)
+    parent = document
+    for key in above:
+        parent = parent[key]
+    match dice.randrange(6):
+        case 0:
+            del parent[last]
+        case 1 if isinstance(parent, dict):
+            parent[dice.choice(["$x", "a", "type", "$or", ""])] = parent.pop(last)
+        case _:
+            parent[last] = copy.deepcopy(dice.choice(JUNK))
+    return document
+
+
+@pytest.mark.parametrize("kind", SOUND)
+def test_malformed_rules_are_refused(kind: str) -> None:
+    read, documents = SOUND[kind]
+    dice = random.Random(5)
+    refused = 0
+    for _ in range(1_000):
+        document = spoiled(dice.choice(documents), dice)
+        imported = read(document)
+        assert len(imported.rules) + len(imported.refused) == 1
+        refused += len(imported.refused)
+    assert refused > 300
+
+
+def test_rules_that_are_nested_too_deep() -> None:
+    document: Any = {"var": "x"}
+    for _ in range(5_000):
+        document = {"!": document}
+    (refused,) = jsonlogic.read({"r": document}).refused
+    assert "too deep" in refused.reason

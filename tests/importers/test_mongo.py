@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import tamis
+from tamis.importers import mongo
+from tamis.importers.mongo import Dialect, condition
+
+# What GrowthBook's own test cases do not show; how its SDK for JavaScript treats null decides.
+GROWTHBOOK: list[tuple[Any, dict[str, Any], bool]] = [
+    ({"age": {"$lt": 30}}, {}, True),
+    ({"age": {"$gt": 30}}, {}, False),
+    ({"age": {"$gte": 0}}, {}, True),
+    ({"age": {"$lt": 0}}, {}, False),
+    ({"name": {"$gt": "a"}}, {}, False),
+    ({"name": {"$not": {"$eq": "a"}}}, {}, True),
+    ({"name": {"$ne": None}}, {}, False),
+    ({"name": {"$ne": None}}, {"name": "a"}, True),
+    ({"name": {"$in": ["a", None]}}, {}, True),
+    ({"name": {"$nin": ["a", None]}}, {}, False),
+    ({"name": {"$in": []}}, {"name": "a"}, False),
+    ({"name": {"$ini": ["A%", 3]}}, {"name": "a%"}, True),
+    ({"name": {"$ini": ["A%", 3]}}, {"name": "ab"}, False),
+    ({"name": {"$ini": ["A%", 3]}}, {"name": 3}, True),
+    ({"name": {"$notRegex": "b"}}, {}, True),
+    ({"n": {"$elemMatch": {"$gt": 1, "$lt": 5}}}, {"n": [0, 9]}, False),
+    ({"n": {"$elemMatch": {"$gt": 1, "$lt": 5}}}, {"n": [0, 1, 5]}, False),
+    ({"n": {"$elemMatch": {"$gt": 1, "$lt": 5}}}, {"n": [0, 1.5, 9]}, True),
+    ({"n": {"$elemMatch": {"$lt": 5}}}, {}, False),
+    ({"h": {"$elemMatch": {"name": "bowling"}}}, {"h": [{"name": "x"}, {"name": "bowling"}]}, True),
+    ({"$nor": []}, {}, False),
+    ({"v": {"$vlt": "1.0.0"}}, {}, True),
+    ({"v": {"$vgte": "1.0.0"}}, {}, False),
+    ({"v": {"$vne": "1.0.0"}}, {}, True),
+    ({"l": {"$size": {"$lt": 2}}}, {"l": [1]}, True),
+    ({"l": {"$size": {"$lt": 2}}}, {}, False),
+    ({"a": {"$type": "string"}}, {"a": "x"}, True),
+    ({"a": {"$type": "string"}}, {"a": 1}, False),
+    ({"a": {"$type": "number"}}, {"a": -1.5}, True),
+    ({"a": {"$type": "boolean"}}, {"a": False}, True),
+]
+
+# From MongoDB's manual: null and a missing field, lists, and negations.
+MONGODB: list[tuple[Any, dict[str, Any], bool]] = [
+    ({"age": {"$lt": 30}}, {}, False),
+    ({"age": {"$not": {"$gt": 30}}}, {}, True),
+    ({"age": {"$ne": 30}}, {}, True),
+    ({"age": {"$nin": [30]}}, {"age": [29, 30]}, False),
+    ({"item": None}, {}, True),
+    ({"item": {"$exists": True}}, {"item": 0}, True),
+    ({"n": {"$gt": 5, "$lt": 3}}, {"n": [2, 9]}, True),
+    ({"n": {"$elemMatch": {"$gt": 5, "$lt": 3}}}, {"n": [2, 9]}, False),
+    ({"tags": {"$all": ["a", "b"]}}, {"tags": ["b", "c", "a"]}, True),
+    ({"tags": {"$all": ["a", "b"]}}, {"tags": ["b", "c"]}, False),
+    ({"name": {"$regex": "^Ab", "$options": "i"}}, {"name": "abc"}, True),
+    ({"name": {"$regex": "^Ab"}}, {"name": "abc"}, False),
+    ({"$or": [{"a": 1}, {"b": {"$gte": 2}}]}, {"b": 2}, True),
+    ({"$nor": [{"a": 1}, {"b": 2}]}, {"a": 3}, True),
+]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "cases"), [(Dialect.GROWTHBOOK, GROWTHBOOK), (Dialect.MONGODB, MONGODB)]
+)
+def test_conditions_mean_what_they_mean_there(
+    dialect: Dialect, cases: list[tuple[Any, dict[str, Any], bool]]
+) -> None:
+    for document, event, expected in cases:
+        rule = condition(document, dialect=dialect)
+        assert tamis.evaluate(rule, event, "weak") is expected, (document, event)
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        ({"tags": ["a", "b"]}, "whole list"),
+        ({"tags": {"a": 1}}, "whole object"),
+        ({"tags": {}}, "whole object"),
+        ({"a": {"$type": "array"}}, "type 'array'"),
+        ({"a": {"$near": 3}}, r"\$near"),
+        ({"a": {"$gt": True}}, "not with a number"),
+        ({"a": {"$in": [[1]]}}, "holds a list"),
+        ({"a": {"$all": []}}, r"\$all"),
+        ({"a": {"$regex": 3}}, "takes a text"),
+        ({"a": {"$vgt": 3}}, "is a text"),
+        ({"a": {"$size": "3"}}, "takes a number"),
+        ({"a": {"$inGroup": "vip"}}, "'vip' is not given"),
+        ({"a": {"$elemMatch": {"x": 1, "y": 2}}}, "one element"),
+        ({"a": {"$elemMatch": {"$ne": 2}}}, "one element"),
+        ([], "is an object"),
+    ],
+)
+def test_what_cannot_be_said_is_refused(document: Any, reason: str) -> None:
+    with pytest.raises(tamis.RuleError, match=reason):
+        condition(document)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"$where": "this.a"},
+        {"$not": {"a": 1}},
+        {"$or": []},
+        {"a": {"$in": 3}},
+        {"a": {"$ini": ["A"]}},
+        {"a": {"$regex": "a", "$options": "x"}},
+        {"a": {"$type": "null"}},
+        {"a": {"$mod": [0, 1]}},
+        {"a": {"$size": {"$gt": 1}}},
+        {"a": {"$vgt": "1"}},
+    ],
+)
+def test_mongodb_knows_less(document: Any) -> None:
+    with pytest.raises(tamis.RuleError):
+        condition(document, dialect=Dialect.MONGODB)
+
+
+def test_what_growthbooks_sdks_load() -> None:
+    payload = {
+        "features": {
+            "dark": {"defaultValue": False, "rules": [{"force": True}, {"condition": {"x": 1}}]},
+            "beta": {"rules": [{"condition": {"id": {"$inGroup": "vip"}}}]},
+            "plain": {"defaultValue": 3},
+        },
+        "savedGroups": {"vip": [7, 8]},
+    }
+    taken = mongo.read(payload)
+    assert [(rule.id, rule.text) for rule in taken.rules] == [
+        ("dark:1", "x = 1"),
+        ("beta:0", "id IN (7, 8)"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("document", "event", "expected"),
+    [
+        ({"n": {"$mod": [4, 1]}}, {"n": 9}, True),
+        ({"n": {"$mod": [4, 1]}}, {"n": 8}, False),
+        ({"l": {"$size": 2}}, {"l": ["a", "a"]}, True),
+        ({"l": {"$size": 1}}, {"l": "a"}, False),
+    ],
+)
+def test_functions_of_mongodb(document: Any, event: dict[str, Any], expected: bool) -> None:
+    rule = condition(document, dialect=Dialect.MONGODB)
+    assert tamis.evaluate(rule, event, "weak") is expected
+
+
+def test_what_is_refused_is_named() -> None:
+    documents = [
+        {"id": "a", "condition": {"x": 1}},
+        {"id": "b", "condition": {"x": {"$regex": "(?=a)"}}},
+        {"id": "a", "condition": {"x": 2}},
+        {"condition": {"x": 3}},
+        {"id": "c"},
+        "d",
+    ]
+    taken = mongo.read(documents)
+    assert [(rule.id, rule.text, rule.logic) for rule in taken.rules] == [("a", "x = 1", "weak")]
+    assert [(refused.id, refused.place) for refused in taken.refused] == [
+        ("b", "number 2"),
+        ("a", "number 3"),
+        (None, "number 4"),
+        ("c", "number 5"),
+        (None, "number 6"),
+    ]
+    assert "invalid pattern" in taken.refused[0].reason
+    assert str(taken.refused[1]) == "number 3: rule 'a': the id is taken by number 1"

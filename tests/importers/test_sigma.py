@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import tamis
+from tamis.expr.model import Expr
+from tamis.importers import sigma
+
+HEAD = {"title": "A rule", "logsource": {"product": "windows", "category": "process_creation"}}
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def write(folder: Path, name: str, detection: dict[str, Any], **more: Any) -> None:
+    (folder / name).write_text(yaml.safe_dump(HEAD | {"name": name, "detection": detection} | more))
+
+
+def taken(folder: Path, detection: dict[str, Any]) -> Expr:
+    """The one rule."""
+    write(folder, "r.yml", {"condition": "s"} | detection)
+    imported = sigma.read(folder)
+    assert not imported.refused
+    return imported.rules[0].expr
+
+
+@pytest.mark.parametrize(
+    ("selection", "matching", "others"),
+    [
+        ({"Image|endswith": "\\CMD.exe"}, [{"Image": "c:\\cmd.EXE"}], [{"Image": "cmd.exe"}, {}]),
+        ({"a": "10%_!*"}, [{"a": "10%_!x"}], [{"a": "10x_!"}]),
+        ({"a": "b?d"}, [{"a": "BCD"}], [{"a": "bd"}]),
+        ({"a": "*"}, [{"a": ""}, {"a": 3}], [{}]),
+        ({"a": ""}, [{"a": ""}], [{}, {"a": "x"}]),
+        ({"a": None}, [{}], [{"a": ""}]),
+        ({"a|exists": True}, [{"a": 0}], [{}]),
+        ({"a": 4688}, [{"a": 4688}, {"a": "4688"}], [{"a": "46880"}]),
+        ({"a": "4688"}, [{"a": 4688}, {"a": "4688"}], [{"a": 4689}]),
+        ({"a": True}, [{"a": True}, {"a": "True"}], [{"a": False}]),
+        ({"a": ["x", "y"]}, [{"a": "Y"}], [{"a": "z"}]),
+        ({"a|contains|all": ["x", "y"]}, [{"a": "yx"}], [{"a": "x"}]),
+        ({"a|contains|cased": "x"}, [{"a": "axb"}], [{"a": "aXb"}]),
+        ({"a|re": "^b.d$"}, [{"a": "bcd"}], [{"a": "BCD"}, {"a": "abcd"}]),
+        ({"a|re|i": "^b.d$"}, [{"a": "BCD"}], [{"a": "abcd"}]),
+        ({"a|base64": "foobar"}, [{"a": "Zm9vYmFy"}], [{"a": "foobar"}]),
+        ({"a|base64offset|contains": "foobar"}, [{"a": "xxZvb2Jhcx"}], [{"a": "foobar"}]),
+        ({"a|windash|contains": " -f"}, [{"a": "x /f"}], [{"a": "x f"}]),
+        ({"a|gte": 5}, [{"a": 5}], [{"a": 4}, {}]),
+        ({"a|cidr": "10.0.0.0/8"}, [{"a": "10.1.2.3"}], [{"a": "11.0.0.0"}, {"a": "x"}, {}]),
+        ({"a|fieldref": "b"}, [{"a": "X", "b": "x"}], [{"a": "x", "b": "y"}, {"a": "x"}]),
+        ({"a|neq": 5}, [{"a": 4}, {}], [{"a": 5}]),
+        ([{"a": 1}, {"b": 2}], [{"b": 2}], [{"a": 2}]),
+    ],
+)
+def test_selections(
+    rules: Path, selection: Any, matching: list[dict[str, Any]], others: list[dict[str, Any]]
+) -> None:
+    rule = taken(rules, {"s": selection})
+    for event in matching:
+        assert tamis.evaluate(rule, event, "weak"), event
+    for event in others:
+        assert not tamis.evaluate(rule, event, "weak"), event
+
+
+def test_conditions(rules: Path) -> None:
+    rule = taken(
+        rules,
+        {
+            "a1": {"a": 1},
+            "a2": {"a": 2},
+            "filter": {"user": "root"},
+            "condition": "1 of a* and not filter",
+        },
+    )
+    assert tamis.evaluate(rule, {"a": 2}, "weak")
+    assert not tamis.evaluate(rule, {"a": 2, "user": "ROOT"}, "weak")
+    assert not tamis.evaluate(rule, {"a": 3}, "weak")
+
+
+def test_a_rule_keeps_what_its_authors_say_of_it(rules: Path) -> None:
+    write(
+        rules,
+        "r.yml",
+        {"s": {"a": 1}, "condition": "s"},
+        author="Ada",
+        level="high",
+        tags=["attack.t1059"],
+    )
+    (rule,) = sigma.read(rules / "r.yml").rules
+    assert rule.payload == {
+        "title": "A rule",
+        "level": "high",
+        "author": "Ada",
+        "logsource": {"product": "windows", "category": "process_creation"},
+    }
+    assert rule.tags == {
+        "attack.t1059",
+        "level:high",
+        "product:windows",
+        "category:process_creation",
+    }
+    assert rule.logic == "weak"
+
+
+@pytest.mark.parametrize(
+    ("detection", "reason"),
+    [
+        ({"s": ["word"], "condition": "s"}, "keyword"),
+        ({"s": {"a|expand": "%users%"}, "condition": "s"}, "%users%"),
+        ({"s": {"a|re": "(?=x)"}, "condition": "s"}, "is invalid"),
+        ({"s": {"a": 1}, "condition": "t"}, "'t' not defined"),
+        ({"s": {"a|unheard": 1}, "condition": "s"}, "unheard"),
+        ({"s": {"a|hour": 3}, "condition": "s"}, "part of the time"),
+    ],
+)
+def test_what_cannot_be_said_is_refused(rules: Path, detection: Any, reason: str) -> None:
+    write(rules, "r.yml", detection)
+    (refused,) = sigma.read(rules).refused
+    assert refused.id == "r.yml"
+    assert refused.place == str(rules / "r.yml")
+    assert reason in refused.reason
+
+
+def test_other_documents_are_refused(rules: Path) -> None:
+    (rules / "a.yml").write_text("a: [")
+    (rules / "b.yaml").write_text("- 1")
+    (rules / "c.yml").write_text("title: c\ncorrelation: {}\n---\ntitle: d\nfilter: {}")
+    (rules / "e.txt").write_text("no rule")
+    refused = sigma.read(rules).refused
+    assert [Path(one.place).name for one in refused] == ["a.yml", "b.yaml", "c.yml", "c.yml"]
+    assert [one.id for one in refused] == [None, None, "c", "d"]
+    assert "\n" not in str(refused[0])
+
+
+PIPELINE = """\
+name: Sysmon
+transformations:
+  - type: field_name_mapping
+    mapping: {Image: process.path}
+  - type: add_condition
+    conditions: {EventID: 1}
+    rule_conditions:
+      - {type: logsource, category: process_creation}
+"""
+
+
+def test_a_pipeline_says_what_log_sources_and_fields_are(rules: Path) -> None:
+    write(rules, "r.yml", {"s": {"Image": "cmd"}, "condition": "s"})
+    pipeline = rules / "pipeline.txt"
+    pipeline.write_text(PIPELINE)
+    (rule,) = sigma.read(rules, pipeline=pipeline).rules
+    assert tamis.evaluate(rule.expr, {"EventID": 1, "process": {"path": "cmd"}}, "weak")
+    assert not tamis.evaluate(rule.expr, {"EventID": 2, "process": {"path": "cmd"}}, "weak")
+
+
+def test_bad_places(rules: Path) -> None:
+    with pytest.raises(tamis.InputFileError, match="no such file"):
+        sigma.read(rules / "nowhere.yml")
+    with pytest.raises(tamis.InputFileError, match=r"no \.yml"):
+        sigma.read(rules)
+    write(rules, "r.yml", {"s": {"a": 1}, "condition": "s"})
+    (rules / "pipeline.txt").write_text("transformations: [{type: unheard}]")
+    with pytest.raises(tamis.InputFileError, match="pipeline"):
+        sigma.read(rules, pipeline=rules / "pipeline.txt")
+
+
+def test_a_missing_library_is_named(rules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sigma.rule", None)
+    with pytest.raises(tamis.MissingExtraError, match=r"tamis\[sigma\]"):
+        sigma.read(rules)
