@@ -8,29 +8,19 @@ with locks.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.expr.model import Expr
-from tamis.expr.weights import RuleWeights
 from tamis.matcher.rule import Rule, RuleId, Tagged
 from tamis.matcher.segment import Segment
+from tamis.matcher.tail import Reading, Tail, TailRule
 
-__all__ = ["Chosen", "Snapshot", "TailRule", "View"]
+__all__ = ["Chosen", "Snapshot", "View", "is_chosen"]
 
 Chosen = Tagged | Collection[RuleId] | None
 """The rules to look at: those with one of these tags, those of these ids, or all."""
-
-
-class TailRule(NamedTuple):
-    """A rule that is not in a segment yet."""
-
-    rule: Rule
-    tree: Expr
-    """The rule in negation normal form."""
-    weights: RuleWeights
 
 
 class View:
@@ -136,7 +126,7 @@ class Snapshot:
     views
         The segments.
     tail
-        The rules added since the last segment was built.
+        The rules in no segment.
     freeze
         Builds a segment from rules.
     """
@@ -144,7 +134,7 @@ class Snapshot:
     def __init__(
         self,
         views: tuple[View, ...],
-        tail: tuple[TailRule, ...],
+        tail: Tail,
         freeze: Callable[[Sequence[Rule]], Segment],
     ) -> None:
         self.views = views
@@ -153,37 +143,35 @@ class Snapshot:
         self._freeze = freeze
         # Made when first asked for. Two readers may do so at once, and both are right; Python's
         # cached_property would make them, and readers of other collections, wait.
-        self._frozen_views: tuple[View, ...] | None = None
+        self._frozen_tail: Segment | None = None
+
+    @property
+    def frozen_tail(self) -> Segment:
+        """The rules of the tail as a segment."""
+        segment = self._frozen_tail
+        if segment is None:
+            segment = self._frozen_tail = self._freeze([entry.rule for entry in self.tail])
+        return segment
 
     @property
     def frozen_views(self) -> tuple[View, ...]:
         """All rules in segments, at least one: what a batch of events is worth building."""
-        views = self._frozen_views
-        if views is None:
-            views = self.views
-            if self.tail or not views:
-                views = (*views, View(self._freeze([entry.rule for entry in self.tail])))
-            self._frozen_views = views
-        return views
+        if not self.tail and self.views:
+            return self.views
+        return (*self.views, View(self.frozen_tail))
 
     def __contains__(self, id: Any) -> bool:
-        return is_id(id) and (self._in_tail(id) is not None or self._in_view(id) is not None)
+        return is_id(id) and (self.tail.find(id) is not None or self._in_view(id) is not None)
 
     def find(self, id: Any) -> Rule | None:
         """The rule `id`."""
         if not is_id(id):
             return None
-        entry = self._in_tail(id)
+        entry = self.tail.find(id)
         if entry is not None:
             return entry.rule
         found = self._in_view(id)
         return None if found is None else found[0].segment.records.rule(found[1])
-
-    def _in_tail(self, id: RuleId) -> TailRule | None:
-        for entry in self.tail:
-            if entry.rule.id == id:
-                return entry
-        return None
 
     def _in_view(self, id: RuleId) -> tuple[View, int] | None:
         for view in self.views:
@@ -192,16 +180,12 @@ class Snapshot:
                 return view, place
         return None
 
-    def chosen_tail(self, chosen: Chosen) -> Iterator[TailRule]:
-        """The rules of the tail that may be found."""
-        for entry in self.tail:
-            if chosen is None:
-                yield entry
-            elif isinstance(chosen, Tagged):
-                if not chosen.isdisjoint(entry.rule.tags):
-                    yield entry
-            elif entry.rule.id in chosen:
-                yield entry
+    def in_tail(self, event: Reading, chosen: Chosen) -> list[TailRule]:
+        """The rules of the tail that an event satisfies, of those that may be found."""
+        found = self.tail.matched(event)
+        if chosen is None:
+            return found
+        return [entry for entry in found if is_chosen(entry.rule, chosen)]
 
     def ids(self) -> Iterator[RuleId]:
         """The ids of all living rules, in the order in which they were added."""
@@ -209,6 +193,15 @@ class Snapshot:
             yield from view.ids()
         for entry in self.tail:
             yield entry.rule.id
+
+
+def is_chosen(rule: Rule, chosen: Chosen) -> bool:
+    """Whether a rule may be found."""
+    if chosen is None:
+        return True
+    if isinstance(chosen, Tagged):
+        return not chosen.isdisjoint(rule.tags)
+    return rule.id in chosen
 
 
 def is_id(id: Any) -> bool:
