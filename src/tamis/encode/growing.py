@@ -30,9 +30,9 @@ from tamis.encode.events import KnownAxis
 from tamis.expr.event import Kind, kind_of
 from tamis.expr.model import Atom, Op, Predicate, Value
 
-__all__ = ["CODES", "GrowingDictionary", "Row"]
+__all__ = ["CODES", "GrowingDictionary"]
 
-Row: TypeAlias = tuple[int, int, int, int]
+_Row: TypeAlias = tuple[int, int, int, int]
 """A row of `AtomArrays.table`."""
 
 CODES = (1 << 31) - 1
@@ -64,13 +64,13 @@ _OTHER_STRING = _STRINGS[0]
 _SPREAD, _SPREAD_OVER = 0x9E3779B1, 1 << 29
 """Strings are spread over their codes: an odd factor, modulo a power of two, never repeats."""
 
-_FIRST_STEP = 32
-"""The second value of a line is put a 32nd of the room away from the first one, …"""
+_FIRST_STEP = 2048
+"""The second value of a line is put a 2048th of the room away from the first one, …"""
 
-_FARTHEST = 4
-"""… and what lies beyond all others at most a quarter of the room away from them: more may come."""
+_FARTHEST = 64
+"""… and what lies beyond all others at most a 64th of the room away from them: more may come."""
 
-_NEAREST = 1 / 16
+_NEAREST = 1 / 64
 """How near a value may come to a neighbour, as a share of the room between its neighbours."""
 
 _LONG_LIST = 256
@@ -143,8 +143,8 @@ class _Line:
 
 
 def _share(part: Any, whole: Any) -> float:
-    share = float(part / whole)
-    # Doubles may lie too far apart for their distance to be one.
+    # Numbers may lie too near each other, or too far apart, for their distance to be a double.
+    share = float(part / whole) if whole else math.inf
     return share if math.isfinite(share) else 0.5
 
 
@@ -191,7 +191,7 @@ class _Encoded(NamedTuple):
     """What an event must have for an atom to hold."""
 
     atom: Atom
-    row: Row | None
+    row: _Row | None
     """None where nothing can be said."""
     listed: Sequence[int]
     """The codes of a SET."""
@@ -208,11 +208,11 @@ class GrowingDictionary:
         self._encoded: dict[int, _Encoded] = {}
         """Atoms by their identity: rules that were read piece by piece share them."""
 
-    def encode(self, atoms: Iterable[Atom], table: list[Row], codes: list[int]) -> bool:
+    def encode(self, atoms: Iterable[Atom], table: list[int], codes: list[int]) -> bool:
         """Write what an event must have for all of `atoms` to hold, as far as that can be said.
 
-        `table` and `codes` become those of `AtomArrays`. Tells whether the atoms hold wherever an
-        event has that.
+        `table`, row after row, and `codes` become those of `AtomArrays`. Tells whether the atoms
+        hold wherever an event has that.
         """
         known, is_exact = self._encoded, True
         for atom in atoms:
@@ -226,7 +226,7 @@ class GrowingDictionary:
             if listed:
                 row = (row[0], row[1], len(codes), len(codes) + len(listed))
                 codes += listed
-            table.append(row)
+            table += row
         return is_exact
 
     def _encode(self, atom: Atom) -> _Encoded:

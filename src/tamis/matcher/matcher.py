@@ -410,7 +410,7 @@ class Matcher:
         views: tuple[View, ...] = snapshot.views
         tail: Iterable[TailRule] = snapshot.tail
         if len(snapshot.tail) > _FEW:
-            views, tail = self._frozen_views(), ()
+            views, tail = self._frozen_views(snapshot), ()
         found: list[RuleId] = []
         for view in views:
             places = asked.places(view.segment, view.mask(chosen))
@@ -441,7 +441,7 @@ class Matcher:
             in the order in which the rules were added. For a reader a reader, whose batches are
             made as they are asked for, each of a bounded size.
         """
-        views, chosen = self._frozen_views(), _chosen(only)
+        views, chosen = self._frozen_views(self._snapshot), _chosen(only)
         segments = [view.segment for view in views]
         schema = pa.schema([("event", pa.int64()), ("rule", id_type(segments))])
 
@@ -473,7 +473,7 @@ class Matcher:
         pyarrow.Table
             event (the row's number) and matches, a row for each event; for a reader a reader.
         """
-        views, chosen = self._frozen_views(), _chosen(only)
+        views, chosen = self._frozen_views(self._snapshot), _chosen(only)
         schema = pa.schema([("event", pa.int64()), ("matches", pa.int64())])
 
         def batches() -> Iterator[pa.RecordBatch]:
@@ -498,7 +498,7 @@ class Matcher:
             reader.
         """
         _check_n(n)
-        views, chosen = self._frozen_views(), _chosen(only)
+        views, chosen = self._frozen_views(self._snapshot), _chosen(only)
         segments = [view.segment for view in views]
         types = [pa.int64(), pa.int64(), id_type(segments), pa.float64()]
         schema = pa.schema(zip(["event", "rank", "rule", "score"], types, strict=True))
@@ -580,7 +580,7 @@ class Matcher:
 
     def attributes(self) -> frozenset[str]:
         """The names of all attributes that rules mention; no other can make a difference."""
-        views = self._snapshot.frozen_views
+        views = self._frozen_views(self._snapshot)
         return frozenset(
             name for view in views for name in view.segment.engine.rules.dictionary.attributes
         )
@@ -602,7 +602,7 @@ class Matcher:
     def stats(self) -> dict[str, Any]:
         """Numbers about the collection: rules, segments, sizes in bytes and otherwise."""
         snapshot = self._snapshot
-        segments = [view.segment for view in snapshot.frozen_views if snapshot.size]
+        segments = [view.segment for view in self._frozen_views(snapshot) if snapshot.size]
         rules = [segment.engine.rules for segment in segments]
         return {
             "engine": self._engine.name,
@@ -674,9 +674,8 @@ class Matcher:
             event.flat  # noqa: B018  nobody else has looked at it
         return snapshot.in_tail(event, chosen) if snapshot.tail else []
 
-    def _frozen_views(self) -> tuple[View, ...]:
+    def _frozen_views(self, snapshot: Snapshot) -> tuple[View, ...]:
         """All rules in segments; if it takes long to have them so, for those who ask later, too."""
-        snapshot = self._snapshot
         views = snapshot.frozen_views
         if len(snapshot.tail) > _FEW:
             self._collection.freeze(snapshot, wait=False)

@@ -63,6 +63,10 @@ class Reading:
             self._flat = self._schema.read(self.event)
         return self._flat
 
+    def satisfies(self, entry: TailRule) -> bool:
+        """Whether the event satisfies a rule."""
+        return bool(evaluate_flat(entry.tree, self.flat, entry.rule.logic))
+
     def numbers_in(self, tree: LiveTree) -> list[int]:
         """What the event matches in a tree; some of it may be doubtful."""
         if self._schema or self._flat is not None:
@@ -151,23 +155,23 @@ class _Stretch(NamedTuple):
                 return place
         return None
 
-    def matched(self, event: Reading) -> Iterator[TailRule]:
+    def matched(self, event: Reading) -> list[TailRule]:
         """The living rules that an event satisfies, oldest first."""
         shelf, first, last, removed = self
-        tree = shelf.tree
+        entries, tree = shelf.entries, shelf.tree
         if tree is None:
-            flat = event.flat
-            for entry in self.entries():
-                if evaluate_flat(entry.tree, flat, entry.rule.logic):
-                    yield entry
-            return
-        for place in event.numbers_in(tree):
-            if first <= place < last and place not in removed:
-                entry = shelf.entries[place]
-                if not tree.is_doubtful(place) or evaluate_flat(
-                    entry.tree, event.flat, entry.rule.logic
-                ):
-                    yield entry
+            return [entry for entry in self.entries() if event.satisfies(entry)]
+        found = [
+            place
+            for place in event.numbers_in(tree)
+            if first <= place < last and place not in removed
+        ]
+        doubtful = tree.doubtful
+        return [
+            entries[place]
+            for place in found
+            if place not in doubtful or event.satisfies(entries[place])
+        ]
 
 
 class Tail:
@@ -196,19 +200,23 @@ class Tail:
 
     def matched(self, event: Reading) -> list[TailRule]:
         """The rules that an event satisfies, oldest first."""
-        return [entry for stretch in self._stretches for entry in stretch.matched(event)]
+        found: list[TailRule] = []
+        for stretch in self._stretches:
+            found += stretch.matched(event)
+        return found
 
     def with_added(self, entries: Sequence[TailRule]) -> Tail:
         """The tail with more rules behind it. Only one thread at a time may add."""
         if not entries:
             return self
-        before, last = self._stretches, _Stretch(_Shelf(), 0, 0)
-        if before and _can_go_on(before[-1]):
-            *rest, last = before
-            before = tuple(rest)
+        stretches = self._stretches
+        if not stretches or not _can_go_on(stretches[-1]):
+            stretches = (*stretches, _Stretch(_Shelf(), 0, 0))
+        shelf, first, last, removed = stretches[-1]
         for entry in entries:
-            last.shelf.put(entry)
-        return Tail((*before, last._replace(last=last.last + len(entries))))
+            shelf.put(entry)
+        longer = _Stretch(shelf, first, last + len(entries), removed)
+        return Tail((*stretches[:-1], longer))
 
     def without(self, ids: Collection[RuleId]) -> Tail:
         """The tail with these rules removed."""

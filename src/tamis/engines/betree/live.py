@@ -17,7 +17,7 @@ import numpy as np
 
 from tamis.encode.arrays import AtomArrays, Events
 from tamis.encode.events import AxesEncoder
-from tamis.encode.growing import CODES, GrowingDictionary, Row
+from tamis.encode.growing import CODES, GrowingDictionary
 from tamis.engines.betree.tree import BeTree
 from tamis.expr.model import And, Atom, Expr, Op
 from tamis.expr.normalize import cover, dnf
@@ -31,7 +31,7 @@ _MOST = 16
 """In how many places of the tree a rule may be."""
 
 _NUMBERS = np.arange(1024, dtype=np.int32)
-_NO_ATOMS, _NO_CODES = np.empty((0, 4), np.int32), np.empty(0, np.int32)
+_NO_CODES = np.empty(0, np.int32)
 
 
 class LiveTree:
@@ -44,7 +44,8 @@ class LiveTree:
         self._tree = BeTree(())
         self._owner: list[int] = []
         """The rule of each expression of the tree."""
-        self._doubtful: set[int] = set()
+        self.doubtful: set[int] = set()
+        """The rules that may not match although they are found."""
         self._lock = threading.Lock()
         """Held to change or to search the tree, which takes some microseconds."""
 
@@ -62,18 +63,18 @@ class LiveTree:
         conjunctions, is_exact = _expressions(tree)
         encode = self._dictionary.encode
         for conjunction in conjunctions:
-            table: list[Row] = []
+            table: list[int] = []
             codes: list[int] = []
             if not encode(conjunction, table, codes) or not is_exact:
-                self._doubtful.add(number)
+                self.doubtful.add(number)
             self._insert(number, table, codes)
 
-    def _insert(self, number: int, table: list[Row], codes: list[int]) -> None:
+    def _insert(self, number: int, table: list[int], codes: list[int]) -> None:
         atoms = AtomArrays(
-            np.array(table, np.int32) if table else _NO_ATOMS,
+            np.array(table, np.int32).reshape(-1, 4),
             np.array(codes, np.int32) if codes else _NO_CODES,
         )
-        size = len(table)
+        size = len(atoms.table)
         conjunction = _NUMBERS[:size] if size <= len(_NUMBERS) else np.arange(size, dtype=np.int32)
         with self._lock:
             self._tree.have_attributes(len(self._dictionary.axes), CODES)
@@ -88,10 +89,6 @@ class LiveTree:
             found = self._tree.match(event)
         owner = self._owner
         return list(dict.fromkeys([owner[expression] for expression in found]))
-
-    def is_doubtful(self, number: int) -> bool:
-        """Whether a rule that was found may not match after all."""
-        return number in self._doubtful
 
 
 def _expressions(tree: Expr) -> tuple[Sequence[Sequence[Atom]], bool]:
