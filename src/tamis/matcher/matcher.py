@@ -48,8 +48,9 @@ class AddReport(NamedTuple):
 class Matcher:
     """Holds rules and finds those that an event satisfies.
 
-    Any number of threads may read and write at once. A reader never waits: it works on the
-    state it found when it began, which never changes. Writers take turns.
+    Any number of threads may read and write at once. A reader works on the state it found when it
+    began, which never changes, and waits for nobody but for the microseconds that it takes another
+    to look up an event among the rules that came last, or to put one there. Writers take turns.
 
     Parameters
     ----------

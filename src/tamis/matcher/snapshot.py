@@ -1,8 +1,8 @@
 """What a reader sees: one consistent state of a collection, which never changes.
 
 The one swap point of a Matcher is its reference to a snapshot. A writer makes a new snapshot, which
-shares all it can with the old one, and assigns it; a reader takes the reference once and is done
-with locks.
+shares all it can with the old one, and assigns it; a reader takes the reference once. Locks are
+only in the trees of the tail (`tail.py`), and held for microseconds.
 """
 
 from __future__ import annotations
