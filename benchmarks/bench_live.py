@@ -8,6 +8,14 @@
   interpreter cost on their own;
 - *changes*: microseconds of one `add` and one `remove`, and how many segments a trickle of
   single rules leaves behind;
+- *tail*: so many rules that came one by one and are in no segment yet, each evaluated by itself
+  (plain), on a BE-Tree (tree), or made into a segment: microseconds of one `match`, of one `add` of
+  a text at that size (parsing included), and of one insertion of a parsed rule. Medians;
+- *inserts*: as many rules inserted one by one into a tail with a tree, without parsing: the mean
+  so far, the median of the last thousand, and the worst one, in microseconds;
+- *trickle*: rules added one by one to a collection of a million and of fewer, with all that goes on
+  behind, while another thread matches one event after another; and the reader's times. *alone* is
+  without the reader;
 - *stored*: seconds to save a set of rules, to open it, and to the first match; seconds of an
   `add` that waits for the disk, alone and by eight threads at once.
 
@@ -19,35 +27,53 @@ from __future__ import annotations
 import argparse
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
-from time import perf_counter, sleep
+from time import perf_counter, process_time, sleep
 from typing import Any
 
 import numpy as np
 from report import RESULTS, Row, save, show
 
 import tamis
+from tamis.matcher import tail
+from tamis.matcher.rule import make_rule
 from tamis.matcher.turns import short_turns
 from tamis.workloads.begen import Workload
+
+TAILS = (1, 4, 16, 64, 256, 1_024, 4_096, 16_384)
+QUICK_TAILS = (1, 16)
+MOST_PLAIN = 1_024
+TRICKLE = (0, 10_000, 100_000, 1_000_000), 5_000
+QUICK_TRICKLE = (0, 1_000), 200
+WAYS = ("plain", "tree", "segment")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="tiny sizes: only to see it run")
     parser.add_argument("--rules", type=int, default=100_000, help="how many rules are read")
+    parser.add_argument("--inserts", type=int, default=1_000_000, help="how many are inserted")
     parser.add_argument("--stored", type=int, default=1_000_000, help="how many are stored")
     parser.add_argument("--results", type=Path, default=RESULTS, help="where the JSON goes")
     args = parser.parse_args()
     rules, stored = (1_000, 1_000) if args.quick else (args.rules, args.stored)
     reader = measure_reader(rules)
     changes = measure_changes(rules)
+    tails = measure_tail(QUICK_TAILS if args.quick else TAILS)
+    inserts = measure_inserts(1_000 if args.quick else args.inserts)
+    trickle = measure_trickle(*(QUICK_TRICKLE if args.quick else TRICKLE))
     kept = measure_stored(stored)
     show(f"A reader of {rules:,} rules while as many are added, µs", reader)
     show("Changes", changes)
+    show("Rules in no segment yet, µs", tails)
+    show("Insertions into a tail with a tree, µs", inserts)
+    show("Rules that come one by one, µs", trickle)
     show(f"Stored: {stored:,} rules", kept)
-    save("bench_live", {"reader": reader, "changes": changes, "stored": kept}, args.results)
+    figures = {"reader": reader, "changes": changes, "tail": tails, "inserts": inserts}
+    save("bench_live", {**figures, "trickle": trickle, "stored": kept}, args.results)
 
 
 def measure_reader(size: int) -> list[Row]:
@@ -156,18 +182,165 @@ def measure_changes(size: int) -> list[Row]:
 
 
 def timed(what: str, calls: Sequence[Callable[[], Any]]) -> Row:
-    taken = []
-    for call in calls:
-        start = perf_counter()
-        call()
-        taken.append(perf_counter() - start)
-    micro = np.array(taken) * 1e6
+    micro = seconds_of(calls) * 1e6
     return {
         "what": what,
         "times": len(micro),
         "mean µs": float(micro.mean()),
         "p50 µs": float(np.median(micro)),
         "max µs": float(micro.max()),
+    }
+
+
+def measure_tail(sizes: Sequence[int]) -> list[Row]:
+    workload = Workload(size=sizes[-1] + 100, seed=3)
+    rules, events = list(workload.rules()), workload.events(200)
+    rows = []
+    for size in sizes:
+        row: Row = {"rules": size, "plain match": None, "plain add": None, "plain insert": None}
+        for way in WAYS if size <= MOST_PLAIN else WAYS[1:]:
+            with tails_of(way):
+                row |= {f"{way} {what}": us for what, us in tail_times(way, size, rules, events)}
+        rows.append(row)
+    return rows
+
+
+@contextmanager
+def tails_of(way: str) -> Iterator[None]:
+    """Have the tail be as it is to be measured, however long it gets."""
+    before = tail.PLAIN, tail.RIPE, tail.MOST
+    tail.PLAIN = tail.RIPE = tail.MOST = 1 << 30
+    tail.warm_up()
+    tail._is_warm = way != "plain"
+    try:
+        yield
+    finally:
+        tail.PLAIN, tail.RIPE, tail.MOST = before
+        tail._is_warm = True
+
+
+def tail_times(
+    way: str, size: int, rules: Sequence[tuple[Any, str]], events: Sequence[dict[str, Any]]
+) -> Iterator[tuple[str, float]]:
+    matcher = tamis.Matcher()
+    matcher._collection._wake_worker = lambda: None  # nobody makes a segment meanwhile
+    for id, text in rules[:size]:
+        matcher.add(id, text)
+    if way == "segment":
+        matcher.optimize()
+    matcher.match(events[0])
+    yield "match", median_us([lambda event=event: matcher.match(event) for event in events])
+    if way != "segment":
+        coming = rules[size : size + 100]
+        yield "add", median_us([lambda rule=rule: matcher.add(*rule) for rule in coming])
+        kept = tail_rules(matcher, rules[size : size + 100])
+        state = matcher._collection.snapshot.tail
+        yield "insert", median_us([Inserting(state, entry) for entry in kept])
+
+
+class Inserting:
+    """The insertion of one parsed rule, behind those that were inserted before."""
+
+    state: Any = None
+
+    def __init__(self, state: Any, entry: Any) -> None:
+        Inserting.state = state
+        self.entry = entry
+
+    def __call__(self) -> None:
+        Inserting.state = Inserting.state.with_added([self.entry])
+
+
+def tail_rules(matcher: tamis.Matcher, rules: Sequence[tuple[Any, str]]) -> list[Any]:
+    """Rules as they wait in the tail."""
+    maker = matcher._maker
+    return [maker.tail_rule(make_rule(id, text, "strong")) for id, text in rules]
+
+
+def median_us(calls: Sequence[Callable[[], Any]]) -> float:
+    return float(np.median(seconds_of(calls)) * 1e6)
+
+
+def seconds_of(calls: Iterable[Callable[[], Any]]) -> np.ndarray[Any, Any]:
+    taken = []
+    for call in calls:
+        start = perf_counter()
+        call()
+        taken.append(perf_counter() - start)
+    return np.array(taken)
+
+
+def measure_inserts(size: int) -> list[Row]:
+    tail.warm_up()
+    matcher, state = tamis.Matcher(), tail.NO_TAIL
+    rows: list[Row] = []
+    taken = np.empty(size)
+    done = 0
+    for start in range(0, size, 1_000):
+        some = Workload(size=min(1_000, size - start), seed=start)
+        for entry in tail_rules(matcher, [(start + id, text) for id, text in some.rules()]):
+            begin = perf_counter()
+            state = state.with_added([entry])
+            taken[done] = perf_counter() - begin
+            done += 1
+        if done in (1_000, 10_000, 100_000, size):
+            micro = taken[:done] * 1e6
+            figures = {
+                "mean": micro.mean(),
+                "median": np.median(micro[-1_000:]),
+                "worst": micro.max(),
+            }
+            rows.append({"rules": done, **figures, "all s": float(taken[:done].sum())})
+    return rows
+
+
+def measure_trickle(sizes: Sequence[int], count: int) -> list[Row]:
+    tail.warm_up()
+    rows = []
+    for size in sizes:
+        for is_read in (False, True):
+            matcher = tamis.Matcher()
+            if size:
+                matcher.add_many(Workload(size=size, seed=1).rules_table())
+            workload = Workload(size=count, seed=2)
+            coming = [(f"new {id}", text) for id, text in workload.rules()]
+            events = workload.events(200)
+            matches(matcher, events, lambda: False, 200)
+            rows.append({"collection": size, **trickled(matcher, coming, events, is_read)})
+            matcher.close()
+    return rows
+
+
+def trickled(
+    matcher: tamis.Matcher, rules: Sequence[tuple[str, str]], events: Any, is_read: bool
+) -> Row:
+    done = threading.Event()
+    taken = np.empty(0)
+
+    def write() -> None:
+        nonlocal taken
+        try:
+            taken = seconds_of(lambda rule=rule: matcher.add(*rule) for rule in rules)
+        finally:
+            done.set()
+
+    writer = threading.Thread(target=write)
+    used = process_time()
+    writer.start()
+    read = matches(matcher, events, lambda: not done.is_set(), 1) if is_read else None
+    writer.join()
+    micro = taken * 1e6
+    return {
+        "beside": "a reader" if is_read else "alone",
+        "add mean": float(micro.mean()),
+        "p50": float(np.median(micro)),
+        "p99": float(np.quantile(micro, 0.99)),
+        "max": float(micro.max()),
+        "all cores, each add": (process_time() - used) * 1e6 / len(rules),
+        "match p50": None if read is None else float(np.median(read) * 1e6),
+        "match p99.9": None if read is None else float(np.quantile(read, 0.999) * 1e6),
+        "segments": len(matcher._collection.snapshot.views),
+        "in tail": len(matcher._collection.snapshot.tail),
     }
 
 

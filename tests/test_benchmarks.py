@@ -87,6 +87,10 @@ def test_reading_while_writing_is_measured(tmp_path: Path) -> None:
     ]
     assert all(row["max"] >= row["p50"] > 0 for row in saved["reader"])
     assert all(row["mean µs"] > 0 for row in saved["changes"])
+    assert all(row[f"{way} match"] > 0 for way in ("plain", "tree") for row in saved["tail"])
+    assert [row["rules"] for row in saved["inserts"]] == [1_000]
+    assert {row["beside"] for row in saved["trickle"]} == {"alone", "a reader"}
+    assert all(row["max"] >= row["p50"] > 0 for row in saved["trickle"])
     assert all(row["seconds"] > 0 for row in saved["stored"])
     assert "open, all verified" in printed
 

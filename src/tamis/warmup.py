@@ -15,6 +15,7 @@ import pyarrow as pa
 from tamis.engines.registry import engine_named
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.rule import Rule, tagged
+from tamis.matcher.tail import warm_up
 
 __all__ = ["warmup"]
 
@@ -51,6 +52,7 @@ def warmup(engines: Iterable[str] = ("auto",)) -> dict[str, float]:
     dict of str to float
         How many seconds each engine took; the first one's also cover what all of them share.
     """
+    warm_up()
     names = dict.fromkeys(engine_named(engine).name for engine in engines)
     return {name: _seconds(name) for name in names}
 

@@ -152,8 +152,8 @@ def test_changes_while_the_tail_becomes_a_segment(
         return built
 
     monkeypatch.setattr(matcher._collection._worker, "wake", lambda: None)
-    matcher.add_many([(n, "x = 1") for n in range(6)])
     monkeypatch.setattr(Maker, "segment", and_then)
+    matcher.add_many([(n, "x = 1") for n in range(6)])
     settle(matcher)
     assert matcher.match(EVENT) == [0, 1, 4, 5, 2, *(f"n{i}" for i in range(more))]
     assert len(matcher) == len(list(matcher)) == 5 + more

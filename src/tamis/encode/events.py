@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from tamis.encode.arrays import Events
 from tamis.encode.derived import DerivedAttribute, DerivedAttributes
-from tamis.encode.dictionary import Axis
 from tamis.encode.guards import TextGuards
 from tamis.encode.rules import EncodedRules
 from tamis.errors import EventError
@@ -17,7 +16,7 @@ from tamis.expr.event import Event, FlatEvent, flatten
 from tamis.expr.model import Value, is_unicode
 from tamis.expr.weights import EventWeights
 
-__all__ = ["EventEncoder"]
+__all__ = ["AxesEncoder", "EventEncoder", "KnownAxis"]
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _NO_INTS = np.empty(0, np.int32)
@@ -25,6 +24,15 @@ _NO_WEIGHTS = np.empty(0, np.float64)
 
 _ONE_ROW = [np.array([0, size], np.int64) for size in range(64)]
 """Where rows begin when there is one, which is what callers wait for."""
+
+
+class _Axis(Protocol):
+    def code(self, value: Value) -> int:
+        """The code of a value."""
+
+
+KnownAxis: TypeAlias = tuple[int, Callable[[Any], int | None], _Axis]
+"""An attribute's number, the codes of the values that rules mention, and its axis for others."""
 
 
 class _Text(NamedTuple):
@@ -66,33 +74,33 @@ class _Rows:
         )
 
 
-class EventEncoder:
-    """Encodes events for one set of rules. Safe to use from several threads."""
+class AxesEncoder:
+    """Encodes events by the axes of attributes. Safe to use from several threads.
 
-    def __init__(self, rules: EncodedRules) -> None:
-        axes = rules.dictionary.axes
-        self._axes = {
-            name: (number, axes[number].exact.get, axes[number])
-            for name, number in rules.dictionary.attributes.items()
-        }
-        self._derived = DerivedAttributes(rules.dictionary)
-        self._texts = rules.texts
-        self._guards = TextGuards(rules)
+    Parameters
+    ----------
+    axes
+        The attributes that rules mention. More may come, if nothing is taken back.
+    text_attributes
+        The numbers of those whose strings text predicates ask about.
+    derived
+        Those that are worked out from others.
+    """
+
+    def __init__(
+        self,
+        axes: Mapping[str, KnownAxis],
+        text_attributes: Collection[int] = frozenset(),
+        derived: DerivedAttributes | None = None,
+    ) -> None:
+        self._axes = axes
+        self._text_attributes = text_attributes
+        self._derived = derived
 
     def encode(self, event: Event) -> Events:
         """One event, given as a mapping."""
         rows = _Rows()
         self._add(event, rows)
-        return self._finished(rows)
-
-    def encode_many(self, events: Iterable[Event], first: int = 0) -> Events:
-        """Events given as mappings; an error names the culprit, counted from `first`."""
-        rows = _Rows()
-        for number, event in enumerate(events, first):
-            try:
-                self._add(event, rows)
-            except EventError as error:
-                raise EventError(f"event {number}: {error}") from None
         return self._finished(rows)
 
     def encode_flat(self, events: Iterable[FlatEvent]) -> Events:
@@ -102,39 +110,8 @@ class EventEncoder:
             self._add_flat(event, rows)
         return self._finished(rows)
 
-    def encode_weighted(self, event: FlatEvent, weights: EventWeights) -> Events:
-        """One event that weighs its values."""
-        rows = _Rows()
-        self._add_flat(event, rows, weights)
-        return self._finished(rows)
-
     def _finished(self, rows: _Rows) -> Events:
-        events = rows.events()
-        return self._with_texts(events, rows.texts) if rows.texts else events
-
-    def _with_texts(self, events: Events, texts: Sequence[_Text]) -> Events:
-        """`events` with the text predicates that they satisfy, as far as they may matter."""
-        sizes = np.zeros(len(events.start), np.int64)
-        held: list[int] = []
-        weights: list[float] = []
-        needed: dict[int, list[bool]] = {}
-        for row, attribute, value, weight in texts:
-            found = self._texts.remembered(attribute, value)
-            if found is None:
-                if attribute not in needed:
-                    rows = self._guards.rows_that_need(attribute, events)
-                    needed[attribute] = rows.tolist()
-                if not needed[attribute][row]:
-                    continue
-                found = self._texts.held(attribute, value)
-            held += found
-            weights += [weight] * len(found)
-            sizes[row + 1] += len(found)
-        return events._replace(
-            text_start=np.cumsum(sizes),
-            text=np.array(held, np.int32),
-            text_weight=np.array(weights) if len(events.weight) else _NO_WEIGHTS,
-        )
+        return rows.events()
 
     def _add(self, event: Event, rows: _Rows) -> None:
         """Write one event: in one pass where all its values are plain, else flattened first."""
@@ -152,7 +129,7 @@ class EventEncoder:
         """Write an event of plain strings, numbers and booleans; False on anything else."""
         if self._derived and self._derived.are_in(event):
             return False
-        axis_of, texts = self._axes.get, self._texts.attributes
+        axis_of, texts = self._axes.get, self._text_attributes
         add_attribute, add_code = rows.attribute.append, rows.code.append
         for name, value in event.items():
             kind = value.__class__
@@ -201,7 +178,7 @@ class EventEncoder:
         self,
         name: str,
         number: int,
-        axis: Axis,
+        axis: _Axis,
         values: Iterable[Value],
         rows: _Rows,
         weights: EventWeights | None,
@@ -214,8 +191,69 @@ class EventEncoder:
             if weights is not None:
                 weight = weights.get(name, value)
                 rows.weight.append(weight)
-            if isinstance(value, str) and number in self._texts.attributes:
+            if isinstance(value, str) and number in self._text_attributes:
                 rows.texts.append(_Text(len(rows.start) - 1, number, value, weight))
+
+
+class EventEncoder(AxesEncoder):
+    """Encodes events for one set of rules. Safe to use from several threads."""
+
+    def __init__(self, rules: EncodedRules) -> None:
+        axes = rules.dictionary.axes
+        super().__init__(
+            {
+                name: (number, axes[number].exact.get, axes[number])
+                for name, number in rules.dictionary.attributes.items()
+            },
+            rules.texts.attributes,
+            DerivedAttributes(rules.dictionary),
+        )
+        self._texts = rules.texts
+        self._guards = TextGuards(rules)
+
+    def encode_many(self, events: Iterable[Event], first: int = 0) -> Events:
+        """Events given as mappings; an error names the culprit, counted from `first`."""
+        rows = _Rows()
+        for number, event in enumerate(events, first):
+            try:
+                self._add(event, rows)
+            except EventError as error:
+                raise EventError(f"event {number}: {error}") from None
+        return self._finished(rows)
+
+    def encode_weighted(self, event: FlatEvent, weights: EventWeights) -> Events:
+        """One event that weighs its values."""
+        rows = _Rows()
+        self._add_flat(event, rows, weights)
+        return self._finished(rows)
+
+    def _finished(self, rows: _Rows) -> Events:
+        events = rows.events()
+        return self._with_texts(events, rows.texts) if rows.texts else events
+
+    def _with_texts(self, events: Events, texts: Sequence[_Text]) -> Events:
+        """`events` with the text predicates that they satisfy, as far as they may matter."""
+        sizes = np.zeros(len(events.start), np.int64)
+        held: list[int] = []
+        weights: list[float] = []
+        needed: dict[int, list[bool]] = {}
+        for row, attribute, value, weight in texts:
+            found = self._texts.remembered(attribute, value)
+            if found is None:
+                if attribute not in needed:
+                    rows = self._guards.rows_that_need(attribute, events)
+                    needed[attribute] = rows.tolist()
+                if not needed[attribute][row]:
+                    continue
+                found = self._texts.held(attribute, value)
+            held += found
+            weights += [weight] * len(found)
+            sizes[row + 1] += len(found)
+        return events._replace(
+            text_start=np.cumsum(sizes),
+            text=np.array(held, np.int32),
+            text_weight=np.array(weights) if len(events.weight) else _NO_WEIGHTS,
+        )
 
 
 _LOOKED_UP = frozenset((str, int, float, type(None)))

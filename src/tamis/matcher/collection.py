@@ -36,7 +36,8 @@ from tamis.matcher.making import BadRule, Maker, Prepared, refuse
 from tamis.matcher.policy import Load, run_to_merge
 from tamis.matcher.rule import Rule, RuleId
 from tamis.matcher.segment import Segment
-from tamis.matcher.snapshot import Snapshot, TailRule, View, is_id
+from tamis.matcher.snapshot import Snapshot, View, is_id
+from tamis.matcher.tail import NO_TAIL, Tail, is_warm, warm_up
 from tamis.matcher.turns import short_turns
 from tamis.matcher.worker import Worker
 
@@ -52,8 +53,8 @@ __all__ = [
     "without",
 ]
 
-_TAIL = 64
-"""How many rules may wait in the tail, where each is evaluated by itself."""
+_ONE_BY_ONE = 512
+"""After how many rules that came one by one trees are worth loading their kernels for."""
 
 _SEGMENTS = 24
 """With more segments than this a writer does its share of merging before it brings more."""
@@ -63,10 +64,10 @@ class State(NamedTuple):
     """What a collection holds."""
 
     views: tuple[View, ...]
-    tail: tuple[TailRule, ...]
+    tail: Tail
 
 
-_EMPTY = State((), ())
+_EMPTY = State((), NO_TAIL)
 
 
 class Added(msgspec.Struct, frozen=True, tag="add"):
@@ -163,6 +164,8 @@ class Collection:
         self._failure: Exception | None = None
         self.damage: CorruptFileError | None = None
         """Why no answer can be trusted any more."""
+        self._singles = 0
+        """How many rules came one by one, or a few at a time."""
         self._set(state or _EMPTY)
         _collections.add(self)
 
@@ -188,6 +191,9 @@ class Collection:
         while len(self.snapshot.views) > _SEGMENTS and self.tidy(quiet=False):
             pass
         prepared = self._maker.prepare(rules, bad)
+        self._singles += len(prepared.entries)
+        if self._needs_frozen_tail(self.snapshot.tail, prepared):
+            self.freeze(self.snapshot)
         return self._commit(lambda state: self._added(state, prepared, replace, bad))
 
     def replace_all(self, rules: Sequence[Rule], bad: list[BadRule] | None = None) -> int:
@@ -251,20 +257,33 @@ class Collection:
             refused = frozenset(taken.ids)
             for id in taken.ids:
                 refuse(id, DuplicateRuleError(_TAKEN), bad)
-        if prepared.segment is not None or len(state.tail) + len(prepared.entries) > _TAIL:
+        if self._needs_frozen_tail(state.tail, prepared):
             state = self._with_frozen_tail(state)
         state, count = appended(state, prepared, refused)
         return _Outcome(state, count, Added(prepared.rows, tuple(refused)) if count else None)
 
+    def _needs_frozen_tail(self, tail: Tail, prepared: Prepared) -> bool:
+        """Whether the rules of the tail have to be in a segment before others come."""
+        if not tail:
+            return False
+        return prepared.segment is not None or not tail.has_room(len(prepared.entries))
+
     def _with_frozen_tail(self, state: State) -> State:
         """The same rules, all in segments: those of the tail are older than what comes now."""
-        if not state.tail:
-            return state
-        if state.views is self.snapshot.views and state.tail is self.snapshot.tail:
-            return State(self.snapshot.frozen_views, ())
-        return State((*state.views, View(self._maker.segment(_rules(state.tail)))), ())
+        if state.tail is self.snapshot.tail:
+            segment = self.snapshot.frozen_tail
+        else:
+            segment = self._maker.segment([entry.rule for entry in state.tail])
+        return State((*state.views, View(segment)), NO_TAIL)
 
     # --- Tidying ---
+
+    def upkeep(self, quiet: bool) -> bool:
+        """Do one piece of work that no writer should have to wait for, if there is any."""
+        if self._singles > _ONE_BY_ONE and not is_warm():
+            warm_up()
+            return True
+        return self.tidy(quiet)
 
     def tidy(self, quiet: bool) -> bool:
         """Make a segment of the tail, or merge some, or have the journal tidy up.
@@ -273,8 +292,9 @@ class Collection:
         """
         with self._tidying:
             snapshot = self.snapshot
-            if snapshot.tail:
-                return self._freeze_tail(snapshot)
+            if snapshot.tail and (quiet or snapshot.tail.is_ripe()):
+                self.freeze(snapshot)
+                return True
             run = run_to_merge(_loads(snapshot), quiet)
             if run is not None:
                 return self._merge(snapshot.views[run.start : run.stop])
@@ -303,24 +323,31 @@ class Collection:
         self._raise_failure()
         with self._tidying:
             while (snapshot := self.snapshot).tail:
-                self._freeze_tail(snapshot)
+                self.freeze(snapshot)
             views = snapshot.views
             if len(views) > 1 or (views and sample) or any(_dead(view) for view in views):
                 self._merge(views, sample)
         self._wake_worker()
 
-    def _freeze_tail(self, snapshot: Snapshot) -> bool:
-        segment = self._maker.segment(_rules(snapshot.tail))
-        with self._writing:
-            views, tail = self.snapshot.views, self.snapshot.tail
-            frozen = {id(entry): age for age, entry in enumerate(snapshot.tail)}
-            rest = tuple(entry for entry in tail if frozen.pop(id(entry), None) is None)
-            # Where none is left, all were removed, or somebody else has made a segment of them.
-            # Where one is, nobody has: so no segment came in the meantime, either.
-            if len(rest) < len(tail):
-                gone = segment.places_of(np.fromiter(frozen.values(), np.int32, len(frozen)))
-                self._set(State((*views, View(segment).without(gone.tolist())), rest))
-        return True
+    def freeze(self, snapshot: Snapshot, wait: bool = True) -> None:
+        """Have a segment in place of the tail of `snapshot`, if that is all still there.
+
+        What came since stays in the tail, and what was removed since is removed from the segment.
+        Without `wait` nothing is done if a writer is at work.
+        """
+        segment = snapshot.frozen_tail
+        if not self._writing.acquire(blocking=wait):
+            return
+        try:
+            now = self.snapshot
+            found = now.tail.behind(snapshot.tail)
+            if found is not None:
+                rest, gone = found
+                places = segment.places_of(np.array(gone, np.int32)).tolist()
+                view = View(segment).without(places)
+                self._set(State((*now.views, view) if view.size else now.views, rest))
+        finally:
+            self._writing.release()
 
     def _merge(self, views: tuple[View, ...], sample: Sequence[EventChunk] = ()) -> bool:
         """Put one segment in the place of several, which are neighbours."""
@@ -399,6 +426,7 @@ class Collection:
     def after_fork(self) -> None:
         """In a forked child: no other thread is there, and locks may be held for ever."""
         self._new_locks()
+        self.snapshot.tail.after_fork()
         self._queue.clear()
         self._worker.forget_thread()
 
@@ -430,7 +458,7 @@ def _taken(state: State, prepared: Prepared) -> _Taken:
 
 def located(state: State, ids: Several[RuleId]) -> _Taken:
     """The rules of these ids that are there."""
-    tail = {entry.rule.id for entry in state.tail}.intersection(ids)
+    tail = frozenset(id for id in ids if state.tail.find(id) is not None)
     places: list[list[int]] = [[] for _ in state.views]
     found: list[RuleId] = []
     for id in ids:
@@ -443,7 +471,7 @@ def located(state: State, ids: Several[RuleId]) -> _Taken:
                 places[number].append(place)
                 found.append(id)
                 break
-    return _Taken(found, places, frozenset(tail))
+    return _Taken(found, places, tail)
 
 
 def without(state: State, taken: _Taken) -> State:
@@ -452,9 +480,7 @@ def without(state: State, taken: _Taken) -> State:
         view.without(places) if places else view
         for view, places in zip(state.views, taken.places, strict=True)
     )
-    tail = state.tail
-    if taken.tail:
-        tail = tuple(entry for entry in tail if entry.rule.id not in taken.tail)
+    tail = state.tail.without(taken.tail) if taken.tail else state.tail
     return State(tuple(view for view in views if view.size), tail)
 
 
@@ -475,16 +501,12 @@ def appended(state: State, prepared: Prepared, refused: frozenset[RuleId]) -> tu
     """The state with what was prepared behind it, but for `refused`, and how many that are."""
     views, tail = state
     if prepared.segment is None:
-        entries = tuple(e for e in prepared.entries if e.rule.id not in refused)
-        return State(views, (*tail, *entries)), len(entries)
+        entries = [e for e in prepared.entries if e.rule.id not in refused]
+        return State(views, tail.with_added(entries)), len(entries)
     view = View(prepared.segment)
     places = [place for id in refused if (place := view.place_of(id)) is not None]
     view = view.without(places) if places else view
     return State((*views, view) if view.size else views, tail), view.size
-
-
-def _rules(tail: Sequence[TailRule]) -> list[Rule]:
-    return [entry.rule for entry in tail]
 
 
 def _loads(snapshot: Snapshot) -> list[Load]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
@@ -11,11 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.encode.merge import merged
+from tamis.encode.plain import PlainTexts
 from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.base import Engine
 from tamis.errors import DuplicateRuleError, RuleError, SchemaError
 from tamis.expr.derive import comparable
-from tamis.expr.model import Expr
+from tamis.expr.model import TRUE, Atom, Expr, Logic
 from tamis.expr.normalize import nnf
 from tamis.expr.shapes import Shapes
 from tamis.expr.weights import RuleWeights
@@ -24,7 +26,8 @@ from tamis.matcher.records import Records, RecordsBuilder
 from tamis.matcher.rule import Row, Rule, RuleId
 from tamis.matcher.schema import Schema
 from tamis.matcher.segment import Segment
-from tamis.matcher.snapshot import TailRule, View
+from tamis.matcher.snapshot import View
+from tamis.matcher.tail import TailRule
 from tamis.matcher.turns import empty
 
 __all__ = ["BadRule", "Maker", "Prepared"]
@@ -80,6 +83,7 @@ class Maker:
         self.schema = schema
         self._keeps_rows = keeps_rows
         self._shapes = Shapes()
+        self._texts = _PlainTrees(schema)
 
     def prepare(self, rules: Sequence[Rule], bad: list[BadRule] | None) -> Prepared:
         """Parse rules and build what is to be built; refused ones go to `bad`, or raise."""
@@ -125,9 +129,14 @@ class Maker:
 
     def tail_rule(self, rule: Rule) -> TailRule:
         """A rule as it waits in the tail."""
-        expr = self._shapes.parse(rule.source) if isinstance(rule.source, str) else rule.source
-        weights = self._weights(rule, expr)
-        return TailRule(rule, nnf(self.schema.adapt_rule(expr), rule.logic), weights)
+        source = rule.source
+        if isinstance(source, str):
+            tree = self._texts.tree(source, rule.logic) if rule.weights is None else None
+            if tree is not None:
+                return TailRule(rule, tree, _NO_WEIGHTS)
+            source = self._shapes.parse(source)
+        weights = self._weights(rule, source)
+        return TailRule(rule, nnf(self.schema.adapt_rule(source), rule.logic), weights)
 
     def segment(self, rules: Sequence[Rule]) -> Segment:
         """A segment of rules that were accepted before."""
@@ -174,6 +183,39 @@ class Maker:
             expr = rule.expr
             encoder.add(expr, rule.logic, self._weights(rule, expr))
 
+
+class _PlainTrees:
+    """Reads plain rules one by one. Predicates that were read before are the same atoms again.
+
+    Safe to use from several threads.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._adapt = schema.adapt if schema else None
+        self._lock = threading.Lock()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._atoms: list[Atom] = []
+        self._plain = PlainTexts(self._number, self._adapt)
+
+    def _number(self, atom: Atom) -> int:
+        self._atoms.append(atom)
+        return len(self._atoms) - 1
+
+    def tree(self, text: str, logic: Logic) -> Expr | None:
+        """The rule in negation normal form; None if it is not plain."""
+        with self._lock:
+            if len(self._atoms) > _REMEMBERED:
+                self._forget()
+            plain = self._plain.read(text, logic)
+            return None if plain is None else plain.tree(self._atoms)
+
+
+_REMEMBERED = 65_536
+"""How many distinct predicates are kept."""
+
+_NO_WEIGHTS = RuleWeights.of(None, TRUE)
 
 _TWICE = "the id appears twice in the batch"
 

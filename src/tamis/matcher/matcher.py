@@ -17,7 +17,7 @@ from tamis.encode.arrays import Events, rows_between
 from tamis.engines.registry import engine_named
 from tamis.errors import RuleError, StorageError, UnknownRuleError
 from tamis.expr.derive import bases_of
-from tamis.expr.evaluate import evaluate_flat, score_flat
+from tamis.expr.evaluate import score_flat
 from tamis.expr.event import Event
 from tamis.expr.explain import Explanation, explain_flat
 from tamis.expr.model import check_logic
@@ -32,10 +32,11 @@ from tamis.matcher.results import id_type, joined_matches, joined_tops
 from tamis.matcher.rule import Rule, RuleId, RuleSource, Tagged, expr_of, make_rule
 from tamis.matcher.schema import Schema
 from tamis.matcher.segment import Segment
-from tamis.matcher.snapshot import Chosen, Snapshot, TailRule, View
+from tamis.matcher.snapshot import Chosen, Snapshot, View
 from tamis.matcher.stabbing import Stabbing
 from tamis.matcher.storage.manifest import Settings
 from tamis.matcher.storage.store import Store, create, is_index, replace
+from tamis.matcher.tail import Reading, TailRule
 from tamis.matcher.turns import empty, short_turns
 
 if TYPE_CHECKING:
@@ -56,8 +57,9 @@ class AddReport(NamedTuple):
 class Matcher:
     """Holds rules and finds those that an event satisfies.
 
-    Any number of threads may read and write at once. A reader never waits: it works on the
-    state it found when it began, which never changes. Writers take turns.
+    Any number of threads may read and write at once. A reader works on the state it found when it
+    began, which never changes, and waits for nobody but for the microseconds that it takes another
+    to look up an event among the rules that came last, or to put one there. Writers take turns.
 
     Parameters
     ----------
@@ -437,12 +439,11 @@ class Matcher:
                 encoded = segment.encode_weighted(self._schema.read(event), event_weights)
             places, scores = segment.engine.top_one(encoded, n, view.mask(chosen))
             scored += zip(segment.ids.array(places).tolist(), scores.tolist(), strict=True)
-        if snapshot.tail or not snapshot.views:
-            flat = self._schema.read(event)
-        for entry in snapshot.chosen_tail(chosen):
-            tail_score = score_flat(entry.tree, flat, entry.weights, event_weights)
-            if tail_score is not None:
-                scored.append((entry.rule.id, tail_score))
+        reading = Reading(event, self._schema)
+        for entry in self._in_tail(snapshot, reading, chosen):
+            tail_score = score_flat(entry.tree, reading.flat, entry.weights, event_weights)
+            assert tail_score is not None
+            scored.append((entry.rule.id, tail_score))
         # The sort is stable, and what is older stands first.
         scored.sort(key=lambda pair: -pair[1])
         return scored[:n]
@@ -489,12 +490,19 @@ class Matcher:
         """
         snapshot, chosen = self._snapshot, self._chosen(only, at)
         asked = Stabbing(event, self._schema)
+        views: tuple[View, ...] = snapshot.views
+        tail: Iterable[TailRule] = snapshot.tail
+        if len(snapshot.tail) > _FEW:
+            views, tail = self._frozen_views(snapshot), ()
         found: list[RuleId] = []
-        for view in snapshot.views:
+        for view in views:
             places = asked.places(view.segment, view.mask(chosen))
             found += view.segment.ids.array(view.segment.by_age(places)).tolist()
-        tail = snapshot.chosen_tail(chosen)
-        return found + [entry.rule.id for entry in tail if asked.matches(entry.rule, entry.tree)]
+        return found + [
+            entry.rule.id
+            for entry in tail
+            if chosen.includes(entry.rule) and asked.matches(entry.rule, entry.tree)
+        ]
 
     def match_many(
         self,
@@ -520,7 +528,7 @@ class Matcher:
             in the order in which the rules were added. For a reader a reader, whose batches are
             made as they are asked for, each of a bounded size.
         """
-        views, chosen = self._snapshot.frozen_views, self._chosen(only, at)
+        views, chosen = self._frozen_views(self._snapshot), self._chosen(only, at)
         segments = [view.segment for view in views]
         schema = pa.schema([("event", pa.int64()), ("rule", id_type(segments))])
 
@@ -556,7 +564,7 @@ class Matcher:
         pyarrow.Table
             event (the row's number) and matches, a row for each event; for a reader a reader.
         """
-        views, chosen = self._snapshot.frozen_views, self._chosen(only, at)
+        views, chosen = self._frozen_views(self._snapshot), self._chosen(only, at)
         schema = pa.schema([("event", pa.int64()), ("matches", pa.int64())])
 
         def batches() -> Iterator[pa.RecordBatch]:
@@ -586,7 +594,7 @@ class Matcher:
             reader.
         """
         _check_n(n)
-        views, chosen = self._snapshot.frozen_views, self._chosen(only, at)
+        views, chosen = self._frozen_views(self._snapshot), self._chosen(only, at)
         segments = [view.segment for view in views]
         types = [pa.int64(), pa.int64(), id_type(segments), pa.float64()]
         schema = pa.schema(zip(["event", "rank", "rule", "score"], types, strict=True))
@@ -804,7 +812,7 @@ class Matcher:
 
         Those that are derived are not among them, but those from which they are.
         """
-        views = self._snapshot.frozen_views
+        views = self._frozen_views(self._snapshot)
         return frozenset(
             base
             for view in views
@@ -829,7 +837,7 @@ class Matcher:
     def stats(self) -> dict[str, Any]:
         """Numbers about the collection: rules, segments, sizes in bytes and otherwise."""
         snapshot = self._snapshot
-        segments = [view.segment for view in snapshot.frozen_views if snapshot.size]
+        segments = [view.segment for view in self._frozen_views(snapshot) if snapshot.size]
         rules = [segment.engine.rules for segment in segments]
         return {
             "engine": self._engine.name,
@@ -893,15 +901,20 @@ class Matcher:
             )
             for view in snapshot.views
         ]
-        if segments and not snapshot.tail:
-            return segments, []
-        flat = self._schema.read(event)
-        tail = [
-            entry
-            for entry in snapshot.chosen_tail(chosen)
-            if evaluate_flat(entry.tree, flat, entry.rule.logic)
-        ]
-        return segments, tail
+        return segments, self._in_tail(snapshot, Reading(event, self._schema), chosen)
+
+    def _in_tail(self, snapshot: Snapshot, event: Reading, chosen: Chosen) -> list[TailRule]:
+        """The rules of the tail that an event satisfies; refuses what is no event."""
+        if not snapshot.size:
+            event.flat  # noqa: B018  nobody else has looked at it
+        return snapshot.in_tail(event, chosen) if snapshot.tail else []
+
+    def _frozen_views(self, snapshot: Snapshot) -> tuple[View, ...]:
+        """All rules in segments; if it takes long to have them so, for those who ask later, too."""
+        views = snapshot.frozen_views
+        if len(snapshot.tail) > _FEW:
+            self._collection.freeze(snapshot, wait=False)
+        return views
 
     def _chosen(self, only: Tagged | Iterable[RuleId] | None, at: datetime | None) -> Chosen:
         """What `only` and `at` stand for."""
@@ -924,6 +937,9 @@ class Matcher:
             yield first, len(chunk), [view.segment.encode_chunk(chunk, first) for view in views]
             first += len(chunk)
 
+
+_FEW = 64
+"""How many rules of the tail are made a segment of in a moment."""
 
 _FIRST_ROWS = 1024
 _PAIRS = 1 << 22

@@ -1,8 +1,8 @@
 """What a reader sees: one consistent state of a collection, which never changes.
 
 The one swap point of a Matcher is its reference to a snapshot. A writer makes a new snapshot, which
-shares all it can with the old one, and assigns it; a reader takes the reference once and is done
-with locks.
+shares all it can with the old one, and assigns it; a reader takes the reference once. Locks are
+only in the trees of the tail (`tail.py`), and held for microseconds.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.expr.model import Expr
-from tamis.expr.weights import RuleWeights
 from tamis.matcher.rule import Rule, RuleId, Tagged
 from tamis.matcher.segment import Segment
+from tamis.matcher.tail import Reading, Tail, TailRule
 
-__all__ = ["Chosen", "Snapshot", "TailRule", "View"]
+__all__ = ["Chosen", "Snapshot", "View"]
 
 
 class Chosen(NamedTuple):
@@ -36,15 +35,6 @@ class Chosen(NamedTuple):
         if isinstance(self.only, Tagged):
             return self.only.fits(rule.tags)
         return self.only is None or rule.id in self.only
-
-
-class TailRule(NamedTuple):
-    """A rule that is not in a segment yet."""
-
-    rule: Rule
-    tree: Expr
-    """The rule in negation normal form."""
-    weights: RuleWeights
 
 
 class View:
@@ -162,7 +152,7 @@ class Snapshot:
     views
         The segments.
     tail
-        The rules added since the last segment was built.
+        The rules in no segment.
     freeze
         Builds a segment from rules.
     """
@@ -170,7 +160,7 @@ class Snapshot:
     def __init__(
         self,
         views: tuple[View, ...],
-        tail: tuple[TailRule, ...],
+        tail: Tail,
         freeze: Callable[[Sequence[Rule]], Segment],
     ) -> None:
         self.views = views
@@ -179,37 +169,35 @@ class Snapshot:
         self._freeze = freeze
         # Made when first asked for. Two readers may do so at once, and both are right; Python's
         # cached_property would make them, and readers of other collections, wait.
-        self._frozen_views: tuple[View, ...] | None = None
+        self._frozen_tail: Segment | None = None
+
+    @property
+    def frozen_tail(self) -> Segment:
+        """The rules of the tail as a segment."""
+        segment = self._frozen_tail
+        if segment is None:
+            segment = self._frozen_tail = self._freeze([entry.rule for entry in self.tail])
+        return segment
 
     @property
     def frozen_views(self) -> tuple[View, ...]:
         """All rules in segments, at least one: what a batch of events is worth building."""
-        views = self._frozen_views
-        if views is None:
-            views = self.views
-            if self.tail or not views:
-                views = (*views, View(self._freeze([entry.rule for entry in self.tail])))
-            self._frozen_views = views
-        return views
+        if not self.tail and self.views:
+            return self.views
+        return (*self.views, View(self.frozen_tail))
 
     def __contains__(self, id: Any) -> bool:
-        return is_id(id) and (self._in_tail(id) is not None or self._in_view(id) is not None)
+        return is_id(id) and (self.tail.find(id) is not None or self._in_view(id) is not None)
 
     def find(self, id: Any) -> Rule | None:
         """The rule `id`."""
         if not is_id(id):
             return None
-        entry = self._in_tail(id)
+        entry = self.tail.find(id)
         if entry is not None:
             return entry.rule
         found = self._in_view(id)
         return None if found is None else found[0].segment.records.rule(found[1])
-
-    def _in_tail(self, id: RuleId) -> TailRule | None:
-        for entry in self.tail:
-            if entry.rule.id == id:
-                return entry
-        return None
 
     def _in_view(self, id: RuleId) -> tuple[View, int] | None:
         for view in self.views:
@@ -218,9 +206,9 @@ class Snapshot:
                 return view, place
         return None
 
-    def chosen_tail(self, chosen: Chosen) -> Iterator[TailRule]:
-        """The rules of the tail that may be found."""
-        return (entry for entry in self.tail if chosen.includes(entry.rule))
+    def in_tail(self, event: Reading, chosen: Chosen) -> list[TailRule]:
+        """The rules of the tail that an event satisfies, of those that may be found."""
+        return [entry for entry in self.tail.matched(event) if chosen.includes(entry.rule)]
 
     def ended(self, at: int) -> Iterator[RuleId]:
         """The ids of the living rules that are not valid any more."""

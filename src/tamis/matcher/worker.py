@@ -29,11 +29,11 @@ _EXIT = 10.0
 
 
 class _Owner(Protocol):
-    def tidy(self, quiet: bool) -> bool:
+    def upkeep(self, quiet: bool) -> bool:
         """Do one piece of work, if there is any; tells whether there was."""
 
     def note_failure(self, error: Exception) -> None:
-        """Take note of what went wrong in `tidy`."""
+        """Take note of what went wrong in `upkeep`."""
 
 
 class _State:
@@ -52,7 +52,7 @@ class _State:
 
 
 class Worker:
-    """Calls `tidy` of its owner in a thread of its own, after each wake-up until all is done."""
+    """Calls `upkeep` of its owner in a thread of its own, after each wake-up until all is done."""
 
     def __init__(self, owner: _Owner) -> None:
         self._owner = weakref.ref(owner)
@@ -124,7 +124,7 @@ def _work(owner: weakref.ref[_Owner], state: _State, quiet: bool) -> None:
             return
         try:
             with state.working:
-                if not found.tidy(quiet):
+                if not found.upkeep(quiet):
                     return
         except Exception as error:  # whatever it is, the owner tells its user
             found.note_failure(error)

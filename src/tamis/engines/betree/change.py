@@ -40,9 +40,12 @@ def insert_all(nodes, books, numbers, table, codes, start, conjunction_atom, wis
 
     `wishes` has for each the attribute to be partitioned by at the root, or is empty.
 
-    Stops where room is lacking; then the last one may be on its way, and `settle` finishes it.
+    Stops where room is lacking, and returns ~done; then the last one may be on its way, and
+    `settle` finishes it.
     """
-    while settle(nodes, books) and done < len(numbers):
+    while settle(nodes, books):
+        if done == len(numbers):
+            return done
         first, last = start[done], start[done + 1]
         length = packed_length(table, conjunction_atom, first, last)
         if lacks_room(nodes, books, 0, 0, WISHES + length):
@@ -54,7 +57,7 @@ def insert_all(nodes, books, numbers, table, codes, start, conjunction_atom, wis
             table, codes, conjunction_atom, first, last, numbers[done], books.limbo, at + WISHES
         )
         done += 1
-    return done
+    return ~done
 
 
 @kernel
@@ -63,7 +66,9 @@ def delete_all(nodes, books, numbers, done):
 
     Stops as `insert_all` does.
     """
-    while settle(nodes, books) and done < len(numbers):
+    while settle(nodes, books):
+        if done == len(numbers):
+            return done
         cut(nodes, books, numbers[done])
         done += 1
-    return done
+    return ~done

@@ -38,7 +38,7 @@ from tamis.engines.betree.pools import find_partition
 from tamis.engines.bits import prefetch
 from tamis.engines.truth import Loaded, load, new_loaded, unload
 
-__all__ = ["Desk", "leave", "new_desk", "search", "sit_down", "walk"]
+__all__ = ["Desk", "find", "leave", "new_desk", "search", "sit_down", "walk"]
 
 _AHEAD = 2
 _LINES, _WORDS_TO_A_LINE = 6, 16
@@ -221,4 +221,12 @@ def search(nodes, events, desk, present):
             found = _scan_several(nodes, visited[i], events, desk, found)
         else:
             found = _scan(nodes, visited[i], events, desk, found)
+    return found
+
+
+@kernel
+def find(nodes, events, row, desk):
+    """As `search`, for the event `row`; the desk is cleared behind it."""
+    found = search(nodes, events, desk, sit_down(events, row, desk))
+    leave(events, row, desk)
     return found

@@ -27,7 +27,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tamis.encode.arrays import AtomArrays, Events
-from tamis.encode.lists import starts
 from tamis.engines.betree.arrays import (
     ATTRIBUTE,
     CAPACITY,
@@ -59,7 +58,7 @@ from tamis.engines.betree.arrays import (
 from tamis.engines.betree.change import delete_all, insert_all, settle
 from tamis.engines.betree.compact import compacted
 from tamis.engines.betree.observe import counted_search, learn
-from tamis.engines.betree.search import Desk, leave, new_desk, search, sit_down
+from tamis.engines.betree.search import Desk, find, leave, new_desk, sit_down
 
 __all__ = ["MAX_CAPACITY", "MIN_PARTITION", "BeTree", "Work"]
 
@@ -139,10 +138,25 @@ class BeTree:
         """How many nodes were recycled so far."""
         return int(self.books.state[RECYCLED])
 
+    def have_attributes(self, count: int, codes: int) -> None:
+        """Have at least so many attributes; new ones have `codes` codes."""
+        books = self.books
+        if len(books.codes) < count:
+            self.books = books._replace(
+                codes=_larger(books.codes, count, codes),
+                tally=_larger(books.tally, count),
+                stamp=_larger(books.stamp, count),
+                touched=_larger(books.touched, count),
+                burden=_larger(books.burden, count),
+            )
+
     def insert(self, number: int, atoms: AtomArrays, conjunction: ArrayLike) -> None:
         """Add the conjunction of some atoms under a number that is not there yet."""
-        atom = np.array(conjunction, np.int32)
-        self.insert_many(np.array([number]), atoms, starts([len(atom)]), atom)
+        if number in self:
+            raise ValueError(f"expression {number} is already there")
+        atom = np.asarray(conjunction, np.int32)
+        self._make_home(number + 1)
+        self._insert(np.array([number]), atoms, np.array([0, len(atom)]), atom, _NO_WISHES)
 
     def insert_many(
         self,
@@ -161,14 +175,23 @@ class BeTree:
         if known.any():
             raise ValueError(f"expression {numbers[: len(known)][known][0]} is already there")
         self._make_home(int(numbers.max(initial=-1)) + 1)
-        done = 0
-        while True:
+        self._insert(numbers, atoms, start, conjunction_atom, wishes)
+
+    def _insert(
+        self,
+        numbers: NDArray[np.int64],
+        atoms: AtomArrays,
+        start: NDArray[np.int64],
+        conjunction_atom: NDArray[np.int32],
+        wishes: NDArray[np.int32],
+    ) -> None:
+        done = ~0
+        while done < 0:
             done = insert_all(
-                self.nodes, self.books, numbers, *atoms, start, conjunction_atom, wishes, done
+                self.nodes, self.books, numbers, *atoms, start, conjunction_atom, wishes, ~done
             )
-            if self._is_settled() and done == len(numbers):
-                return
-            self._grow()
+            if done < 0:
+                self._grow()
 
     def delete(self, number: int) -> None:
         """Remove an expression."""
@@ -179,19 +202,16 @@ class BeTree:
         for number in numbers.tolist():
             if number not in self:
                 raise KeyError(number)
-        done = 0
-        while True:
-            done = delete_all(self.nodes, self.books, numbers, done)
-            if self._is_settled() and done == len(numbers):
-                return
-            self._grow()
+        done = ~0
+        while done < 0:
+            done = delete_all(self.nodes, self.books, numbers, ~done)
+            if done < 0:
+                self._grow()
 
     def match(self, events: Events, row: int = 0) -> list[int]:
         """The numbers of the expressions that an event matches, rising."""
         desk = self._desk_for()
-        present = sit_down(events, row, desk)
-        found = search(self.nodes, events, desk, present)
-        leave(events, row, desk)
+        found = find(self.nodes, events, row, desk)
         return sorted(desk.hits[:found].tolist())
 
     def work(self, events: Events) -> Work:
@@ -234,7 +254,9 @@ class BeTree:
         """The tree's own desk, made again when the tree has outgrown it."""
         desk = self._desk
         is_outgrown = desk is None or (
-            len(desk.stack) <= len(self.nodes.cnode) or len(desk.hits) < len(self.books.home)
+            len(desk.stack) <= len(self.nodes.cnode)
+            or len(desk.hits) < len(self.books.home)
+            or len(desk.code_of) < len(self.books.codes)
         )
         if desk is None or is_outgrown:
             desk = self._desk = self.new_desk()

@@ -35,6 +35,7 @@ from tamis.matcher.storage.manifest import (
 )
 from tamis.matcher.storage.sections import Sections
 from tamis.matcher.storage.segments import map_segment, write_segment
+from tamis.matcher.tail import NO_TAIL
 
 __all__ = ["LOCK", "Store", "create", "is_index", "replace", "settings_of"]
 
@@ -379,7 +380,7 @@ class Store:
                 segments[file] = segment
             views.append(_view(segment, removed, self.folder / file))
         entries, logs = self._entries(manifest)
-        state = _replayed(State(tuple(views), ()), entries, self._maker, self.folder)
+        state = _replayed(State(tuple(views), NO_TAIL), entries, self._maker, self.folder)
         return _Loaded(manifest, state, segments, unverified, logs)
 
     def _entries(self, manifest: Manifest) -> tuple[list[Entry], list[_ReadLog]]:
@@ -423,7 +424,7 @@ def _replayed(state: State, entries: Iterable[Entry], maker: Maker, folder: Path
     for entry in entries:
         if isinstance(entry, Added):
             if entry.clears:
-                state, coming, going = State((), ()), {}, {}
+                state, coming, going = State((), NO_TAIL), {}, {}
             refused = frozenset(entry.refused)
             for row in (row for rows in entry.rows for row in _decode_rows(rows)):
                 if row.id not in refused:

@@ -1,0 +1,201 @@
+"""Rules in no segment yet: on shelves with and without trees."""
+
+from __future__ import annotations
+
+import os
+import threading
+from random import Random
+from typing import Any
+
+import pytest
+
+import tamis
+from tamis import Matcher
+from tamis.matcher import collection, making, tail
+from tamis.matcher.collection import Collection
+from tests import randoms
+from tests.matcher import test_random_operations as operations
+from tests.matcher.test_random_operations import Shadow
+
+EVENT = {"x": 1}
+
+
+@pytest.fixture(autouse=True)
+def _trees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shelves have trees here, and nobody tidies behind the writers."""
+    monkeypatch.setattr(tail, "_is_warm", False)  # so that it is as before in the end
+    tail.warm_up()
+    monkeypatch.setattr(Collection, "_wake_worker", lambda self: None)
+
+
+def shelves(matcher: Matcher) -> list[tuple[int, int, bool]]:
+    stretches = matcher._collection.snapshot.tail._stretches
+    return [(s.first, s.last, s.shelf.tree is not None) for s in stretches]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_any_operations(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tail, "RIPE", 100)
+    monkeypatch.setattr(tail, "MOST", 150)
+    monkeypatch.setattr(making, "_FEW", 50)
+    shadow = Shadow(Random(seed))
+    matcher = Matcher(engine="scan")
+    longest = 0
+    for step in range(80):
+        operations.change(shadow, matcher)
+        longest = max(longest, len(matcher._collection.snapshot.tail))
+        if shadow.random.random() < 0.2:
+            operations.tidy(shadow, matcher)
+        if step % 3 == 0:
+            shadow.check(matcher)
+    assert longest > 40
+
+
+def test_a_thousand_single_rules() -> None:
+    """One matcher, many rules: of every kind, some removed, some replaced."""
+    random = Random(5)
+    shadow, matcher = Shadow(random), Matcher()
+    for rule in shadow.new(700):
+        matcher.add(rule[0], rule[1], logic=rule[2], tags=["even"] if len(shadow.rules) % 2 else [])
+        shadow.add([rule])
+    for id in random.sample(list(shadow.rules), 60):
+        matcher.remove(id)
+        del shadow.rules[id]
+    for rule in shadow.new(60, taken=1.0):
+        matcher.add(rule[0], rule[1], logic=rule[2], replace=True)
+        shadow.add([rule])
+    assert [with_tree for _, _, with_tree in shelves(matcher)] == [True]
+    chosen = random.sample(list(shadow.rules), 200)
+    for _ in range(30):
+        event = randoms.event(random, operations.ATTRIBUTES)
+        found = shadow.match(event)
+        assert matcher.match(event) == found
+        assert matcher.top(event, 5) == shadow.top(event, 5)
+        assert matcher.match(event, only=chosen) == [id for id in found if id in set(chosen)]
+        tagged = [id for id in found if "even" in matcher.rule(id).tags]
+        assert matcher.match(event, only=tamis.tagged("even")) == tagged
+        assert list(matcher.why(event)) == found
+    # A question about many events, or about an expression, has a segment made of so many rules.
+    assert matcher.match_expression("a = 1") is not None
+    assert matcher.stats()["tail"] == 0
+    shadow.check(matcher)
+
+
+def test_an_older_state_stays_what_it_was() -> None:
+    matcher = Matcher(engine="scan")
+    matcher.add_many([(n, "x = 1") for n in range(10)])
+    before = matcher._collection.snapshot
+    matcher.add(3, "x = 2", replace=True)
+    matcher.add(10, "x = 1")
+    matcher.remove(4)
+    assert matcher.match(EVENT) == [0, 1, 2, 5, 6, 7, 8, 9, 10]
+    assert matcher.rule(3).text == "x = 2"
+    reading = tail.Reading(EVENT, matcher._schema)
+    assert [entry.rule.id for entry in before.tail.matched(reading)] == list(range(10))
+    assert list(before.ids()) == list(range(10))
+    assert before.find(3).text == "x = 1"  # type: ignore[union-attr]
+    assert 10 not in before
+    assert 4 in before
+
+
+def test_what_came_while_a_segment_was_made() -> None:
+    matcher = Matcher(engine="scan")
+    matcher.add_many([(n, "x = 1") for n in range(10)])
+    before = matcher._collection.snapshot
+    matcher.remove(4)
+    matcher.add(10, "x = 1")
+    matcher.add(5, "x = 1", replace=True)
+    matcher._collection.freeze(before)
+    assert shelves(matcher) == [(10, 12, True)]
+    matcher.add(11, "x = 1")
+    assert shelves(matcher) == [(10, 12, True), (0, 1, True)], "a shelf is not filled any further"
+    expected = [0, 1, 2, 3, 6, 7, 8, 9, 10, 5, 11]
+    assert matcher.match(EVENT) == list(matcher) == expected
+    later = matcher._collection.snapshot
+    matcher._collection.freeze(before)
+    assert matcher._collection.snapshot is later, "the same rules are not brought twice"
+    matcher._collection.freeze(later)
+    assert shelves(matcher) == []
+    assert matcher.match(EVENT) == list(matcher) == expected
+
+
+def test_a_change_that_is_not_kept_leaves_nothing_behind() -> None:
+    class Full:
+        def check_writable(self) -> None:
+            pass
+
+        def append(self, entries: Any) -> None:
+            raise OSError("full")
+
+    matcher = Matcher(engine="scan")
+    matcher.add("a", "x = 1")
+    matcher._collection._journal = Full()  # type: ignore[assignment]
+    with pytest.raises(OSError, match="full"):
+        matcher.add("b", "x = 1")
+    assert matcher.match(EVENT) == ["a"]
+    matcher._collection._journal = None
+    matcher.add("c", "x = 1")
+    assert matcher.match(EVENT) == list(matcher) == ["a", "c"]
+    assert "b" not in matcher
+
+
+def test_a_shelf_without_a_tree_gets_no_longer_than_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tail, "_is_warm", False)
+    matcher = Matcher(engine="scan")
+    for number in range(tail.PLAIN):
+        matcher.add(number, "x = 1")
+    assert shelves(matcher) == [(0, tail.PLAIN, False)]
+    matcher.add("next", "x = 1")
+    assert shelves(matcher) == [(0, 1, False)]
+    monkeypatch.setattr(tail, "_is_warm", True)
+    matcher.add("with a tree", "x = 1")
+    assert shelves(matcher) == [(0, 1, False), (0, 1, True)]
+    assert matcher.match(EVENT) == [*range(tail.PLAIN), "next", "with a tree"]
+
+
+def test_trees_come_when_many_rules_come_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tail, "_is_warm", False)
+    monkeypatch.setattr(collection, "_ONE_BY_ONE", 5)
+    matcher = Matcher(engine="scan")
+    for number in range(6):
+        assert not tail.is_warm()
+        matcher.add(number, "x = 1")
+    assert matcher._collection.upkeep(quiet=False)
+    assert tail.is_warm()
+    matcher.add(6, "x = 1")
+    assert shelves(matcher) == [(0, 6, False), (0, 1, True)]
+    assert matcher.match(EVENT) == list(range(7))
+
+
+def test_a_ripe_tail_becomes_a_segment_although_more_is_coming(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tail, "RIPE", 100)
+    matcher = Matcher(engine="scan")
+    matcher.add_many([(n, "x = 1") for n in range(10)])
+    assert not matcher._collection.tidy(quiet=False)
+    for number in range(10, 100):
+        matcher.add(number, "x = 1")
+    assert matcher._collection.tidy(quiet=False)
+    assert (matcher.stats()["segments"], matcher.stats()["tail"]) == (1, 0)
+    matcher.add("late", "x = 1")
+    assert matcher._collection.tidy(quiet=True), "in quiet times all of it does"
+    assert matcher.stats()["tail"] == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_does_not_wait_for_who_was_in_the_tree() -> None:
+    matcher = Matcher(engine="scan")
+    matcher.add_many([(n, "x = 1") for n in range(10)])
+    (stretch,) = matcher._collection.snapshot.tail._stretches
+    tree = stretch.shelf.tree
+    assert tree is not None
+    with tree._lock:
+        matcher._collection.after_fork()
+        found: list[Any] = []
+        reader = threading.Thread(target=lambda: found.extend(matcher.match(EVENT)), daemon=True)
+        reader.start()
+        reader.join(30)
+    assert found == list(range(10))
