@@ -10,6 +10,7 @@ from typing import Literal
 from tamis.engines.registry import engine_named
 from tamis.errors import StorageError
 from tamis.expr.model import check_logic
+from tamis.matcher.life import Clock
 from tamis.matcher.making import Maker
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.schema import Schema
@@ -26,6 +27,7 @@ def open_matcher(
     engine: str | None = None,
     logic: str | None = None,
     schema: Mapping[str, str] | None = None,
+    clock: Clock | None = None,
     sync: bool = True,
     verify: bool | Literal["background"] = "background",
 ) -> Matcher:
@@ -46,6 +48,8 @@ def open_matcher(
         Another engine than the stored one. It is built anew then.
     logic, schema
         As in :class:`Matcher`, for a new directory; of an existing one they must be the same.
+    clock
+        As in :class:`Matcher`.
     sync
         Whether a change waits until it is on the disk. Without that it survives the end of the
         process, but perhaps not that of the machine.
@@ -76,7 +80,7 @@ def open_matcher(
     store = Store(folder, maker, read_only=read_only, sync=sync, verify=verify is True)
     if verify is False:
         store.trust_files()
-    return Matcher._stored(settings.logic, maker, store)
+    return Matcher._stored(settings.logic, maker, store, clock)
 
 
 def _check_same(folder: Path, what: str, given: object, stored: object) -> None:
