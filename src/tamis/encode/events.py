@@ -67,15 +67,23 @@ class _Rows:
 
 
 class EventEncoder:
-    """Encodes events for one set of rules. Safe to use from several threads."""
+    """Encodes events for one set of rules. Safe to use from several threads.
 
-    def __init__(self, rules: EncodedRules) -> None:
+    Parameters
+    ----------
+    rules
+        The rules.
+    derived
+        The derived attributes of their dictionary, if somebody has them already.
+    """
+
+    def __init__(self, rules: EncodedRules, derived: DerivedAttributes | None = None) -> None:
         axes = rules.dictionary.axes
         self._axes = {
             name: (number, axes[number].exact.get, axes[number])
             for name, number in rules.dictionary.attributes.items()
         }
-        self._derived = DerivedAttributes(rules.dictionary)
+        self._derived = DerivedAttributes(rules.dictionary) if derived is None else derived
         self._texts = rules.texts
         self._guards = TextGuards(rules)
 

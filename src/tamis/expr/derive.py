@@ -51,7 +51,7 @@ _KEYS: Final = (Type.VERSION, Type.SEMVER, Type.ADDRESS)
 _MOST_ROWS: Final = 10_000
 """How many combinations of values are tried; beyond that the attribute is absent."""
 
-_REMEMBERED: Final = 65_536
+_REMEMBERED: Final = 16_384
 """How many values of one attribute have their result remembered."""
 
 
