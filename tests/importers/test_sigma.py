@@ -132,10 +132,14 @@ def test_other_documents_are_refused(rules: Path) -> None:
     (rules / "a.yml").write_text("a: [")
     (rules / "b.yaml").write_text("- 1")
     (rules / "c.yml").write_text("title: c\ncorrelation: {}\n---\ntitle: d\nfilter: {}")
+    (rules / "d.yml").write_bytes(b"title: \xff")
     (rules / "e.txt").write_text("no rule")
+    (rules / "f.yml").write_text("date: 2020-13-41")
+    (rules / "g.yml").write_text("title: g\ndetection: 3")
     refused = sigma.read(rules).refused
-    assert [Path(one.place).name for one in refused] == ["a.yml", "b.yaml", "c.yml", "c.yml"]
-    assert [one.id for one in refused] == [None, None, "c", "d"]
+    places = ["a.yml", "b.yaml", "c.yml", "c.yml", "d.yml", "f.yml", "g.yml"]
+    assert [Path(one.place).name for one in refused] == places
+    assert [one.id for one in refused] == [None, None, "c", "d", None, None, "g"]
     assert "\n" not in str(refused[0])
 
 

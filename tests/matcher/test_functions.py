@@ -184,3 +184,24 @@ def test_the_command_reads_columns_that_functions_need(
     assert done.exit_code == 0, done.output
     lines = map(json.loads, output.read_text().splitlines())
     assert [line["rules"] for line in lines] == wanted
+
+
+def test_the_kit_takes_functions_as_they_are() -> None:
+    """What is proved holds with functions too; what they would give is not guessed at."""
+    m = tamis.Matcher()
+    m.add_many([(id, text) for id, text, _ in RULES[: len(TEMPLATES)]])
+    m.add("never", "length(name) > 3 AND length(name) IS NULL")
+    m.add("always", "x < y OR NOT x < y OR (x < y) IS NULL")
+    m.add("longer", "length(name) > 5")
+    m.add("sets", "subset(tags, ('a')) AND subset(tags, ('b'))")
+    for single_valued in (False, True):
+        found = {finding.rule: finding.kind for finding in m.lint(single_valued=single_valued)}
+        assert found["never"] == "never"
+        assert found["always"] == "always"
+        assert found.get("sets") is None
+    alike = m.similar("length(name) > 5", events=EVENTS)
+    assert "longer" in {one.id for one in alike if one.similarity == 1 and one.implied}
+    assert len(m.similar("longer", n=1)) <= 1  # drawn events may all miss what a function asks
+    compared = m.ratify(seconds=0.2, processes=1)
+    assert compared.agrees
+    assert compared.matches > 0

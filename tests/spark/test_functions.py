@@ -68,8 +68,9 @@ def ours(text: str, values: list[Any]) -> list[Any]:
 def theirs(spark: SparkSession, column: str, values: list[Any], texts: list[str]) -> list[Any]:
     """What Spark makes of each text, a list for each, in one query."""
     frame = spark.createDataFrame([(i, v) for i, v in enumerate(values)], f"i int, {column}")
-    rows = frame.selectExpr("i", *[f"{t} AS r{n}" for n, t in enumerate(texts)]).orderBy("i")
-    return [list(column) for column in zip(*(row[1:] for row in rows.collect()), strict=True)]
+    asked = frame.coalesce(1).selectExpr("i", *[f"{t} AS r{n}" for n, t in enumerate(texts)])
+    rows = sorted(asked.collect(), key=lambda row: row["i"])
+    return [list(column) for column in zip(*(row[1:] for row in rows), strict=True)]
 
 
 def plain(values: list[Any]) -> list[Any]:

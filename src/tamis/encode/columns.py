@@ -69,6 +69,8 @@ class ColumnEncoder:
         schema says so.
     read
         The same for a whole row.
+    derived
+        The derived attributes of the rules' dictionary, if somebody has them already.
     """
 
     def __init__(
@@ -76,10 +78,11 @@ class ColumnEncoder:
         rules: EncodedRules,
         conform: Conform | None = None,
         read: Callable[[Event], FlatEvent] = flatten,
+        derived: DerivedAttributes | None = None,
     ) -> None:
         self._conform = conform
         self._read = read
-        self._derived = DerivedAttributes(rules.dictionary)
+        self._derived = DerivedAttributes(rules.dictionary) if derived is None else derived
         known = rules.dictionary.attributes
         unknown = sorted(self._derived.bases - known.keys())
         self._attributes = known | {name: len(known) + i for i, name in enumerate(unknown)}

@@ -29,16 +29,21 @@ class DerivedAttribute:
         self.number = number
         self.axis = axis
         self.how: Derivation = derivation(name)
-        # Made when the first event asks. Two readers may do so at once, and both are right.
+        # Made by `prepare`, or when the first event asks. Two readers may do so at once, and both
+        # are right.
         self._conditions: Conditions | None = None
+
+    def prepare(self) -> Conditions | None:
+        """Make what is worth making before an event comes: an index over conditions."""
+        if self._conditions is None and self.how.family is not None:
+            self._conditions = conditions_among(self.name, self.axis.strings)
+        return self._conditions
 
     def values(self, event: FlatEvent) -> list[Value]:
         """Its distinct values on an event; none if it is absent."""
-        if self.how.family is None:
-            return self.how.values(event)
-        conditions = self._conditions
+        conditions = self.prepare()
         if conditions is None:
-            conditions = self._conditions = conditions_among(self.name, self.axis.strings)
+            return self.how.values(event)
         return self.how.holding(event, conditions)
 
 

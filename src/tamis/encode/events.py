@@ -196,9 +196,17 @@ class AxesEncoder:
 
 
 class EventEncoder(AxesEncoder):
-    """Encodes events for one set of rules. Safe to use from several threads."""
+    """Encodes events for one set of rules. Safe to use from several threads.
 
-    def __init__(self, rules: EncodedRules) -> None:
+    Parameters
+    ----------
+    rules
+        The rules.
+    derived
+        The derived attributes of their dictionary, if somebody has them already.
+    """
+
+    def __init__(self, rules: EncodedRules, derived: DerivedAttributes | None = None) -> None:
         axes = rules.dictionary.axes
         super().__init__(
             {
@@ -206,7 +214,7 @@ class EventEncoder(AxesEncoder):
                 for name, number in rules.dictionary.attributes.items()
             },
             rules.texts.attributes,
-            DerivedAttributes(rules.dictionary),
+            DerivedAttributes(rules.dictionary) if derived is None else derived,
         )
         self._texts = rules.texts
         self._guards = TextGuards(rules)

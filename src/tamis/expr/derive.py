@@ -15,7 +15,7 @@ from math import prod
 from typing import Final, NamedTuple, TypeAlias
 
 from tamis.errors import RuleError
-from tamis.expr.event import FlatEvent, list_sizes, value_key
+from tamis.expr.event import FlatEvent, derived_values, list_sizes, value_key
 from tamis.expr.families import (
     FAMILIES,
     NO_CONDITION,
@@ -51,7 +51,7 @@ _KEYS: Final = (Type.VERSION, Type.SEMVER, Type.ADDRESS)
 _MOST_ROWS: Final = 10_000
 """How many combinations of values are tried; beyond that the attribute is absent."""
 
-_REMEMBERED: Final = 65_536
+_REMEMBERED: Final = 16_384
 """How many values of one attribute have their result remembered."""
 
 
@@ -254,9 +254,10 @@ def values_of(predicate: Predicate, event: FlatEvent) -> Sequence[Value] | None:
         return values
     how = derivation(name)
     if how.family is None:
-        found = how.values(event)
-        if found:
-            event[name] = found
+        known = derived_values(event)
+        found = known.get(name)
+        if found is None:
+            found = known[name] = how.values(event)
         return found or None
     texts = tuple(value for value in predicate.values if isinstance(value, str))
     return how.holding(event, _conditions(name, texts)) or None

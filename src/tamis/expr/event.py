@@ -17,6 +17,7 @@ __all__ = [
     "Event",
     "FlatEvent",
     "Kind",
+    "derived_values",
     "flatten",
     "kind_of",
     "list_sizes",
@@ -38,13 +39,16 @@ class _Flattened(dict[str, list[Value]]):
     ----------
     sizes
         How many values each attribute has that an event gave as a list, repeated ones too.
+    derived
+        What was worked out from the event, for all rules that ask for it.
     """
 
-    __slots__ = ("sizes",)
+    __slots__ = ("derived", "sizes")
 
     def __init__(self) -> None:
         super().__init__()
         self.sizes: dict[str, int] = {}
+        self.derived: dict[str, list[Value]] = {}
 
 
 _MAX_DEPTH = 200
@@ -107,11 +111,18 @@ def flatten(event: Event) -> FlatEvent:
 
 
 def list_sizes(event: FlatEvent) -> Mapping[str, int]:
-    """How many values each attribute has that the event gave as a list, repeated ones too."""
-    return event.sizes if isinstance(event, _Flattened) else _NO_SIZES
+    """How many values each attribute has that the event gave as a list, repeated ones too.
+
+    Of an event that nobody flattened only several values are known to be a list.
+    """
+    if isinstance(event, _Flattened):
+        return event.sizes
+    return {name: len(values) for name, values in event.items() if len(values) > 1}
 
 
-_NO_SIZES: Mapping[str, int] = {}
+def derived_values(event: FlatEvent) -> dict[str, list[Value]]:
+    """What was worked out from the event so far; whoever works out more adds it."""
+    return event.derived if isinstance(event, _Flattened) else {}
 
 
 def _collect(path: str, item: Any, flat: _Flattened, depth: int, in_list: bool) -> None:

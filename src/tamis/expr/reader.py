@@ -36,6 +36,10 @@ LITERALS: Final = (STRING, NUMBER, BOOLEAN, "-", ".")
 _MAX_NESTING: Final = 32
 """How deep a term may be nested. A real one has below five levels."""
 
+_SINGLE: Final = (NAME, STRING, NUMBER)
+_GOES_ON: Final = frozenset([*SIGNS, "(", ".", STRING, NUMBER])
+"""What begins a term of one token, and what shows that more of it follows."""
+
 _TYPES: Final[dict[str, Callable[[str], Value]]] = {"DATE": day, "TIMESTAMP": timestamp}
 _NUMERAL: Final = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _HINTS: Final = {
@@ -69,6 +73,10 @@ class Reader:
 
     def term(self) -> Term:
         """Sums of products."""
+        kind = self.kinds[self.at]
+        # Most terms are but one token, and rules are read by the million.
+        if kind in _SINGLE and self.kinds[self.at + 1] not in _GOES_ON:
+            return Attribute(self.attribute()) if kind is NAME else Constant(self.value())
         return self.chain(1)
 
     def chain(self, level: int) -> Term:

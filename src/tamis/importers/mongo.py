@@ -4,10 +4,10 @@ The two agree on most of it, and on what a missing field makes of a negation: it
 rules are for the weak logic. GrowthBook takes a missing field for 0 where it is compared with a
 number, and for the version 0 where it is compared with a version.
 
-Neither tells an attribute of one value from a list of one here. In MongoDB that makes no
-difference; GrowthBook compares a whole list with ``$eq`` and ``$gt``, which holds never, and here
-one of its values is enough. GrowthBook also turns texts into numbers and numbers into texts before
-it compares them. Here a value keeps its kind.
+An attribute of one value is a list of one here, so ``$elemMatch`` and ``$all`` take it for a list.
+GrowthBook compares a whole list with ``$eq`` and ``$gt``, which never holds, where here one of its
+values is enough. GrowthBook also turns texts into numbers and numbers into texts before it compares
+them. Here a value keeps its kind.
 """
 
 from __future__ import annotations

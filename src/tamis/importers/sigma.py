@@ -83,28 +83,32 @@ def _pipeline(path: str) -> ProcessingPipeline:
 
 
 def _documents(source: str) -> Iterator[Entry]:
-    """Every document of every file; one that is no YAML is refused by itself."""
-    import yaml
-
+    """Every document of every file; what cannot be read is an entry too, and refused later."""
     top = Path(source)
+    if not top.exists():
+        raise InputFileError("there is no such file", path=source)
     files = sorted(p for p in top.rglob("*") if p.suffix in _SUFFIXES) if top.is_dir() else [top]
     if not files:
         raise InputFileError("there are no .yml or .yaml files here", path=source)
     for path in files:
-        with blaming(str(path)):
-            text = path.read_text(encoding="utf-8")
-        try:
-            for document in yaml.load_all(text, yaml.CSafeLoader):
-                if document is not None:
-                    yield Entry(None, document, str(path))
-        except yaml.YAMLError as error:
-            yield Entry(None, error, str(path))
+        for document in _documents_of(path):
+            if document is not None:
+                yield Entry(None, document, str(path))
+
+
+def _documents_of(path: Path) -> Iterator[Any]:
+    import yaml
+
+    try:
+        yield from yaml.load_all(path.read_text(encoding="utf-8"), yaml.CSafeLoader)
+    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
+        yield f"the file cannot be read: {error}"
 
 
 def _identified(entry: Entry) -> tuple[str, dict[str, Any]]:
     content = entry.content
     if not isinstance(content, dict):
-        raise RuleError(f"no Sigma rule: {content}")
+        raise RuleError(f"no Sigma rule: {content!s:.200}")
     # Authors owe a rule an id, and may forget it.
     found = content.get("id") or content.get("name") or content.get("title") or entry.place
     return str(found), content

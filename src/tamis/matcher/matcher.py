@@ -477,7 +477,8 @@ class Matcher:
         ------
         EventError
             The event says of a string no more than a pattern such as ``LIKE '%x%'``; or a rule
-            asks for one, and the event leaves endlessly many strings to look at.
+            asks for one, and the event leaves endlessly many strings to look at; or a rule asks for
+            a function of an attribute that the event mentions.
 
         Examples
         --------
