@@ -75,9 +75,11 @@ class Derivation:
         What it takes from the event.
     family
         The family of conditions that it is the attribute of, if any.
+    of_one
+        The function of a single value that it is; None if it is of more, or of a whole list.
     """
 
-    __slots__ = ("_computes", "_of_one", "family", "inputs")
+    __slots__ = ("_computes", "family", "inputs", "of_one")
 
     def __init__(self, term: Call) -> None:
         self.family: Family | None = FAMILIES.get(term.function)
@@ -85,24 +87,19 @@ class Derivation:
         self.inputs = tuple(dict.fromkeys(i for inner in terms for i in _inputs(inner)))
         places = {item: place for place, item in enumerate(self.inputs)}
         self._computes = [_compiled(inner, places) for inner in terms]
-        self._of_one: Callable[[Value], Value | None] | None = None
+        self.of_one: Callable[[Value], Value | None] | None = None
         if self.family is None and len(self.inputs) == 1 and not self.inputs[0].counts:
             compute = self._computes[0]
-            self._of_one = lru_cache(_REMEMBERED, typed=True)(lambda value: compute((value,)))
-
-    @property
-    def of_one(self) -> Callable[[Value], Value | None] | None:
-        """The function of a single value that this is; None if it is another."""
-        return self._of_one
+            self.of_one = lru_cache(_REMEMBERED, typed=True)(lambda value: compute((value,)))
 
     def values(self, event: FlatEvent) -> list[Value]:
         """The attribute's distinct values on an event; none if it is absent. Not for families."""
-        if self._of_one is not None:
+        if self.of_one is not None:
             given = event.get(self.inputs[0].attribute, ())
             if len(given) == 1:
-                value = self._of_one(given[0])
+                value = self.of_one(given[0])
                 return [] if value is None else [value]
-            return _distinct(map(self._of_one, given))
+            return _distinct(map(self.of_one, given))
         compute = self._computes[0]
         rows = self._rows(event)
         if len(rows) == 1:
