@@ -300,6 +300,9 @@ class Collection:
                 return self._merge(snapshot.views[run.start : run.stop])
             if self._journal is None or not self._journal.is_untidy():
                 return False
+            if snapshot.tail:
+                # The journal stores segments; so the one it needs serves readers, too.
+                self.freeze(snapshot)
             self._journal.tidy(self._between_changes)
             return True
 
