@@ -429,6 +429,7 @@ class Collection:
     def after_fork(self) -> None:
         """In a forked child: no other thread is there, and locks may be held for ever."""
         self._new_locks()
+        self._maker.after_fork()
         self.snapshot.tail.after_fork()
         self._queue.clear()
         self._worker.forget_thread()
