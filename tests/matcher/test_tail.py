@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from random import Random
 from typing import Any
@@ -54,7 +53,7 @@ def test_any_operations(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_thousand_single_rules() -> None:
     """One matcher, many rules: of every kind, some removed, some replaced."""
     random = Random(5)
-    shadow, matcher = Shadow(random), Matcher()
+    shadow, matcher = Shadow(random), Matcher(engine="scan")
     for rule in shadow.new(700):
         matcher.add(rule[0], rule[1], logic=rule[2], tags=["even"] if len(shadow.rules) % 2 else [])
         shadow.add([rule])
@@ -185,17 +184,21 @@ def test_a_ripe_tail_becomes_a_segment_although_more_is_coming(
     assert matcher.stats()["tail"] == 0
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_does_not_wait_for_who_was_in_the_tree() -> None:
     matcher = Matcher(engine="scan")
     matcher.add_many([(n, "x = 1") for n in range(10)])
     (stretch,) = matcher._collection.snapshot.tail._stretches
     tree = stretch.shelf.tree
     assert tree is not None
-    with tree._lock:
+    found: list[Any] = []
+
+    def add_and_match() -> None:
+        matcher.add(10, "x = 1")
+        found.extend(matcher.match(EVENT))
+
+    with tree._lock, matcher._maker._texts._lock:
         matcher._collection.after_fork()
-        found: list[Any] = []
-        reader = threading.Thread(target=lambda: found.extend(matcher.match(EVENT)), daemon=True)
-        reader.start()
-        reader.join(30)
-    assert found == list(range(10))
+        child = threading.Thread(target=add_and_match, daemon=True)
+        child.start()
+        child.join(30)
+    assert found == list(range(11))

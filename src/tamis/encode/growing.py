@@ -24,7 +24,7 @@ import math
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from tamis.encode.arrays import IF_ABSENT, NEGATED, RANGE, SET
 from tamis.encode.events import KnownAxis
@@ -79,10 +79,8 @@ _LONG_LIST = 256
 """A list of more values is too long to be carried about."""
 
 
-class _Run(NamedTuple):
-    low: int
-    high: int
-    is_exact: bool = True
+_Run: TypeAlias = tuple[int, int, bool]
+"""The first and the last of some codes, and whether no other values have them."""
 
 
 class _Line:
@@ -121,11 +119,11 @@ class _Line:
         """The codes of a value that a rule mentions first: its own one, or all where it may be."""
         below, above = self.around(value)
         if above - below < 4:
-            return _Run(below + 1, above - 1, is_exact=False)
+            return below + 1, above - 1, False
         code = min(max(self._ideal(value, below, above), below + 2), above - 2)
         self._codes[value] = code
         insort(self._values, value)
-        return _Run(code, code)
+        return code, code, True
 
     def _ideal(self, value: Any, below: int, above: int) -> int:
         """Where a value would stand best: codes are to be as far apart as values are."""
@@ -178,7 +176,7 @@ class _GrowingAxis:
     def mention(self, value: Value) -> _Run:
         """The codes of a value that a rule mentions; not exact if other values may have them."""
         if value.__class__ is bool:
-            return _Run(_BOOLEANS[0] + value, _BOOLEANS[0] + value)
+            return _BOOLEANS[0] + value, _BOOLEANS[0] + value, True
         code = self.exact.get(value)
         if code is None:
             if not isinstance(value, str):
@@ -186,19 +184,12 @@ class _GrowingAxis:
             code = _OTHER_STRING + 1 + self._strings * _SPREAD % _SPREAD_OVER
             self._strings += 1
             self.exact[value] = code
-        return _Run(code, code)
+        return code, code, True
 
 
-class _Encoded(NamedTuple):
-    """What an event must have for an atom to hold."""
-
-    atom: Atom
-    row: _Row | None
-    """None where nothing can be said."""
-    listed: Sequence[int]
-    """The codes of a SET."""
-    is_exact: bool
-    """Whether the atom holds wherever an event has that."""
+_Encoded: TypeAlias = tuple[Atom, _Row | None, Sequence[int], bool]
+"""An atom; what an event must have for it to hold, or None where nothing can be said; the codes of
+a SET; and whether the atom holds wherever an event has that."""
 
 
 class GrowingDictionary:
@@ -239,15 +230,15 @@ class GrowingDictionary:
         flags = (NEGATED if negated else 0) | (IF_ABSENT if atom.if_absent else 0)
         listed = _list_codes(predicate, axis) if predicate.op is Op.IN else None
         if listed is not None:
-            return _Encoded(atom, (axis.number, SET | flags, 0, 0), listed, is_exact=True)
+            return atom, (axis.number, SET | flags, 0, 0), listed, True
         low, high, is_exact = _run(predicate, axis)
         if is_exact or not negated:
             if low > high:
-                return _Encoded(atom, (axis.number, SET | flags, 0, 0), (), is_exact=True)
-            return _Encoded(atom, (axis.number, RANGE | flags, low, high), (), is_exact)
+                return atom, (axis.number, SET | flags, 0, 0), (), True
+            return atom, (axis.number, RANGE | flags, low, high), (), is_exact
         # The run is too wide, so its negation would be too narrow.
         present = None if atom.if_absent else (axis.number, RANGE, *_ANYTHING)
-        return _Encoded(atom, present, (), is_exact=False)
+        return atom, present, (), False
 
     def _axis(self, name: str) -> _GrowingAxis:
         found = self.axes.get(name)
@@ -262,10 +253,13 @@ def _list_codes(predicate: Predicate, axis: _GrowingAxis) -> list[int] | None:
     """The codes of a list, rising; None where some have no code of their own, or they are many."""
     if len(predicate.values) > _LONG_LIST:
         return None
-    runs = [axis.mention(value) for value in predicate.values]
-    if not all(run.is_exact for run in runs):
-        return None
-    return sorted({run.low for run in runs})
+    codes: set[int] = set()
+    for value in predicate.values:
+        low, _, is_exact = axis.mention(value)
+        if not is_exact:
+            return None
+        codes.add(low)
+    return sorted(codes)
 
 
 def _run(predicate: Predicate, axis: _GrowingAxis) -> _Run:
@@ -273,30 +267,30 @@ def _run(predicate: Predicate, axis: _GrowingAxis) -> _Run:
     op, values = predicate.op, predicate.values
     if op not in _COMPARISONS:
         if op is Op.PRESENT:
-            return _Run(*_ANYTHING)
-        return _Run(*(_STRINGS if op.is_text else _ANYTHING), is_exact=False)
+            return *_ANYTHING, True
+        return *(_STRINGS if op.is_text else _ANYTHING), False
     value = values[0]
     region = _region(value)
     if region is _STRINGS and op is not Op.EQ:
         both = all(isinstance(value, str) for value in values)
-        return _Run(*_STRINGS, is_exact=False) if both else _NOTHING
+        return (*_STRINGS, False) if both else _NOTHING
     low, high, is_exact = axis.mention(value)
     # Where the value shares its codes with others, they may satisfy the predicate, too.
     beside = 1 if is_exact else 0
     if op is Op.EQ:
-        return _Run(low, high, is_exact)
+        return low, high, is_exact
     if op is Op.LT:
-        return _Run(region[0], high - beside, is_exact)
+        return region[0], high - beside, is_exact
     if op is Op.LE:
-        return _Run(region[0], high, is_exact)
+        return region[0], high, is_exact
     if op is Op.GT:
-        return _Run(low + beside, region[1], is_exact)
+        return low + beside, region[1], is_exact
     if op is Op.GE:
-        return _Run(low, region[1], is_exact)
+        return low, region[1], is_exact
     if _region(values[1]) is not region:
         return _NOTHING
-    last = axis.mention(values[1])
-    return _Run(low, last.high, is_exact and last.is_exact)
+    _, high, last_is_exact = axis.mention(values[1])
+    return low, high, is_exact and last_is_exact
 
 
 def _region(value: Value) -> tuple[int, int]:
@@ -305,4 +299,4 @@ def _region(value: Value) -> tuple[int, int]:
 
 
 _COMPARISONS = frozenset((Op.EQ, Op.LT, Op.LE, Op.GT, Op.GE, Op.BETWEEN))
-_NOTHING = _Run(1, 0)
+_NOTHING = (1, 0, True)

@@ -300,6 +300,9 @@ class Collection:
                 return self._merge(snapshot.views[run.start : run.stop])
             if self._journal is None or not self._journal.is_untidy():
                 return False
+            if snapshot.tail:
+                # The journal stores segments; so the one it needs serves readers, too.
+                self.freeze(snapshot)
             self._journal.tidy(self._between_changes)
             return True
 
@@ -426,6 +429,7 @@ class Collection:
     def after_fork(self) -> None:
         """In a forked child: no other thread is there, and locks may be held for ever."""
         self._new_locks()
+        self._maker.after_fork()
         self.snapshot.tail.after_fork()
         self._queue.clear()
         self._worker.forget_thread()

@@ -85,6 +85,10 @@ class Maker:
         self._shapes = Shapes()
         self._texts = _PlainTrees(schema)
 
+    def after_fork(self) -> None:
+        """In a forked child: another thread may have been reading a rule, and held a lock."""
+        self._texts = _PlainTrees(self.schema)
+
     def prepare(self, rules: Sequence[Rule], bad: list[BadRule] | None) -> Prepared:
         """Parse rules and build what is to be built; refused ones go to `bad`, or raise."""
         if len(rules) > _FEW:

@@ -76,10 +76,11 @@ class LiveTree:
         )
         size = len(atoms.table)
         conjunction = _NUMBERS[:size] if size <= len(_NUMBERS) else np.arange(size, dtype=np.int32)
+        expression = len(self._owner)
+        self._owner.append(number)
         with self._lock:
             self._tree.have_attributes(len(self._dictionary.axes), CODES)
-            self._owner.append(number)
-            self._tree.insert(len(self._owner) - 1, atoms, conjunction)
+            self._tree.insert(expression, atoms, conjunction)
 
     def match(self, event: Events) -> list[int]:
         """The numbers of rules that an event matches, rising; some of them may be doubtful."""

@@ -121,6 +121,8 @@ class BeTree:
         root[[LEFT, RIGHT, ATTRIBUTE]] = UNSPLIT, UNSPLIT, NOWHERE
         root[CAPACITY] = max_capacity
         self._desk: Desk | None = None
+        self._number, self._span = np.zeros(1, np.int64), np.zeros(2, np.int64)
+        """What `insert` hands over, made once."""
 
     def __len__(self) -> int:
         return int(self.nodes.cnode[ROOT, TOTAL])
@@ -152,11 +154,13 @@ class BeTree:
 
     def insert(self, number: int, atoms: AtomArrays, conjunction: ArrayLike) -> None:
         """Add the conjunction of some atoms under a number that is not there yet."""
-        if number in self:
+        if number >= len(self.books.home):
+            self._make_home(number + 1)
+        elif number in self:
             raise ValueError(f"expression {number} is already there")
         atom = np.asarray(conjunction, np.int32)
-        self._make_home(number + 1)
-        self._insert(np.array([number]), atoms, np.array([0, len(atom)]), atom, _NO_WISHES)
+        self._number[0], self._span[1] = number, len(atom)
+        self._insert(self._number, atoms, self._span, atom, _NO_WISHES)
 
     def insert_many(
         self,
