@@ -225,7 +225,7 @@ class GrowingDictionary:
     def _encode(self, atom: Atom) -> _Encoded:
         predicate, negated = atom.predicate, atom.negated
         if is_worked_out(predicate.attribute):
-            return _Encoded(atom, None, (), is_exact=False)
+            return atom, None, (), False
         axis = self._axis(predicate.attribute)
         flags = (NEGATED if negated else 0) | (IF_ABSENT if atom.if_absent else 0)
         listed = _list_codes(predicate, axis) if predicate.op is Op.IN else None
