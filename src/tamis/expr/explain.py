@@ -11,6 +11,7 @@ import msgspec
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import FlatEvent
 from tamis.expr.model import And, Expr, Logic, Not, Or, Predicate, Value
+from tamis.expr.names import JOINED
 from tamis.expr.sql import to_sql
 
 __all__ = ["Explanation", "Status", "explain_flat", "json_values", "shown_values"]
@@ -73,6 +74,9 @@ class Explanation(msgspec.Struct, frozen=True):
 def explain_flat(expr: Expr, event: FlatEvent, logic: Logic) -> Explanation:
     """The explanation of `expr` on an event that :func:`~tamis.expr.event.flatten` made."""
     truth = evaluate_flat(expr, event, logic)
+    if isinstance(expr, Predicate) and expr.attribute.startswith(JOINED):
+        known: Status = "unknown" if expr.attribute not in event else "did not hold"
+        return Explanation(to_sql(expr), "held" if truth else known)
     if isinstance(expr, Predicate):
         values = tuple(event.get(expr.attribute, ()))
         status: Status = "held" if truth else "did not hold" if values else "absent"

@@ -11,6 +11,8 @@ as in the text form but in lower case::
     {"attr": "name", "like": "a!%%", "escape": "!"}     {"attr": "name", "not like": "a%"}
     {"attr": "state", "present": true}                  {"attr": "state", "present": false}
 
+A join predicate is its text: ``{"join": "EXISTS (SELECT 1 FROM seen d WHERE d.x > x)"}``.
+
 Around predicates stand ``{"and": […]}``, ``{"or": […]}`` and ``{"not": …}``; ``true`` and
 ``false`` are rules too. A timestamp, which JSON lacks, is ``{"timestamp": "…"}``.
 """
@@ -42,6 +44,8 @@ from tamis.expr.model import (
     check_size,
     value_of_literal,
 )
+from tamis.expr.names import JOINED
+from tamis.expr.sql import parse, to_sql
 
 __all__ = ["Json", "from_json", "to_json"]
 
@@ -53,6 +57,7 @@ _T = TypeVar("_T")
 
 _PRESENT: Final = "present"
 _ESCAPE: Final = "escape"
+_JOIN: Final = "join"
 _OPERATORS: Final[dict[str, tuple[Op, bool]]] = {
     "=": (Op.EQ, False),
     "<>": (Op.EQ, True),
@@ -103,6 +108,8 @@ def _written(expr: Expr) -> Json:
 
 def _predicate(predicate: Predicate) -> dict[str, Any]:
     op, negated = predicate.op, predicate.negated
+    if predicate.attribute.startswith(JOINED):
+        return {_JOIN: to_sql(predicate)}
     if op is Op.PRESENT:
         return {"attr": predicate.attribute, _PRESENT: not negated}
     values = [_value(value) for value in predicate.values]
@@ -141,6 +148,8 @@ class _Reader:
             raise self.error(f"expected an object, true or false, not {_kind(obj)}", path)
         if "attr" in obj:
             return self.predicate(obj, path)
+        if obj.keys() == {_JOIN}:
+            return self.join(obj[_JOIN], (*path, _JOIN))
         if len(obj) != 1 or (key := next(iter(obj))) not in ("and", "or", "not"):
             keys = ", ".join(map(reprlib.repr, obj)) or "none"
             raise self.error(
@@ -181,6 +190,14 @@ class _Reader:
                 raise self.error(f"{_ESCAPE!r} belongs to like and ilike", (*path, _ESCAPE))
             values.append(self.value(obj[_ESCAPE], (*path, _ESCAPE)))
         return self.checked(path, check.predicate, attribute, op, tuple(values), negated)
+
+    def join(self, obj: Any, path: _Path) -> Predicate:
+        if not isinstance(obj, str):
+            raise self.error(f"expected the text of a join predicate, not {_kind(obj)}", path)
+        read = self.checked(path, parse, obj)
+        if not isinstance(read, Predicate) or not read.attribute.startswith(JOINED):
+            raise self.error("expected a join predicate: EXISTS, or a comparison with ANY", path)
+        return read
 
     def values(self, op: Op, operand: Any, path: _Path) -> list[Value]:
         if op not in (Op.IN, Op.BETWEEN):

@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from types import UnionType
 from typing import Any, Final, TypeVar
 
 from tamis.errors import PatternError, RuleError, RuleSyntaxError, RuleTooLargeError
 from tamis.expr import check
+from tamis.expr.joins import FLIPPED, Join, Quantifier
 from tamis.expr.literals import day, number, spell, timestamp
 from tamis.expr.model import (
     FALSE,
@@ -37,6 +39,14 @@ from tamis.expr.model import (
     check_size,
     value_of_literal,
 )
+from tamis.expr.names import JOINED
+from tamis.expr.subqueries import (
+    SubqueryReader,
+    at_exists,
+    at_quantifier,
+    at_select,
+    join_text,
+)
 from tamis.expr.tokens import (
     BOOLEAN,
     END,
@@ -49,7 +59,7 @@ from tamis.expr.tokens import (
     tokenize,
 )
 
-__all__ = ["parse", "to_sql"]
+__all__ = ["join_of", "joined", "parse", "to_sql"]
 
 
 def parse(text: str) -> Expr:
@@ -91,6 +101,28 @@ def to_sql(expr: Expr) -> str:
     return "".join(pieces)
 
 
+def joined(join: Join) -> Predicate:
+    """What a join predicate is in the tree of a rule."""
+    text = join_text(join, _text_on, _name_text)
+    return Predicate(JOINED + text, Op.EQ, (True,))
+
+
+@lru_cache(maxsize=65_536)
+def join_of(name: str) -> Join:
+    """The join predicate that works out the attribute `name`.
+
+    Raises
+    ------
+    RuleError
+        `name` is none that :func:`joined` gives.
+    """
+    reader = _Reader(name.removeprefix(JOINED))
+    join = reader.join()
+    if reader.kinds[reader.at] != END or joined(join).attribute != name:
+        raise RuleError(f"{name!r} names no join predicate")
+    return join
+
+
 # --- From the model to text -------------------------------------------------------------
 
 _BARE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
@@ -116,14 +148,21 @@ def _in_parentheses(child: Expr, unless: type | UnionType) -> list[Expr | str]:
 
 
 def _predicate_text(predicate: Predicate) -> str:
-    name = _name_text(predicate.attribute)
+    if predicate.attribute.startswith(JOINED):
+        # The text says NOT to what follows, which for a join predicate is all of it.
+        return f"{'NOT ' if predicate.negated else ''}{predicate.attribute[1:]}"
+    return _text_on(predicate, _name_text(predicate.attribute))
+
+
+def _text_on(predicate: Predicate, name: str) -> str:
+    """The text of a predicate on an attribute whose name is spelled already."""
     op, negated = predicate.op, predicate.negated
     values = [spell(value) for value in predicate.values]
     if op is Op.PRESENT:
         return f"{name} IS NULL" if negated else f"{name} IS NOT NULL"
     if op is Op.EQ:
         return f"{name} {'<>' if negated else '='} {values[0]}"
-    if op in _FLIPPED:
+    if op in FLIPPED:
         return f"{'NOT ' if negated else ''}{name} {op} {values[0]}"
     if op is Op.IN:
         operand = f"({', '.join(values)})"
@@ -145,10 +184,7 @@ def _name_text(name: str) -> str:
 _MAX_NESTING: Final = 2 * MAX_DEPTH
 """The most parentheses and NOTs that may be open at once: a Not is written ``NOT (…)``."""
 
-_FLIPPED: Final = {Op.EQ: Op.EQ, Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
-"""A comparison, and the one that says the same with its sides exchanged."""
-
-_COMPARISONS: Final = {"<>": (Op.EQ, True), **{op.value: (op, False) for op in _FLIPPED}}
+_COMPARISONS: Final = {"<>": (Op.EQ, True), **{op.value: (op, False) for op in FLIPPED}}
 _TYPES: Final[dict[str, Callable[[str], Value]]] = {"DATE": day, "TIMESTAMP": timestamp}
 _NUMERAL: Final = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _HINTS: Final = {
@@ -161,6 +197,8 @@ _HINTS: Final = {
     **dict.fromkeys("+-*/%^", "arithmetic is not supported"),
 }
 """What to say about the signs of other languages."""
+
+_NO_SUBQUERY: Final = "a subquery stands after EXISTS, IN, ANY or ALL, in parentheses"
 
 _T = TypeVar("_T")
 
@@ -245,8 +283,10 @@ class _Reader:
         kind = self.kinds[self.at]
         if kind == BOOLEAN and self.kinds[self.at + 1] not in _COMPARISONS:
             return TRUE if self.value() else FALSE
-        if kind in (STRING, NUMBER, BOOLEAN, "-", ".") or self.at_typed_literal():
+        if self.at_value():
             return self.flipped_comparison()
+        if at_exists(self):
+            return joined(self.join())
         if kind in (NAME, QUOTED_NAME):
             return self.predicate()
         if kind == "NULL":
@@ -254,9 +294,42 @@ class _Reader:
         after = f" after {self.source(self.at - 1)!r}" if self.at else ""
         raise self.expected(f"a condition{after}")
 
-    def predicate(self) -> Predicate:
-        start = culprit = self.at
+    def join(self) -> Join:
+        """A join predicate."""
+        if at_exists(self):
+            return SubqueryReader(self).exists()
         attribute = self.attribute()
+        if at_quantifier(self, self.at + 1) is None:
+            raise self.expected("ANY or ALL and a subquery")
+        return self.quantified(attribute)
+
+    def predicate(self) -> Predicate:
+        start = self.at
+        attribute = self.attribute()
+        kind = self.kinds[self.at]
+        if kind in _COMPARISONS and at_quantifier(self, self.at + 1) is not None:
+            return joined(self.quantified(attribute))
+        is_negated = kind == "NOT"
+        if self.kinds[self.at + is_negated] == "IN" and at_select(self, self.at + is_negated + 1):
+            self.at += is_negated + 1
+            read = SubqueryReader(self).quantified
+            member = joined(read(attribute, Op.EQ, False, Quantifier.ANY))
+            return _negated(member) if is_negated else member
+        return self.predicate_on(attribute, start)
+
+    def quantified(self, attribute: str) -> Join:
+        """What follows an attribute: a comparison, ANY or ALL, and a subquery."""
+        if self.kinds[self.at] not in _COMPARISONS:
+            raise self.expected("a comparison")
+        op, negated = _COMPARISONS[self.kinds[self.at]]
+        quantifier = at_quantifier(self, self.at + 1)
+        assert quantifier is not None
+        self.at += 2
+        return SubqueryReader(self).quantified(attribute, op, negated, quantifier)
+
+    def predicate_on(self, attribute: str, start: int) -> Predicate:
+        """What follows the name of an attribute, which stands at `start`."""
+        culprit = start
         kind = self.kinds[self.at]
         if kind in _COMPARISONS:
             op, negated = _COMPARISONS[kind]
@@ -290,7 +363,16 @@ class _Reader:
             return (first, self.value())
         return (first,)
 
+    def at_value(self) -> bool:
+        """Whether a literal comes next."""
+        literal = self.kinds[self.at] in (STRING, NUMBER, BOOLEAN, "-", ".")
+        return literal or self.at_typed_literal()
+
     def flipped_comparison(self) -> Predicate:
+        return self.flipped_on(self.attribute)
+
+    def flipped_on(self, read: Callable[[], str]) -> Predicate:
+        """A literal, a comparison, and the attribute that `read` reads."""
         start = self.at
         value = self.value()
         kind = self.kinds[self.at]
@@ -300,8 +382,8 @@ class _Reader:
         self.at += 1
         if self.kinds[self.at] not in (NAME, QUOTED_NAME) or self.at_typed_literal():
             raise self.expected(f"an attribute on one side of {kind!r}")
-        attribute = self.attribute()
-        return self.checked(start, check.predicate, attribute, _FLIPPED[op], (value,), negated)
+        attribute = read()
+        return self.checked(start, check.predicate, attribute, FLIPPED[op], (value,), negated)
 
     def attribute(self) -> str:
         start = self.at
@@ -425,7 +507,7 @@ class _Reader:
         if negated:
             return self.expected("IN, BETWEEN, LIKE, ILIKE or RLIKE after NOT")
         if attribute.upper() == "SELECT":
-            return self.error("a rule holds no subquery", start)
+            return self.error(_NO_SUBQUERY, start)
         is_alone = self.kinds[self.at] in (END, "AND", "OR", ")")
         hint = f"write {_name_text(attribute)} = TRUE" if is_alone else ""
         return self.expected(f"a comparison after the attribute {attribute!r}", hint)
@@ -453,7 +535,7 @@ class _Reader:
         name = self.attribute()
         self.at = start
         if name.upper() == "SELECT":
-            return self.error("a rule holds no subquery")
+            return self.error(_NO_SUBQUERY)
         return self.expected(what, f"two attributes do not compare; a string is {spell(name)}")
 
     def place(self, at: int) -> str:
