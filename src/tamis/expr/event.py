@@ -70,11 +70,24 @@ def flatten(event: Event) -> FlatEvent:
         )
     flat: FlatEvent = {}
     for name, item in event.items():
-        _collect(_checked_name(name, ""), item, flat, 1)
+        # Most values need no more than a look, and there are many of them.
+        if _is_plain(item) and name.__class__ is str and name > " " and name not in flat:
+            flat[name] = [item]
+        else:
+            _collect(_checked_name(name, ""), item, flat, 1)
     for name, values in flat.items():
         if len(values) > 1:
             flat[name] = list({value_key(v): v for v in values}.values())
     return flat
+
+
+def _is_plain(item: Any) -> bool:
+    kind = item.__class__
+    if kind is str:
+        return bool(item.isascii())
+    if kind is float:
+        return bool(item == item)
+    return kind is int and bool(_INT64_MIN <= item <= _INT64_MAX)
 
 
 def _collect(path: str, item: Any, flat: FlatEvent, depth: int) -> None:

@@ -11,7 +11,7 @@ by one, and of many the bit vectors are intersected, smallest first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
@@ -19,7 +19,16 @@ from numpy.typing import NDArray
 
 from tamis.expr.evaluate import evaluate_flat, is_true
 from tamis.expr.event import FlatEvent
-from tamis.expr.joins import Comparison, Condition, Every, Join, Quantifier, Some, Test
+from tamis.expr.joins import (
+    NO_CONDITION,
+    Comparison,
+    Condition,
+    Every,
+    Join,
+    Quantifier,
+    Some,
+    Test,
+)
 from tamis.expr.model import Op, Predicate
 from tamis.joins.ordered import AttributeIndex, compared_with
 from tamis.joins.spans import EVERYTHING, Spans, of_predicate
@@ -90,6 +99,49 @@ class Answers:
             if self.exists(_both(where, lacking), event):
                 return None
         return is_all
+
+    def compiled(self, join: Join) -> Callable[[FlatEvent], bool | None]:
+        """What :meth:`truth` says about one join predicate, with all decided that can be."""
+        comparison = join.compared
+        if comparison is not None and join.where == NO_CONDITION:
+            return self._compiled_quantifier(join.quantifier, comparison)
+        if isinstance(join.where, Comparison) and not join.where.negated and comparison is None:
+            return self._compiled_exists(join.where)
+        return lambda event: self.truth(join, event)
+
+    def _compiled_exists(self, comparison: Comparison) -> Callable[[FlatEvent], bool]:
+        new, op = comparison.new, comparison.op
+        any_compared = self._held.index(comparison.old).any_compared
+
+        def exists(event: FlatEvent) -> bool:
+            news = event.get(new)
+            return news is not None and any_compared(op, news)
+
+        return exists
+
+    def _compiled_quantifier(
+        self, quantifier: Quantifier, comparison: Comparison
+    ) -> Callable[[FlatEvent], bool | None]:
+        held, index, new = self._held, self._held.index(comparison.old), comparison.new
+        is_all = quantifier is Quantifier.ALL
+        op, is_unlike = comparison.op, comparison.negated is not is_all
+        exists, decisive = self._exists_compared, _negated(comparison) if is_all else comparison
+
+        def truth(event: FlatEvent) -> bool | None:
+            news = event.get(new)
+            if news is None:
+                return is_all if not len(held) else None
+            if not is_unlike:
+                found = index.any_compared(op, news)
+            elif len(news) == 1 and not index.several:
+                found = index.present > 0 and index.any_unlike(op, news[0])
+            else:
+                found = exists(decisive, event)
+            if found:
+                return not is_all
+            return is_all if index.present == len(held) else None
+
+        return truth
 
     def exists(self, condition: Condition, event: FlatEvent) -> bool:
         """Whether there is a document that satisfies a condition."""

@@ -105,6 +105,8 @@ class Documents:
         """A heap of times and numbers, where there is an age to reach; some of them are gone."""
         self.oldest = self.next = 0
         self._answers = Answers(self)
+        self._asked: dict[str, Callable[[FlatEvent], bool | None]] = {}
+        """What answers each join predicate."""
         self._watches = Watches(self)
 
     # --- What users call ---
@@ -204,7 +206,7 @@ class Documents:
                 "indexed_attributes": len(self._indexes),
                 "evaluated": self.evaluated,
                 "spared": self.spared,
-                "ruled_out": self._watches.ruled_out,
+                "ruled_out": len(self._watches.out),
             }
 
     def __len__(self) -> int:
@@ -224,7 +226,8 @@ class Documents:
             number = self._number_of(id)
             if number is None:
                 raise UnknownDocumentError(f"there is no document {id!r}")
-            return dict(_decode(self._encoded[number]))
+            document = self.document(number)
+        return {name: v[0] if len(v) == 1 else v for name, v in document.items()}
 
     def __repr__(self) -> str:
         return f"<tamis.Documents: {len(self):,}>"
@@ -236,17 +239,18 @@ class Documents:
         if id is not None and not (isinstance(id, str) and is_unicode(id)):
             raise EventError(f"a document's id is a string, not {id!r}")
         self.check_writable()
-        came = self.retention.clock()
-        encoded = _encode({k: v[0] if len(v) == 1 else v for k, v in document.items()})
+        encoded = _encode(document)
         with self.lock:
-            number = self.next
+            number, came = self.next, 0.0
+            if self._keeps_time:
+                came = self.retention.clock()
             going = self._going(id)
             if self._journal is not None:
                 self._journal.added(StoredDocument(number, came, id, encoded), going)
             for gone in going:
                 self._drop(gone)
             if self.retention.count != 0:
-                self._take(StoredDocument(number, came, id, encoded), document)
+                self._take(number, came, id, encoded, document)
             self.next = number + 1
             return number if id is None else id
 
@@ -256,7 +260,7 @@ class Documents:
             self._clear()
             for document in documents:
                 self.oldest = document.number if not self._encoded else self.oldest
-                self._take(document, _flat(document.encoded))
+                self._take(*document, _decode(document.encoded))
                 self.next = document.number + 1
             self.next = max(self.next, following)
             self.oldest = self.oldest if self._encoded else self.next
@@ -278,7 +282,11 @@ class Documents:
     def truth(self, name: str, event: FlatEvent) -> bool | None:
         """What the attribute of a join predicate is for an event; None where it is unknown."""
         self.evaluated += 1
-        return self._answers.truth(join_of(name), event)
+        return (self._asked.get(name) or self._ask(name))(event)
+
+    def _ask(self, name: str) -> Callable[[FlatEvent], bool | None]:
+        ask = self._asked[name] = self._answers.compiled(join_of(name))
+        return ask
 
     def joined(self, names: Iterable[str], event: FlatEvent) -> dict[str, bool]:
         """The attributes of join predicates for an event, but for those that are unknown."""
@@ -287,7 +295,9 @@ class Documents:
             found = {name: self.truth(name, event) for name in names}
         return {name: truth for name, truth in found.items() if truth is not None}
 
-    def demanded(self, demands: Mapping[str, Demand], event: FlatEvent) -> dict[str, bool]:
+    def demanded(
+        self, names: Iterable[str], demands: Mapping[str, Demand], event: FlatEvent
+    ) -> dict[str, bool]:
         """As `joined`, for predicates of which it is known what rules make of them.
 
         One that the pre-filter rules out is false, or as good as that.
@@ -295,17 +305,21 @@ class Documents:
         found: dict[str, bool] = {}
         with self.lock:
             self._forget_expired()
-            for name, demand in demands.items():
-                if self._watches.rules_out(demand, event):
+            # Others may have been watched since.
+            asked = self._asked
+            is_watched = demands is self._watches.demands and self._watches.out
+            for name in names:
+                if is_watched and self._watches.rules_out(name, event):
                     self.spared += 1
                     found[name] = False
                     continue
-                truth = self.truth(name, event)
+                self.evaluated += 1
+                truth = (asked.get(name) or self._ask(name))(event)
                 if truth is not None:
                     found[name] = truth
         return found
 
-    def watch(self, demands: Iterable[Demand]) -> None:
+    def watch(self, demands: Mapping[str, Demand]) -> None:
         """Keep the pre-filter up to date for these, and for no others."""
         with self.lock:
             self._watches.watch(demands)
@@ -329,7 +343,7 @@ class Documents:
 
     def document(self, number: int) -> FlatEvent:
         """The document of that number."""
-        return _flat(self._encoded[number])
+        return _decode(self._encoded[number])
 
     def numbers(self) -> Iterator[int]:
         """The numbers of all documents, rising."""
@@ -337,22 +351,28 @@ class Documents:
 
     # --- Coming and going ---
 
-    def _take(self, stored: StoredDocument, document: FlatEvent) -> None:
-        number = stored.number
-        self._encoded[number] = stored.encoded
-        self._bytes += len(stored.encoded)
-        if self._journal is not None or self.retention.age is not None:
-            self._came[number] = stored.came
-        if stored.id is not None:
-            self._names[number] = stored.id
-            self._numbers[stored.id] = number
+    @property
+    def _keeps_time(self) -> bool:
+        """Whether it is of interest when documents came."""
+        return self._journal is not None or self.retention.age is not None
+
+    def _take(
+        self, number: int, came: float, id: str | None, encoded: bytes, document: FlatEvent
+    ) -> None:
+        self._encoded[number] = encoded
+        self._bytes += len(encoded)
+        if self._keeps_time:
+            self._came[number] = came
+        if id is not None:
+            self._names[number] = id
+            self._numbers[id] = number
         for attribute, index in self._indexes.items():
             values = document.get(attribute)
             if values is not None:
                 index.add(number, values)
         self._watches.added(number, document)
         if self.retention.age is not None:
-            moment = self.retention.moment(document, stored.came)
+            moment = self.retention.moment(document, came)
             heapq.heappush(self._by_age, (moment, number))
 
     def _drop(self, number: int) -> None:
@@ -363,7 +383,7 @@ class Documents:
         if name is not None:
             del self._numbers[name]
         if self._indexes:
-            document = _flat(encoded)
+            document = _decode(encoded)
             for attribute, index in self._indexes.items():
                 values = document.get(attribute)
                 if values is not None:
@@ -374,6 +394,8 @@ class Documents:
 
     def _going(self, id: str | None) -> list[int]:
         """The documents that go when one of that id comes."""
+        if id is None and self.retention.count is None and self.retention.age is None:
+            return []
         going = dict.fromkeys(self._expired())
         if id is not None and id in self._numbers:
             going[self._numbers[id]] = None
@@ -416,12 +438,7 @@ _OVERHEAD = 48
 """About how many bytes a document takes in a file besides its attributes."""
 
 _encode = msgspec.msgpack.encode
-_decode = msgspec.msgpack.decode
-
-
-def _flat(encoded: bytes) -> FlatEvent:
-    values = _decode(encoded).items()
-    return {name: value if isinstance(value, list) else [value] for name, value in values}
+_decode: Callable[[bytes], FlatEvent] = msgspec.msgpack.decode
 
 
 def _parsed(text: str) -> Join:

@@ -11,9 +11,10 @@ comes or goes. Here the bit vector of a span is made when it is asked for, from 
 
 from __future__ import annotations
 
+import math
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
@@ -184,13 +185,25 @@ _LINES: Final = {
 _TYPECODES: Final = ("b", "q", "d", "", "q")
 """The lines of an index: booleans, integers, doubles, strings, timestamps."""
 
+_NUMBERS: Final = (1, 2)
+_LINE_OF: Final[dict[type, int]] = {int: 1, float: 2, str: 3, datetime: 4}
+
+_BY_END: Final[dict[Op, Callable[[Any, Any, Any], bool] | None]] = {
+    Op.EQ: None,
+    Op.LT: lambda value, lowest, _: lowest < value,
+    Op.LE: lambda value, lowest, _: lowest <= value,
+    Op.GT: lambda value, _, highest: highest > value,
+    Op.GE: lambda value, _, highest: highest >= value,
+}
+"""Whether there is a value that compares with another, by the lowest and the highest there is."""
+
 _OPPOSITE: Final = {Op.LT: Op.GE, Op.LE: Op.GT, Op.GT: Op.LE, Op.GE: Op.LT}
 
 
 class AttributeIndex:
     """The values that documents have of one attribute."""
 
-    __slots__ = ("_lines", "present", "several")
+    __slots__ = ("_lines", "highest", "lowest", "others", "present", "several")
 
     def __init__(self) -> None:
         self._lines = [Line(typecode) for typecode in _TYPECODES]
@@ -198,37 +211,65 @@ class AttributeIndex:
         """How many documents have the attribute."""
         self.several: set[int] = set()
         """The documents that have more than one value of it."""
+        self.lowest: float = math.nan
+        self.highest: float = math.nan
+        """The lowest and the highest number. NaN where there is none: it compares with nothing."""
+        self.others = 0
+        """How many values are no numbers."""
 
     def fill(self, documents: Iterable[tuple[int, Sequence[Value]]]) -> None:
         """Take many documents at once, in the order of their numbers."""
         keys: list[list[_Key]] = [[] for _ in self._lines]
         numbers: list[list[int]] = [[] for _ in self._lines]
         for number, values in documents:
-            self._count(number, values)
+            self.present += 1
+            if len(values) > 1:
+                self.several.add(number)
             for value in values:
                 line = _line_of(value)
                 keys[line].append(_key_of(value))
                 numbers[line].append(number)
+                self.others += line not in _NUMBERS
         for filled, keys_of, numbers_of in zip(self._lines, keys, numbers, strict=True):
             filled.fill(keys_of, numbers_of)
+        self._find_ends()
 
     def add(self, number: int, values: Sequence[Value]) -> None:
         """Take a document, whose number is the highest so far."""
-        self._count(number, values)
+        self.present += 1
+        if len(values) > 1:
+            self.several.add(number)
         for value in values:
-            self._lines[_line_of(value)].add(_key_of(value), number)
+            line = _LINE_OF.get(value.__class__) or _line_of(value)
+            if line in _NUMBERS:
+                self._lines[line].add(value, number)
+                # Whatever a NaN is compared with, the answer is no.
+                if not value >= self.lowest:  # type: ignore[operator]  # it is a number
+                    self.lowest = value  # type: ignore[assignment]
+                if not value <= self.highest:  # type: ignore[operator]
+                    self.highest = value  # type: ignore[assignment]
+            else:
+                self._lines[line].add(_key_of(value), number)
+                self.others += 1
 
     def remove(self, number: int, values: Sequence[Value]) -> None:
         """Drop a document that is there."""
         self.present -= 1
         self.several.discard(number)
         for value in values:
-            self._lines[_line_of(value)].remove(_key_of(value), number)
+            line = _LINE_OF.get(value.__class__) or _line_of(value)
+            if line in _NUMBERS:
+                self._lines[line].remove(value, number)
+                if value == self.lowest or value == self.highest:
+                    self._find_ends()
+            else:
+                self._lines[line].remove(_key_of(value), number)
+                self.others -= 1
 
-    def _count(self, number: int, values: Sequence[Value]) -> None:
-        self.present += 1
-        if len(values) > 1:
-            self.several.add(number)
+    def _find_ends(self) -> None:
+        lines = [self._lines[number] for number in _NUMBERS if self._lines[number]]
+        self.lowest = min((line.lowest for line in lines), default=math.nan)
+        self.highest = max((line.highest for line in lines), default=math.nan)
 
     def any_compared(self, op: Op, news: Sequence[Value]) -> bool:
         """Whether a document has a value that compares with one of `news` as `op` says.
@@ -236,24 +277,23 @@ class AttributeIndex:
         For all but equality the highest or the lowest value decides: there is a d.x above x
         if the highest d.x is.
         """
+        compare = _BY_END[op]
         for value in news:
+            kind = value.__class__
+            if kind is float or kind is int:
+                if compare is None:
+                    if self._lines[1].holds(value) or self._lines[2].holds(value):
+                        return True
+                elif compare(value, self.lowest, self.highest):
+                    return True
+                continue
             key = _key_of(value)
             for number in _LINES[kind_of(value)]:
                 line = self._lines[number]
-                if not line:
-                    continue
-                match op:
-                    case Op.EQ:
-                        found = line.holds(key)
-                    case Op.LT:
-                        found = line.lowest < key
-                    case Op.LE:
-                        found = line.lowest <= key
-                    case Op.GT:
-                        found = line.highest > key
-                    case _:
-                        found = line.highest >= key
-                if found:
+                if compare is None:
+                    if line.holds(key):
+                        return True
+                elif line and compare(key, line.lowest, line.highest):
                     return True
         return False
 
@@ -262,6 +302,12 @@ class AttributeIndex:
 
         For documents with one value each.
         """
+        if value.__class__ is float or value.__class__ is int:
+            if self.others:
+                return True
+            if op is Op.EQ:
+                return bool(value != self.lowest or value != self.highest)
+            return self.any_compared(_OPPOSITE[op], (value,))
         kind, key = kind_of(value), _key_of(value)
         alike = _LINES[kind]
         if any(line for number, line in enumerate(self._lines) if number not in alike):

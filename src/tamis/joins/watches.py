@@ -13,7 +13,7 @@ these are what takes time to evaluate: it is cleared where no profile with the p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 from tamis.expr.event import FlatEvent
@@ -22,7 +22,7 @@ from tamis.expr.model import Op
 from tamis.expr.sql import join_of
 from tamis.joins.implied import implied
 from tamis.joins.ordered import AttributeIndex
-from tamis.joins.spans import EVERYTHING, Spans, of_predicate
+from tamis.joins.spans import EVERYTHING, HIGHEST, LOWEST, Spans, of_predicate
 
 __all__ = ["Demand", "Watches"]
 
@@ -53,9 +53,6 @@ class _Constraint(NamedTuple):
 class _Indexed(Protocol):
     """Documents with an index for each attribute."""
 
-    def __len__(self) -> int:
-        """How many there are."""
-
     def index(self, attribute: str) -> AttributeIndex:
         """The index of an attribute."""
 
@@ -66,7 +63,7 @@ class _Watch:
     That is one with a value in the spans or, where all must have one, a document without.
     """
 
-    __slots__ = ("attribute", "is_universal", "sought", "spans", "witness")
+    __slots__ = ("attribute", "is_universal", "names", "sought", "spans", "witness")
 
     def __init__(self, attribute: str, spans: Spans, is_universal: bool) -> None:
         self.attribute = attribute
@@ -74,59 +71,60 @@ class _Watch:
         self.is_universal = is_universal
         self.sought = ~spans if is_universal else spans
         self.witness: int | None = None
+        self.names: list[tuple[str, str | None]] = []
+        """The predicates that it rules out when it fails, and what must have one value then."""
+
+    @property
+    def fails(self) -> bool:
+        return (self.witness is not None) is self.is_universal
 
 
 _Key = tuple[str, Spans, bool]
 
 
 class Watches:
-    """The constraints of all join predicates, kept up to date."""
+    """The constraints of all join predicates, kept up to date.
+
+    Attributes
+    ----------
+    demands
+        What is watched.
+    out
+        The predicates that are ruled out, and for each constraint that fails the attribute of the
+        new document which must have one value, or None.
+    """
 
     def __init__(self, documents: _Indexed) -> None:
         self._documents = documents
+        self.demands: Mapping[str, Demand] = {}
+        self.out: dict[str, list[str | None]] = {}
         self._watches: dict[_Key, _Watch] = {}
-        self._demanded: dict[Demand, list[tuple[_Watch, str | None]]] = {}
         self._seeking: dict[str, list[_Watch]] = {}
         """By attribute, those without a witness."""
         self._witnessed: dict[int, list[_Watch]] = {}
         """By the number of the witness."""
 
-    def watch(self, demands: Iterable[Demand]) -> None:
+    def watch(self, demands: Mapping[str, Demand]) -> None:
         """Watch the constraints of these, and of no others."""
         before, self._watches = self._watches, {}
-        self._demanded, self._seeking, self._witnessed = {}, {}, {}
-        for demand in demands:
-            watches = self._demanded[demand] = []
+        self.demands, self.out, self._seeking, self._witnessed = demands, {}, {}, {}
+        for name, demand in demands.items():
             for attribute, spans, is_universal, single in _constraints(demand):
                 key = attribute, spans, is_universal
                 watch = self._watches.get(key)
                 if watch is None:
-                    watch = before.get(key)
-                    if watch is None:
-                        watch = _Watch(*key)
-                        watch.witness = self._found(watch)
-                    self._watches[key] = watch
-                    self._file(watch)
-                watches.append((watch, single))
+                    watch = self._watches[key] = before.get(key) or self._new(key)
+                    watch.names = []
+                watch.names.append((name, single))
+        for watch in self._watches.values():
+            self._file(watch)
+            if watch.fails:
+                self._rule_out(watch)
 
-    def rules_out(self, demand: Demand, event: FlatEvent) -> bool:
-        """Whether nothing depends on the predicate for this event: no rule matches by it."""
-        for watch, single in self._demanded.get(demand, ()):
-            if self._fails(watch) and (single is None or len(event.get(single, ())) < 2):
-                return True
-        return False
-
-    @property
-    def ruled_out(self) -> int:
-        """How many predicates are ruled out for events with one value for each attribute."""
-        return sum(any(self._fails(w) for w, _ in found) for found in self._demanded.values())
-
-    def _fails(self, watch: _Watch) -> bool:
-        if not watch.is_universal:
-            return watch.witness is None
-        # A document that lacks the attribute has no value to be found in an index.
-        lacking = self._documents.index(watch.attribute).present < len(self._documents)
-        return lacking or watch.witness is not None
+    def rules_out(self, name: str, event: FlatEvent) -> bool:
+        """Whether nothing depends on a predicate for this event: no rule matches by it."""
+        singles = self.out.get(name, ())
+        return any(single is None or len(event.get(single, ())) < 2 for single in singles)
 
     def added(self, number: int, document: FlatEvent) -> None:
         """A document has come."""
@@ -135,20 +133,38 @@ class Watches:
         for attribute, values in document.items():
             for watch in self._seeking.pop(attribute, ()):
                 holds = any(value in watch.spans for value in values)
-                watch.witness = number if holds is not watch.is_universal else None
-                self._file(watch)
+                self._decide(watch, number if holds is not watch.is_universal else None)
 
     def removed(self, number: int) -> None:
         """A document has gone, from the indexes too."""
         for watch in self._witnessed.pop(number, ()):
-            watch.witness = self._found(watch)
-            self._file(watch)
+            self._decide(watch, self._found(watch))
+
+    def _decide(self, watch: _Watch, witness: int | None) -> None:
+        failed, watch.witness = watch.fails, witness
+        self._file(watch)
+        if watch.fails and not failed:
+            self._rule_out(watch)
+        elif failed and not watch.fails:
+            for name, single in watch.names:
+                self.out[name].remove(single)
+                if not self.out[name]:
+                    del self.out[name]
+
+    def _rule_out(self, watch: _Watch) -> None:
+        for name, single in watch.names:
+            self.out.setdefault(name, []).append(single)
 
     def _file(self, watch: _Watch) -> None:
         if watch.witness is None:
             self._seeking.setdefault(watch.attribute, []).append(watch)
         else:
             self._witnessed.setdefault(watch.witness, []).append(watch)
+
+    def _new(self, key: _Key) -> _Watch:
+        watch = _Watch(*key)
+        watch.witness = self._found(watch)
+        return watch
 
     def _found(self, watch: _Watch) -> int | None:
         index = self._documents.index(watch.attribute)
@@ -161,9 +177,8 @@ class Watches:
 def _constraints(demand: Demand) -> Iterator[_Constraint]:
     join, known = join_of(demand.name), dict(demand.known)
     if join.quantifier is Quantifier.ALL:
-        # Over no documents it is true, and no document must be like anything: so it is here.
+        # That documents lack the attribute is seen as fast by evaluating it.
         if demand.is_plain and join.where == NO_CONDITION and join.compared is not None:
-            yield _Constraint(join.compared.old, EVERYTHING, is_universal=True)
             yield from _implied(join.compared, known, is_universal=True)
         return
     if join.compared is not None:
@@ -191,5 +206,6 @@ def _implied(
 ) -> Iterator[_Constraint]:
     if comparison.new in known:
         spans = implied(comparison, known[comparison.new])
-        if spans != EVERYTHING:
+        # That values are of a kind is not worth while to watch.
+        if any(span != (LOWEST, HIGHEST) for _, span in spans) or not spans:
             yield _Constraint(comparison.old, spans, is_universal, comparison.new)

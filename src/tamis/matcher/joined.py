@@ -86,7 +86,7 @@ class JoinedRules:
     ) -> tuple[list[Events], FlatEvent]:
         """An event encoded for each view and as it is, with what join predicates become."""
         if self.has_texts or not self.order.constants_first():
-            truths = documents.demanded(self.demands, event)
+            truths = documents.demanded(self.demands, self.demands, event)
             whole = _with_truths(event, truths)
             return [view.segment.encode_flat(whole) for view in views], whole
         parts = [view.segment.encode_flat(event) for view in views]
@@ -97,7 +97,7 @@ class JoinedRules:
                 needed.update(joins.needed(part))
         self.order.learn(len(needed) / len(self.demands))
         documents.spared += len(self.demands) - len(needed)
-        truths = documents.demanded({name: self.demands[name] for name in needed}, event)
+        truths = documents.demanded(needed, self.demands, event)
         encoded = [
             part if joins is None else joins.with_truths(part, truths)
             for joins, part in zip(segments, parts, strict=True)

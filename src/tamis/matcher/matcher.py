@@ -731,7 +731,7 @@ class Matcher:
             # Two readers may do so at once, and both are right.
             seen = self._seen_joins = snapshot, joins_of(snapshot)
             if seen[1] is not None:
-                self._documents.watch(seen[1].demands.values())
+                self._documents.watch(seen[1].demands)
         return seen[1]
 
     def _made_all(self, rules: Any, on_error: str) -> tuple[list[Rule], list[BadRule] | None]:
