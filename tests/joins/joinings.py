@@ -93,7 +93,9 @@ def _constant(random: Random, alias: str) -> _Spelled:
 
 
 def _connected(connective: str, parts: list[_Spelled]) -> _Spelled:
-    ours, theirs = (connective.join(f"({text})" for text in side) for side in zip(*parts, strict=True))
+    ours, theirs = (
+        connective.join(f"({text})" for text in side) for side in zip(*parts, strict=True)
+    )
     return ours, theirs
 
 

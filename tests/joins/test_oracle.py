@@ -23,16 +23,16 @@ from tamis.expr.names import JOINED
 from tests.joins import joinings
 
 RULES = 60
-EVENTS = 12
+EVENTS = 25
 STATES = 3
-"""Of documents, for each seed; all rules are one query for each."""
+"""Of documents, for each seed."""
 
 TYPES = {"n": pa.int64(), "m": pa.int64(), "x": pa.float64(), "s": pa.string(), "b": pa.bool_()}
 
 
 @pytest.fixture(scope="module")
 def db() -> Iterator[duckdb.DuckDBPyConnection]:
-    connection = duckdb.connect()
+    connection = duckdb.connect(config={"threads": 1})
     yield connection
     connection.close()
 
@@ -82,9 +82,9 @@ def _asked(
     """For each rule what it comes to on each event."""
     db.register("seen", _table(documents))
     db.register("new", _table(events).append_column("place", pa.array(range(len(events)))))
-    columns = ", ".join(f"({text}) AS r{i}" for i, text in enumerate(texts))
-    rows = db.execute(f"SELECT {columns} FROM new e ORDER BY place").fetchall()
-    return [list(column) for column in zip(*rows, strict=True)]
+    # Planning several subqueries together takes far longer than one after the other.
+    found = (db.execute(f"SELECT ({text}) FROM new e ORDER BY place").fetchall() for text in texts)
+    return [[answer for (answer,) in rows] for rows in found]
 
 
 def _table(rows: list[dict[str, Any]]) -> pa.Table:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["DERIVED", "JOINED", "is_worked_out"]
+__all__ = ["DERIVED", "JOINED", "is_worked_out", "shown"]
 
 DERIVED: Final = "\x01"
 """Before the text of an expression over the event: ``length(name)``."""
@@ -21,3 +21,8 @@ JOINED: Final = "\x02"
 def is_worked_out(name: str) -> bool:
     """Whether `name` says how to work out the attribute's values."""
     return name.startswith((DERIVED, JOINED))
+
+
+def shown(name: str) -> str:
+    """An attribute's name for people: of one that is worked out, how."""
+    return name[1:] if is_worked_out(name) else name

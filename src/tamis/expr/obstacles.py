@@ -22,6 +22,7 @@ from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import FlatEvent
 from tamis.expr.explain import json_values, shown_values
 from tamis.expr.model import And, Atom, Expr, Logic, Op, Or, Predicate, Value
+from tamis.expr.names import shown
 from tamis.expr.normalize import atoms_of, nnf
 from tamis.expr.sql import to_sql
 
@@ -186,4 +187,4 @@ def _obstacle(atom: Atom, event: FlatEvent) -> Obstacle:
     predicate = atom.predicate
     wanted = Predicate(predicate.attribute, predicate.op, predicate.values, atom.negated)
     values = tuple(event.get(predicate.attribute, ()))
-    return Obstacle(to_sql(wanted), predicate.attribute, values)
+    return Obstacle(to_sql(wanted), shown(predicate.attribute), values)

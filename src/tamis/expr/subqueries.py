@@ -132,7 +132,7 @@ def at_exists(reader: Reader) -> bool:
 
 def at_quantifier(reader: Reader, at: int) -> Quantifier | None:
     """The quantifier of ``ANY (``, ``SOME (`` or ``ALL (`` at a place, if there is one."""
-    if reader.kinds[at] != NAME or reader.kinds[at + 1] != "(":
+    if at >= len(reader.tokens) or reader.kinds[at] != NAME or reader.kinds[at + 1] != "(":
         return None
     return _QUANTIFIERS.get(reader.tokens[at].text.upper())
 
