@@ -218,7 +218,9 @@ def test_version() -> None:
     assert run("--version") == f"tamis {tamis.__version__}\n"
 
 
-@pytest.mark.parametrize("command", [[], ["match"], ["explain"], ["stats"], ["warmup"], ["demo"]])
+@pytest.mark.parametrize(
+    "command", [[], *([name] for name in "match explain stats lint ratify similar demo".split())]
+)
 def test_help_fits_in_80_columns(command: list[str]) -> None:
     result = CliRunner(env={"COLUMNS": "80"}).invoke(app, [*command, "--help"])
     assert result.exit_code == 0
@@ -597,3 +599,63 @@ def test_generate_refuses_what_it_cannot_make(arguments: list[str], reason: str)
     assert result.exit_code == 2
     assert reason in " ".join(result.stderr.replace("│", " ").split())
     assert not Path("x").exists()
+
+
+def test_a_time_may_be_given() -> None:
+    write(
+        "timed.jsonl",
+        [{"id": "r", "rule": "a = 1", "valid_from": "2026-05-01T12:00:00Z", "priority": 2}],
+    )
+    write("one.jsonl", [{"a": 1}])
+    for at, expected in (
+        ("2026-05-01", []),
+        ("2026-05-01T12:00:00", ["r"]),
+        ("2026-05-01T13:59:00+0200", []),
+    ):
+        (found,) = lines_of(run("match", "timed.jsonl", "one.jsonl", "--at", at))
+        assert found["rules"] == expected
+        shown = run("explain", "timed.jsonl", "r", '{"a": 1}', "--at", at)
+        assert shown.startswith("r matches" if expected else "r does not match")
+    assert "only from 2026-05-01" in run(
+        "explain", "timed.jsonl", "r", '{"a": 1}', "--at", "2026-05-01"
+    )
+    (printed,) = lines_of(run("export", "timed.jsonl"))
+    assert (printed["priority"], printed["valid_from"]) == (2, "2026-05-01T12:00:00+00:00")
+
+
+def test_lint_tells_which_rules_are_idle() -> None:
+    assert run("lint", "rules.jsonl") == "0 findings in 4 rules\n"
+    write(
+        "odd.jsonl",
+        [
+            {"id": "wide", "rule": "a IN (1, 2)"},
+            {"id": "part", "rule": "a = 1"},
+            {"id": "never", "rule": "x > 5 AND x < 3"},
+        ],
+    )
+    assert run("lint", "odd.jsonl", code=1).splitlines() == [
+        "subsumed   'part' matches only where 'wide' does",
+        "never      'never' matches only events with several values of 'x'",
+        "2 findings in 3 rules",
+    ]
+    found = json.loads(run("lint", "odd.jsonl", "--single-valued", "--json", code=1))
+    assert [(one["kind"], one["rule"], one["other"]) for one in found] == [
+        ("subsumed", "part", "wide"),
+        ("never", "never", None),
+    ]
+
+
+def test_ratify_compares_an_index_with_its_rules() -> None:
+    run("build", "rules.jsonl", "-o", "index")
+    assert run("ratify", "index", "--seconds", "0").startswith("4 rules, 8 events, ")
+    found = json.loads(run("ratify", "rules.jsonl", "--seconds", "0", "--sample", "2", "--json"))
+    assert (found["rules"], found["differences"]) == (2, [])
+
+
+def test_similar_takes_an_id_or_a_rule() -> None:
+    write("some.jsonl", [{"id": "wide", "rule": "a >= 1"}, {"id": 5, "rule": "a >= 2"}])
+    assert run("similar", "some.jsonl", "5").endswith("%  wide wider\n")
+    assert run("similar", "some.jsonl", "NOT a < 2 AND a IS NOT NULL", "-n", "1").endswith("  5\n")
+    (found,) = json.loads(run("similar", "some.jsonl", "wide", "--json"))
+    assert (found["id"], found["implies"], found["implied"]) == (5, True, False)
+    assert complaint("similar", "some.jsonl", "7") == "there is no rule '7'"

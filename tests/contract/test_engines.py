@@ -39,6 +39,7 @@ from tamis.expr.stab import Verdict, alternatives, stabs
 from tamis.workloads.begen import Workload
 from tests import randoms
 from tests.randoms import EVERYTHING, MIXED, NUMBERED, TEXTS, attribute
+from tests.thorough import share
 
 RuleId = str | int
 Event = dict[str, Any]
@@ -234,10 +235,10 @@ def rules_past_any_budget(random: Random) -> Scenario:
     trees += [Not(tree(5, conjunctive=True)) for _ in range(10)] + [Not(pairs(Or, And))]
     rules = [Rule(expr, random.choice(LOGICS)) for expr in trees]
     found = []
-    for share in (0.5, 0.8, 0.9, 0.95, 1):
+    for ones in (0.5, 0.8, 0.9, 0.95, 1):
         for _ in range(8):
             held = [name for name in bits if random.random() < 0.95]
-            found.append({name: int(random.random() < share) for name in held})
+            found.append({name: int(random.random() < ones) for name in held})
     return Scenario(rules, [*found, {}])
 
 
@@ -448,7 +449,7 @@ def test_adds_removes_and_replaces_between_matches(engine: str, seed: int) -> No
     random = Random(seed)
     matcher = tamis.Matcher(engine=engine)
     shadow: dict[RuleId, Rule] = {}
-    for step in range(100):
+    for step in range(share(engine, 100, 40)):
         _change(random, matcher, shadow, step)
         assert len(matcher) == len(shadow)
         few = [randoms.event(random, EVERYTHING) for _ in range(2)]

@@ -119,6 +119,7 @@ def test_it_prints_with_the_events_values() -> None:
             {"text": "b = 'x'", "attribute": "b", "values": []},
         ],
         "is_fewest": True,
+        "invalid": None,
     }
     assert str(obstacles("a = 1", {"a": 1})) == "it matches"
 

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from tamis.expr.joins import Comparison
-from tamis.expr.model import Op, Predicate
+from tamis.expr.model import Op, Predicate, Value
 from tamis.expr.satisfy import satisfies
 from tamis.joins.implied import implied
 from tamis.joins.spans import EVERYTHING, NOTHING, Spans, compared, of_predicate
@@ -97,7 +97,7 @@ def test_what_differs_from_a_known_value_is_any_other() -> None:
 
 def test_no_pair_of_values_contradicts_what_is_implied() -> None:
     """All values of the new document that satisfy a predicate, with all of the old one."""
-    values = [1, 2, 2.5, 3, "a", "b", True]
+    values: list[Value] = [1, 2, 2.5, 3, "a", "b", True]
     known = [
         Predicate("a", Op.BETWEEN, (2, 3)),
         Predicate("a", Op.IN, (1, "a")),
@@ -119,7 +119,7 @@ def test_no_pair_of_values_contradicts_what_is_implied() -> None:
 
 def test_sets_of_values_are_those_of_their_predicates() -> None:
     random = Random(1)
-    values = [0, 1, 1.5, 2, 3, "", "a", "b", False, True]
+    values: list[Value] = [0, 1, 1.5, 2, 3, "", "a", "b", False, True]
 
     def some() -> tuple[Spans, frozenset[int]]:
         op = random.choice([EQ, LT, LE, GT, GE])
@@ -128,8 +128,8 @@ def test_sets_of_values_are_those_of_their_predicates() -> None:
         assert spans is not None
         return spans, frozenset(i for i, v in enumerate(values) if holds(predicate, v))
 
-    def holds(predicate: Predicate, value: object) -> bool:
-        return satisfies(predicate, value) is not predicate.negated  # type: ignore[arg-type]
+    def holds(predicate: Predicate, value: Value) -> bool:
+        return satisfies(predicate, value) is not predicate.negated
 
     for _ in range(300):
         (a, in_a), (b, in_b) = some(), some()

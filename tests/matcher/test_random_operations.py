@@ -21,9 +21,11 @@ from tamis.expr.model import Expr
 from tamis.matcher.storage import store
 from tests import randoms
 from tests.randoms import EVERYTHING
+from tests.thorough import share
 
 ATTRIBUTES = EVERYTHING[:6]
 STEPS = 120
+FEW_STEPS = 30
 
 
 class Shuffled(Scan):
@@ -179,7 +181,7 @@ def tidy(shadow: Shadow, matcher: Matcher) -> None:
 def test_in_memory(engine: str, seed: int, tmp_path: Path) -> None:
     shadow = Shadow(Random(seed))
     matcher = Matcher(engine=engine)
-    for step in range(STEPS):
+    for step in range(share(engine, STEPS, FEW_STEPS)):
         change(shadow, matcher)
         tidy(shadow, matcher)
         if step % 4 == 0:

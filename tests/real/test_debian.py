@@ -10,6 +10,7 @@ import pytest
 import tamis
 from tamis.expr.model import Expr
 from tests.real.neutral import debian_rule, read_lines, rules_by_event
+from tests.thorough import share
 
 
 class Debian(NamedTuple):
@@ -35,12 +36,15 @@ def debian(shared_data: Path) -> Debian:
 
 @pytest.mark.parametrize("engine", tamis.engines())
 def test_every_machine_gets_exactly_its_packages(debian: Debian, engine: str) -> None:
+    rules = debian.rules[:: share(engine, 1, 7)]
+    step = share(engine, 1, 4)
     matcher = tamis.Matcher(engine=engine, logic="weak")
-    matcher.add_many(debian.rules)
-    found = rules_by_event(matcher.match_many(debian.events))
+    matcher.add_many(rules)
+    found = rules_by_event(matcher.match_many(debian.events[::step]))
     assert sum(map(len, debian.hits)) > 400_000
-    for number, expected in enumerate(debian.hits):
-        assert sorted(found.get(number, [])) == sorted(expected)
+    asked = {id for id, _ in rules}
+    for number, expected in enumerate(debian.hits[::step]):
+        assert sorted(found.get(number, [])) == sorted(asked.intersection(expected))
 
 
 def test_the_reference_agrees(debian: Debian) -> None:

@@ -23,6 +23,7 @@ from tests.real.neutral import (
     sigma_event,
     sigma_rule,
 )
+from tests.thorough import share
 
 
 class Sigma(NamedTuple):
@@ -50,8 +51,11 @@ def test_hardly_a_rule_is_left_out(sigma: Sigma) -> None:
 
 @pytest.mark.parametrize("engine", tamis.engines())
 def test_every_event_raises_exactly_the_known_alerts(sigma: Sigma, engine: str) -> None:
+    alerting = set().union(*sigma.hits.values())
+    others = sorted(sigma.rules.keys() - alerting)
+    asked = alerting.union(others[:: share(engine, 1, 6)])
     matcher = tamis.Matcher(engine=engine, logic="weak")
-    matcher.add_many(sigma.rules.items())
+    matcher.add_many({id: sigma.rules[id] for id in sorted(asked)})
     found = rules_by_event(matcher.match_many(sigma.events))
     assert {event: sorted(rules) for event, rules in found.items()} == {
         event: sorted(rules) for event, rules in sigma.hits.items()

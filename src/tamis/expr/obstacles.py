@@ -66,8 +66,16 @@ class Obstacles(msgspec.Struct, frozen=True):
     is_fewest: bool = True
     """Whether it is certain that fewer would not do; it may not be where a rule asks the same
     predicate in many places."""
+    invalid: str | None = None
+    """When the rule is valid, if it is not valid at the time asked for."""
 
     def __str__(self) -> str:
+        if self.invalid is None:
+            return self._needed()
+        rest = f"\n{self._needed()}" if self.changes != () else ""
+        return f"it is not valid: {self.invalid}{rest}"
+
+    def _needed(self) -> str:
         if self.changes is None:
             return "no event could match"
         if not self.changes:
@@ -81,6 +89,7 @@ class Obstacles(msgspec.Struct, frozen=True):
         return {
             "changes": None if changes is None else [change.to_json() for change in changes],
             "is_fewest": self.is_fewest,
+            "invalid": self.invalid,
         }
 
 
@@ -130,9 +139,7 @@ class _Search:
         return found
 
     def _best(self, ways: Iterable[_Way]) -> list[_Way]:
-        distinct = sorted(
-            dict.fromkeys(ways), key=lambda way: len(_obstacles_of(way, self._failing))
-        )
+        distinct = sorted(dict.fromkeys(ways), key=self._price)
         self.has_dropped |= len(distinct) > self._most > 1
         return distinct[: self._most]
 

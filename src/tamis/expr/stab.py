@@ -28,16 +28,14 @@ from typing import NamedTuple, TypeAlias
 from tamis.errors import EventError
 from tamis.expr.atoms import value_test
 from tamis.expr.lines import Line, Stretch
-from tamis.expr.model import And, Atom, Expr, Or, Predicate, Value, predicates
+from tamis.expr.model import Atom, Expr, Or, Predicate, Value, predicates
 from tamis.expr.normalize import expand, nnf
 from tamis.expr.patterns import mentioned_values, prefix_of
 from tamis.expr.satisfy import satisfies
 from tamis.expr.sql import to_sql
+from tamis.expr.ways import TooManyWays, ways
 
 __all__ = ["Alternative", "Choice", "Verdict", "alternatives", "is_pattern", "stabs"]
-
-_MOST_STEPS = 10_000
-"""How many ways through a rule's ORs are tried: to tell whether one is open is as hard as SAT."""
 
 
 class Verdict(IntEnum):
@@ -149,8 +147,6 @@ class _Witness(NamedTuple):
 
 
 _Witnesses: TypeAlias = Mapping[str, list[_Witness]]
-_Pending: TypeAlias = "tuple[Expr, _Pending] | None"
-"""What has still to hold: a linked list."""
 
 
 def stabs(tree: Expr, among: Iterable[Alternative]) -> Verdict:
@@ -169,29 +165,14 @@ def stabs(tree: Expr, among: Iterable[Alternative]) -> Verdict:
 def _stabs(tree: Expr, alternative: Alternative) -> Verdict:
     """Try the ways through the rule's ORs, each with what is left of the event so far."""
     best = Verdict.NO
-    ways: list[tuple[_Pending, _Witnesses]] = [((tree, None), _witnesses(tree, alternative))]
-    for _ in range(_MOST_STEPS):
-        if not ways or best is Verdict.YES:
-            return best
-        pending, witnesses = ways.pop()
-        while pending is not None:
-            node, pending = pending
-            if isinstance(node, Or):
-                ways += [((child, pending), witnesses) for child in reversed(node.children)]
+    try:
+        for left in ways(tree, _witnesses(tree, alternative), _narrowed):
+            best = max(best, _verdict(left))
+            if best is Verdict.YES:
                 break
-            if isinstance(node, And):
-                # Atoms come before ORs: what they exclude need not be tried in each of these.
-                for child in sorted(node.children, key=lambda child: isinstance(child, Atom)):
-                    pending = child, pending
-                continue
-            assert isinstance(node, Atom)
-            narrowed = _narrowed(node, witnesses)
-            if narrowed is None:
-                break
-            witnesses = narrowed
-        else:
-            best = max(best, _verdict(witnesses))
-    return max(best, Verdict.MAYBE)
+    except TooManyWays:
+        best = Verdict.MAYBE
+    return best
 
 
 def _witnesses(tree: Expr, alternative: Alternative) -> _Witnesses:

@@ -82,7 +82,7 @@ def _rules(
             if only is None or isinstance(only, Tagged):
                 continue  # Somebody removed it meanwhile.
             raise
-        if not isinstance(only, Tagged) or rule.tags & only:
+        if not isinstance(only, Tagged) or only.fits(rule.tags):
             yield rule
 
 
@@ -114,6 +114,11 @@ def _fields(rule: Rule) -> dict[str, Any]:
         fields["payload"] = rule.payload
     if rule.tags:
         fields["tags"] = sorted(rule.tags)
+    if rule.priority:
+        fields["priority"] = rule.priority
+    for name, time in (("valid_from", rule.valid_from), ("valid_until", rule.valid_until)):
+        if time is not None:
+            fields[name] = time.isoformat()
     return fields
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -35,6 +36,8 @@ class Question:
     """How many rules ``"top"`` gives at most."""
     only: Tagged | Sequence[RuleId] | None = None
     """The rules to look at, as in `Matcher.match`."""
+    at: datetime | None = None
+    """When rules have to be valid; by default, now."""
     event_id: str | None = None
     """The attribute that names an event; without it, its place in the file does, from 0, as in the
     tables of `Matcher`."""
@@ -43,11 +46,11 @@ class Question:
         """The answer for `events`."""
         match self.kind:
             case "match":
-                return matcher.match_many(events, only=self.only)
+                return matcher.match_many(events, only=self.only, at=self.at)
             case "count":
-                return matcher.count_many(events, only=self.only)
+                return matcher.count_many(events, only=self.only, at=self.at)
             case "top":
-                return matcher.top_many(events, self.n, only=self.only)
+                return matcher.top_many(events, self.n, only=self.only, at=self.at)
 
 
 class Answer(NamedTuple):
@@ -87,7 +90,7 @@ def answers(matcher: Matcher, path: str, question: Question) -> Iterator[Answer]
 
 def expression_answer(matcher: Matcher, expression: str, question: Question) -> Answer:
     """The answer for an event that is an expression, which is known as event 0."""
-    found = matcher.match_expression(expression, only=question.only)
+    found = matcher.match_expression(expression, only=question.only, at=question.at)
     rules = id_column([(Ids.of(found), np.arange(len(found)))], None)
     table = pa.table({"event": np.zeros(len(found), np.int64), "rule": rules})
     return Answer([0], table, None)

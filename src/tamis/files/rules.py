@@ -1,8 +1,10 @@
 """Rules from a file.
 
 A line of JSON lines is an object with an ``id``, a ``rule`` (as text or in the JSON form) and, if
-need be, ``logic``, ``weights``, ``payload`` and ``tags``. CSV has the columns id, rule and, if
-there is one, logic; all are texts. Parquet has them too, and may have a list of tags.
+need be, ``logic``, ``weights``, ``payload``, ``tags``, ``priority``, ``valid_from`` and
+``valid_until``, times in the ISO form. CSV has the columns id, rule and, if need be, logic,
+priority, valid_from and valid_until; all are texts. Parquet has them too, with times as texts or
+timestamps, and may have a list of tags.
 
 How weights are written is told in :func:`tamis.matcher.rule.read_weights`.
 """
@@ -26,6 +28,7 @@ from tamis.errors import (
 )
 from tamis.files.jsonlines import object_blocks
 from tamis.files.source import Format, Source, open_source
+from tamis.matcher.life import Life
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.rule import Rule, RuleId, make_rule, read_weights
 
@@ -35,7 +38,7 @@ Watch: TypeAlias = Callable[[int, float | None], None]
 """Told how many rules were read, and how much of the file; None when that cannot be told."""
 
 _NEEDED: Final = ("id", "rule")
-_CSV_COLUMNS: Final = ("id", "rule", "logic")
+_CSV_COLUMNS: Final = ("id", "rule", "logic", "priority", "valid_from", "valid_until")
 _PARQUET_COLUMNS: Final = (*_CSV_COLUMNS, "tags")
 _ROWS = 65_536
 
@@ -164,10 +167,21 @@ def _rule(fields: dict[str, Any], logic: str) -> Rule:
             read_weights(fields.get("weights")),
             fields.get("payload"),
             _tags(fields.get("tags")),
+            Life.of(_priority(fields), fields.get("valid_from"), fields.get("valid_until")),
         )
     except RuleError as error:
         error.rule_id = fields["id"]
         raise
+
+
+def _priority(fields: dict[str, Any]) -> Any:
+    priority = fields.get("priority") or 0
+    if isinstance(priority, str):  # from CSV
+        try:
+            return int(priority)
+        except ValueError:
+            return priority
+    return priority
 
 
 def _tags(tags: Any) -> list[str]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Collection as Several
-from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -29,9 +31,10 @@ from tamis.matcher.collection import Collection
 from tamis.matcher.ids import Ids
 from tamis.matcher.inputs import event_chunks, rule_items
 from tamis.matcher.joined import JoinedRules, joined_of, joins_of
+from tamis.matcher.life import Clock, Life, clock_of, moment_of
 from tamis.matcher.making import BadRule, Maker
 from tamis.matcher.results import id_type, joined_matches, joined_tops
-from tamis.matcher.rule import Rule, RuleId, RuleSource, Tagged, make_rule
+from tamis.matcher.rule import Rule, RuleId, RuleSource, Tagged, expr_of, make_rule
 from tamis.matcher.schema import Schema
 from tamis.matcher.segment import Segment
 from tamis.matcher.snapshot import Chosen, Snapshot, TailRule, View
@@ -40,6 +43,11 @@ from tamis.matcher.storage.documents import DocumentFile, read_documents, write_
 from tamis.matcher.storage.manifest import Settings
 from tamis.matcher.storage.store import Store, create, is_index, replace
 from tamis.matcher.turns import empty, short_turns
+
+if TYPE_CHECKING:
+    from tamis.matcher.kit.lint import Finding
+    from tamis.matcher.kit.ratify import Ratification
+    from tamis.matcher.kit.similar import Similar
 
 __all__ = ["AddReport", "BadRule", "Matcher"]
 
@@ -67,6 +75,9 @@ class Matcher:
         What is known of attributes: ``{"price": "double", "tags": "string[]"}``. A declared
         scalar holds at most one value, ISO texts become timestamps where one is declared,
         and an event that contradicts the schema is an error.
+    clock
+        Tells what time it is, for rules that are valid for some time only; the machine's by
+        default. Methods that find rules take a time of their own, too: ``at=``.
     documents
         How long :meth:`publish` remembers events, for rules with join predicates; without it,
         for ever. With ``False`` such rules are refused.
@@ -85,9 +96,11 @@ class Matcher:
         engine: str = "auto",
         logic: str = "strong",
         schema: Mapping[str, str] | None = None,
+        clock: Clock | None = None,
         *,
         documents: Retention | Literal[False] | None = None,
     ) -> None:
+        self._now = clock_of(clock)
         self._engine = engine_named(engine)
         self._logic = check_logic(logic)
         self._schema = Schema(schema or {})
@@ -105,9 +118,17 @@ class Matcher:
         """Which file of documents was read last, and up to where."""
 
     @classmethod
-    def _stored(cls, logic: str, maker: Maker, store: Store, documents: Documents) -> Matcher:
+    def _stored(
+        cls,
+        logic: str,
+        maker: Maker,
+        store: Store,
+        clock: Clock | None,
+        documents: Documents,
+    ) -> Matcher:
         """A matcher over what a directory holds; see :func:`tamis.open`."""
         matcher = cls.__new__(cls)
+        matcher._now = clock_of(clock)
         matcher._engine, matcher._schema = maker.engine, maker.schema
         matcher._logic = check_logic(logic)
         matcher._maker = maker
@@ -141,6 +162,9 @@ class Matcher:
         weights: Mapping[Any, float] | None = None,
         payload: Any = None,
         tags: Iterable[str] = (),
+        priority: int = 0,
+        valid_from: datetime | str | None = None,
+        valid_until: datetime | str | None = None,
         replace: bool = False,
     ) -> None:
         """Add a rule; it is found from now on.
@@ -160,6 +184,11 @@ class Matcher:
             Any JSON to keep with the rule.
         tags
             Names by which ``only=tagged(…)`` finds the rule.
+        priority
+            Rules of a higher one come first in :meth:`first`.
+        valid_from, valid_until
+            The rule matches from the first of these moments on, and before the second: a datetime
+            or an ISO text, taken as UTC if it names no zone.
         replace
             Whether a rule of that id is replaced; without it that is an error.
 
@@ -169,7 +198,8 @@ class Matcher:
             The rule is refused, and nothing was changed.
         """
         try:
-            made = make_rule(id, rule, logic or self._logic, weights, payload, tags)
+            life = Life.of(priority, valid_from, valid_until)
+            made = make_rule(id, rule, logic or self._logic, weights, payload, tags, life)
         except RuleError as error:
             error.rule_id = id
             raise
@@ -235,6 +265,17 @@ class Matcher:
         if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
             raise RuleError(f"expected a list of ids, not {ids!r}")
         return self._collection.remove(list(ids))
+
+    def remove_ended(self, at: datetime | None = None) -> int:
+        """Remove the rules that are not valid any more at a time, and return how many.
+
+        Parameters
+        ----------
+        at
+            By default, the time of the matcher's clock.
+        """
+        ended = list(self._snapshot.ended(self._moment(at)))
+        return self._collection.remove(ended) if ended else 0
 
     def optimize(self, sample: Any = None) -> None:
         """Bring all rules together for the fastest matching, in the time that takes.
@@ -343,6 +384,7 @@ class Matcher:
         *,
         only: Tagged | Iterable[RuleId] | None = None,
         weights: Mapping[tuple[str, Any], float] | None = None,
+        at: datetime | None = None,
     ) -> list[RuleId]:
         """The ids of the rules that `event` satisfies, in the order in which they were added.
 
@@ -352,13 +394,15 @@ class Matcher:
             Attributes and their values.
         only
             Look at these rules only: ids (those that no rule has are ignored), or
-            ``tamis.tagged("gold")`` for rules with one of these tags.
+            ``tamis.tagged("gold")`` for rules with certain tags.
         weights
             Checked, but without effect here: they count in :meth:`top`.
+        at
+            The time at which rules have to be valid; by default that of the matcher's clock.
         """
         if weights is not None:
             EventWeights.of(weights)
-        return self._ids(*self._found(event, only))
+        return self._ids(*self._found(event, only, at))
 
     def publish(
         self,
@@ -366,6 +410,7 @@ class Matcher:
         *,
         id: str | None = None,
         only: Tagged | Iterable[RuleId] | None = None,
+        at: datetime | None = None,
     ) -> list[RuleId]:
         """As :meth:`match`, and then remember the event: it is a document seen before.
 
@@ -378,7 +423,7 @@ class Matcher:
         id
             The id of the event among :attr:`documents`, where it takes the place of another of
             the same id; a number by default.
-        only
+        only, at
             As in :meth:`match`.
 
         Examples
@@ -391,7 +436,7 @@ class Matcher:
         """
         flat = self._schema.read(event)
         with self._documents.publishing:
-            found = self._ids(*self._found_flat(flat, only))
+            found = self._ids(*self._found_flat(flat, self._chosen(only, at)))
             self._documents.remember(flat, id)
         return found
 
@@ -401,13 +446,17 @@ class Matcher:
         return self._documents
 
     def match_array(
-        self, event: Event, *, only: Tagged | Iterable[RuleId] | None = None
+        self,
+        event: Event,
+        *,
+        only: Tagged | Iterable[RuleId] | None = None,
+        at: datetime | None = None,
     ) -> NDArray[Any]:
         """As :meth:`match`, but as an array, and in no particular order.
 
         It is an array of integers if all ids are integers, else one of objects.
         """
-        segments, tail = self._found(event, only)
+        segments, tail = self._found(event, only, at)
         parts: list[NDArray[Any]] = [segment.ids.array(places) for segment, places in segments]
         if tail:
             parts.append(_id_array([entry.rule.id for entry in tail]))
@@ -417,6 +466,41 @@ class Matcher:
             parts = [part.astype(object) for part in parts]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
+    def first(
+        self,
+        event: Event,
+        n: int = 1,
+        *,
+        only: Tagged | Iterable[RuleId] | None = None,
+        at: datetime | None = None,
+    ) -> list[RuleId]:
+        """The `n` matching rules with the highest priorities, the highest first.
+
+        Of equal priorities the rule that was added first comes first.
+
+        Parameters
+        ----------
+        event
+            Attributes and their values.
+        n
+            How many rules at most.
+        only, at
+            As in :meth:`match`.
+        """
+        _check_n(n)
+        segments, tail = self._found(event, only, at)
+        found: list[tuple[int, RuleId]] = []
+        for segment, places in segments:
+            by_age = segment.by_age(places)
+            priorities = segment.records.lives.priorities(by_age)
+            best = np.argsort(-priorities, kind="stable")[:n]
+            ids = segment.ids.array(by_age[best]).tolist()
+            found += zip(priorities[best].tolist(), ids, strict=True)
+        found += [(entry.rule.priority, entry.rule.id) for entry in tail]
+        # The sort is stable, and what is older stands first.
+        found.sort(key=lambda pair: -pair[0])
+        return [id for _, id in found[:n]]
+
     def top(
         self,
         event: Event,
@@ -424,6 +508,7 @@ class Matcher:
         *,
         only: Tagged | Iterable[RuleId] | None = None,
         weights: Mapping[tuple[str, Any], float] | None = None,
+        at: datetime | None = None,
     ) -> list[tuple[RuleId, float]]:
         """The `n` matching rules with the highest scores, best first, with their scores.
 
@@ -435,13 +520,13 @@ class Matcher:
             Attributes and their values.
         n
             How many rules at most.
-        only
+        only, at
             As in :meth:`match`.
         weights
             What the event weighs: ``{("author", "Smith"): 0.8}``; 1 by default.
         """
         _check_n(n)
-        snapshot, chosen = self._snapshot, _chosen(only)
+        snapshot, chosen = self._snapshot, self._chosen(only, at)
         event_weights = EventWeights.of(weights)
         scored: list[tuple[RuleId, float]] = []
         joins, flat = self._joins(snapshot), None
@@ -467,7 +552,11 @@ class Matcher:
         return scored[:n]
 
     def match_expression(
-        self, event: RuleSource, *, only: Tagged | Iterable[RuleId] | None = None
+        self,
+        event: RuleSource,
+        *,
+        only: Tagged | Iterable[RuleId] | None = None,
+        at: datetime | None = None,
     ) -> list[RuleId]:
         """The ids of the rules that an event may satisfy of which only so much is known.
 
@@ -478,7 +567,7 @@ class Matcher:
             'classics'"``. It stands for all events that have one value for each attribute it
             mentions, one that satisfies what it says of the attribute, and no other attributes.
             With an OR, it stands for the events of each alternative.
-        only
+        only, at
             As in :meth:`match`.
 
         Returns
@@ -502,7 +591,7 @@ class Matcher:
         >>> m.match_expression("price BETWEEN 20 AND 40 AND genre = 'classics'")
         ['cheap']
         """
-        snapshot, chosen = self._snapshot, _chosen(only)
+        snapshot, chosen = self._snapshot, self._chosen(only, at)
         asked = Stabbing(event, self._schema)
         found: list[RuleId] = []
         for view in snapshot.views:
@@ -512,7 +601,11 @@ class Matcher:
         return found + [entry.rule.id for entry in tail if asked.matches(entry.rule, entry.tree)]
 
     def match_many(
-        self, events: Any, *, only: Tagged | Iterable[RuleId] | None = None
+        self,
+        events: Any,
+        *,
+        only: Tagged | Iterable[RuleId] | None = None,
+        at: datetime | None = None,
     ) -> pa.Table | pa.RecordBatchReader:
         """The rules that each of many events satisfies.
 
@@ -521,7 +614,7 @@ class Matcher:
         events
             A list of mappings, an Arrow table, batch or reader, a pandas or a polars frame.
             Arrow columns are read as they are, without a loop over rows.
-        only
+        only, at
             As in :meth:`match`.
 
         Returns
@@ -531,7 +624,7 @@ class Matcher:
             in the order in which the rules were added. For a reader a reader, whose batches are
             made as they are asked for, each of a bounded size.
         """
-        views, chosen = self._snapshot.frozen_views, _chosen(only)
+        views, chosen = self._snapshot.frozen_views, self._chosen(only, at)
         segments = [view.segment for view in views]
         schema = pa.schema([("event", pa.int64()), ("rule", id_type(segments))])
 
@@ -554,7 +647,11 @@ class Matcher:
         return _answer(events, schema, batches())
 
     def count_many(
-        self, events: Any, *, only: Tagged | Iterable[RuleId] | None = None
+        self,
+        events: Any,
+        *,
+        only: Tagged | Iterable[RuleId] | None = None,
+        at: datetime | None = None,
     ) -> pa.Table | pa.RecordBatchReader:
         """How many rules each of many events satisfies, without making a list of them.
 
@@ -563,7 +660,7 @@ class Matcher:
         pyarrow.Table
             event (the row's number) and matches, a row for each event; for a reader a reader.
         """
-        views, chosen = self._snapshot.frozen_views, _chosen(only)
+        views, chosen = self._snapshot.frozen_views, self._chosen(only, at)
         schema = pa.schema([("event", pa.int64()), ("matches", pa.int64())])
 
         def batches() -> Iterator[pa.RecordBatch]:
@@ -577,7 +674,12 @@ class Matcher:
         return _answer(events, schema, batches())
 
     def top_many(
-        self, events: Any, n: int = 10, *, only: Tagged | Iterable[RuleId] | None = None
+        self,
+        events: Any,
+        n: int = 10,
+        *,
+        only: Tagged | Iterable[RuleId] | None = None,
+        at: datetime | None = None,
     ) -> pa.Table | pa.RecordBatchReader:
         """The best rules of each of many events.
 
@@ -588,7 +690,7 @@ class Matcher:
             reader.
         """
         _check_n(n)
-        views, chosen = self._snapshot.frozen_views, _chosen(only)
+        views, chosen = self._snapshot.frozen_views, self._chosen(only, at)
         segments = [view.segment for view in views]
         types = [pa.int64(), pa.int64(), id_type(segments), pa.float64()]
         schema = pa.schema(zip(["event", "rank", "rule", "score"], types, strict=True))
@@ -618,7 +720,11 @@ class Matcher:
         return self._explained(self.rule(id), event)
 
     def why(
-        self, event: Event, *, only: Tagged | Iterable[RuleId] | None = None
+        self,
+        event: Event,
+        *,
+        only: Tagged | Iterable[RuleId] | None = None,
+        at: datetime | None = None,
     ) -> dict[RuleId, Explanation]:
         """Why each rule matches that `event` satisfies, in the order of :meth:`match`.
 
@@ -626,10 +732,10 @@ class Matcher:
         ----------
         event
             Attributes and their values.
-        only
+        only, at
             As in :meth:`match`.
         """
-        segments, tail = self._found(event, only)
+        segments, tail = self._found(event, only, at)
         rules = [
             segment.records.rule(place)
             for segment, places in segments
@@ -638,12 +744,12 @@ class Matcher:
         rules += [entry.rule for entry in tail]
         return {rule.id: self._explained(rule, event) for rule in rules}
 
-    def why_not(self, id: RuleId, event: Event) -> Obstacles:
+    def why_not(self, id: RuleId, event: Event, *, at: datetime | None = None) -> Obstacles:
         """The fewest predicates that would have to change for the rule `id` to match `event`.
 
         It prints as lines; ``to_json()`` gives the same as plain data. Predicates are taken to be
         independent of one another: of ``x > 3 AND x < 2`` both may be told to change, since an
-        attribute may have several values.
+        attribute may have several values. A rule that is not valid `at` the time says so, too.
 
         Raises
         ------
@@ -652,7 +758,136 @@ class Matcher:
         """
         rule = self.rule(id)
         expr = self._schema.adapt_rule(rule.expr)
-        return obstacles_flat(expr, self._read_for(expr, event), rule.logic)
+        found = obstacles_flat(expr, self._read_for(expr, event), rule.logic)
+        if rule.life.is_valid(self._moment(at)):
+            return found
+        return msgspec.structs.replace(found, invalid=str(rule.life))
+
+    def similar(
+        self, rule: RuleSource | RuleId, n: int = 10, *, events: Any = None, seed: int = 0
+    ) -> list[Similar]:
+        """The rules that match much the same events as `rule`, the most similar first.
+
+        Parameters
+        ----------
+        rule
+            The id of a rule, or a rule in any of its forms, in the logic of this matcher.
+        n
+            How many rules at most.
+        events
+            Events by which to tell, as for :meth:`match_many`. Without them events are drawn that
+            satisfy one rule or another, around the values that rules mention: then the shares are
+            estimates.
+        seed
+            Which events are drawn.
+
+        Returns
+        -------
+        list of Similar
+            Rules with the share of each other's events, and whether one is proved to imply the
+            other. Rules without a common event among those looked at are not there.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("adults", "age >= 18")
+        >>> m.add("seniors", "age >= 65")
+        >>> m.similar("age >= 66")[0].id
+        'seniors'
+        """
+        from tamis.matcher.kit.similar import similar
+
+        _check_n(n)
+        if isinstance(rule, int) and not isinstance(rule, bool):
+            asked = self.rule(rule)
+        else:
+            known = self._snapshot.find(rule) if isinstance(rule, str) else None
+            asked = known or make_rule("", expr_of(rule), self._logic)
+        return similar(self, asked, n, schema=self._schema, events=events, seed=seed)
+
+    def ratify(
+        self,
+        *,
+        sample: int = 1_000,
+        seconds: float = 10.0,
+        seed: int = 0,
+        processes: int | None = None,
+        limit: int = 20,
+        watch: Callable[[int, float], None] = lambda events, fraction: None,
+    ) -> Ratification:
+        """Compare what this matcher finds with :func:`tamis.evaluate`, on events drawn to be hard.
+
+        They are drawn around the values at which rules change their minds: these values, those just
+        beside them, absent attributes, several values.
+
+        Parameters
+        ----------
+        sample
+            How many rules are looked at, drawn at random.
+        seconds
+            For how long; some events are looked at in any case.
+        seed
+            Which rules and events.
+        processes
+            How many processes evaluate rules; by default as many as there are cores.
+        limit
+            How many differences are enough.
+        watch
+            Called again and again with how many events were looked at, and what part of the time is
+            over.
+
+        Returns
+        -------
+        Ratification
+            How much was looked at, and the differences, each with as much of the rule and of the
+            event as it takes.
+        """
+        from tamis.matcher.kit.ratify import ratify
+
+        return ratify(
+            self,
+            schema=self._schema,
+            fresh=lambda: Matcher(self._engine.name, self._logic, self._schema.types),
+            sample=sample,
+            seconds=seconds,
+            seed=seed,
+            processes=processes,
+            limit=limit,
+            watch=watch,
+        )
+
+    def lint(
+        self,
+        *,
+        single_valued: bool = False,
+        watch: Callable[[int, float], None] = lambda rules, fraction: None,
+    ) -> list[Finding]:
+        """The rules that never match, always match, repeat another one, or are part of one.
+
+        All of it is proved. What cannot be proved, as for many patterns, is not reported.
+
+        Parameters
+        ----------
+        single_valued
+            Whether no attribute ever has several values. Otherwise only what the schema declares so
+            is known to: ``x = 1 AND x = 2`` matches an event with both.
+        watch
+            Called again and again with how many rules were looked at, and what part of the work is
+            done.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("adults", "age >= 18")
+        >>> m.add("seniors", "age >= 65")
+        >>> print(m.lint()[0])
+        'seniors' matches only where 'adults' does
+        """
+        from tamis.matcher.kit.lint import lint
+
+        return lint(self, schema=self._schema, single_valued=single_valued, watch=watch)
 
     def rule(self, id: RuleId) -> Rule:
         """The rule `id`, with all that was said about it when it was added.
@@ -754,7 +989,7 @@ class Matcher:
         """One item of `add_many` as a rule."""
         if isinstance(item, Rule):
             return make_rule(
-                item.id, item.source, item.logic, item.weights, item.payload, item.tags
+                item.id, item.source, item.logic, item.weights, item.payload, item.tags, item.life
             )
         if isinstance(item, tuple | list) and len(item) in (2, 3):
             id, source, *logic = item
@@ -762,15 +997,15 @@ class Matcher:
         raise RuleError(f"expected a pair of id and rule, or a triple with the logic, not {item!r}")
 
     def _found(
-        self, event: Event, only: Tagged | Iterable[RuleId] | None
+        self, event: Event, only: Tagged | Iterable[RuleId] | None, at: datetime | None
     ) -> tuple[list[tuple[Segment, NDArray[np.int32]]], list[TailRule]]:
         """What one event matches: places in segments, and rules of the tail.
 
         The places have to be used before the next call.
         """
-        snapshot, chosen = self._snapshot, _chosen(only)
+        snapshot, chosen = self._snapshot, self._chosen(only, at)
         if self._joins(snapshot) is not None:
-            return self._found_flat(self._schema.read(event), only)
+            return self._found_flat(self._schema.read(event), chosen)
         segments = [
             (
                 view.segment,
@@ -789,10 +1024,10 @@ class Matcher:
         return segments, tail
 
     def _found_flat(
-        self, event: FlatEvent, only: Tagged | Iterable[RuleId] | None
+        self, event: FlatEvent, chosen: Chosen
     ) -> tuple[list[tuple[Segment, NDArray[np.int32]]], list[TailRule]]:
         """As `_found`, for an event that was read before."""
-        snapshot, chosen = self._snapshot, _chosen(only)
+        snapshot = self._snapshot
         joins = self._joins(snapshot)
         if joins is None:
             encoded = [view.segment.encode_flat(event) for view in snapshot.views]
@@ -819,6 +1054,18 @@ class Matcher:
             found += segment.ids.array(segment.by_age(places)).tolist()
         found += [entry.rule.id for entry in tail]
         return found
+
+    def _chosen(self, only: Tagged | Iterable[RuleId] | None, at: datetime | None) -> Chosen:
+        """What `only` and `at` stand for."""
+        moment = self._moment(at)
+        if only is None or isinstance(only, Tagged):
+            return Chosen(only, moment)
+        if isinstance(only, Iterable) and not isinstance(only, str | bytes):
+            return Chosen(frozenset(id for id in only if type(id) in (str, int)), moment)
+        raise RuleError(f"only= takes a list of ids or tagged(…), not {only!r}")
+
+    def _moment(self, at: datetime | None) -> int:
+        return self._now() if at is None else moment_of(at)
 
     def _encoded(
         self, views: tuple[View, ...], events: Any
@@ -862,15 +1109,6 @@ def _id_of(item: Any) -> Any:
     if isinstance(item, Rule):
         return item.id
     return item[0] if isinstance(item, tuple | list) and item else None
-
-
-def _chosen(only: Tagged | Iterable[RuleId] | None) -> Chosen:
-    """What `only` stands for."""
-    if only is None or isinstance(only, Tagged):
-        return only
-    if isinstance(only, Iterable) and not isinstance(only, str | bytes):
-        return frozenset(id for id in only if type(id) in (str, int))
-    raise RuleError(f"only= takes a list of ids or tagged(…), not {only!r}")
 
 
 def _check_n(n: int) -> None:

@@ -12,6 +12,7 @@ from tamis.errors import StorageError
 from tamis.expr.model import check_logic
 from tamis.joins.documents import Documents
 from tamis.joins.retention import Retention
+from tamis.matcher.life import Clock
 from tamis.matcher.making import Maker
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.schema import Schema
@@ -29,6 +30,7 @@ def open_matcher(
     engine: str | None = None,
     logic: str | None = None,
     schema: Mapping[str, str] | None = None,
+    clock: Clock | None = None,
     sync: bool = True,
     verify: bool | Literal["background"] = "background",
     documents: Retention | None = None,
@@ -50,6 +52,8 @@ def open_matcher(
         Another engine than the stored one. It is built anew then.
     logic, schema
         As in :class:`Matcher`, for a new directory; of an existing one they must be the same.
+    clock
+        As in :class:`Matcher`.
     sync
         Whether a change waits until it is on the disk. Without that it survives the end of the
         process, but perhaps not that of the machine.
@@ -83,7 +87,7 @@ def open_matcher(
     if verify is False:
         store.trust_files()
     kept = Documents(documents or _stored_retention(folder), maker.schema.read)
-    return Matcher._stored(settings.logic, maker, store, kept)
+    return Matcher._stored(settings.logic, maker, store, clock, kept)
 
 
 def _stored_retention(folder: Path) -> Retention | None:

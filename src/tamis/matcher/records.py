@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.matcher.ids import IdIndex, Ids
-from tamis.matcher.rule import Row, Rule
+from tamis.matcher.life import Lives
+from tamis.matcher.rule import Row, Rule, Tagged
 from tamis.matcher.strings import NO_STRINGS, Strings, ragged
 
 __all__ = ["Records", "RecordsBuilder"]
@@ -95,6 +96,7 @@ class Records:
         weights: Strings,
         payloads: Strings,
         tags: _Tags,
+        lives: Lives,
     ) -> None:
         self.ids = ids
         self._kind = kind
@@ -102,6 +104,7 @@ class Records:
         self._weights = weights
         self._payloads = payloads
         self._tags = tags
+        self.lives = lives
 
     @classmethod
     def of(cls, rules: Sequence[Rule]) -> Records:
@@ -122,6 +125,7 @@ class Records:
             _joined_optional([(part._weights, len(part)) for part in parts]),
             _joined_optional([(part._payloads, len(part)) for part in parts]),
             _Tags.joined([(part._tags, len(part)) for part in parts]),
+            Lives.joined((part.lives, len(part)) for part in parts),
         )
 
     def __len__(self) -> int:
@@ -136,6 +140,7 @@ class Records:
             self._weights.take(places) if self._weights.size else self._weights,
             self._payloads.take(places) if self._payloads.size else self._payloads,
             self._tags.take(places),
+            self.lives.take(places),
         )
 
     def row(self, place: int) -> Row:
@@ -147,15 +152,27 @@ class Records:
             self._weights.bytes_at(place) if self._weights.size else b"",
             self._payloads.bytes_at(place) if self._payloads.size else b"",
             self._tags.at(place),
+            self.lives.at(place),
         )
 
     def rule(self, place: int) -> Rule:
         """The rule at `place`."""
         return self.row(place).rule()
 
-    def places_tagged(self, tags: Iterable[str]) -> NDArray[np.int64]:
-        """The rules that have one of these tags."""
-        return np.concatenate([_NOWHERE, *(self._tags.places(tag) for tag in tags)])
+    def marks_tagged(self, tagged: Tagged) -> NDArray[np.uint8]:
+        """A mark for each rule with certain tags."""
+        marks = np.ones(len(self), np.uint8)
+        if tagged.some is not None:
+            marks[:] = 0
+            for tag in tagged.some:
+                marks[self._tags.places(tag)] = 1
+        for tag in tagged.every:
+            has = np.zeros(len(self), np.uint8)
+            has[self._tags.places(tag)] = 1
+            marks &= has
+        for tag in tagged.without:
+            marks[self._tags.places(tag)] = 0
+        return marks
 
     @property
     def nbytes(self) -> int:
@@ -173,6 +190,7 @@ class Records:
             "kind": self._kind,
             "tag_start": self._tags.start,
             "tag": self._tags.tag,
+            "lives": self.lives.numbers.ravel(),
             **_halves("texts", ids.texts),
             **_halves("sources", self._sources),
             **_halves("weights", self._weights),
@@ -195,6 +213,7 @@ class Records:
             strings("weights"),
             strings("payloads"),
             _Tags(strings("tag_names"), arrays["tag_start"], arrays["tag"]),
+            Lives(arrays["lives"].reshape(-1, 3)),
         )
 
 
@@ -231,7 +250,9 @@ class RecordsBuilder:
 
 
 def _records(rows: Sequence[Row]) -> Records:
-    ids, kinds, sources, weights, payloads, tags = zip(*rows, strict=True) if rows else ((),) * 6
+    ids, kinds, sources, weights, payloads, tags, lives = (
+        zip(*rows, strict=True) if rows else ((),) * 7
+    )
     return Records(
         Ids.of(ids),
         np.array(kinds, np.uint8),
@@ -239,4 +260,5 @@ def _records(rows: Sequence[Row]) -> Records:
         Strings.of(weights) if any(weights) else NO_STRINGS,
         Strings.of(payloads) if any(payloads) else NO_STRINGS,
         _Tags.of(tags),
+        Lives.of(lives),
     )

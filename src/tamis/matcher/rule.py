@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
+from datetime import datetime
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -26,6 +27,7 @@ from tamis.expr.model import (
 )
 from tamis.expr.names import JOINED
 from tamis.expr.sql import join_of, parse, to_sql
+from tamis.matcher.life import ETERNAL, Life
 
 __all__ = [
     "Row",
@@ -60,6 +62,23 @@ class Rule(msgspec.Struct, frozen=True, gc=False):
     payload: Any = None
     """Any JSON the user hung on the rule."""
     tags: frozenset[str] = frozenset()
+    life: Life = ETERNAL
+    """Its priority, and when it is valid."""
+
+    @property
+    def priority(self) -> int:
+        """Rules of a higher one come first in :meth:`tamis.Matcher.first`."""
+        return self.life.priority
+
+    @property
+    def valid_from(self) -> datetime | None:
+        """The first moment at which it may match; None if it always might."""
+        return self.life.valid_from
+
+    @property
+    def valid_until(self) -> datetime | None:
+        """The first moment at which it may not match any more; None if that never comes."""
+        return self.life.valid_until
 
     @property
     def expr(self) -> Expr:
@@ -89,6 +108,7 @@ class Row(NamedTuple):
     payload: bytes = b""
     """Both as JSON, empty where there is none."""
     tags: tuple[str, ...] = ()
+    life: Life = ETERNAL
 
     @classmethod
     def of(cls, rule: Rule) -> Row:
@@ -97,7 +117,7 @@ class Row(NamedTuple):
         if not isinstance(source, str):
             source, kind = _encode(to_json(source)).decode(), kind | IS_MODEL
         if rule.weights is None and rule.payload is None and not rule.tags:
-            return cls(rule.id, kind, source)
+            return cls(rule.id, kind, source, life=rule.life)
         return cls(
             rule.id,
             kind,
@@ -105,6 +125,7 @@ class Row(NamedTuple):
             b"" if rule.weights is None else _encode(_weight_entries(rule.weights)),
             b"" if rule.payload is None else _encode(rule.payload),
             tuple(sorted(rule.tags)),
+            rule.life,
         )
 
     def rule(self) -> Rule:
@@ -116,6 +137,7 @@ class Row(NamedTuple):
             _weights_of(_decode(self.weights)) if self.weights else None,
             _decode(self.payload) if self.payload else None,
             frozenset(self.tags),
+            self.life,
         )
 
 
@@ -183,15 +205,38 @@ def _weight(entry: Any) -> tuple[str | tuple[str, Any], float]:
             )
 
 
-class Tagged(frozenset[str]):
-    """Stands for the rules that carry at least one of these tags; see :func:`tagged`."""
+class Tagged(NamedTuple):
+    """Stands for the rules with certain tags; see :func:`tagged`."""
 
-    __slots__ = ()
+    some: frozenset[str] | None
+    """A rule has at least one of these; None if that is not asked."""
+    every: frozenset[str]
+    without: frozenset[str]
+
+    def fits(self, tags: Set[str]) -> bool:
+        """Whether a rule with these tags is meant."""
+        return (
+            (self.some is None or not self.some.isdisjoint(tags))
+            and self.every <= tags
+            and self.without.isdisjoint(tags)
+        )
 
 
-def tagged(*tags: str) -> Tagged:
-    """The rules with at least one of `tags`, for ``match(event, only=tagged("gold"))``."""
-    return Tagged(_checked_tags(tags))
+def tagged(*tags: str, every: Iterable[str] = (), without: Iterable[str] = ()) -> Tagged:
+    """The rules with certain tags, for ``match(event, only=tagged("gold"))``.
+
+    Parameters
+    ----------
+    tags
+        A rule has at least one of these; not asked where only other things are.
+    every
+        It has each of these.
+    without
+        It has none of these: ``tagged(without=["paused"])``.
+    """
+    needed, unwanted = _checked_tags(every), _checked_tags(without)
+    some = _checked_tags(tags) if tags or not (needed or unwanted) else None
+    return Tagged(some, needed, unwanted)
 
 
 def make_rule(
@@ -201,6 +246,7 @@ def make_rule(
     weights: Mapping[Any, float] | None = None,
     payload: Any = None,
     tags: Iterable[str] = (),
+    life: Life = ETERNAL,
 ) -> Rule:
     """A rule whose parts were checked, except for a text, which is parsed when it is encoded."""
     return Rule(
@@ -210,6 +256,7 @@ def make_rule(
         _checked_weights(weights),
         None if payload is None else _checked_payload(payload),
         _checked_tags(tags) if tags != () else frozenset(),
+        life,
     )
 
 

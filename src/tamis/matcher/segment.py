@@ -118,13 +118,12 @@ class Segment:
         sort_rows(found.start, found.rule, order, inverse, bits)
 
     def mask_of(self, chosen: Tagged | Collection[RuleId]) -> NDArray[np.uint8]:
-        """A mask of the rules with one of these tags, or with one of these ids."""
-        mask = np.zeros(len(self), np.uint8)
+        """A mask of the rules with certain tags, or with one of these ids."""
         if isinstance(chosen, Tagged):
-            mask[self.records.places_tagged(chosen)] = 1
-        else:
-            found = (self.ids.find(id) for id in chosen)
-            mask[[place for place in found if place is not None]] = 1
+            return self.records.marks_tagged(chosen)
+        mask = np.zeros(len(self), np.uint8)
+        found = (self.ids.find(id) for id in chosen)
+        mask[[place for place in found if place is not None]] = 1
         return mask
 
     def encode(self, event: Event) -> Events:

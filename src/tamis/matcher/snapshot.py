@@ -20,8 +20,22 @@ from tamis.matcher.segment import Segment
 
 __all__ = ["Chosen", "Snapshot", "TailRule", "View"]
 
-Chosen = Tagged | Collection[RuleId] | None
-"""The rules to look at: those with one of these tags, those of these ids, or all."""
+
+class Chosen(NamedTuple):
+    """The rules to look at."""
+
+    only: Tagged | Collection[RuleId] | None
+    """Those with certain tags, those of these ids, or all."""
+    at: int
+    """The microsecond at which they have to be valid."""
+
+    def includes(self, rule: Rule) -> bool:
+        """Whether to look at `rule`."""
+        if not rule.life.is_valid(self.at):
+            return False
+        if isinstance(self.only, Tagged):
+            return self.only.fits(rule.tags)
+        return self.only is None or rule.id in self.only
 
 
 class TailRule(NamedTuple):
@@ -52,7 +66,7 @@ class View:
         How many rules are alive; counted here if that is not known.
     """
 
-    __slots__ = ("_mask", "marks", "removed", "segment", "size")
+    __slots__ = ("_mask", "_timed", "marks", "removed", "segment", "size")
 
     def __init__(
         self,
@@ -68,6 +82,7 @@ class View:
             size = len(segment) if marks is None else int(np.count_nonzero(marks))
         self.size = size
         self._mask: NDArray[np.uint8] | None = None
+        self._timed: tuple[int, NDArray[np.uint8]] | None = None
 
     def is_alive(self, place: int) -> bool:
         """Whether the rule at `place` was not removed."""
@@ -103,11 +118,22 @@ class View:
 
     def mask(self, chosen: Chosen) -> NDArray[np.uint8] | None:
         """The rules that may be found; None when all may."""
-        alive = self.alive()
-        if chosen is None:
-            return alive
-        mask = self.segment.mask_of(chosen)
-        return mask if alive is None else mask & alive
+        mask = self._living(chosen.at)
+        if chosen.only is None:
+            return mask
+        wanted = self.segment.mask_of(chosen.only)
+        return wanted if mask is None else wanted & mask
+
+    def _living(self, at: int) -> NDArray[np.uint8] | None:
+        """A mark for each rule that is alive and valid; None when all are."""
+        alive, (stretch, valid) = self.alive(), self.segment.records.lives.valid(at)
+        if alive is None or valid is None:
+            return valid if alive is None else alive
+        known = self._timed
+        if known is None or known[0] != stretch:
+            # Two readers may do so at once, and both are right.
+            known = self._timed = stretch, alive & valid
+        return known[1]
 
     def places(self) -> NDArray[np.int32]:
         """The places of the living rules, in the order in which they were added."""
@@ -194,14 +220,15 @@ class Snapshot:
 
     def chosen_tail(self, chosen: Chosen) -> Iterator[TailRule]:
         """The rules of the tail that may be found."""
-        for entry in self.tail:
-            if chosen is None:
-                yield entry
-            elif isinstance(chosen, Tagged):
-                if not chosen.isdisjoint(entry.rule.tags):
-                    yield entry
-            elif entry.rule.id in chosen:
-                yield entry
+        return (entry for entry in self.tail if chosen.includes(entry.rule))
+
+    def ended(self, at: int) -> Iterator[RuleId]:
+        """The ids of the living rules that are not valid any more."""
+        for view in self.views:
+            ended = view.segment.records.lives.ended(at).tolist()
+            places = np.array([place for place in ended if view.is_alive(place)], np.int64)
+            yield from view.segment.ids.array(places).tolist()
+        yield from (entry.rule.id for entry in self.tail if entry.rule.life.end <= at)
 
     def ids(self) -> Iterator[RuleId]:
         """The ids of all living rules, in the order in which they were added."""

@@ -1,0 +1,1 @@
+"""What helps to look after rules: checking an index, and finding rules that are alike or idle."""
