@@ -91,6 +91,15 @@ def test_reading_while_writing_is_measured(tmp_path: Path) -> None:
     assert "open, all verified" in printed
 
 
+def test_joins_are_measured(tmp_path: Path) -> None:
+    printed, saved = run("bench_joins.py", tmp_path)
+    assert [row["joins"] for row in saved["rows"]] == ["simple", "conjunctions"]
+    for row in saved["rows"]:
+        assert all(row[name] > 0 for name in ("constants", "match", "publish", "forget"))
+        assert 0 < row["evaluated"] <= 1.1 * row["distinct"]
+    assert "1,000 rules with join predicates" in printed
+
+
 def test_the_be_tree_is_measured_beside_its_rivals(tmp_path: Path) -> None:
     printed, saved = run("bench_betree.py", tmp_path)
     for distribution in ("uniform", "zipf"):
@@ -125,6 +134,7 @@ def test_every_benchmark_is_run_here() -> None:
         "bench_betree.py",
         "bench_encode.py",
         "bench_engines.py",
+        "bench_joins.py",
         "bench_live.py",
         "bench_shards.py",
         "bench_spark.py",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tamis.expr.event import Event, FlatEvent, flatten
+from tamis.expr.event import Event, FlatEvent, extended, flatten
 from tamis.expr.joins import Comparison, Condition, Every, Join, Quantifier, Some, Test
 from tamis.expr.model import (
     And,
@@ -113,7 +113,8 @@ def with_joined(expr: Expr, event: FlatEvent, documents: Sequence[FlatEvent]) ->
     """`event` with the attributes that the join predicates of `expr` become."""
     names = {p.attribute for p in predicates(expr) if p.attribute.startswith(JOINED)}
     found = {name: join_truth(join_of(name), event, documents) for name in names}
-    return event | {name: [truth] for name, truth in found.items() if truth is not None}
+    known = {name: [truth] for name, truth in found.items() if truth is not None}
+    return extended(event, known)
 
 
 def join_truth(join: Join, event: FlatEvent, documents: Iterable[FlatEvent]) -> bool | None:

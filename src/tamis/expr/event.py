@@ -12,7 +12,7 @@ import numpy as np
 from tamis.errors import EventError
 from tamis.expr.model import Value, is_unicode
 
-__all__ = ["Event", "FlatEvent", "Kind", "flatten", "kind_of", "value_key"]
+__all__ = ["Event", "FlatEvent", "Kind", "extended", "flatten", "kind_of", "value_key"]
 
 Event: TypeAlias = Mapping[str, Any]
 """An event as users write it: values, lists of values, nested objects."""
@@ -79,6 +79,11 @@ def flatten(event: Event) -> FlatEvent:
         if len(values) > 1:
             flat[name] = list({value_key(v): v for v in values}.values())
     return flat
+
+
+def extended(event: FlatEvent, more: Mapping[str, list[Value]]) -> FlatEvent:
+    """`event` with other attributes besides; it stays as it is."""
+    return {**event, **more}
 
 
 def _is_plain(item: Any) -> bool:

@@ -16,8 +16,9 @@ from typing import Any
 import pyarrow as pa
 
 from tamis.encode.arrays import Events
-from tamis.expr.event import Event, FlatEvent
+from tamis.expr.event import Event, FlatEvent, extended
 from tamis.expr.joins import Join
+from tamis.expr.model import Value
 from tamis.expr.names import JOINED
 from tamis.expr.normalize import atoms_of
 from tamis.expr.sql import join_of
@@ -28,7 +29,7 @@ from tamis.matcher.schema import Schema
 from tamis.matcher.segment_joins import MOST_SPANS
 from tamis.matcher.snapshot import Snapshot, TailRule, View
 
-__all__ = ["JoinedRules", "joined_of", "joins_of"]
+__all__ = ["JoinedRules", "joined_of", "joins_of", "with_truths"]
 
 
 class _Order:
@@ -87,7 +88,7 @@ class JoinedRules:
         """An event encoded for each view and as it is, with what join predicates become."""
         if self.has_texts or not self.order.constants_first():
             truths = documents.demanded(self.demands, self.demands, event)
-            whole = _with_truths(event, truths)
+            whole = with_truths(event, truths)
             return [view.segment.encode_flat(whole) for view in views], whole
         parts = [view.segment.encode_flat(event) for view in views]
         segments = [view.segment.joins for view in views]
@@ -102,11 +103,16 @@ class JoinedRules:
             part if joins is None else joins.with_truths(part, truths)
             for joins, part in zip(segments, parts, strict=True)
         ]
-        return encoded, _with_truths(event, truths)
+        return encoded, with_truths(event, truths)
 
 
-def _with_truths(event: FlatEvent, truths: Mapping[str, bool]) -> FlatEvent:
-    return event | {name: [truth] for name, truth in truths.items()}
+def with_truths(event: FlatEvent, truths: Mapping[str, bool]) -> FlatEvent:
+    """An event with the attributes of join predicates."""
+    return extended(event, {name: _AS_VALUES[truth] for name, truth in truths.items()})
+
+
+_AS_VALUES: tuple[list[Value], list[Value]] = ([False], [True])
+"""A truth as the values of an attribute, which nobody changes."""
 
 
 def _demands_of(entry: TailRule) -> Iterator[tuple[str, Demand]]:
@@ -160,7 +166,7 @@ def joined_of(
     if not isinstance(chunk, list):
         rows = _rows(chunk, frozenset().union(*(join_of(name).news for name in names)))
     events = schema.read_many(rows, first)
-    return [_with_truths({}, documents.joined(names, event)) for event in events]
+    return [with_truths({}, documents.joined(names, event)) for event in events]
 
 
 def _rows(batch: pa.RecordBatch, names: Collection[str]) -> list[dict[str, Any]]:

@@ -30,7 +30,7 @@ from tamis.joins.retention import Retention
 from tamis.matcher.collection import Collection
 from tamis.matcher.ids import Ids
 from tamis.matcher.inputs import event_chunks, rule_items
-from tamis.matcher.joined import JoinedRules, joined_of, joins_of
+from tamis.matcher.joined import JoinedRules, joined_of, joins_of, with_truths
 from tamis.matcher.life import Clock, Life, clock_of, moment_of
 from tamis.matcher.making import BadRule, Maker
 from tamis.matcher.results import id_type, joined_matches, joined_tops
@@ -956,8 +956,7 @@ class Matcher:
     def _with_joined(self, event: FlatEvent, names: Several[str]) -> FlatEvent:
         if not names:
             return event
-        truths = self._documents.joined(names, event)
-        return event | {name: [truth] for name, truth in truths.items()}
+        return with_truths(event, self._documents.joined(names, event))
 
     def _joins(self, snapshot: Snapshot) -> JoinedRules | None:
         """The join predicates of the rules in a snapshot; None where there are none."""

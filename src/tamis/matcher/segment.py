@@ -15,7 +15,7 @@ from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Engine, Matches
 from tamis.engines.sorting import sort_rows
 from tamis.engines.stab import Stabbed
-from tamis.expr.event import Event, FlatEvent
+from tamis.expr.event import Event, FlatEvent, extended
 from tamis.expr.names import JOINED
 from tamis.expr.stab import Alternative
 from tamis.expr.weights import EventWeights
@@ -196,7 +196,7 @@ class _Encoders:
         """Events with more attributes beside their own."""
         is_list = isinstance(chunk, list)
         rows = self._schema.read_many(chunk if is_list else self.columns.rows(chunk), first)
-        return self.events.encode_flat(a | b for a, b in zip(rows, joined, strict=True))
+        return self.events.encode_flat(map(extended, rows, joined))
 
     def _encode_mappings(self, events: Sequence[Event], first: int) -> Events:
         if not self._schema:
