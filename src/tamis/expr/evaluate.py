@@ -113,7 +113,7 @@ def with_joined(expr: Expr, event: FlatEvent, documents: Sequence[FlatEvent]) ->
     """`event` with the attributes that the join predicates of `expr` become."""
     names = {p.attribute for p in predicates(expr) if p.attribute.startswith(JOINED)}
     found = {name: join_truth(join_of(name), event, documents) for name in names}
-    known = {name: [truth] for name, truth in found.items() if truth is not None}
+    known: FlatEvent = {name: [truth] for name, truth in found.items() if truth is not None}
     return extended(event, known)
 
 

@@ -111,11 +111,16 @@ class Answers:
 
     def _compiled_exists(self, comparison: Comparison) -> Callable[[FlatEvent], bool]:
         new, op = comparison.new, comparison.op
-        any_compared = self._held.index(comparison.old).any_compared
+        index = self._held.index(comparison.old)
+        by_end = index.number_test(op)
 
         def exists(event: FlatEvent) -> bool:
             news = event.get(new)
-            return news is not None and any_compared(op, news)
+            if news is None:
+                return False
+            if len(news) == 1 and news[0].__class__ in _NUMBERS:
+                return by_end(news[0])
+            return index.any_compared(op, news)
 
         return exists
 
@@ -124,20 +129,15 @@ class Answers:
     ) -> Callable[[FlatEvent], bool | None]:
         held, index, new = self._held, self._held.index(comparison.old), comparison.new
         is_all = quantifier is Quantifier.ALL
-        op, is_unlike = comparison.op, comparison.negated is not is_all
-        exists, decisive = self._exists_compared, _negated(comparison) if is_all else comparison
+        decisive = _negated(comparison) if is_all else comparison
+        by_end, exists = index.number_test(decisive.op, decisive.negated), self._exists_compared
 
         def truth(event: FlatEvent) -> bool | None:
             news = event.get(new)
             if news is None:
-                return is_all if not len(held) else None
-            if not is_unlike:
-                found = index.any_compared(op, news)
-            elif len(news) == 1 and not index.several:
-                found = index.present > 0 and index.any_unlike(op, news[0])
-            else:
-                found = exists(decisive, event)
-            if found:
+                return None if len(held) else is_all
+            is_plain = len(news) == 1 and news[0].__class__ in _NUMBERS and not index.several
+            if by_end(news[0]) if is_plain else exists(decisive, event):
                 return not is_all
             return is_all if index.present == len(held) else None
 
@@ -300,6 +300,7 @@ class Answers:
         return self._marked(np.fromiter(self._held.numbers(), np.int64, len(self._held)))
 
 
+_NUMBERS: Final = frozenset((int, float))
 _NONE: Final = np.empty(0, np.int64)
 
 

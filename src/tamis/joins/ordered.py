@@ -12,6 +12,7 @@ comes or goes. Here the bit vector of a span is made when it is asked for, from 
 from __future__ import annotations
 
 import math
+import operator
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
@@ -188,6 +189,13 @@ _TYPECODES: Final = ("b", "q", "d", "", "q")
 _NUMBERS: Final = (1, 2)
 _LINE_OF: Final[dict[type, int]] = {int: 1, float: 2, str: 3, datetime: 4}
 
+_SIGNS: Final[dict[Op, Callable[[Any, Any], bool]]] = {
+    Op.LT: operator.lt,
+    Op.LE: operator.le,
+    Op.GT: operator.gt,
+    Op.GE: operator.ge,
+}
+
 _BY_END: Final[dict[Op, Callable[[Any, Any, Any], bool] | None]] = {
     Op.EQ: None,
     Op.LT: lambda value, lowest, _: lowest < value,
@@ -296,6 +304,29 @@ class AttributeIndex:
                 elif line and compare(key, line.lowest, line.highest):
                     return True
         return False
+
+    def number_test(self, op: Op, negated: bool = False) -> Callable[[Any], bool]:
+        """Tells whether a document has a value that compares with a number so, or not so.
+
+        The latter for documents with one value each.
+        """
+        ints, doubles = self._lines[1], self._lines[2]
+        if op is Op.EQ:
+            if negated:
+                return lambda v: (
+                    bool(self.others or v != self.lowest or v != self.highest)
+                    and (self.present > 0)
+                )
+            return lambda v: ints.holds(v) or doubles.holds(v)
+        sign = _SIGNS[_OPPOSITE[op] if negated else op]
+        is_low = sign in (operator.lt, operator.le)
+        if negated and is_low:
+            return lambda v: self.others > 0 or sign(self.lowest, v)
+        if negated:
+            return lambda v: self.others > 0 or sign(self.highest, v)
+        if is_low:
+            return lambda v: sign(self.lowest, v)
+        return lambda v: sign(self.highest, v)
 
     def any_unlike(self, op: Op, value: Value) -> bool:
         """Whether a document has a value that does not compare with `value` as `op` says.
