@@ -47,7 +47,7 @@ format: $(INSTALLED) ## put the code into its standard form
 bench: $(INSTALLED) ## measure the engines, the roads in, and reading while writing
 	@for file in benchmarks/bench_*.py; do $(BIN)/python "$$file" $(ARGS) || exit; done
 
-experiments: $(INSTALLED) ## draw the figures of the k-index paper again; PAPER=sigmod11 those of the BE-Tree
+experiments: $(INSTALLED) ## draw the figures of the k-index paper again; PAPER=sigmod11, profiles01 others'
 	@$(BIN)/python -m experiments.$(PAPER).run $(ARGS)
 
 venv: $(INSTALLED) ## make .venv and install Tamis into it, as every target does on its own

@@ -61,6 +61,9 @@ class Figure(NamedTuple):
     panels: str = ""
     """The column whose values have a plot each, side by side; none if there is but one."""
     log_x: bool = False
+    y: str = "ms"
+    y_label: str = "ms an event"
+    """The column of what was measured, and what it says."""
 
 
 Series = dict[str, list[tuple[float, float]]]
@@ -77,7 +80,7 @@ def series(figure: Figure, paper: Paper) -> dict[str, Series]:
     panels: dict[str, Series] = {}
     for row in figure.rows:
         lines = panels.setdefault(str(row[figure.panels]) if figure.panels else "", {})
-        point = (row[figure.x] * figure.scale, row["ms"])
+        point = (row[figure.x] * figure.scale, row[figure.y])
         lines.setdefault(line_of(row, paper), []).append(point)
     return {
         panel: {name: sorted(points) for name, points in lines.items()}
@@ -154,6 +157,9 @@ def save(figure: Figure, settings: Settings, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     content = {
         "title": figure.title,
+        "x": figure.x,
+        "y": figure.y,
+        "y_label": figure.y_label,
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": machine(),
         "settings": settings._asdict(),
@@ -189,7 +195,7 @@ def draw(figure: Figure, paper: Paper, folder: Path) -> None:
         if figure.log_x:
             axes.set_xscale("log")
         axes.set_xlabel(figure.x_label)
-        axes.set_ylabel("ms an event")
+        axes.set_ylabel(figure.y_label)
         axes.set_title(panel or figure.title, fontsize="medium")
         axes.grid(alpha=0.3)
         axes.legend(fontsize="small")

@@ -30,7 +30,7 @@ class Page(NamedTuple):
         parts = [self.head.format(**first["machine"], **first["settings"])]
         for name, figure in figures.items():
             parts.append(f"## {figure['title']}\n")
-            is_drawn = "ms" in figure["rows"][0]
+            is_drawn = figure["x"] != ""
             if is_drawn:
                 parts.append(f"![{figure['title']}]({plots}/{name}.svg)\n")
             parts.append(_claims(figure["claims"]))
@@ -47,20 +47,21 @@ def _claims(claims: list[dict[str, str]]) -> str:
 
 
 def _times(figure: dict[str, Any], paper: Paper, about: Sequence[str]) -> str:
-    """Milliseconds, a line for each place along the axis."""
+    """What was measured, a line for each place along the axis."""
     lines: dict[tuple[str, ...], dict[str, str]] = {}
     for row in figure["rows"]:
         known = {name: row[name] for name in about if name in row}
         place = (*(f"{k}: {v:,}" if k == "rules" else f"{k}: {v}" for k, v in known.items()),)
         name = line_of(row, paper)
-        line = lines.setdefault(place, {"matches": f"{100 * row['matches']:.2f} %"})
-        line[name] = f"{row['ms']:.3g}"
+        matches = {"matches": f"{100 * row['matches']:.2f} %"} if "matches" in row else {}
+        line = lines.setdefault(place, matches)
+        line[name] = f"{row[figure['y']]:.3g}"
     columns = list(dict.fromkeys(name for line in lines.values() for name in line))
     rows = [
         [", ".join(place), *(line.get(name, "") for name in columns)]
         for place, line in lines.items()
     ]
-    return "Milliseconds an event:\n\n" + _table(["", *columns], rows)
+    return f"{figure['y_label'].capitalize()}:\n\n" + _table(["", *columns], rows)
 
 
 def _numbers(rows: list[dict[str, Any]]) -> str:

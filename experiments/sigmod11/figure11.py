@@ -10,7 +10,7 @@ from experiments.paper.measuring import Settings
 from experiments.sigmod11.measuring import saved, varied
 from experiments.sigmod11.page import PAPER
 
-PROBABILITIES = (0.0001, 0.001, 0.01, 0.09)
+PROBABILITIES = (0.0001, 0.001, 0.01, 0.03, 0.09)
 CLASSES = ("low", "med", "high")
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from experiments.paper.figure import Figure, run
 from experiments.paper.measuring import Settings
-from experiments.sigmod11.measuring import saved, varied
+from experiments.sigmod11.measuring import saved, saved_best, varied
 from experiments.sigmod11.page import PAPER
 
 SIZES = ((5, 13), (14, 25), (25, 37), (66, 81))
@@ -24,8 +24,8 @@ def make(settings: Settings) -> Figure:
         "predicates a rule, on average",
         rows,
         [
-            *saved(rows, "betree", "propagation", "uniform", "63 %", distribution="uniform"),
-            *saved(rows, "betree", "propagation", "Zipf", "65 %", distribution="zipf"),
+            *saved_best(rows, "betree", "uniform", "63 %", distribution="uniform"),
+            *saved_best(rows, "betree", "Zipf", "65 %", distribution="zipf"),
             *saved(rows, "tiles", "propagation", "both", ""),
         ],
         panels="distribution",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from experiments.paper.figure import Figure, run
 from experiments.paper.measuring import Settings
-from experiments.sigmod11.measuring import saved, varied
+from experiments.sigmod11.measuring import saved, saved_best, varied
 from experiments.sigmod11.page import PAPER
 
 PERCENT = (6, 12, 25, 50)
@@ -22,8 +22,8 @@ def make(settings: Settings) -> Figure:
         "values that a range spans, %",
         rows,
         [
-            *saved(rows, "betree", "propagation", "uniform", "76 %", distribution="uniform"),
-            *saved(rows, "betree", "propagation", "Zipf", "43 %", distribution="zipf"),
+            *saved_best(rows, "betree", "uniform", "76 %", distribution="uniform"),
+            *saved_best(rows, "betree", "Zipf", "43 %", distribution="zipf"),
             *saved(rows, "tiles", "propagation", "both", ""),
         ],
         panels="distribution",

@@ -10,6 +10,7 @@ PAPER = Paper(
     {
         "betree": "BE-Tree (betree)",
         "betree-batch": "BE-Tree, batch (betree-batch)",
+        "betree-fresh": "a new BE-Tree",
         "kindex": "k-index (kindex)",
         "propagation": "Propagation",
         "gryphon": "Gryphon",
@@ -47,6 +48,7 @@ PAGE = Page(
     PAPER,
     (
         "table5",
+        "figure4",
         "figure5",
         "figure6",
         "figure7",
@@ -56,6 +58,7 @@ PAGE = Page(
         "figure10",
         "figure11",
         "figure12",
+        "figure13",
     ),
     HEAD,
     WHY,
@@ -72,5 +75,8 @@ PAGE = Page(
         "selectivity",
         "equality",
         "match_probability",
+        "capacity",
+        "way",
+        "exchanged",
     ),
 )

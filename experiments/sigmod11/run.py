@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from experiments.paper.figure import run_all
 from experiments.sigmod11 import (
+    figure4,
     figure5,
     figure6,
     figure7,
@@ -16,12 +17,14 @@ from experiments.sigmod11 import (
     figure10,
     figure11,
     figure12,
+    figure13,
     table5,
 )
 from experiments.sigmod11.page import PAGE, PAPER
 
 ORDER = (
     table5,
+    figure4,
     figure5,
     figure6,
     figure7,
@@ -31,6 +34,7 @@ ORDER = (
     figure10,
     figure11,
     figure12,
+    figure13,
 )
 
 if __name__ == "__main__":
