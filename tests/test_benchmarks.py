@@ -93,10 +93,15 @@ def test_reading_while_writing_is_measured(tmp_path: Path) -> None:
 
 def test_joins_are_measured(tmp_path: Path) -> None:
     printed, saved = run("bench_joins.py", tmp_path)
-    assert [row["joins"] for row in saved["rows"]] == ["simple", "conjunctions"]
+    assert [(row["joins"], row["distinct"]) for row in saved["rows"]] == [
+        ("simple", 2),
+        ("simple", 4),
+        ("simple", 8),
+        ("conjunctions", 4),
+    ]
     for row in saved["rows"]:
         assert all(row[name] > 0 for name in ("constants", "match", "publish", "forget"))
-        assert 0 < row["evaluated"] <= 1.1 * row["distinct"]
+        assert 0 < row["evaluated"] <= 1.2 * row["distinct"]
     assert "1,000 rules with join predicates" in printed
 
 
