@@ -283,7 +283,7 @@ class _Reader:
         kind = self.kinds[self.at]
         if kind == BOOLEAN and self.kinds[self.at + 1] not in _COMPARISONS:
             return TRUE if self.value() else FALSE
-        if self.at_value():
+        if kind in (STRING, NUMBER, BOOLEAN, "-", ".") or self.at_typed_literal():
             return self.flipped_comparison()
         if at_exists(self):
             return joined(self.join())
@@ -363,16 +363,7 @@ class _Reader:
             return (first, self.value())
         return (first,)
 
-    def at_value(self) -> bool:
-        """Whether a literal comes next."""
-        literal = self.kinds[self.at] in (STRING, NUMBER, BOOLEAN, "-", ".")
-        return literal or self.at_typed_literal()
-
     def flipped_comparison(self) -> Predicate:
-        return self.flipped_on(self.attribute)
-
-    def flipped_on(self, read: Callable[[], str]) -> Predicate:
-        """A literal, a comparison, and the attribute that `read` reads."""
         start = self.at
         value = self.value()
         kind = self.kinds[self.at]
@@ -382,7 +373,7 @@ class _Reader:
         self.at += 1
         if self.kinds[self.at] not in (NAME, QUOTED_NAME) or self.at_typed_literal():
             raise self.expected(f"an attribute on one side of {kind!r}")
-        attribute = read()
+        attribute = self.attribute()
         return self.checked(start, check.predicate, attribute, FLIPPED[op], (value,), negated)
 
     def attribute(self) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from tamis.errors import RuleSyntaxError
+from tamis.expr import check
 from tamis.expr.joins import (
     FLIPPED,
     NO_CONDITION,
@@ -23,7 +24,7 @@ from tamis.expr.joins import (
     Test,
 )
 from tamis.expr.model import Op, Predicate
-from tamis.expr.tokens import END, NAME, QUOTED_NAME, Token
+from tamis.expr.tokens import BOOLEAN, END, NAME, NUMBER, QUOTED_NAME, STRING, Token
 
 __all__ = ["SubqueryReader", "at_exists", "at_quantifier", "at_select", "join_text"]
 
@@ -106,17 +107,17 @@ class Reader(Protocol):
     def attribute(self) -> str:
         """A dotted name."""
 
-    def at_value(self) -> bool:
-        """Whether a literal comes next."""
+    def at_typed_literal(self) -> bool:
+        """Whether ``DATE '…'`` or the like comes next."""
 
     def value(self) -> Any:
         """A literal."""
 
-    def predicate_on(self, attribute: str, start: int) -> Predicate:
-        """What follows the name of an attribute."""
+    def operands_of(self, kind: str) -> tuple[Any, ...]:
+        """What follows IN, BETWEEN or LIKE."""
 
-    def flipped_on(self, read: Callable[[], str]) -> Predicate:
-        """A literal, a comparison, and the attribute that `read` reads."""
+    def checked(self, culprit: int, function: Callable[..., Any], *arguments: Any) -> Any:
+        """What `function` returns; its complaint is about the token `culprit`."""
 
     def error(self, message: str, at: int | None = None) -> RuleSyntaxError:
         """An error about a token."""
@@ -250,7 +251,7 @@ class SubqueryReader:
         start = reader.at
         if at_exists(reader):
             raise reader.error("a subquery holds no subquery")
-        if reader.at_value():
+        if _at_value(reader):
             return self._flipped_test(negated)
         if reader.kinds[reader.at] not in (NAME, QUOTED_NAME):
             raise reader.expected("a condition in the subquery")
@@ -260,21 +261,43 @@ class SubqueryReader:
             if at_quantifier(reader, reader.at + 1) is not None:
                 raise reader.error("a subquery holds no subquery", reader.at + 1)
             reader.at += 1
-            if not reader.at_value() and reader.kinds[reader.at] in (NAME, QUOTED_NAME):
+            if not _at_value(reader) and reader.kinds[reader.at] in (NAME, QUOTED_NAME):
                 return self._comparison(is_old, name, *_COMPARISONS[kind], negated)
             reader.at -= 1
-        predicate = reader.predicate_on(name, start)
+        op, values, is_negated = self._tested()
+        predicate = reader.checked(start, check.predicate, name, op, values, is_negated)
         return Test(_negated(predicate, negated), is_old)
 
+    def _tested(self) -> tuple[Op, tuple[Any, ...], bool]:
+        """What is asked of an attribute: an operator, its values, and whether it is negated."""
+        reader = self._reader
+        kind = reader.kinds[reader.at]
+        if kind in _COMPARISONS:
+            op, is_negated = _COMPARISONS[kind]
+            reader.at += 1
+            return op, (reader.value(),), is_negated
+        if reader.take("IS"):
+            is_absence = not reader.take("NOT")
+            if not reader.take("NULL"):
+                raise reader.expected("NULL or NOT NULL after IS", "compare with = instead")
+            return Op.PRESENT, (), is_absence
+        is_negated = reader.take("NOT")
+        kind = reader.kinds[reader.at]
+        if kind not in ("IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE"):
+            raise reader.expected("a comparison in the subquery")
+        reader.at += 1
+        return Op(kind), reader.operands_of(kind), is_negated
+
     def _flipped_test(self, negated: bool) -> Condition:
-        is_old = False
-
-        def read() -> str:
-            nonlocal is_old
-            is_old, name = self._name()
-            return name
-
-        predicate = self._reader.flipped_on(read)
+        reader = self._reader
+        start, value = reader.at, reader.value()
+        kind = reader.kinds[reader.at]
+        if kind not in _COMPARISONS:
+            raise reader.expected("a comparison after the value, as in 3 < d.x")
+        op, is_negated = _COMPARISONS[kind]
+        reader.at += 1
+        is_old, name = self._name()
+        predicate = reader.checked(start, check.predicate, name, FLIPPED[op], (value,), is_negated)
         return Test(_negated(predicate, negated), is_old)
 
     def _comparison(
@@ -298,6 +321,12 @@ class SubqueryReader:
             reader.at += 2
             return True, reader.attribute()
         return False, reader.attribute()
+
+
+def _at_value(reader: Reader) -> bool:
+    """Whether a literal comes next."""
+    literal = reader.kinds[reader.at] in (STRING, NUMBER, BOOLEAN, "-", ".")
+    return literal or reader.at_typed_literal()
 
 
 def _joined(parts: list[Condition], connective: type[Every] | type[Some]) -> Condition:
