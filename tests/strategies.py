@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from tamis.expr.model import FALSE, TRUE, And, Expr, Not, Op, Or, Predicate, Value
+from tamis.expr.names import is_worked_out
 
 NAMES = ("a", "b", "age", "state", "user.name", "order.from", "0ad-data@v", "in", "o'dd \"`n")
 STRINGS = ("", "a", "ab", "CA", "it's", "a%b", "a_b", "\\", "é", "5")
@@ -26,7 +27,8 @@ _COMPARISONS = (Op.EQ, Op.LT, Op.LE, Op.GT, Op.GE)
 def attributes(*, wild: bool = False) -> SearchStrategy[str]:
     """Attribute names."""
     names = st.sampled_from(NAMES)
-    return names | _strings().filter(bool) if wild else names
+    unmarked = _strings().filter(lambda name: name and not is_worked_out(name))
+    return names | unmarked if wild else names
 
 
 def values(*, wild: bool = False) -> SearchStrategy[Value]:

@@ -134,12 +134,26 @@ def test_spark_is_measured_beside_one_process_and_rivals(tmp_path: Path) -> None
     assert "one access predicate" in printed
 
 
+def test_rules_of_many_kinds_are_measured(tmp_path: Path) -> None:
+    printed, saved = run("bench_kit.py", tmp_path)
+    assert [row["road"] for row in saved["criteria"]] == [
+        "match",
+        "match_many of mappings",
+        "match_many of columns",
+    ]
+    assert all(row["searches/s"] > 0 for row in saved["criteria"])
+    assert len({row["kind"] for row in saved["kinds"]}) == 12
+    assert all(row["us_match"] > 0 and row["us_match_many"] > 0 for row in saved["kinds"])
+    assert "Criteria of 26 attributes with 100 values" in printed
+
+
 def test_every_benchmark_is_run_here() -> None:
     assert {path.name for path in BENCHMARKS.glob("bench_*.py")} == {
         "bench_betree.py",
         "bench_encode.py",
         "bench_engines.py",
         "bench_joins.py",
+        "bench_kit.py",
         "bench_live.py",
         "bench_shards.py",
         "bench_spark.py",

@@ -227,7 +227,7 @@ def test_long_conjunctions(length: int) -> None:
         '"" = 1 AND b = 1',
         "a LIKE 5 AND b = 1",
         "a RLIKE '(' AND b = 1",
-        "lower(a) = 'x' AND b = 1",
+        "lower(a) = 5 AND b = 1",
         "a = 1 AND b = 2 AND c == 3",
         "a = 1 AND b = 2)",
         "(a = 1 AND b = 2",

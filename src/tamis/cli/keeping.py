@@ -32,6 +32,7 @@ from tamis.cli.arguments import (
 from tamis.cli.showing import Show, print_json, progress, table_of
 from tamis.errors import StorageError
 from tamis.expr.model import Op, Predicate, predicates
+from tamis.expr.names import name_shown
 from tamis.expr.shapes import Shapes
 from tamis.files import STDIN, save_rules
 from tamis.matcher.matcher import Matcher
@@ -156,7 +157,7 @@ def _uses(rules: list[Rule], show: Show) -> tuple[Counter[str], Counter[str]]:
     for i, rule in enumerate(rules):
         expr = shapes.parse(rule.source) if isinstance(rule.source, str) else rule.source
         for predicate in predicates(expr):
-            attributes[predicate.attribute] += 1
+            attributes[name_shown(predicate.attribute)] += 1
             operators[_operator(predicate)] += 1
         if i % 10_000 == 0:
             show("Counting predicates", i, i / len(rules))

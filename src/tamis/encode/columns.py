@@ -11,11 +11,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import Events
+from tamis.encode.derived import DerivedAttribute, DerivedAttributes
 from tamis.encode.dictionary import ABSENT, Axis
 from tamis.encode.guards import TextGuards
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
 from tamis.errors import EventError
+from tamis.expr.event import Event, FlatEvent, Kind, flatten, value_key, value_of_item
+from tamis.expr.model import Value
+from tamis.expr.names import is_worked_out
 
 __all__ = ["AttributeConflict", "ColumnEncoder", "Conform"]
 
@@ -63,13 +67,29 @@ class ColumnEncoder:
     conform
         Applied to the values of every attribute, for example to read texts as timestamps where a
         schema says so.
+    read
+        The same for a whole row.
+    derived
+        The derived attributes of the rules' dictionary, if somebody has them already.
     """
 
-    def __init__(self, rules: EncodedRules, conform: Conform | None = None) -> None:
+    def __init__(
+        self,
+        rules: EncodedRules,
+        conform: Conform | None = None,
+        read: Callable[[Event], FlatEvent] = flatten,
+        derived: DerivedAttributes | None = None,
+    ) -> None:
         self._conform = conform
-        self._names = list(rules.dictionary.attributes)
-        self._attributes = rules.dictionary.attributes
+        self._read = read
+        self._derived = DerivedAttributes(rules.dictionary) if derived is None else derived
+        known = rules.dictionary.attributes
+        unknown = sorted(self._derived.bases - known.keys())
+        self._attributes = known | {name: len(known) + i for i, name in enumerate(unknown)}
+        """The attributes to look at: those that rules mention, and then others to derive from."""
+        self._names = list(self._attributes)
         self._axes = rules.dictionary.axes
+        self._by_value, self._by_row = self._derived_by_road()
         self._texts = rules.texts
         self._guards = TextGuards(rules)
         self._prefixes = {
@@ -88,11 +108,18 @@ class ColumnEncoder:
         """
         codes: list[_Entries] = []
         texts: list[_Leaf] = []
+        self._check_names(batch)
+        last = -1
         for leaf in sorted(self._leaves(batch), key=lambda leaf: leaf.attribute):
-            if codes and codes[-1].attribute == leaf.attribute:
+            if leaf.attribute == last:
                 raise AttributeConflict
+            last = leaf.attribute
             leaf = _without_nulls(leaf)
             rows = np.arange(batch.num_rows) if leaf.rows is None else leaf.rows
+            for derived in self._by_value.get(leaf.attribute, ()):
+                self._derive(derived, leaf._replace(rows=rows), codes, texts)
+            if leaf.attribute >= len(self._axes):
+                continue
             try:
                 found = self._codes(leaf)
             except pa.ArrowInvalid as error:
@@ -103,6 +130,8 @@ class ColumnEncoder:
             codes.append(_present(_Entries(leaf.attribute, rows, found)))
             if leaf.attribute in self._texts.attributes and _is_string(leaf.values.type):
                 texts.append(leaf._replace(rows=rows))
+        if self._by_row:
+            self._derive_by_row(batch, codes)
         start, attribute, code = _assembled(codes, batch.num_rows)
         nothing = np.empty(0, np.float64)
         events = Events(start, attribute, code, np.zeros_like(start), _NO_TEXTS, nothing, nothing)
@@ -111,6 +140,61 @@ class ColumnEncoder:
         held = [self._text_entries(leaf, events) for leaf in texts]
         text_start, _, text = _assembled(held, batch.num_rows)
         return events._replace(text_start=text_start, text=text)
+
+    def _check_names(self, batch: pa.RecordBatch) -> None:
+        for name in batch.schema.names:
+            if is_worked_out(name):
+                raise EventError(f"the column {name!r} begins with a control character")
+
+    def _derived_by_road(self) -> tuple[dict[int, list[DerivedAttribute]], list[DerivedAttribute]]:
+        """The derived attributes by the attribute whose values they map, and all others."""
+        by_value: dict[int, list[DerivedAttribute]] = {}
+        by_row: list[DerivedAttribute] = []
+        for derived in self._derived:
+            if derived.how.of_one is None:
+                by_row.append(derived)
+            else:
+                base = self._attributes[derived.how.inputs[0].attribute]
+                by_value.setdefault(base, []).append(derived)
+        return by_value, by_row
+
+    def _derive(
+        self, derived: DerivedAttribute, leaf: _Leaf, codes: list[_Entries], texts: list[_Leaf]
+    ) -> None:
+        """Map each distinct value of a column."""
+        assert leaf.rows is not None
+        assert derived.how.of_one is not None
+        values = leaf.values
+        if not pa.types.is_dictionary(values.type):
+            values = pc.dictionary_encode(values)
+        name = self._names[leaf.attribute]
+        given = [value_of_item(name, item) for item in values.dictionary.to_pylist()]
+        results = [None if value is None else derived.how.of_one(value) for value in given]
+        numbers, found = _numbered(results)
+        rows, places = _distinct_pairs(leaf.rows, numbers[values.indices.to_numpy()])
+        coded = np.array([derived.axis.code(value) for value in found], np.int32)
+        codes.append(_Entries(derived.number, rows, coded[places]))
+        if derived.number in self._texts.attributes:
+            # Only functions that give strings may be looked into.
+            strings = pa.array(found, pa.large_string())
+            held = pa.DictionaryArray.from_arrays(pa.array(places), strings)
+            texts.append(_Leaf(derived.number, held, rows))
+
+    def _derive_by_row(self, batch: pa.RecordBatch, codes: list[_Entries]) -> None:
+        """Work out what depends on several attributes, or on a list as a whole."""
+        bases = {item.attribute for derived in self._by_row for item in derived.how.inputs}
+        heads = bases | {name[:i] for name in bases for i, char in enumerate(name) if char == "."}
+        chosen = [i for i, name in enumerate(batch.schema.names) if name in heads | {_EVENT}]
+        events = [self._read(row) for row in self.rows(batch.select(chosen))]
+        for derived in self._by_row:
+            rows: list[int] = []
+            found: list[int] = []
+            for row, event in enumerate(events):
+                for value in derived.values(event):
+                    rows.append(row)
+                    found.append(derived.axis.code(value))
+            entries = _Entries(derived.number, np.array(rows, np.int64), np.array(found, np.int32))
+            codes.append(entries)
 
     def rows(self, batch: pa.RecordBatch) -> list[dict[str, Any]]:
         """The rows as mappings, with what rules mention only; columns of one name are joined."""
@@ -194,6 +278,32 @@ class ColumnEncoder:
         found = [held[i] for i in indices[lengths > 0]]
         texts = np.concatenate(found) if found else np.empty(0, np.int32)
         return _Entries(leaf.attribute, np.repeat(rows, lengths), texts)
+
+
+def _numbered(values: list[Value | None]) -> tuple[NDArray[np.int64], list[Value]]:
+    """The distinct ones of `values`, and the place of each among them; -1 for None."""
+    places: dict[tuple[Kind, Value], int] = {}
+    distinct: list[Value] = []
+    numbers = np.full(len(values), -1, np.int64)
+    for i, value in enumerate(values):
+        if value is not None:
+            numbers[i] = places.setdefault(value_key(value), len(distinct))
+            if numbers[i] == len(distinct):
+                distinct.append(value)
+    return numbers, distinct
+
+
+def _distinct_pairs(
+    rows: NDArray[np.int64], numbers: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """`rows` and `numbers` without those below zero, and without what a row holds twice."""
+    there = numbers >= 0
+    rows, numbers = rows[there], numbers[there]
+    if (np.diff(rows) > 0).all():
+        return rows, numbers
+    _, first = np.unique(rows * (int(numbers.max()) + 1) + numbers, return_index=True)
+    kept = np.sort(first)
+    return rows[kept], numbers[kept]
 
 
 def _within(path: str, name: str) -> str:

@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tamis.encode.arrays import Events
+from tamis.encode.derived import DerivedAttribute, DerivedAttributes
+from tamis.encode.dictionary import Axis
 from tamis.encode.guards import TextGuards
 from tamis.encode.rules import EncodedRules
 from tamis.errors import EventError
 from tamis.expr.event import Event, FlatEvent, flatten
-from tamis.expr.model import is_unicode
+from tamis.expr.model import Value, is_unicode
 from tamis.expr.weights import EventWeights
 
 __all__ = ["EventEncoder"]
@@ -65,14 +67,23 @@ class _Rows:
 
 
 class EventEncoder:
-    """Encodes events for one set of rules. Safe to use from several threads."""
+    """Encodes events for one set of rules. Safe to use from several threads.
 
-    def __init__(self, rules: EncodedRules) -> None:
+    Parameters
+    ----------
+    rules
+        The rules.
+    derived
+        The derived attributes of their dictionary, if somebody has them already.
+    """
+
+    def __init__(self, rules: EncodedRules, derived: DerivedAttributes | None = None) -> None:
         axes = rules.dictionary.axes
         self._axes = {
             name: (number, axes[number].exact.get, axes[number])
             for name, number in rules.dictionary.attributes.items()
         }
+        self._derived = DerivedAttributes(rules.dictionary) if derived is None else derived
         self._texts = rules.texts
         self._guards = TextGuards(rules)
 
@@ -138,6 +149,8 @@ class EventEncoder:
         codes, texts = len(rows.code), len(rows.texts)
         is_mapping = event.__class__ is dict or isinstance(event, Mapping)
         if is_mapping and self._add_plain(event, rows):
+            if self._derived:
+                self._add_derived(self._derived.of_plain(event), rows)
             rows.end_row()
             return
         del rows.attribute[codes:], rows.code[codes:], rows.texts[texts:]
@@ -145,6 +158,8 @@ class EventEncoder:
 
     def _add_plain(self, event: Event, rows: _Rows) -> bool:
         """Write an event of plain strings, numbers and booleans; False on anything else."""
+        if self._derived and self._derived.are_in(event):
+            return False
         axis_of, texts = self._axes.get, self._texts.attributes
         add_attribute, add_code = rows.attribute.append, rows.code.append
         for name, value in event.items():
@@ -171,22 +186,44 @@ class EventEncoder:
         return True
 
     def _add_flat(self, event: FlatEvent, rows: _Rows, weights: EventWeights | None = None) -> None:
-        row = len(rows.start) - 1
         for name, values in event.items():
             found = self._axes.get(name)
             if found is None:
                 continue
             number, _, axis = found
-            for value in values:
-                rows.attribute.append(number)
-                rows.code.append(axis.code(value))
-                weight = 1.0
-                if weights is not None:
-                    weight = weights.get(name, value)
-                    rows.weight.append(weight)
-                if isinstance(value, str) and number in self._texts.attributes:
-                    rows.texts.append(_Text(row, number, value, weight))
+            self._add_values(name, number, axis, values, rows, weights)
+        if self._derived:
+            self._add_derived(self._derived.of(event), rows, weights)
         rows.end_row()
+
+    def _add_derived(
+        self,
+        found: Iterable[tuple[DerivedAttribute, list[Value]]],
+        rows: _Rows,
+        weights: EventWeights | None = None,
+    ) -> None:
+        for derived, values in found:
+            self._add_values(derived.name, derived.number, derived.axis, values, rows, weights)
+
+    def _add_values(
+        self,
+        name: str,
+        number: int,
+        axis: Axis,
+        values: Iterable[Value],
+        rows: _Rows,
+        weights: EventWeights | None,
+    ) -> None:
+        """Write the values of one attribute."""
+        for value in values:
+            rows.attribute.append(number)
+            rows.code.append(axis.code(value))
+            weight = 1.0
+            if weights is not None:
+                weight = weights.get(name, value)
+                rows.weight.append(weight)
+            if isinstance(value, str) and number in self._texts.attributes:
+                rows.texts.append(_Text(len(rows.start) - 1, number, value, weight))
 
 
 _LOOKED_UP = frozenset((str, int, float, type(None)))

@@ -26,6 +26,7 @@ from tamis.encode.forms import and_code, or_code, owner_arrays, settled
 from tamis.encode.plain import LONGEST, Plain, PlainTexts
 from tamis.encode.texts import TextIndex
 from tamis.errors import RuleError
+from tamis.expr.derive import comparable
 from tamis.expr.model import And, Atom, Expr, Logic, Op, Or, Predicate, map_predicates
 from tamis.expr.normalize import atoms_of, cover, dnf, nnf, simplify
 from tamis.expr.shapes import Leaf, Shapes, Slot, Template
@@ -259,7 +260,7 @@ class RuleEncoder:
             result.append(number or 0)
         for at, key, predicate in unknown:
             place = plan.places[at]
-            atom = Atom(predicate, place.negated, place.if_absent)
+            atom = Atom(comparable(predicate), place.negated, place.if_absent)
             result[at] = place.numbers[key] = self._number(atom)
         if plan.extra:
             result += [self._number(atom) for atom in plan.extra]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from tamis.errors import RuleError
+from tamis.expr.derive import check_derived
 from tamis.expr.model import (
     And,
     Atom,
@@ -22,7 +23,7 @@ from tamis.expr.model import (
     map_predicates,
     value_of_literal,
 )
-from tamis.expr.names import JOINED, is_worked_out
+from tamis.expr.names import DERIVED, JOINED
 from tamis.expr.patterns import check_pattern
 
 __all__ = ["check", "predicate"]
@@ -44,7 +45,7 @@ def predicate(attribute: str, op: Op, values: tuple[Any, ...], negated: bool = F
         raise RuleError(f"an attribute's name is a non-empty string, not {attribute!r}")
     if not is_unicode(attribute):
         raise RuleError("an attribute's name holds half a surrogate pair")
-    if is_worked_out(attribute):
+    if attribute.startswith(JOINED):
         raise RuleError(f"an attribute's name begins with no {attribute[0]!r}")
     if not isinstance(op, Op):
         raise RuleError(f"an operator is one of tamis.Op, not {op!r}")
@@ -56,6 +57,8 @@ def predicate(attribute: str, op: Op, values: tuple[Any, ...], negated: bool = F
     result = Predicate(attribute, op, tuple([value_of_literal(v) for v in values]), bool(negated))
     if op.is_text:
         check_pattern(result)
+    if attribute.startswith(DERIVED):
+        check_derived(result)
     return result
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tamis.expr.derive import comparable, values_of
 from tamis.expr.event import Event, FlatEvent, extended, flatten
 from tamis.expr.joins import Comparison, Condition, Every, Join, Quantifier, Some, Test
 from tamis.expr.model import (
@@ -90,7 +91,8 @@ def _decide(expr: And | Or, event: FlatEvent, logic: Logic, decisive: bool) -> b
 
 
 def _predicate(predicate: Predicate, event: FlatEvent, logic: Logic) -> bool | None:
-    values = event.get(predicate.attribute)
+    predicate = comparable(predicate)
+    values = values_of(predicate, event)
     if values is None:
         if predicate.op is Op.PRESENT:
             return predicate.negated
@@ -99,13 +101,13 @@ def _predicate(predicate: Predicate, event: FlatEvent, logic: Logic) -> bool | N
 
 
 def _atom(atom: Atom, event: FlatEvent) -> bool:
-    values = event.get(atom.predicate.attribute)
+    values = values_of(atom.predicate, event)
     if values is None:
         return atom.if_absent
     return _any_satisfies(atom.predicate, values) is not atom.negated
 
 
-def _any_satisfies(predicate: Predicate, values: list[Value]) -> bool:
+def _any_satisfies(predicate: Predicate, values: Sequence[Value]) -> bool:
     return any(satisfies(predicate, value) for value in values)
 
 
@@ -173,7 +175,7 @@ def score(
     return score_flat(
         nnf(expr, check_logic(logic)),
         flatten(event),
-        RuleWeights.of(weights, expr),
+        RuleWeights.of(weights, expr).mapped(comparable),
         EventWeights.of(event_weights),
     )
 
@@ -211,7 +213,7 @@ def _atom_score(
 ) -> float:
     predicate = atom.predicate
     total = 0.0
-    for value in event.get(predicate.attribute, ()):
+    for value in values_of(predicate, event) or ():
         if satisfies(predicate, value):
             total += weights.get(predicate, value) * event_weights.get(predicate.attribute, value)
     return total

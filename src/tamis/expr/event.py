@@ -11,14 +11,46 @@ import numpy as np
 
 from tamis.errors import EventError
 from tamis.expr.model import Value, is_unicode
+from tamis.expr.names import is_worked_out
 
-__all__ = ["Event", "FlatEvent", "Kind", "extended", "flatten", "kind_of", "value_key"]
+__all__ = [
+    "Event",
+    "FlatEvent",
+    "Kind",
+    "derived_values",
+    "extended",
+    "flatten",
+    "kind_of",
+    "list_sizes",
+    "value_key",
+    "value_of_item",
+]
 
 Event: TypeAlias = Mapping[str, Any]
 """An event as users write it: values, lists of values, nested objects."""
 
 FlatEvent: TypeAlias = dict[str, list[Value]]
 """An event's present attributes; no list is empty and no value stands twice in one."""
+
+
+class _Flattened(dict[str, list[Value]]):
+    """A flat event that knows what was a list.
+
+    Attributes
+    ----------
+    sizes
+        How many values each attribute has that an event gave as a list, repeated ones too.
+    derived
+        What was worked out from the event, for all rules that ask for it.
+    """
+
+    __slots__ = ("derived", "sizes")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: dict[str, int] = {}
+        self.derived: dict[str, list[Value]] = {}
+
 
 _MAX_DEPTH = 200
 _SCALARS = (str, bytes, bytearray, memoryview)
@@ -68,14 +100,16 @@ def flatten(event: Event) -> FlatEvent:
         raise EventError(
             f"an event is a mapping of attributes to values, not {type(event).__name__}"
         )
-    flat: FlatEvent = {}
+    flat = _Flattened()
     for name, item in event.items():
         # Most values need no more than a look, and there are many of them.
         if _is_plain(item) and name.__class__ is str and name > " " and name not in flat:
             flat[name] = [item]
         else:
-            _collect(_checked_name(name, ""), item, flat, 1)
+            _collect(_checked_name(name, ""), item, flat, 1, False)
     for name, values in flat.items():
+        if name in flat.sizes:
+            flat.sizes[name] = len(values)
         if len(values) > 1:
             flat[name] = list({value_key(v): v for v in values}.values())
     return flat
@@ -83,7 +117,13 @@ def flatten(event: Event) -> FlatEvent:
 
 def extended(event: FlatEvent, more: Mapping[str, list[Value]]) -> FlatEvent:
     """`event` with other attributes besides; it stays as it is."""
-    return {**event, **more}
+    if not isinstance(event, _Flattened):
+        return {**event, **more}
+    made = _Flattened()
+    made.update(event)
+    made.update(more)
+    made.sizes, made.derived = event.sizes, event.derived
+    return made
 
 
 def _is_plain(item: Any) -> bool:
@@ -95,29 +135,48 @@ def _is_plain(item: Any) -> bool:
     return kind is int and bool(_INT64_MIN <= item <= _INT64_MAX)
 
 
-def _collect(path: str, item: Any, flat: FlatEvent, depth: int) -> None:
+def list_sizes(event: FlatEvent) -> Mapping[str, int]:
+    """How many values each attribute has that the event gave as a list, repeated ones too.
+
+    Of an event that nobody flattened only several values are known to be a list.
+    """
+    if isinstance(event, _Flattened):
+        return event.sizes
+    return {name: len(values) for name, values in event.items() if len(values) > 1}
+
+
+def derived_values(event: FlatEvent) -> dict[str, list[Value]]:
+    """What was worked out from the event so far; whoever works out more adds it."""
+    return event.derived if isinstance(event, _Flattened) else {}
+
+
+def _collect(path: str, item: Any, flat: _Flattened, depth: int, in_list: bool) -> None:
     if depth > _MAX_DEPTH:
         raise EventError(f"the event is nested more than {_MAX_DEPTH} levels deep")
     if isinstance(item, Mapping):
         for name, inner in item.items():
-            _collect(f"{path}.{_checked_name(name, path)}", inner, flat, depth + 1)
+            _collect(f"{path}.{_checked_name(name, path)}", inner, flat, depth + 1, in_list)
     elif isinstance(item, Sequence | set | frozenset) and not isinstance(item, _SCALARS):
         for inner in item:
-            _collect(path, inner, flat, depth + 1)
+            _collect(path, inner, flat, depth + 1, True)
     else:
-        value = _value(path, item)
+        value = value_of_item(path, item)
         if value is not None:
             flat.setdefault(path, []).append(value)
+            if in_list:
+                flat.sizes[path] = 0
 
 
 def _checked_name(name: Any, path: str) -> str:
     if isinstance(name, str):
+        if is_worked_out(name):
+            raise EventError(f"the attribute {name!r} begins with a control character")
         return name
     where = f" in {path!r}" if path else ""
     raise EventError(f"attribute names are strings; {name!r}{where} is {type(name).__name__}")
 
 
-def _value(path: str, item: Any) -> Value | None:
+def value_of_item(path: str, item: Any) -> Value | None:
     """`item` as a value, or None where it stands for absence."""
     if item is None or isinstance(item, bool):
         return item
@@ -139,7 +198,7 @@ def _value(path: str, item: Any) -> Value | None:
         # Floors to microseconds; what no datetime can hold comes out as an integer.
         moment = item.astype("datetime64[us]").item()
         if moment is None or isinstance(moment, datetime):
-            return _value(path, moment)
+            return value_of_item(path, moment)
         raise EventError(f"attribute {path!r} holds {item}, which lies outside the years 1 to 9999")
     if isinstance(item, date):
         return datetime(item.year, item.month, item.day, tzinfo=UTC)
@@ -167,4 +226,4 @@ def _unwrapped(path: str, item: Any) -> Value | None:
     plain = item.tolist()
     if isinstance(plain, list) or hasattr(plain, "tolist"):
         raise EventError(f"attribute {path!r} holds an array; give a list instead")
-    return _value(path, plain)
+    return value_of_item(path, plain)

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from tamis.expr.derive import shown, values_of
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import FlatEvent
 from tamis.expr.model import And, Expr, Logic, Not, Or, Predicate, Value
@@ -78,9 +79,10 @@ def explain_flat(expr: Expr, event: FlatEvent, logic: Logic) -> Explanation:
         known: Status = "unknown" if expr.attribute not in event else "did not hold"
         return Explanation(to_sql(expr), "held" if truth else known)
     if isinstance(expr, Predicate):
-        values = tuple(event.get(expr.attribute, ()))
-        status: Status = "held" if truth else "did not hold" if values else "absent"
-        return Explanation(to_sql(expr), status, expr.attribute, values)
+        attribute, values = shown(expr, event)
+        is_there = values_of(expr, event) is not None
+        status: Status = "held" if truth else "did not hold" if is_there else "absent"
+        return Explanation(to_sql(expr), status, attribute, values)
     status = "unknown" if truth is None else "held" if truth else "did not hold"
     match expr:
         case Not():

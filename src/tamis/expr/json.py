@@ -14,7 +14,9 @@ as in the text form but in lower case::
 A join predicate is its text: ``{"join": "EXISTS (SELECT 1 FROM seen d WHERE d.x > x)"}``.
 
 Around predicates stand ``{"and": […]}``, ``{"or": […]}`` and ``{"not": …}``; ``true`` and
-``false`` are rules too. A timestamp, which JSON lacks, is ``{"timestamp": "…"}``.
+``false`` are rules too. In place of ``attr`` there may be ``derived``, with the text of what is
+worked out: ``{"derived": "length(name)", ">": 3}``, ``{"derived": "a < b", "=": true}``. A
+timestamp, which JSON lacks, is ``{"timestamp": "…"}``.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from tamis.errors import PatternError, RuleError, RuleSyntaxError, RuleTooLargeError
 from tamis.expr import check
+from tamis.expr.derive import derived_name
 from tamis.expr.literals import timestamp
 from tamis.expr.model import (
     FALSE,
@@ -44,7 +47,7 @@ from tamis.expr.model import (
     check_size,
     value_of_literal,
 )
-from tamis.expr.names import JOINED
+from tamis.expr.names import DERIVED, JOINED, is_worked_out, name_shown
 from tamis.expr.sql import parse, to_sql
 
 __all__ = ["Json", "from_json", "to_json"]
@@ -58,6 +61,7 @@ _T = TypeVar("_T")
 _PRESENT: Final = "present"
 _ESCAPE: Final = "escape"
 _JOIN: Final = "join"
+_DERIVED: Final = "derived"
 _OPERATORS: Final[dict[str, tuple[Op, bool]]] = {
     "=": (Op.EQ, False),
     "<>": (Op.EQ, True),
@@ -110,13 +114,16 @@ def _predicate(predicate: Predicate) -> dict[str, Any]:
     op, negated = predicate.op, predicate.negated
     if predicate.attribute.startswith(JOINED):
         return {_JOIN: to_sql(predicate)}
+    result: dict[str, Any] = {"attr": predicate.attribute}
+    if predicate.attribute.startswith(DERIVED):
+        result = {_DERIVED: name_shown(predicate.attribute)}
     if op is Op.PRESENT:
-        return {"attr": predicate.attribute, _PRESENT: not negated}
+        return {**result, _PRESENT: not negated}
     values = [_value(value) for value in predicate.values]
     key = _KEYS[op, negated]
     if op in (Op.IN, Op.BETWEEN):
-        return {"attr": predicate.attribute, key: values}
-    result = {"attr": predicate.attribute, key: values[0]}
+        return {**result, key: values}
+    result[key] = values[0]
     if len(values) > 1:
         result[_ESCAPE] = values[1]
     return result
@@ -146,7 +153,7 @@ class _Reader:
             return TRUE if obj else FALSE
         if not isinstance(obj, dict):
             raise self.error(f"expected an object, true or false, not {_kind(obj)}", path)
-        if "attr" in obj:
+        if "attr" in obj or _DERIVED in obj:
             return self.predicate(obj, path)
         if obj.keys() == {_JOIN}:
             return self.join(obj[_JOIN], (*path, _JOIN))
@@ -165,8 +172,8 @@ class _Reader:
         return all_of(*children) if key == "and" else any_of(*children)
 
     def predicate(self, obj: dict[Any, Any], path: _Path) -> Predicate:
-        attribute = obj["attr"]
-        keys = [key for key in obj if key not in ("attr", _ESCAPE)]
+        attribute = self.attribute(obj, path)
+        keys = [key for key in obj if key not in ("attr", _DERIVED, _ESCAPE)]
         unknown = [key for key in keys if key not in _OPERATORS and key != _PRESENT]
         if unknown:
             raise self.error(
@@ -198,6 +205,16 @@ class _Reader:
         if not isinstance(read, Predicate) or not read.attribute.startswith(JOINED):
             raise self.error("expected a join predicate: EXISTS, or a comparison with ANY", path)
         return read
+
+    def attribute(self, obj: dict[Any, Any], path: _Path) -> Any:
+        if _DERIVED not in obj:
+            if isinstance(obj["attr"], str) and is_worked_out(obj["attr"]):
+                raise self.error("an attribute's name begins with no control character", path)
+            return obj["attr"]
+        text = obj[_DERIVED]
+        if "attr" in obj or not isinstance(text, str):
+            raise self.error(f"expected 'attr' or {_DERIVED!r} with a text", path)
+        return self.checked((*path, _DERIVED), derived_name, text)
 
     def values(self, op: Op, operand: Any, path: _Path) -> list[Value]:
         if op not in (Op.IN, Op.BETWEEN):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["DERIVED", "JOINED", "is_worked_out", "shown"]
+__all__ = ["DERIVED", "JOINED", "is_worked_out", "name_shown"]
 
 DERIVED: Final = "\x01"
 """Before the text of an expression over the event: ``length(name)``."""
@@ -23,6 +23,6 @@ def is_worked_out(name: str) -> bool:
     return name.startswith((DERIVED, JOINED))
 
 
-def shown(name: str) -> str:
-    """An attribute's name for people: of one that is worked out, how."""
-    return name[1:] if is_worked_out(name) else name
+def name_shown(name: str) -> str:
+    """`name` as people see it."""
+    return name.lstrip(DERIVED + JOINED)

@@ -18,6 +18,7 @@ from itertools import chain, product
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from tamis.expr.atoms import implies, intersect, unite
+from tamis.expr.derive import comparable
 from tamis.expr.model import (
     FALSE,
     TRUE,
@@ -91,7 +92,7 @@ def atom_of(predicate: Predicate, logic: Logic, negated: bool = False) -> Atom:
     """The atom that `predicate`, or its negation, is in a logic."""
     negated = predicate.negated is not negated
     if_absent = negated and (logic == "weak" or predicate.op is Op.PRESENT)
-    return Atom(predicate.positive, negated, if_absent)
+    return Atom(comparable(predicate.positive), negated, if_absent)
 
 
 def _joined(kind: type[And] | type[Or], children: Iterable[Expr]) -> Expr:

@@ -18,11 +18,11 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from tamis.expr.derive import comparable, shown
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import FlatEvent
 from tamis.expr.explain import json_values, shown_values
-from tamis.expr.model import And, Atom, Expr, Logic, Op, Or, Predicate, Value
-from tamis.expr.names import shown
+from tamis.expr.model import And, Atom, Expr, Logic, Op, Or, Predicate, Value, predicates
 from tamis.expr.normalize import atoms_of, nnf
 from tamis.expr.sql import to_sql
 
@@ -103,7 +103,8 @@ def obstacles_flat(expr: Expr, event: FlatEvent, logic: Logic) -> Obstacles:
     if not ways:
         return Obstacles(None)
     needed = _obstacles_of(ways[0], failing.keys())
-    changes = [_obstacle(atom, event) for atom in failing if atom in needed]
+    said = {comparable(part.positive): part.positive for part in predicates(expr)}
+    changes = [_obstacle(atom, said[atom.predicate], event) for atom in failing if atom in needed]
     return Obstacles(tuple(changes), not (changes and search.has_dropped))
 
 
@@ -190,8 +191,7 @@ def _needed(way: _Way) -> set[str]:
     return {a.predicate.attribute for a in way if not a.if_absent}
 
 
-def _obstacle(atom: Atom, event: FlatEvent) -> Obstacle:
-    predicate = atom.predicate
-    wanted = Predicate(predicate.attribute, predicate.op, predicate.values, atom.negated)
-    values = tuple(event.get(predicate.attribute, ()))
-    return Obstacle(to_sql(wanted), shown(predicate.attribute), values)
+def _obstacle(atom: Atom, said: Predicate, event: FlatEvent) -> Obstacle:
+    """An atom that is to hold, which a rule says as `said`."""
+    wanted = Predicate(said.attribute, said.op, said.values, atom.negated)
+    return Obstacle(to_sql(wanted), *shown(said, event))

@@ -17,6 +17,8 @@ from tamis.errors import RuleError
 from tamis.expr import check
 from tamis.expr.literals import value as literal
 from tamis.expr.model import Op, Predicate, is_unicode
+from tamis.expr.names import is_worked_out
+from tamis.expr.sql import parse
 from tamis.expr.tokens import RESERVED
 
 __all__ = ["AND", "OR", "is_half", "piece_predicate"]
@@ -44,6 +46,10 @@ _PIECE: Final = re.compile(
     )""",
     re.VERBOSE | re.ASCII,
 )
+_TERM: Final = re.compile(
+    rf"(?:NOT\ )?+(?:[A-Za-z_]\w*+\(|{_PATH}\ ?(?:[-+*/%]|[<>=!]{{1,2}}\ ?[A-Za-z_\"`]))", re.ASCII
+)
+"""How a piece begins that may hold a function, arithmetic, or two attributes."""
 _HALF: Final = re.compile(rf"{_PATH}\ (?:NOT\ )?+BETWEEN\ {_VALUE}", re.ASCII)
 _NAMES: Final = re.compile(_NAME, re.ASCII)
 _VALUES: Final = re.compile(_VALUE, re.ASCII)
@@ -58,7 +64,7 @@ def piece_predicate(piece: str) -> Predicate | None:
     """The predicate that `piece` is; None if it is none, or none of the common ones."""
     match = _PIECE.fullmatch(piece)
     if match is None:
-        return None
+        return _parsed(piece) if _TERM.match(piece) else None
     path, comparison, value, negation, listed, low, high, like, pattern, is_not = match.groups()
     attribute = _attribute(path)
     if attribute is None:
@@ -80,6 +86,15 @@ def piece_predicate(piece: str) -> Predicate | None:
         return None
 
 
+def _parsed(piece: str) -> Predicate | None:
+    """The predicate that `piece` is to the parser; None if it is none, or more than one."""
+    try:
+        expr = parse(piece)
+    except RuleError:
+        return None
+    return expr if isinstance(expr, Predicate) else None
+
+
 def is_half(piece: str) -> bool:
     """Whether `piece` is a BETWEEN that was cut at its AND."""
     return _HALF.fullmatch(piece) is not None
@@ -91,4 +106,5 @@ def _attribute(path: str) -> str | None:
     first, *rest = _NAMES.findall(path)
     if first.upper() in RESERVED or not is_unicode(path):
         return None
-    return ".".join(name[1:-1] if name[0] in '"`' else name for name in (first, *rest))
+    name = ".".join(name[1:-1] if name[0] in '"`' else name for name in (first, *rest))
+    return None if is_worked_out(name) else name

@@ -13,16 +13,18 @@ expected, and where.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from functools import lru_cache
 from types import UnionType
-from typing import Any, Final, TypeVar
+from typing import Final
 
-from tamis.errors import PatternError, RuleError, RuleSyntaxError, RuleTooLargeError
+from tamis.errors import RuleError, RuleSyntaxError, RuleTooLargeError
 from tamis.expr import check
+from tamis.expr.conditions import CONDITIONS
+from tamis.expr.derive import term_named
+from tamis.expr.families import FAMILIES
+from tamis.expr.functions import COMPARISONS, SIGNS
 from tamis.expr.joins import FLIPPED, Join, Quantifier
-from tamis.expr.literals import day, number, spell, timestamp
+from tamis.expr.literals import spell
 from tamis.expr.model import (
     FALSE,
     MAX_DEPTH,
@@ -37,9 +39,9 @@ from tamis.expr.model import (
     all_of,
     any_of,
     check_size,
-    value_of_literal,
 )
-from tamis.expr.names import JOINED
+from tamis.expr.names import DERIVED, JOINED
+from tamis.expr.reader import LITERALS, Reader
 from tamis.expr.subqueries import (
     SubqueryReader,
     at_exists,
@@ -47,17 +49,18 @@ from tamis.expr.subqueries import (
     at_select,
     join_text,
 )
-from tamis.expr.tokens import (
-    BOOLEAN,
-    END,
-    NAME,
-    NUMBER,
-    QUOTED_NAME,
-    RESERVED,
-    STRING,
-    kind_of,
-    tokenize,
+from tamis.expr.terms import (
+    Attribute,
+    Call,
+    Constant,
+    Term,
+    call,
+    check_type,
+    name_of,
+    name_text,
+    spell_term,
 )
+from tamis.expr.tokens import BOOLEAN, END, NAME, QUOTED_NAME
 
 __all__ = ["join_of", "joined", "parse", "to_sql"]
 
@@ -103,7 +106,7 @@ def to_sql(expr: Expr) -> str:
 
 def joined(join: Join) -> Predicate:
     """What a join predicate is in the tree of a rule."""
-    text = join_text(join, _text_on, _name_text)
+    text = join_text(join, _text_on, name_text)
     return Predicate(JOINED + text, Op.EQ, (True,))
 
 
@@ -124,8 +127,6 @@ def join_of(name: str) -> Join:
 
 
 # --- From the model to text -------------------------------------------------------------
-
-_BARE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
 
 
 def _joined(expr: And | Or) -> list[Expr | str]:
@@ -151,7 +152,15 @@ def _predicate_text(predicate: Predicate) -> str:
     if predicate.attribute.startswith(JOINED):
         # The text says NOT to what follows, which for a join predicate is all of it.
         return f"{'NOT ' if predicate.negated else ''}{predicate.attribute[1:]}"
-    return _text_on(predicate, _name_text(predicate.attribute))
+    if predicate.attribute.startswith(DERIVED):
+        term = term_named(predicate.attribute)
+        condition = _condition_text(term, predicate)
+        if condition is not None:
+            return f"NOT {condition}" if predicate.negated else condition
+        name = f"({spell_term(term)})" if term.function in COMPARISONS else spell_term(term)
+    else:
+        name = name_text(predicate.attribute)
+    return _text_on(predicate, name)
 
 
 def _text_on(predicate: Predicate, name: str) -> str:
@@ -173,10 +182,15 @@ def _text_on(predicate: Predicate, name: str) -> str:
     return f"{name} {'NOT ' if negated else ''}{op} {operand}"
 
 
-def _name_text(name: str) -> str:
-    if _BARE_NAME.fullmatch(name) and RESERVED.keys().isdisjoint(name.upper().split(".")):
-        return name
-    return '"' + name.replace('"', '""') + '"'
+def _condition_text(term: Call, predicate: Predicate) -> str | None:
+    """The text of a predicate that needs no comparison; None if it does."""
+    if predicate.op is not Op.EQ:
+        return None
+    if term.function in FAMILIES:
+        arguments = [*map(spell_term, term.terms), str(predicate.values[0])]
+        return f"{term.function}({', '.join(arguments)})"
+    is_true = term.function in COMPARISONS and predicate.values[0] is True
+    return spell_term(term) if is_true else None
 
 
 # --- From text to the model -------------------------------------------------------------
@@ -185,22 +199,12 @@ _MAX_NESTING: Final = 2 * MAX_DEPTH
 """The most parentheses and NOTs that may be open at once: a Not is written ``NOT (…)``."""
 
 _COMPARISONS: Final = {"<>": (Op.EQ, True), **{op.value: (op, False) for op in FLIPPED}}
-_TYPES: Final[dict[str, Callable[[str], Value]]] = {"DATE": day, "TIMESTAMP": timestamp}
-_NUMERAL: Final = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_HINTS: Final = {
-    ";": "a text holds one rule",
-    "--": "a rule holds no comments",
-    "/*": "a rule holds no comments",
-    "&&": "write AND",
-    "||": "write OR",
-    "!": "write NOT",
-    **dict.fromkeys("+-*/%^", "arithmetic is not supported"),
-}
-"""What to say about the signs of other languages."""
+_AFTER_TERM: Final = frozenset(
+    [*_COMPARISONS, *SIGNS, "IS", "NOT", "IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE"]
+)
+"""What stands behind a term in parentheses, and never behind a condition in them."""
 
 _NO_SUBQUERY: Final = "a subquery stands after EXISTS, IN, ANY or ALL, in parentheses"
-
-_T = TypeVar("_T")
 
 
 class _Level:
@@ -229,15 +233,14 @@ class _Level:
         return any_of(*self.ors)
 
 
-class _Reader:
-    """Reads the tokens of a text from left to right; `at` is the index of the next one."""
+class _Reader(Reader):
+    """Reads the tokens of a whole rule."""
+
+    conditions = frozenset(CONDITIONS)
 
     def __init__(self, text: str) -> None:
-        self.text = text
-        self.tokens = tokenize(text)
-        self.kinds = [kind_of(token) for token in self.tokens]
-        self.kinds.append(END)
-        self.at = 0
+        super().__init__(text)
+        self.closing: dict[int, int] = {}
 
     def rule(self) -> Expr:
         """The whole text; levels of parentheses are kept in a list, not on Python's stack."""
@@ -250,7 +253,8 @@ class _Reader:
             if self.take("NOT"):
                 level.nots += 1
                 nesting += 1
-            elif self.take("("):
+            elif self.kinds[self.at] == "(" and not self.at_term():
+                self.at += 1
                 outer.append(level)
                 level = _Level(opened_at=self.at - 1)
                 nesting += 1
@@ -278,63 +282,71 @@ class _Reader:
                     position=self.position(self.at - 1),
                 )
 
+    def at_term(self) -> bool:
+        """Whether the parenthesis that comes next is that of a term: ``(x + 1) * 2 = 4``."""
+        if not self.closing:
+            self.closing = _pairs(self.kinds)
+        return self.kinds[self.closing.get(self.at, -2) + 1] in _AFTER_TERM
+
     def operand(self) -> Expr:
-        """A predicate, with its attribute on either side, or TRUE or FALSE."""
-        kind = self.kinds[self.at]
-        if kind == BOOLEAN and self.kinds[self.at + 1] not in _COMPARISONS:
+        """A condition, with its attribute on either side, or TRUE or FALSE."""
+        kind, following = self.kinds[self.at], self.kinds[self.at + 1 : self.at + 2]
+        if kind == BOOLEAN and not (following and following[0] in _COMPARISONS):
             return TRUE if self.value() else FALSE
-        if kind in (STRING, NUMBER, BOOLEAN, "-", ".") or self.at_typed_literal():
-            return self.flipped_comparison()
         if at_exists(self):
             return joined(self.join())
-        if kind in (NAME, QUOTED_NAME):
+        if kind == NAME and following == ["("]:
+            word = self.tokens[self.at].text.lower()
+            if word in CONDITIONS:
+                return self.condition(word)
+        if kind in LITERALS or kind in (NAME, QUOTED_NAME, "("):
             return self.predicate()
         if kind == "NULL":
             raise self.error("NULL is no value; write IS NULL or IS NOT NULL after an attribute")
         after = f" after {self.source(self.at - 1)!r}" if self.at else ""
         raise self.expected(f"a condition{after}")
 
-    def join(self) -> Join:
-        """A join predicate."""
-        if at_exists(self):
-            return SubqueryReader(self).exists()
-        attribute = self.attribute()
-        if at_quantifier(self, self.at + 1) is None:
-            raise self.expected("ANY or ALL and a subquery")
-        return self.quantified(attribute)
+    def condition(self, function: str) -> Expr:
+        """A function that is a condition by itself."""
+        start = self.at
+        self.at += 2
+        takes, count, build = CONDITIONS[function]
+        if count:
+            terms, values = self.arguments(function, len(takes), count, count)
+        else:
+            terms, values = self.list_arguments(function)
+        for term, wanted in zip(terms, takes, strict=True):
+            self.checked(start, check_type, function, term, wanted)
+        return self.checked(start, build, terms, values)
+
+    def list_arguments(self, function: str) -> tuple[tuple[Term, ...], tuple[Value, ...]]:
+        """A term and a list of literals; the closing parenthesis too."""
+        term = self.term()
+        if not self.take(","):
+            raise self.expected(f"',' and a list, as in {function}(x, ('a', 'b'))")
+        values = self.value_list()
+        if not self.take(")"):
+            raise self.expected(f"')' after the list of {function}")
+        return (term,), values
 
     def predicate(self) -> Predicate:
-        start = self.at
-        attribute = self.attribute()
-        kind = self.kinds[self.at]
-        if kind in _COMPARISONS and at_quantifier(self, self.at + 1) is not None:
-            return joined(self.quantified(attribute))
-        is_negated = kind == "NOT"
-        if self.kinds[self.at + is_negated] == "IN" and at_select(self, self.at + is_negated + 1):
-            self.at += is_negated + 1
-            read = SubqueryReader(self).quantified
-            member = joined(read(attribute, Op.EQ, False, Quantifier.ANY))
-            return _negated(member) if is_negated else member
-        return self.predicate_on(attribute, start)
-
-    def quantified(self, attribute: str) -> Join:
-        """What follows an attribute: a comparison, ANY or ALL, and a subquery."""
-        if self.kinds[self.at] not in _COMPARISONS:
-            raise self.expected("a comparison")
-        op, negated = _COMPARISONS[self.kinds[self.at]]
-        quantifier = at_quantifier(self, self.at + 1)
-        assert quantifier is not None
-        self.at += 2
-        return SubqueryReader(self).quantified(attribute, op, negated, quantifier)
-
-    def predicate_on(self, attribute: str, start: int) -> Predicate:
-        """What follows the name of an attribute, which stands at `start`."""
-        culprit = start
+        start = culprit = self.at
+        left = self.term()
+        if isinstance(left, Constant):
+            return self.flipped_comparison(start, left.value)
+        join = self.quantified(left)
+        if join is not None:
+            return join
+        attribute = name_of(left)
         kind = self.kinds[self.at]
         if kind in _COMPARISONS:
             op, negated = _COMPARISONS[kind]
             self.at += 1
-            values: tuple[Value, ...] = (self.value(),)
+            culprit = self.at if isinstance(left, Call) else start
+            right = self.term()
+            if not isinstance(right, Constant):
+                return self.comparison(start, op, left, right, negated)
+            values: tuple[Value, ...] = (right.value,)
         elif self.take("IS"):
             op, values = Op.PRESENT, ()
             negated = not self.take("NOT")
@@ -344,11 +356,51 @@ class _Reader:
             negated = self.take("NOT")
             kind = self.kinds[self.at]
             if kind not in ("IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE"):
-                raise self.after_attribute(attribute, start, negated)
+                raise self.after_term(left, start, negated)
             self.at += 1
             culprit = self.at
             op, values = Op(kind), self.operands_of(kind)
         return self.checked(culprit, check.predicate, attribute, op, values, negated)
+
+    def join(self) -> Join:
+        """A join predicate."""
+        if at_exists(self):
+            return SubqueryReader(self).exists()
+        attribute = self.attribute()
+        quantifier = at_quantifier(self, self.at + 1)
+        if quantifier is None or self.kinds[self.at] not in _COMPARISONS:
+            raise self.expected("ANY or ALL and a subquery")
+        op, negated = _COMPARISONS[self.kinds[self.at]]
+        self.at += 2
+        return SubqueryReader(self).quantified(attribute, op, negated, quantifier)
+
+    def quantified(self, left: Term) -> Predicate | None:
+        """The join predicate that begins with a term, if it is one: ANY, ALL or IN follows."""
+        kind = self.kinds[self.at]
+        is_negated = kind == "NOT"
+        is_in = self.kinds[self.at + is_negated] == "IN" and at_select(
+            self, self.at + is_negated + 1
+        )
+        is_compared = kind in _COMPARISONS and at_quantifier(self, self.at + 1) is not None
+        if not is_in and not is_compared:
+            return None
+        if not isinstance(left, Attribute):
+            raise self.error("a join predicate compares attributes, and no functions of them")
+        reader = SubqueryReader(self)
+        if is_in:
+            self.at += is_negated + 1
+            member = joined(reader.quantified(left.name, Op.EQ, False, Quantifier.ANY))
+            return _negated(member) if is_negated else member
+        op, negated = _COMPARISONS[kind]
+        quantifier = at_quantifier(self, self.at + 1)
+        assert quantifier is not None
+        self.at += 2
+        return joined(reader.quantified(left.name, op, negated, quantifier))
+
+    def comparison(self, start: int, op: Op, left: Term, right: Term, negated: bool) -> Predicate:
+        """Two terms compared: an attribute that is true or false."""
+        term = self.checked(start, call, op.value, (left, right))
+        return Predicate(name_of(term), Op.EQ, (True,), negated)
 
     def operands_of(self, kind: str) -> tuple[Value, ...]:
         if kind == "IN":
@@ -363,145 +415,34 @@ class _Reader:
             return (first, self.value())
         return (first,)
 
-    def flipped_comparison(self) -> Predicate:
-        start = self.at
-        value = self.value()
+    def flipped_comparison(self, start: int, value: Value) -> Predicate:
+        """A literal compared with a term."""
         kind = self.kinds[self.at]
         if kind not in _COMPARISONS:
             raise self.expected("a comparison after the value, as in 3 < x")
         op, negated = _COMPARISONS[kind]
         self.at += 1
-        if self.kinds[self.at] not in (NAME, QUOTED_NAME) or self.at_typed_literal():
+        if self.kinds[self.at] not in (NAME, QUOTED_NAME, "-", "(") or self.at_typed_literal():
             raise self.expected(f"an attribute on one side of {kind!r}")
-        attribute = self.attribute()
-        return self.checked(start, check.predicate, attribute, FLIPPED[op], (value,), negated)
+        right_at = self.at
+        right = self.term()
+        if isinstance(right, Constant):
+            self.at = right_at
+            raise self.expected(f"an attribute on one side of {kind!r}")
+        name = name_of(right)
+        return self.checked(start, check.predicate, name, FLIPPED[op], (value,), negated)
 
-    def attribute(self) -> str:
-        start = self.at
-        parts = [self.name()]
-        while self.take("."):
-            parts.append(self.name())
-        name = ".".join(parts)
-        if self.kinds[self.at] == "(":
-            message = f"unknown function {name}; a rule compares attributes with values"
-            raise self.error(message, start)
-        return name
-
-    def name(self) -> str:
-        """A name, which after a dot may be a reserved word."""
-        kind = self.kinds[self.at]
-        if kind == END or not (kind == QUOTED_NAME or self.tokens[self.at].text.isidentifier()):
-            raise self.expected("a name", 'put one with other characters in "quotes"')
-        self.at += 1
-        return self.tokens[self.at - 1].text
-
-    def value_list(self) -> tuple[Value, ...]:
-        if not self.take("("):
-            raise self.expected("'(' after IN")
-        opened_at = self.at - 1
-        if self.kinds[self.at] == ")":
-            raise self.expected("a value after '('", "an IN list holds at least one")
-        values = [self.value()]
-        while self.take(","):
-            values.append(self.value())
-        if not self.take(")"):
-            raise self.expected(f"',' or ')' in the list that starts {self.place(opened_at)}")
-        return tuple(values)
-
-    def value(self) -> Value:
-        start = self.at
-        kind = self.kinds[start]
-        if kind == STRING:
-            self.at += 1
-            return self.checked(start, value_of_literal, self.tokens[start].text)
-        if kind in (NUMBER, "-", "."):
-            return self.number()
-        if kind == BOOLEAN:
-            self.at += 1
-            return self.tokens[start].text.upper() == "TRUE"
-        if self.at_typed_literal():
-            return self.typed_literal()
-        raise self.no_value()
-
-    def number(self) -> Value:
-        start = self.at
-        negative = self.take("-")
-        first = self.at
-        self.take(".")
-        if not self.take(NUMBER):
-            raise self.expected(f"a number after {self.source(start)!r}")
-        numeral = self.text[self.tokens[first].start : self.tokens[self.at - 1].end + 1]
-        if not _NUMERAL.fullmatch(numeral):
-            raise self.error(f"{numeral[:40]!r} is no number", first)
-        size = self.checked(start, number, numeral)
-        return self.checked(start, value_of_literal, -size if negative else size)
-
-    def at_typed_literal(self) -> bool:
-        """Whether ``DATE '…'``, ``TIMESTAMP '…'`` or ``CAST(…)`` comes next."""
-        if self.kinds[self.at] != NAME:
-            return False
-        word = self.tokens[self.at].text.upper()
-        following = self.kinds[self.at + 1]
-        return following == STRING if word in _TYPES else following == "(" and word == "CAST"
-
-    def typed_literal(self) -> Value:
-        word = self.tokens[self.at].text.upper()
-        if word in _TYPES:
-            text_at = self.at + 1
-            self.at += 2
-        else:
-            text_at = self.at + 2
-            word = self.type_of_cast()
-        return self.checked(text_at, _TYPES[word], self.tokens[text_at].text)
-
-    def type_of_cast(self) -> str:
-        words = [token.text.upper() for token in self.tokens[self.at : self.at + 6]]
-        is_cast = self.kinds[self.at : self.at + 6] == [NAME, "(", STRING, NAME, NAME, ")"]
-        if not is_cast or words[3] != "AS" or words[4] not in _TYPES:
-            raise self.error("expected CAST('…' AS DATE) or CAST('…' AS TIMESTAMP)")
-        self.at += 6
-        return words[4]
-
-    def take(self, kind: str) -> bool:
-        """Step over the next token if it is of that kind."""
-        if self.kinds[self.at] != kind:
-            return False
-        self.at += 1
-        return True
-
-    def checked(self, culprit: int, function: Callable[..., _T], *arguments: Any) -> _T:
-        """What `function` returns; its complaint is about the token `culprit`."""
-        try:
-            return function(*arguments)
-        except PatternError as error:
-            error.position = self.position(culprit)
-            raise
-        except RuleError as error:
-            raise self.error(error.message, culprit) from None
-
-    # Errors: what was expected, and what to write instead.
-
-    def error(self, message: str, at: int | None = None) -> RuleSyntaxError:
-        position = self.position(self.at if at is None else at)
-        return RuleSyntaxError(message, text=self.text, position=position)
-
-    def expected(self, what: str, hint: str = "") -> RuleSyntaxError:
-        message = f"expected {what}"
-        if self.kinds[self.at] != END:
-            message += f", not {self.source(self.at)[:40]!r}"
-            start = self.position(self.at)
-            hint = hint or _HINTS.get(self.text[start : start + 2], "")
-            hint = hint or _HINTS.get(self.text[start], "")
-        return self.error(f"{message}; {hint}" if hint else message)
-
-    def after_attribute(self, attribute: str, start: int, negated: bool) -> RuleSyntaxError:
+    def after_term(self, term: Term, start: int, negated: bool) -> RuleSyntaxError:
         if negated:
             return self.expected("IN, BETWEEN, LIKE, ILIKE or RLIKE after NOT")
-        if attribute.upper() == "SELECT":
+        text = spell_term(term)
+        if text.upper() == "SELECT":
             return self.error(_NO_SUBQUERY, start)
+        if not isinstance(term, Attribute):
+            return self.expected(f"a comparison after {text}")
         is_alone = self.kinds[self.at] in (END, "AND", "OR", ")")
-        hint = f"write {_name_text(attribute)} = TRUE" if is_alone else ""
-        return self.expected(f"a comparison after the attribute {attribute!r}", hint)
+        hint = f"write {text} = TRUE" if is_alone else ""
+        return self.expected(f"a comparison after the attribute {term.name!r}", hint)
 
     def after_operand(self, level: _Level) -> RuleSyntaxError:
         kind = self.kinds[self.at]
@@ -513,30 +454,17 @@ class _Reader:
             return self.error(f"unexpected {kind!r} after a comparison; join two with AND")
         return self.expected(f"AND, OR or {'the end' if level.opened_at is None else repr(')')}")
 
-    def no_value(self) -> RuleSyntaxError:
-        start = self.at
-        kind = self.kinds[start]
-        what = f"a value after {self.source(start - 1)!r}"
-        if kind == "NULL":
-            return self.error("NULL is no value; write IS NULL or IS NOT NULL")
-        if kind in _COMPARISONS:
-            return self.expected(what, "one sign is enough")
-        if kind not in (NAME, QUOTED_NAME):
-            return self.expected(what)
-        name = self.attribute()
-        self.at = start
-        if name.upper() == "SELECT":
-            return self.error(_NO_SUBQUERY)
-        return self.expected(what, f"two attributes do not compare; a string is {spell(name)}")
 
-    def place(self, at: int) -> str:
-        return f"at character {self.position(at) + 1}"
-
-    def position(self, at: int) -> int:
-        return self.tokens[at].start if at < len(self.tokens) else len(self.text.rstrip())
-
-    def source(self, at: int) -> str:
-        return self.text[self.tokens[at].start : self.tokens[at].end + 1]
+def _pairs(kinds: list[str]) -> dict[int, int]:
+    """Where each parenthesis that opens is closed, if it is."""
+    pairs: dict[int, int] = {}
+    opened: list[int] = []
+    for place, kind in enumerate(kinds):
+        if kind == "(":
+            opened.append(place)
+        elif kind == ")" and opened:
+            pairs[opened.pop()] = place
+    return pairs
 
 
 def _negated(predicate: Predicate) -> Predicate:

@@ -53,9 +53,13 @@ _RESERVED_TYPES: Final = frozenset(RESERVED.values())
 _SIGNS: Final = {
     "(": TokenType.L_PAREN,
     ")": TokenType.R_PAREN,
+    "%": TokenType.MOD,
+    "*": TokenType.STAR,
+    "+": TokenType.PLUS,
     ",": TokenType.COMMA,
     "-": TokenType.DASH,
     ".": TokenType.DOT,
+    "/": TokenType.SLASH,
     "<": TokenType.LT,
     "<=": TokenType.LTE,
     "<>": TokenType.NEQ,

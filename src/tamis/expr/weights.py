@@ -9,6 +9,7 @@ from typing import Any
 from tamis.errors import EventError, RuleError
 from tamis.expr.event import Kind, value_key
 from tamis.expr.model import Expr, Op, Predicate, Value, predicates, value_of_literal
+from tamis.expr.names import DERIVED
 from tamis.expr.sql import parse, to_sql
 
 __all__ = ["EventWeights", "RuleWeights"]
@@ -107,6 +108,8 @@ def _weighable(expr: Expr) -> tuple[set[_Key], set[Predicate]]:
 def _known_value(key: tuple[Any, Any], values: set[_Key]) -> _Key:
     attribute, value = key
     known = (attribute, value_key(value_of_literal(value)))
+    if known not in values and isinstance(attribute, str):
+        known = (DERIVED + attribute, known[1])
     if known not in values:
         raise RuleError(f"the weight of {key!r} is idle: no = or IN of the rule names that value")
     return known

@@ -14,6 +14,7 @@ from tamis.encode.merge import merged
 from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.base import Engine
 from tamis.errors import DuplicateRuleError, RuleError, SchemaError
+from tamis.expr.derive import comparable
 from tamis.expr.model import Expr, Predicate, map_predicates
 from tamis.expr.names import JOINED
 from tamis.expr.normalize import nnf
@@ -170,7 +171,9 @@ class Maker:
 
     def _weights(self, rule: Rule, expr: Expr) -> RuleWeights:
         weights = RuleWeights.of(rule.weights, expr)
-        return weights.mapped(self.schema.adapt) if weights and self.schema else weights
+        if weights and self.schema:
+            weights = weights.mapped(self.schema.adapt)
+        return weights.mapped(comparable) if weights else weights
 
     def _encoder(self) -> RuleEncoder:
         return RuleEncoder(self.schema.scalars, self._adapt, self._shapes)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import Events, rows_between
 from tamis.engines.registry import engine_named
 from tamis.errors import RuleError, StorageError, UnknownRuleError
+from tamis.expr.derive import bases_of
 from tamis.expr.evaluate import evaluate_flat, score_flat
 from tamis.expr.event import Event, FlatEvent
 from tamis.expr.explain import Explanation, explain_flat
@@ -903,11 +904,15 @@ class Matcher:
         return found
 
     def attributes(self) -> frozenset[str]:
-        """The names of all attributes that rules mention; no other can make a difference."""
+        """The names of all attributes that rules mention; no other can make a difference.
+
+        Those that are derived are not among them, but those from which they are.
+        """
         views = self._snapshot.frozen_views
         names = {n for view in views for n in view.segment.engine.rules.dictionary.attributes}
         joins = {name for name in names if name.startswith(JOINED)}
-        return frozenset(names - joins).union(*(join_of(name).news for name in joins))
+        bases = {base for name in names - joins for base in bases_of(name)}
+        return frozenset(bases).union(*(join_of(name).news for name in joins))
 
     def __len__(self) -> int:
         return self._snapshot.size

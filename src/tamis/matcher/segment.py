@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import Events
 from tamis.encode.choices import ChoiceEncoder
 from tamis.encode.columns import AttributeConflict, ColumnEncoder
+from tamis.encode.derived import DerivedAttributes
 from tamis.encode.events import EventEncoder
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Engine, Matches
 from tamis.engines.sorting import sort_rows
 from tamis.engines.stab import Stabbed
-from tamis.expr.event import Event, FlatEvent, extended
+from tamis.expr.event import Event, FlatEvent, extended, flatten
 from tamis.expr.names import JOINED
 from tamis.expr.stab import Alternative
 from tamis.expr.weights import EventWeights
@@ -80,8 +81,11 @@ class Segment:
         events = _Encoders(encoded, schema).encode_sample(sample) if sample else None
         built = engine(encoded, sample=events)
         segment = cls(records.take(built.order), built, schema)
-        segment.ids.index  # noqa: B018  is made here, so that no reader has to wait for it
-        segment.joins  # noqa: B018  so are these
+        # These are made here, so that no reader has to wait for them.
+        segment.ids.index  # noqa: B018
+        segment.joins  # noqa: B018
+        for derived in segment._encoders.derived:
+            derived.prepare()
         return segment
 
     def __len__(self) -> int:
@@ -172,8 +176,10 @@ class _Encoders:
 
     def __init__(self, rules: EncodedRules, schema: Schema) -> None:
         self._schema = schema
-        self.events = EventEncoder(rules)
-        self.columns = ColumnEncoder(rules, schema.conform if schema else None)
+        self.derived = DerivedAttributes(rules.dictionary)
+        self.events = EventEncoder(rules, self.derived)
+        conform, read = (schema.conform, schema.read) if schema else (None, flatten)
+        self.columns = ColumnEncoder(rules, conform, read, self.derived)
         self.choices = ChoiceEncoder(rules)
 
     def encode_sample(self, chunks: Sequence[EventChunk]) -> Events:

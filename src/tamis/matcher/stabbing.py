@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from tamis.errors import EventError
-from tamis.expr.model import Expr
+from tamis.expr.derive import bases_of
+from tamis.expr.model import Expr, predicates
+from tamis.expr.names import is_worked_out, name_shown
 from tamis.expr.normalize import nnf
 from tamis.expr.stab import Verdict, alternatives, stabs
 from tamis.matcher.rule import Rule, RuleSource, expr_of
@@ -37,10 +41,17 @@ class Stabbing:
     def __init__(self, event: RuleSource, schema: Schema) -> None:
         self._schema = schema
         expr = schema.adapt_rule(expr_of(event))
+        self._attributes = frozenset(predicate.attribute for predicate in predicates(expr))
+        for name in self._attributes:
+            if is_worked_out(name):
+                raise EventError(
+                    f"an event expression speaks of attributes, not of {name_shown(name)}"
+                )
         self._alternatives = alternatives(expr, schema.lines_of)
 
     def places(self, segment: Segment, mask: NDArray[np.uint8] | None) -> NDArray[np.int32]:
         """The places of the matching rules of a segment, rising, of those whose `mask` is set."""
+        self._check(segment.engine.rules.dictionary.attributes)
         found = [segment.stab(alternative, mask) for alternative in self._alternatives]
         matched = np.unique(np.concatenate([_NO_PLACES, *(part.matched for part in found)]))
         undecided = np.concatenate([_NO_PLACES, *(part.undecided for part in found)])
@@ -51,6 +62,15 @@ class Stabbing:
             if self._matches(segment.records.rule(place))
         ]
         return np.union1d(matched, np.array(others, np.int32)).astype(np.int32)
+
+    def _check(self, names: Iterable[str]) -> None:
+        """Refuse rules that derive something from what the event leaves open."""
+        for name in names:
+            if is_worked_out(name) and not self._attributes.isdisjoint(bases_of(name)):
+                raise EventError(
+                    f"whether the event matches rules that ask for {name_shown(name)} cannot be "
+                    "told, as it is worked out from an attribute of which only so much is known"
+                )
 
     def _matches(self, rule: Rule) -> bool:
         return self.matches(rule, nnf(self._schema.adapt_rule(rule.expr), rule.logic))
@@ -63,6 +83,7 @@ class Stabbing:
         EventError
             That cannot be told.
         """
+        self._check(predicate.attribute for predicate in predicates(tree))
         verdict = stabs(tree, self._alternatives)
         if verdict is Verdict.MAYBE:
             raise EventError(

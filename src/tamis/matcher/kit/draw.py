@@ -9,10 +9,11 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from tamis.errors import UnknownRuleError
+from tamis.expr.derive import bases_of
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import Event, FlatEvent, value_key
 from tamis.expr.model import Expr, Value, predicates
-from tamis.expr.names import JOINED
+from tamis.expr.names import JOINED, is_worked_out
 from tamis.expr.patterns import mentioned_values
 from tamis.expr.prove import Prover, example_text
 from tamis.matcher.rule import Rule
@@ -21,7 +22,7 @@ from tamis.matcher.schema import Schema
 if TYPE_CHECKING:
     from tamis.matcher.matcher import Matcher
 
-__all__ = ["Drawer", "as_event", "sampled_rules"]
+__all__ = ["Drawer", "as_event", "sampled_rules", "without_derived"]
 
 _VALUES: Final = 64
 """How many values are kept of an attribute; a rule may list thousands."""
@@ -65,7 +66,7 @@ class Drawer:
         tree = self._random.choice(self._trees)
         made_for_it = self._random.random() < 0.8
         event = self._prover.example(tree, self._random) if made_for_it else None
-        event = self._with_more(event or {}, tree)
+        event = self._with_more(without_derived(event or {}), tree)
         if self._random.random() < 0.5:
             self._disturb(event)
         return event
@@ -74,9 +75,9 @@ class Drawer:
         """Events that satisfy `tree`, at most `count`: none if none is easily found."""
         for _ in range(count):
             event = self._prover.example(tree, self._random)
-            if event is None:
+            if event is None or not evaluate_flat(tree, without_derived(event), "strong"):
                 return
-            yield self._with_more(self._varied(event, tree), tree)
+            yield self._with_more(self._varied(without_derived(event), tree), tree)
 
     def _varied(self, event: FlatEvent, tree: Expr) -> FlatEvent:
         """The event with other values, as far as it still satisfies `tree`."""
@@ -135,12 +136,13 @@ def _mentioned(trees: Iterable[Expr], random: Random) -> dict[str, list[Value]]:
     found: dict[str, dict[object, Value]] = {}
     for tree in trees:
         for predicate in predicates(tree):
-            values = found.setdefault(predicate.attribute, {})
             mentioned = mentioned_values(predicate)
             if predicate.op.is_text:
                 mentioned = (*mentioned, example_text(predicate))
-            for value in random.sample(mentioned, min(len(mentioned), _VALUES)):
-                values[value_key(value)] = value
+            kept = random.sample(mentioned, min(len(mentioned), _VALUES))
+            # What a function is compared with is as good a guess as any of what it is given.
+            for name in bases_of(predicate.attribute):
+                found.setdefault(name, {}).update((value_key(value), value) for value in kept)
     return {
         name: random.sample(list(values.values()), min(len(values), _VALUES))
         for name, values in found.items()
@@ -174,6 +176,14 @@ def _neighbours(value: Value) -> Iterable[Value]:
                 yield value + step
             except OverflowError:
                 continue
+
+
+def without_derived(event: FlatEvent) -> FlatEvent:
+    """What an event would hold itself, of one that was made to satisfy a rule.
+
+    It may then not satisfy it: which values a function gives what is asked of it is not looked for.
+    """
+    return {name: values for name, values in event.items() if not is_worked_out(name)}
 
 
 def as_event(flat: FlatEvent) -> Event:

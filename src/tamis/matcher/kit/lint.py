@@ -7,11 +7,13 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
-from tamis.expr.event import value_key
+from tamis.expr.derive import derivation
+from tamis.expr.event import FlatEvent, value_key
 from tamis.expr.model import And, Atom, Expr, Op, Or, predicates
+from tamis.expr.names import DERIVED
 from tamis.expr.normalize import nnf, simplify
 from tamis.expr.prove import Prover, negation
-from tamis.matcher.kit.draw import as_event
+from tamis.matcher.kit.draw import as_event, without_derived
 from tamis.matcher.rule import RuleId
 from tamis.matcher.schema import Schema
 
@@ -108,7 +110,7 @@ class _Judge:
 
     def scalars(self, tree: Expr) -> Collection[str]:
         """The attributes of a rule that have one value at most."""
-        return _attributes(tree) if self._single_valued else self._schema.scalars
+        return _with_one_value(tree) if self._single_valued else self._schema.scalars
 
     def finding(self, id: RuleId, tree: Expr) -> Finding | None:
         """What is odd about a rule by itself."""
@@ -125,7 +127,7 @@ class _Judge:
 
     def _needed_several(self, tree: Expr) -> list[str]:
         """The attributes that need several values, each or, if that is not it, taken together."""
-        names = _attributes(tree)
+        names = _with_one_value(tree)
         if self._single_valued or self._prover(tree, names).can_hold(tree):
             return []
         each = [n for n in names if not self._prover(tree, {n}).can_hold(tree)]
@@ -146,7 +148,7 @@ class _Judge:
         for number, rule in enumerate(some):
             prover = self._prover(rule.tree)
             made = (prover.example(rule.tree, self._random) for _ in range(_EXAMPLES))
-            mine = [as_event(event) for event in made if event is not None]
+            mine = [as_event(event) for event in made if event is not None and _is_whole(event)]
             events += mine
             owners += [number] * len(mine)
         found = matcher.match_many(events)
@@ -182,8 +184,18 @@ def _duplicate(id: RuleId, other: RuleId) -> Finding:
     return Finding("duplicate", id, other, f"says the same as {other!r}")
 
 
-def _attributes(tree: Expr) -> set[str]:
-    return {predicate.attribute for predicate in predicates(tree)}
+def _with_one_value(tree: Expr) -> set[str]:
+    """The attributes that have one value where an event has one of each.
+
+    Not those of families: many conditions may hold at once.
+    """
+    names = {predicate.attribute for predicate in predicates(tree)}
+    return {n for n in names if not n.startswith(DERIVED) or derivation(n).family is None}
+
+
+def _is_whole(event: FlatEvent) -> bool:
+    """Whether an event that was made for a rule can be had: it derives nothing."""
+    return without_derived(event) == event
 
 
 def _canonical(tree: Expr) -> Hashable:

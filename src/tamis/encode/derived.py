@@ -1,0 +1,92 @@
+"""Derived attributes that a set of rules asks for, worked out from events.
+
+Which ones there are is in the names of the dictionary's attributes; no other is worked out. Of a
+family of conditions only those are that rules mention: the attribute's strings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tamis.encode.dictionary import Axis, Dictionary
+from tamis.expr.derive import Derivation, conditions_among, derivation
+from tamis.expr.event import FlatEvent
+from tamis.expr.families import Conditions
+from tamis.expr.model import Value
+from tamis.expr.names import DERIVED
+
+__all__ = ["DerivedAttribute", "DerivedAttributes"]
+
+
+class DerivedAttribute:
+    """One derived attribute of a dictionary."""
+
+    __slots__ = ("_conditions", "axis", "how", "name", "number")
+
+    def __init__(self, name: str, number: int, axis: Axis) -> None:
+        self.name = name
+        self.number = number
+        self.axis = axis
+        self.how: Derivation = derivation(name)
+        # Made by `prepare`, or when the first event asks. Two readers may do so at once, and both
+        # are right.
+        self._conditions: Conditions | None = None
+
+    def prepare(self) -> Conditions | None:
+        """Make what is worth making before an event comes: an index over conditions."""
+        if self._conditions is None and self.how.family is not None:
+            self._conditions = conditions_among(self.name, self.axis.strings)
+        return self._conditions
+
+    def values(self, event: FlatEvent) -> list[Value]:
+        """Its distinct values on an event; none if it is absent."""
+        conditions = self.prepare()
+        if conditions is None:
+            return self.how.values(event)
+        return self.how.holding(event, conditions)
+
+
+class DerivedAttributes:
+    """All derived attributes of a dictionary; false if there are none.
+
+    Attributes
+    ----------
+    bases
+        The attributes of events that they are worked out from.
+    """
+
+    def __init__(self, dictionary: Dictionary) -> None:
+        self._all = [
+            DerivedAttribute(name, number, dictionary.axes[number])
+            for name, number in dictionary.attributes.items()
+            if name.startswith(DERIVED)
+        ]
+        self._names = frozenset(derived.name for derived in self._all)
+        self.bases = frozenset(item.attribute for d in self._all for item in d.how.inputs)
+
+    def __bool__(self) -> bool:
+        return bool(self._all)
+
+    def __iter__(self) -> Iterator[DerivedAttribute]:
+        return iter(self._all)
+
+    def are_in(self, event: Mapping[str, Any]) -> bool:
+        """Whether an event names one of them, which is not for it to do."""
+        return not self._names.isdisjoint(event)
+
+    def of_plain(self, event: Mapping[str, Any]) -> Iterator[tuple[DerivedAttribute, list[Value]]]:
+        """Those present on an event of plain values: strings, numbers, booleans, nulls, NaNs."""
+        flat: FlatEvent = {}
+        for name in self.bases:
+            value = event.get(name)
+            if value is not None and value == value:
+                flat[name] = [value]
+        return self.of(flat)
+
+    def of(self, event: FlatEvent) -> Iterator[tuple[DerivedAttribute, list[Value]]]:
+        """Those present on an event, with their values."""
+        for derived in self._all:
+            values = derived.values(event)
+            if values:
+                yield derived, values
