@@ -95,6 +95,20 @@ def test_reading_while_writing_is_measured(tmp_path: Path) -> None:
     assert "open, all verified" in printed
 
 
+def test_joins_are_measured(tmp_path: Path) -> None:
+    printed, saved = run("bench_joins.py", tmp_path)
+    assert [(row["joins"], row["distinct"]) for row in saved["rows"]] == [
+        ("simple", 2),
+        ("simple", 4),
+        ("simple", 8),
+        ("conjunctions", 4),
+    ]
+    for row in saved["rows"]:
+        assert all(row[name] > 0 for name in ("constants", "match", "publish", "forget"))
+        assert 0 < row["evaluated"] <= 1.2 * row["distinct"]
+    assert "1,000 rules with join predicates" in printed
+
+
 def test_the_be_tree_is_measured_beside_its_rivals(tmp_path: Path) -> None:
     printed, saved = run("bench_betree.py", tmp_path)
     for distribution in ("uniform", "zipf"):
@@ -142,6 +156,7 @@ def test_every_benchmark_is_run_here() -> None:
         "bench_betree.py",
         "bench_encode.py",
         "bench_engines.py",
+        "bench_joins.py",
         "bench_kit.py",
         "bench_live.py",
         "bench_shards.py",

@@ -95,6 +95,21 @@ def test_every_engine_matches_the_same(engine: str) -> None:
     assert [line["rules"] for line in found] == MATCHES
 
 
+def test_events_may_be_remembered_for_those_to_come() -> None:
+    write("lows.jsonl", [{"id": "low", "rule": "x < ALL (SELECT d.x FROM seen d)"}])
+    write("first.jsonl", [{"x": 5}, {"x": 7}, {"x": 3}])
+    write("more.jsonl", [{"x": 4}, {"x": 2}])
+    found = lines_of(run("match", "lows.jsonl", "first.jsonl", "--publish"))
+    assert [line["rules"] for line in found] == [["low"], [], ["low"]]
+    found = lines_of(run("match", "lows.jsonl", "first.jsonl"))
+    assert [line["rules"] for line in found] == [["low"]] * 3
+    run("build", "lows.jsonl", "-o", "index")
+    run("match", "index", "first.jsonl", "--publish")
+    found = lines_of(run("match", "index", "more.jsonl", "--publish", "--event-id", "x"))
+    assert found == [{"event": 4, "rules": []}, {"event": 2, "rules": ["low"]}]
+    run("match", "lows.jsonl", "more.jsonl", "--publish", "--count", code=2)
+
+
 def test_an_event_may_be_known_by_an_attribute() -> None:
     found = lines_of(run("match", "rules.jsonl", "events.jsonl", "--event-id", "id"))
     assert [line["event"] for line in found] == ["e1", "e2", "e3", "e4"]

@@ -31,6 +31,7 @@ from tamis.errors import (
     SchemaError,
     StorageError,
     TamisError,
+    UnknownDocumentError,
     UnknownEngineError,
     UnknownRuleError,
 )
@@ -40,6 +41,8 @@ from tamis.expr.json import from_json, to_json
 from tamis.expr.model import And, Expr, Not, Op, Or, Predicate, all_of, any_of
 from tamis.expr.obstacles import Obstacle, Obstacles
 from tamis.expr.sql import parse, to_sql
+from tamis.joins.documents import Documents
+from tamis.joins.retention import Retention
 from tamis.matcher.matcher import AddReport, BadRule, Matcher
 from tamis.matcher.opening import open_matcher as open  # noqa: A004  the name users know
 from tamis.matcher.rule import Rule, tagged
@@ -50,6 +53,7 @@ __all__ = [
     "BackgroundError",
     "BadRule",
     "CorruptFileError",
+    "Documents",
     "DuplicateRuleError",
     "EventError",
     "Explanation",
@@ -65,6 +69,7 @@ __all__ = [
     "Or",
     "PatternError",
     "Predicate",
+    "Retention",
     "Rule",
     "RuleError",
     "RuleSyntaxError",
@@ -72,6 +77,7 @@ __all__ = [
     "SchemaError",
     "StorageError",
     "TamisError",
+    "UnknownDocumentError",
     "UnknownEngineError",
     "UnknownRuleError",
     "all_of",

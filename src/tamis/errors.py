@@ -9,6 +9,7 @@
     │   ├── PatternError          its LIKE pattern or regular expression is invalid
     │   └── DuplicateRuleError    its id is taken
     ├── UnknownRuleError        an id that is not in the rule set (also a KeyError)
+    ├── UnknownDocumentError    an id that no remembered document has (also a KeyError)
     ├── EventError              an event is no mapping, or holds a value Tamis cannot read
     ├── SchemaError             a schema is malformed, or a rule or an event contradicts it
     ├── InputFileError          a file is missing, empty or malformed; knows the line
@@ -40,6 +41,7 @@ __all__ = [
     "SchemaError",
     "StorageError",
     "TamisError",
+    "UnknownDocumentError",
     "UnknownEngineError",
     "UnknownRuleError",
 ]
@@ -121,6 +123,14 @@ class DuplicateRuleError(RuleError):
 
 class UnknownRuleError(TamisError, KeyError):
     """An id that is not in the rule set."""
+
+    def __str__(self) -> str:
+        # KeyError would show the message's repr.
+        return str(self.args[0])
+
+
+class UnknownDocumentError(TamisError, KeyError):
+    """An id that no remembered document has."""
 
     def __str__(self) -> str:
         # KeyError would show the message's repr.

@@ -131,11 +131,16 @@ def is_stored(rules: str) -> bool:
 
 
 def matcher_of(
-    rules: str, engine: str | None, logic: Logic | None, skip_bad: bool, show: Show
+    rules: str,
+    engine: str | None,
+    logic: Logic | None,
+    skip_bad: bool,
+    show: Show,
+    publishes: bool = False,
 ) -> Matcher:
-    """The rules of a file or a directory."""
+    """The rules of a file or a directory, to which documents come if it publishes."""
     if is_stored(rules):
-        return tamis.open(rules, read_only=True, engine=engine, logic=logic)
+        return tamis.open(rules, read_only=not publishes, engine=engine, logic=logic)
     matcher = Matcher(engine or "auto", logic or Logic.STRONG)
     load(matcher, rules, logic or Logic.STRONG, skip_bad, show)
     return matcher

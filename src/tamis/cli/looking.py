@@ -69,6 +69,13 @@ def match_events(
     count: Annotated[
         bool, typer.Option("--count", help="How many rules match, not which ones.")
     ] = False,
+    publish: Annotated[
+        bool,
+        typer.Option(
+            "--publish",
+            help="Remember each event once it is matched, for rules with join predicates.",
+        ),
+    ] = False,
     only: OnlyIds = None,
     tag: OnlyTags = None,
     at: AtTime = None,
@@ -93,12 +100,14 @@ def match_events(
     of_events = top is not None or count or event_id is not None
     refuse_if(of_events and events is None, "--top, --count and --event-id are for EVENTS.")
     refuse_if(top is not None and count, "--top and --count exclude each other.")
+    alone = top is None and not count and events is not None
+    refuse_if(publish and not alone, "--publish is for EVENTS, without --top and --count.")
     refuse_if(bool(only and tag), "--only and --tag exclude each other.")
     refuse_if(rules == events == STDIN, "RULES and EVENTS cannot both be standard input.")
     with open_output(out) as output, progress(out is not None) as show:
-        matcher = matcher_of(rules, engine, logic, skip_bad_rules, show)
+        matcher = matcher_of(rules, engine, logic, skip_bad_rules, show, publish)
         question = Question(
-            kind="count" if count else "match" if top is None else "top",
+            kind="publish" if publish else "count" if count else "match" if top is None else "top",
             n=top or 0,
             only=chosen_of(matcher, only, tag),
             at=at,
@@ -114,6 +123,8 @@ def match_events(
             output.write(answer)
             done += len(answer.keys)
             show("Matching events", done, answer.fraction)
+        if publish:
+            matcher.close()
 
 
 @app.command("explain")

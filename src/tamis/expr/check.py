@@ -23,7 +23,7 @@ from tamis.expr.model import (
     map_predicates,
     value_of_literal,
 )
-from tamis.expr.names import DERIVED
+from tamis.expr.names import DERIVED, JOINED
 from tamis.expr.patterns import check_pattern
 
 __all__ = ["check", "predicate"]
@@ -45,6 +45,8 @@ def predicate(attribute: str, op: Op, values: tuple[Any, ...], negated: bool = F
         raise RuleError(f"an attribute's name is a non-empty string, not {attribute!r}")
     if not is_unicode(attribute):
         raise RuleError("an attribute's name holds half a surrogate pair")
+    if attribute.startswith(JOINED):
+        raise RuleError(f"an attribute's name begins with no {attribute[0]!r}")
     if not isinstance(op, Op):
         raise RuleError(f"an operator is one of tamis.Op, not {op!r}")
     if not isinstance(values, tuple | list):
@@ -70,7 +72,14 @@ def check(expr: Any) -> Expr:
     """
     _check_nodes(expr)
     check_size(expr)
-    return map_predicates(expr, lambda p: predicate(p.attribute, p.op, p.values, p.negated))
+    return map_predicates(expr, _checked)
+
+
+def _checked(given: Predicate) -> Predicate:
+    is_joined = isinstance(given.attribute, str) and given.attribute.startswith(JOINED)
+    if is_joined and given.positive == Predicate(given.attribute, Op.EQ, (True,)):
+        return given
+    return predicate(given.attribute, given.op, given.values, given.negated)
 
 
 def _check_nodes(expr: Any) -> None:

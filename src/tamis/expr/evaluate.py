@@ -6,20 +6,45 @@ Engines never call this on their way to an answer: they are tested against it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tamis.expr.derive import comparable, values_of
-from tamis.expr.event import Event, FlatEvent, flatten
-from tamis.expr.model import And, Atom, Expr, Logic, Not, Op, Or, Predicate, Value, check_logic
+from tamis.expr.event import Event, FlatEvent, extended, flatten
+from tamis.expr.joins import Comparison, Condition, Every, Join, Quantifier, Some, Test
+from tamis.expr.model import (
+    And,
+    Atom,
+    Expr,
+    Logic,
+    Not,
+    Op,
+    Or,
+    Predicate,
+    Value,
+    check_logic,
+    predicates,
+)
+from tamis.expr.names import JOINED
 from tamis.expr.normalize import nnf
 from tamis.expr.satisfy import satisfies
+from tamis.expr.sql import join_of
 from tamis.expr.weights import EventWeights, RuleWeights
 
-__all__ = ["evaluate", "evaluate_flat", "score", "score_flat"]
+__all__ = [
+    "evaluate",
+    "evaluate_flat",
+    "is_true",
+    "join_truth",
+    "score",
+    "score_flat",
+    "with_joined",
+]
 
 
-def evaluate(expr: Expr, event: Event, logic: Logic = "strong") -> bool:
+def evaluate(
+    expr: Expr, event: Event, logic: Logic = "strong", *, documents: Iterable[Event] = ()
+) -> bool:
     """Whether `event` satisfies the rule `expr`.
 
     Parameters
@@ -31,8 +56,11 @@ def evaluate(expr: Expr, event: Event, logic: Logic = "strong") -> bool:
     logic
         ``"strong"``: a predicate on an absent attribute is unknown, and so is its negation.
         ``"weak"``: it is false, and its negation true.
+    documents
+        What was seen before, for join predicates.
     """
-    return evaluate_flat(expr, flatten(event), check_logic(logic)) is True
+    flat = with_joined(expr, flatten(event), [flatten(document) for document in documents])
+    return evaluate_flat(expr, flat, check_logic(logic)) is True
 
 
 def evaluate_flat(expr: Expr, event: FlatEvent, logic: Logic) -> bool | None:
@@ -81,6 +109,50 @@ def _atom(atom: Atom, event: FlatEvent) -> bool:
 
 def _any_satisfies(predicate: Predicate, values: Sequence[Value]) -> bool:
     return any(satisfies(predicate, value) for value in values)
+
+
+def with_joined(expr: Expr, event: FlatEvent, documents: Sequence[FlatEvent]) -> FlatEvent:
+    """`event` with the attributes that the join predicates of `expr` become."""
+    names = {p.attribute for p in predicates(expr) if p.attribute.startswith(JOINED)}
+    found = {name: join_truth(join_of(name), event, documents) for name in names}
+    known: FlatEvent = {name: [truth] for name, truth in found.items() if truth is not None}
+    return extended(event, known)
+
+
+def join_truth(join: Join, event: FlatEvent, documents: Iterable[FlatEvent]) -> bool | None:
+    """What SQL makes of a join predicate: True, False or None (unknown)."""
+    counted = (document for document in documents if is_true(join.where, document, event))
+    if join.compared is None:
+        return any(True for _ in counted)
+    decisive = join.quantifier is Quantifier.ANY
+    unknown = False
+    for document in counted:
+        value = _leaf(join.compared, document, event)
+        if value is decisive:
+            return decisive
+        unknown = unknown or value is None
+    return None if unknown else not decisive
+
+
+def is_true(condition: Condition, document: FlatEvent, event: FlatEvent) -> bool:
+    """Whether a subquery's condition is true of an old document and the event."""
+    match condition:
+        case Every(children):
+            return all(is_true(child, document, event) for child in children)
+        case Some(children):
+            return any(is_true(child, document, event) for child in children)
+        case _:
+            return _leaf(condition, document, event) is True
+
+
+def _leaf(leaf: Comparison | Test, document: FlatEvent, event: FlatEvent) -> bool | None:
+    if isinstance(leaf, Test):
+        return _predicate(leaf.predicate, document if leaf.of_old else event, "strong")
+    olds, news = document.get(leaf.old), event.get(leaf.new)
+    if olds is None or news is None:
+        return None
+    pairs = (satisfies(Predicate(leaf.old, leaf.op, (new,)), old) for old in olds for new in news)
+    return any(pairs) is not leaf.negated
 
 
 def score(

@@ -18,6 +18,7 @@ __all__ = [
     "FlatEvent",
     "Kind",
     "derived_values",
+    "extended",
     "flatten",
     "kind_of",
     "list_sizes",
@@ -101,13 +102,37 @@ def flatten(event: Event) -> FlatEvent:
         )
     flat = _Flattened()
     for name, item in event.items():
-        _collect(_checked_name(name, ""), item, flat, 1, False)
+        # Most values need no more than a look, and there are many of them.
+        if _is_plain(item) and name.__class__ is str and name > " " and name not in flat:
+            flat[name] = [item]
+        else:
+            _collect(_checked_name(name, ""), item, flat, 1, False)
     for name, values in flat.items():
         if name in flat.sizes:
             flat.sizes[name] = len(values)
         if len(values) > 1:
             flat[name] = list({value_key(v): v for v in values}.values())
     return flat
+
+
+def extended(event: FlatEvent, more: Mapping[str, list[Value]]) -> FlatEvent:
+    """`event` with other attributes besides; it stays as it is."""
+    if not isinstance(event, _Flattened):
+        return {**event, **more}
+    made = _Flattened()
+    made.update(event)
+    made.update(more)
+    made.sizes, made.derived = event.sizes, event.derived
+    return made
+
+
+def _is_plain(item: Any) -> bool:
+    kind = item.__class__
+    if kind is str:
+        return bool(item.isascii())
+    if kind is float:
+        return bool(item == item)
+    return kind is int and bool(_INT64_MIN <= item <= _INT64_MAX)
 
 
 def list_sizes(event: FlatEvent) -> Mapping[str, int]:

@@ -12,6 +12,7 @@ from tamis.expr.derive import shown, values_of
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import FlatEvent
 from tamis.expr.model import And, Expr, Logic, Not, Or, Predicate, Value
+from tamis.expr.names import JOINED
 from tamis.expr.sql import to_sql
 
 __all__ = ["Explanation", "Status", "explain_flat", "json_values", "shown_values"]
@@ -74,6 +75,9 @@ class Explanation(msgspec.Struct, frozen=True):
 def explain_flat(expr: Expr, event: FlatEvent, logic: Logic) -> Explanation:
     """The explanation of `expr` on an event that :func:`~tamis.expr.event.flatten` made."""
     truth = evaluate_flat(expr, event, logic)
+    if isinstance(expr, Predicate) and expr.attribute.startswith(JOINED):
+        known: Status = "unknown" if expr.attribute not in event else "did not hold"
+        return Explanation(to_sql(expr), "held" if truth else known)
     if isinstance(expr, Predicate):
         attribute, values = shown(expr, event)
         is_there = values_of(expr, event) is not None

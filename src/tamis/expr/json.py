@@ -11,6 +11,8 @@ as in the text form but in lower case::
     {"attr": "name", "like": "a!%%", "escape": "!"}     {"attr": "name", "not like": "a%"}
     {"attr": "state", "present": true}                  {"attr": "state", "present": false}
 
+A join predicate is its text: ``{"join": "EXISTS (SELECT 1 FROM seen d WHERE d.x > x)"}``.
+
 Around predicates stand ``{"and": […]}``, ``{"or": […]}`` and ``{"not": …}``; ``true`` and
 ``false`` are rules too. In place of ``attr`` there may be ``derived``, with the text of what is
 worked out: ``{"derived": "length(name)", ">": 3}``, ``{"derived": "a < b", "=": true}``. A
@@ -45,7 +47,8 @@ from tamis.expr.model import (
     check_size,
     value_of_literal,
 )
-from tamis.expr.names import DERIVED, is_worked_out, name_shown
+from tamis.expr.names import DERIVED, JOINED, is_worked_out, name_shown
+from tamis.expr.sql import parse, to_sql
 
 __all__ = ["Json", "from_json", "to_json"]
 
@@ -57,6 +60,7 @@ _T = TypeVar("_T")
 
 _PRESENT: Final = "present"
 _ESCAPE: Final = "escape"
+_JOIN: Final = "join"
 _DERIVED: Final = "derived"
 _OPERATORS: Final[dict[str, tuple[Op, bool]]] = {
     "=": (Op.EQ, False),
@@ -108,6 +112,8 @@ def _written(expr: Expr) -> Json:
 
 def _predicate(predicate: Predicate) -> dict[str, Any]:
     op, negated = predicate.op, predicate.negated
+    if predicate.attribute.startswith(JOINED):
+        return {_JOIN: to_sql(predicate)}
     result: dict[str, Any] = {"attr": predicate.attribute}
     if predicate.attribute.startswith(DERIVED):
         result = {_DERIVED: name_shown(predicate.attribute)}
@@ -149,6 +155,8 @@ class _Reader:
             raise self.error(f"expected an object, true or false, not {_kind(obj)}", path)
         if "attr" in obj or _DERIVED in obj:
             return self.predicate(obj, path)
+        if obj.keys() == {_JOIN}:
+            return self.join(obj[_JOIN], (*path, _JOIN))
         if len(obj) != 1 or (key := next(iter(obj))) not in ("and", "or", "not"):
             keys = ", ".join(map(reprlib.repr, obj)) or "none"
             raise self.error(
@@ -189,6 +197,14 @@ class _Reader:
                 raise self.error(f"{_ESCAPE!r} belongs to like and ilike", (*path, _ESCAPE))
             values.append(self.value(obj[_ESCAPE], (*path, _ESCAPE)))
         return self.checked(path, check.predicate, attribute, op, tuple(values), negated)
+
+    def join(self, obj: Any, path: _Path) -> Predicate:
+        if not isinstance(obj, str):
+            raise self.error(f"expected the text of a join predicate, not {_kind(obj)}", path)
+        read = self.checked(path, parse, obj)
+        if not isinstance(read, Predicate) or not read.attribute.startswith(JOINED):
+            raise self.error("expected a join predicate: EXISTS, or a comparison with ANY", path)
+        return read
 
     def attribute(self, obj: dict[Any, Any], path: _Path) -> Any:
         if _DERIVED not in obj:

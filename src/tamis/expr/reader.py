@@ -333,7 +333,7 @@ class Reader:
         name = self.attribute()
         self.at = start
         if name.upper() == "SELECT":
-            return self.error("a rule holds no subquery")
+            return self.error("a subquery stands after EXISTS, IN, ANY or ALL, in parentheses")
         return self.expected(what, f"no attribute stands here; a string is {spell(name)}")
 
     def place(self, at: int) -> str:

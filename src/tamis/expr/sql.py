@@ -13,6 +13,7 @@ expected, and where.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from types import UnionType
 from typing import Final
 
@@ -22,6 +23,7 @@ from tamis.expr.conditions import CONDITIONS
 from tamis.expr.derive import term_named
 from tamis.expr.families import FAMILIES
 from tamis.expr.functions import COMPARISONS, SIGNS
+from tamis.expr.joins import FLIPPED, Join, Quantifier
 from tamis.expr.literals import spell
 from tamis.expr.model import (
     FALSE,
@@ -38,8 +40,15 @@ from tamis.expr.model import (
     any_of,
     check_size,
 )
-from tamis.expr.names import DERIVED
+from tamis.expr.names import DERIVED, JOINED
 from tamis.expr.reader import LITERALS, Reader
+from tamis.expr.subqueries import (
+    SubqueryReader,
+    at_exists,
+    at_quantifier,
+    at_select,
+    join_text,
+)
 from tamis.expr.terms import (
     Attribute,
     Call,
@@ -53,7 +62,7 @@ from tamis.expr.terms import (
 )
 from tamis.expr.tokens import BOOLEAN, END, NAME, QUOTED_NAME
 
-__all__ = ["parse", "to_sql"]
+__all__ = ["join_of", "joined", "parse", "to_sql"]
 
 
 def parse(text: str) -> Expr:
@@ -95,6 +104,28 @@ def to_sql(expr: Expr) -> str:
     return "".join(pieces)
 
 
+def joined(join: Join) -> Predicate:
+    """What a join predicate is in the tree of a rule."""
+    text = join_text(join, _text_on, name_text)
+    return Predicate(JOINED + text, Op.EQ, (True,))
+
+
+@lru_cache(maxsize=65_536)
+def join_of(name: str) -> Join:
+    """The join predicate that works out the attribute `name`.
+
+    Raises
+    ------
+    RuleError
+        `name` is none that :func:`joined` gives.
+    """
+    reader = _Reader(name.removeprefix(JOINED))
+    join = reader.join()
+    if reader.kinds[reader.at] != END or joined(join).attribute != name:
+        raise RuleError(f"{name!r} names no join predicate")
+    return join
+
+
 # --- From the model to text -------------------------------------------------------------
 
 
@@ -118,21 +149,29 @@ def _in_parentheses(child: Expr, unless: type | UnionType) -> list[Expr | str]:
 
 
 def _predicate_text(predicate: Predicate) -> str:
-    op, negated = predicate.op, predicate.negated
+    if predicate.attribute.startswith(JOINED):
+        # The text says NOT to what follows, which for a join predicate is all of it.
+        return f"{'NOT ' if predicate.negated else ''}{predicate.attribute[1:]}"
     if predicate.attribute.startswith(DERIVED):
         term = term_named(predicate.attribute)
         condition = _condition_text(term, predicate)
         if condition is not None:
-            return f"NOT {condition}" if negated else condition
+            return f"NOT {condition}" if predicate.negated else condition
         name = f"({spell_term(term)})" if term.function in COMPARISONS else spell_term(term)
     else:
         name = name_text(predicate.attribute)
+    return _text_on(predicate, name)
+
+
+def _text_on(predicate: Predicate, name: str) -> str:
+    """The text of a predicate on an attribute whose name is spelled already."""
+    op, negated = predicate.op, predicate.negated
     values = [spell(value) for value in predicate.values]
     if op is Op.PRESENT:
         return f"{name} IS NULL" if negated else f"{name} IS NOT NULL"
     if op is Op.EQ:
         return f"{name} {'<>' if negated else '='} {values[0]}"
-    if op in _FLIPPED:
+    if op in FLIPPED:
         return f"{'NOT ' if negated else ''}{name} {op} {values[0]}"
     if op is Op.IN:
         operand = f"({', '.join(values)})"
@@ -159,14 +198,13 @@ def _condition_text(term: Call, predicate: Predicate) -> str | None:
 _MAX_NESTING: Final = 2 * MAX_DEPTH
 """The most parentheses and NOTs that may be open at once: a Not is written ``NOT (…)``."""
 
-_FLIPPED: Final = {Op.EQ: Op.EQ, Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
-"""A comparison, and the one that says the same with its sides exchanged."""
-
-_COMPARISONS: Final = {"<>": (Op.EQ, True), **{op.value: (op, False) for op in _FLIPPED}}
+_COMPARISONS: Final = {"<>": (Op.EQ, True), **{op.value: (op, False) for op in FLIPPED}}
 _AFTER_TERM: Final = frozenset(
     [*_COMPARISONS, *SIGNS, "IS", "NOT", "IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE"]
 )
 """What stands behind a term in parentheses, and never behind a condition in them."""
+
+_NO_SUBQUERY: Final = "a subquery stands after EXISTS, IN, ANY or ALL, in parentheses"
 
 
 class _Level:
@@ -255,6 +293,8 @@ class _Reader(Reader):
         kind, following = self.kinds[self.at], self.kinds[self.at + 1 : self.at + 2]
         if kind == BOOLEAN and not (following and following[0] in _COMPARISONS):
             return TRUE if self.value() else FALSE
+        if at_exists(self):
+            return joined(self.join())
         if kind == NAME and following == ["("]:
             word = self.tokens[self.at].text.lower()
             if word in CONDITIONS:
@@ -294,6 +334,9 @@ class _Reader(Reader):
         left = self.term()
         if isinstance(left, Constant):
             return self.flipped_comparison(start, left.value)
+        join = self.quantified(left)
+        if join is not None:
+            return join
         attribute = name_of(left)
         kind = self.kinds[self.at]
         if kind in _COMPARISONS:
@@ -318,6 +361,41 @@ class _Reader(Reader):
             culprit = self.at
             op, values = Op(kind), self.operands_of(kind)
         return self.checked(culprit, check.predicate, attribute, op, values, negated)
+
+    def join(self) -> Join:
+        """A join predicate."""
+        if at_exists(self):
+            return SubqueryReader(self).exists()
+        attribute = self.attribute()
+        quantifier = at_quantifier(self, self.at + 1)
+        if quantifier is None or self.kinds[self.at] not in _COMPARISONS:
+            raise self.expected("ANY or ALL and a subquery")
+        op, negated = _COMPARISONS[self.kinds[self.at]]
+        self.at += 2
+        return SubqueryReader(self).quantified(attribute, op, negated, quantifier)
+
+    def quantified(self, left: Term) -> Predicate | None:
+        """The join predicate that begins with a term, if it is one: ANY, ALL or IN follows."""
+        kind = self.kinds[self.at]
+        is_negated = kind == "NOT"
+        is_in = self.kinds[self.at + is_negated] == "IN" and at_select(
+            self, self.at + is_negated + 1
+        )
+        is_compared = kind in _COMPARISONS and at_quantifier(self, self.at + 1) is not None
+        if not is_in and not is_compared:
+            return None
+        if not isinstance(left, Attribute):
+            raise self.error("a join predicate compares attributes, and no functions of them")
+        reader = SubqueryReader(self)
+        if is_in:
+            self.at += is_negated + 1
+            member = joined(reader.quantified(left.name, Op.EQ, False, Quantifier.ANY))
+            return _negated(member) if is_negated else member
+        op, negated = _COMPARISONS[kind]
+        quantifier = at_quantifier(self, self.at + 1)
+        assert quantifier is not None
+        self.at += 2
+        return joined(reader.quantified(left.name, op, negated, quantifier))
 
     def comparison(self, start: int, op: Op, left: Term, right: Term, negated: bool) -> Predicate:
         """Two terms compared: an attribute that is true or false."""
@@ -352,14 +430,14 @@ class _Reader(Reader):
             self.at = right_at
             raise self.expected(f"an attribute on one side of {kind!r}")
         name = name_of(right)
-        return self.checked(start, check.predicate, name, _FLIPPED[op], (value,), negated)
+        return self.checked(start, check.predicate, name, FLIPPED[op], (value,), negated)
 
     def after_term(self, term: Term, start: int, negated: bool) -> RuleSyntaxError:
         if negated:
             return self.expected("IN, BETWEEN, LIKE, ILIKE or RLIKE after NOT")
         text = spell_term(term)
         if text.upper() == "SELECT":
-            return self.error("a rule holds no subquery", start)
+            return self.error(_NO_SUBQUERY, start)
         if not isinstance(term, Attribute):
             return self.expected(f"a comparison after {text}")
         is_alone = self.kinds[self.at] in (END, "AND", "OR", ")")

@@ -31,7 +31,7 @@ _MATCHES = 4_000_000
 class Question:
     """What to ask of each event."""
 
-    kind: Literal["match", "count", "top"] = "match"
+    kind: Literal["match", "count", "top", "publish"] = "match"
     n: int = 10
     """How many rules ``"top"`` gives at most."""
     only: Tagged | Sequence[RuleId] | None = None
@@ -51,6 +51,10 @@ class Question:
                 return matcher.count_many(events, only=self.only, at=self.at)
             case "top":
                 return matcher.top_many(events, self.n, only=self.only, at=self.at)
+            case "publish":
+                rows = events if isinstance(events, list) else events.to_pylist()
+                found = [matcher.publish(event, only=self.only, at=self.at) for event in rows]
+                return _table(found)
 
 
 class Answer(NamedTuple):
@@ -91,9 +95,15 @@ def answers(matcher: Matcher, path: str, question: Question) -> Iterator[Answer]
 def expression_answer(matcher: Matcher, expression: str, question: Question) -> Answer:
     """The answer for an event that is an expression, which is known as event 0."""
     found = matcher.match_expression(expression, only=question.only, at=question.at)
-    rules = id_column([(Ids.of(found), np.arange(len(found)))], None)
-    table = pa.table({"event": np.zeros(len(found), np.int64), "rule": rules})
-    return Answer([0], table, None)
+    return Answer([0], _table([found]), None)
+
+
+def _table(found: Sequence[list[RuleId]]) -> pa.Table:
+    """What each event matches, as `Matcher.match_many` gives it."""
+    ids = [id for some in found for id in some]
+    rules = id_column([(Ids.of(ids), np.arange(len(ids)))], None)
+    numbers = np.repeat(np.arange(len(found)), [len(some) for some in found])
+    return pa.table({"event": numbers, "rule": rules})
 
 
 def _piece(batch: EventBatch, start: int, size: int) -> EventBatch:
@@ -117,7 +127,7 @@ def _culprit(matcher: Matcher, batch: EventBatch, path: str) -> InputFileError |
     if isinstance(batch.events, list):
         for number, event in zip(batch.numbers.tolist(), batch.events, strict=True):
             try:
-                matcher.match(event)
+                matcher.match(event)  # which remembers nothing
             except (EventError, SchemaError) as error:
                 return InputFileError(str(error), path=shown(path), line=number)
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -17,7 +17,8 @@ from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.base import Engine
 from tamis.errors import DuplicateRuleError, RuleError, SchemaError
 from tamis.expr.derive import comparable
-from tamis.expr.model import TRUE, Atom, Expr, Logic
+from tamis.expr.model import TRUE, Atom, Expr, Logic, Predicate, map_predicates, predicates
+from tamis.expr.names import JOINED
 from tamis.expr.normalize import nnf
 from tamis.expr.shapes import Shapes
 from tamis.expr.weights import RuleWeights
@@ -76,12 +77,21 @@ class Maker:
         What is declared about attributes.
     keeps_rows
         Whether rules are to be stored, and so come with their rows.
+    takes_joins
+        Whether rules may hold join predicates.
     """
 
-    def __init__(self, engine: type[Engine], schema: Schema, keeps_rows: bool = False) -> None:
+    def __init__(
+        self,
+        engine: type[Engine],
+        schema: Schema,
+        keeps_rows: bool = False,
+        takes_joins: bool = True,
+    ) -> None:
         self.engine = engine
         self.schema = schema
         self._keeps_rows = keeps_rows
+        self._takes_joins = takes_joins
         self._shapes = Shapes()
         self._texts = _PlainTrees(schema)
 
@@ -140,7 +150,10 @@ class Maker:
                 return TailRule(rule, tree, _NO_WEIGHTS)
             source = self._shapes.parse(source)
         weights = self._weights(rule, source)
-        return TailRule(rule, nnf(self.schema.adapt_rule(source), rule.logic), weights)
+        adapt = self._adapt
+        adapted = map_predicates(source, adapt) if adapt is not None else source
+        has_joins = any(one.attribute.startswith(JOINED) for one in predicates(source))
+        return TailRule(rule, nnf(adapted, rule.logic), weights, has_joins)
 
     def segment(self, rules: Sequence[Rule]) -> Segment:
         """A segment of rules that were accepted before."""
@@ -177,8 +190,22 @@ class Maker:
         return weights.mapped(comparable) if weights else weights
 
     def _encoder(self) -> RuleEncoder:
-        adapt = self.schema.adapt if self.schema else None
-        return RuleEncoder(self.schema.scalars, adapt, self._shapes)
+        return RuleEncoder(self.schema.scalars, self._adapt, self._shapes)
+
+    @property
+    def _adapt(self) -> Callable[[Predicate], Predicate] | None:
+        """What is done to every predicate, if anything is."""
+        if not self._takes_joins:
+            return self._adapt_constant
+        return self.schema.adapt if self.schema else None
+
+    def _adapt_constant(self, predicate: Predicate) -> Predicate:
+        if predicate.attribute.startswith(JOINED):
+            raise RuleError(
+                "a rule with a join predicate needs the documents seen before; "
+                "there are none here, add it to a Matcher of its own"
+            )
+        return self.schema.adapt(predicate)
 
     def _encode(self, encoder: RuleEncoder, rule: Rule) -> None:
         if isinstance(rule.source, str) and rule.weights is None:

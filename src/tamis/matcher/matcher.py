@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Collection as Several
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
@@ -18,14 +19,19 @@ from tamis.engines.registry import engine_named
 from tamis.errors import RuleError, StorageError, UnknownRuleError
 from tamis.expr.derive import bases_of
 from tamis.expr.evaluate import score_flat
-from tamis.expr.event import Event
+from tamis.expr.event import Event, FlatEvent
 from tamis.expr.explain import Explanation, explain_flat
-from tamis.expr.model import check_logic
+from tamis.expr.model import Expr, check_logic, predicates
+from tamis.expr.names import JOINED
 from tamis.expr.obstacles import Obstacles, obstacles_flat
+from tamis.expr.sql import join_of
 from tamis.expr.weights import EventWeights
+from tamis.joins.documents import Documents
+from tamis.joins.retention import Retention
 from tamis.matcher.collection import Collection
 from tamis.matcher.ids import Ids
 from tamis.matcher.inputs import event_chunks, rule_items
+from tamis.matcher.joined import JoinedRules, joined_of, joins_of, with_truths
 from tamis.matcher.life import Clock, Life, clock_of, moment_of
 from tamis.matcher.making import BadRule, Maker
 from tamis.matcher.results import id_type, joined_matches, joined_tops
@@ -34,6 +40,7 @@ from tamis.matcher.schema import Schema
 from tamis.matcher.segment import Segment
 from tamis.matcher.snapshot import Chosen, Snapshot, View
 from tamis.matcher.stabbing import Stabbing
+from tamis.matcher.storage.documents import DocumentFile, read_documents, write_documents
 from tamis.matcher.storage.manifest import Settings
 from tamis.matcher.storage.store import Store, create, is_index, replace
 from tamis.matcher.tail import Reading, TailRule
@@ -74,6 +81,9 @@ class Matcher:
     clock
         Tells what time it is, for rules that are valid for some time only; the machine's by
         default. Methods that find rules take a time of their own, too: ``at=``.
+    documents
+        How long :meth:`publish` remembers events, for rules with join predicates; without it,
+        for ever. With ``False`` such rules are refused.
 
     Examples
     --------
@@ -90,17 +100,35 @@ class Matcher:
         logic: str = "strong",
         schema: Mapping[str, str] | None = None,
         clock: Clock | None = None,
+        *,
+        documents: Retention | Literal[False] | None = None,
     ) -> None:
         self._now = clock_of(clock)
         self._engine = engine_named(engine)
         self._logic = check_logic(logic)
         self._schema = Schema(schema or {})
-        self._maker = Maker(self._engine, self._schema)
+        self._maker = Maker(self._engine, self._schema, takes_joins=documents is not False)
         self._collection = Collection(self._maker)
         self._store: Store | None = None
+        self._have_documents(Documents(documents or None, self._schema.read))
+
+    def _have_documents(self, documents: Documents) -> None:
+        self._documents = documents
+        self._seen_joins: tuple[Snapshot, JoinedRules | None] | None = None
+        """What the join predicates of the last snapshot were."""
+        self._document_file: DocumentFile | None = None
+        self._seen_documents: tuple[int, int] | None = None
+        """Which file of documents was read last, and up to where."""
 
     @classmethod
-    def _stored(cls, logic: str, maker: Maker, store: Store, clock: Clock | None) -> Matcher:
+    def _stored(
+        cls,
+        logic: str,
+        maker: Maker,
+        store: Store,
+        clock: Clock | None,
+        documents: Documents,
+    ) -> Matcher:
         """A matcher over what a directory holds; see :func:`tamis.open`."""
         matcher = cls.__new__(cls)
         matcher._now = clock_of(clock)
@@ -110,8 +138,23 @@ class Matcher:
         matcher._collection = Collection(maker, store.state)
         matcher._collection.keep_in(store)
         matcher._store = store
+        matcher._have_documents(documents)
+        matcher._keep_documents(store)
         store.state = None
         return matcher
+
+    def _keep_documents(self, store: Store) -> None:
+        """Have the documents of a directory, and keep what comes there."""
+        self._documents.check_writable = store.check_writable
+        if store.read_only:
+            self._restore_documents()
+            return
+        state = read_documents(store.folder)
+        if state is not None:
+            self._documents.restore(state.documents.values(), state.following)
+        file = DocumentFile(store.folder, self._documents, state)
+        self._document_file = file
+        self._documents.keep_in(file)
 
     def add(
         self,
@@ -252,7 +295,7 @@ class Matcher:
         self._collection.optimize([] if sample is None else list(event_chunks(sample)))
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Store all rules in a directory, from where :func:`tamis.open` has them again at once.
+        """Store all rules, and :attr:`documents`, in a directory for :func:`tamis.open`.
 
         The matcher itself stays as it is: what is added later is not in that directory.
 
@@ -279,9 +322,12 @@ class Matcher:
         whole = len(views) == 1 and views[0].size == len(views[0].segment)
         segment = views[0].segment if whole else self._maker.merged(views) if views else None
         if is_index(folder):
-            replace(folder, settings, segment)
+            replace(folder, settings, segment, self._write_documents)
         else:
-            create(folder, settings, segment)
+            create(folder, settings, segment, self._write_documents)
+
+    def _write_documents(self, folder: Path) -> None:
+        write_documents(folder, self._documents)
 
     def refresh(self) -> bool:
         """See what a writer has changed since a directory was opened read-only.
@@ -291,17 +337,36 @@ class Matcher:
         bool
             Whether there is something new. Other matchers always see the newest state.
         """
-        state = self._store.refreshed() if self._store is not None else None
+        if self._store is None:
+            return False
+        state = self._store.refreshed()
         if state is not None:
             self._collection.show(state)
-        return state is not None
+        return self._restore_documents() or state is not None
+
+    def _restore_documents(self) -> bool:
+        """Read the documents of a directory that others write to, if they have changed."""
+        assert self._store is not None
+        if not self._store.read_only:
+            return False
+        state = read_documents(self._store.folder)
+        seen = None if state is None else (state.number, state.length)
+        if seen == self._seen_documents or state is None:
+            return False
+        self._seen_documents = seen
+        self._documents.restore(state.documents.values(), state.following)
+        return True
 
     def close(self) -> None:
         """End what is going on in the background, and let others write to the directory.
 
         A stored matcher can be read on, but not changed; one in memory stays as it is.
         """
-        self._collection.close()
+        try:
+            self._collection.close()
+        finally:
+            if self._document_file is not None:
+                self._document_file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -340,12 +405,48 @@ class Matcher:
         """
         if weights is not None:
             EventWeights.of(weights)
-        segments, tail = self._found(event, only, at)
-        found: list[RuleId] = []
-        for segment, places in segments:
-            found += segment.ids.array(segment.by_age(places)).tolist()
-        found += [entry.rule.id for entry in tail]
+        return self._ids(*self._found(event, only, at))
+
+    def publish(
+        self,
+        event: Event,
+        *,
+        id: str | None = None,
+        only: Tagged | Iterable[RuleId] | None = None,
+        at: datetime | None = None,
+    ) -> list[RuleId]:
+        """As :meth:`match`, and then remember the event: it is a document seen before.
+
+        Of several threads that publish at once, each sees the events of those before it.
+
+        Parameters
+        ----------
+        event
+            Attributes and their values.
+        id
+            The id of the event among :attr:`documents`, where it takes the place of another of
+            the same id; a number by default.
+        only, at
+            As in :meth:`match`.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("new low", "price < ALL (SELECT d.price FROM seen d)")
+        >>> [m.publish({"price": price}) for price in (30, 40, 20)]
+        [['new low'], [], ['new low']]
+        """
+        flat = self._schema.read(event)
+        with self._documents.publishing:
+            found = self._ids(*self._found_flat(flat, self._chosen(only, at)))
+            self._documents.remember(flat, id)
         return found
+
+    @property
+    def documents(self) -> Documents:
+        """The events that :meth:`publish` has remembered, as documents seen before."""
+        return self._documents
 
     def match_array(
         self,
@@ -431,15 +532,20 @@ class Matcher:
         snapshot, chosen = self._snapshot, self._chosen(only, at)
         event_weights = EventWeights.of(weights)
         scored: list[tuple[RuleId, float]] = []
+        joins, flat = self._joins(snapshot), None
+        if joins is not None or weights is not None or snapshot.tail or not snapshot.views:
+            flat = self._with_joined(self._schema.read(event), joins.demands if joins else ())
         for view in snapshot.views:
             segment = view.segment
-            if weights is None:
+            if flat is None:
                 encoded = segment.encode(event)
+            elif weights is None:
+                encoded = segment.encode_flat(flat)
             else:
-                encoded = segment.encode_weighted(self._schema.read(event), event_weights)
+                encoded = segment.encode_weighted(flat, event_weights)
             places, scores = segment.engine.top_one(encoded, n, view.mask(chosen))
             scored += zip(segment.ids.array(places).tolist(), scores.tolist(), strict=True)
-        reading = Reading(event, self._schema)
+        reading = Reading(event, self._schema, flat)
         for entry in self._in_tail(snapshot, reading, chosen):
             tail_score = score_flat(entry.tree, reading.flat, entry.weights, event_weights)
             assert tail_score is not None
@@ -662,9 +768,8 @@ class Matcher:
             There is no rule of that id.
         """
         rule = self.rule(id)
-        found = obstacles_flat(
-            self._schema.adapt_rule(rule.expr), self._schema.read(event), rule.logic
-        )
+        expr = self._schema.adapt_rule(rule.expr)
+        found = obstacles_flat(expr, self._read_for(expr, event), rule.logic)
         if rule.life.is_valid(self._moment(at)):
             return found
         return msgspec.structs.replace(found, invalid=str(rule.life))
@@ -814,12 +919,10 @@ class Matcher:
         Those that are derived are not among them, but those from which they are.
         """
         views = self._frozen_views(self._snapshot)
-        return frozenset(
-            base
-            for view in views
-            for name in view.segment.engine.rules.dictionary.attributes
-            for base in bases_of(name)
-        )
+        names = {n for view in views for n in view.segment.engine.rules.dictionary.attributes}
+        joins = {name for name in names if name.startswith(JOINED)}
+        bases = {base for name in names - joins for base in bases_of(name)}
+        return frozenset(bases).union(*(join_of(name).news for name in joins))
 
     def __len__(self) -> int:
         return self._snapshot.size
@@ -852,13 +955,33 @@ class Matcher:
             "programs": sum(len(r.forms.program_rule) for r in rules),
             "text_predicates": sum(r.texts.size for r in rules),
             "bytes": sum(segment.engine.nbytes for segment in segments),
+            "documents": len(self._documents),
             **({} if self._store is None else self._store.stats()),
         }
 
     def _explained(self, rule: Rule, event: Event) -> Explanation:
-        return explain_flat(
-            self._schema.adapt_rule(rule.expr), self._schema.read(event), rule.logic
-        )
+        expr = self._schema.adapt_rule(rule.expr)
+        return explain_flat(expr, self._read_for(expr, event), rule.logic)
+
+    def _read_for(self, expr: Expr, event: Event) -> FlatEvent:
+        """`event` with what the join predicates of one rule become."""
+        names = {p.attribute for p in predicates(expr) if p.attribute.startswith(JOINED)}
+        return self._with_joined(self._schema.read(event), names)
+
+    def _with_joined(self, event: FlatEvent, names: Several[str]) -> FlatEvent:
+        if not names:
+            return event
+        return with_truths(event, self._documents.joined(names, event))
+
+    def _joins(self, snapshot: Snapshot) -> JoinedRules | None:
+        """The join predicates of the rules in a snapshot; None where there are none."""
+        seen = self._seen_joins
+        if seen is None or seen[0] is not snapshot:
+            # Two readers may do so at once, and both are right.
+            seen = self._seen_joins = snapshot, joins_of(snapshot)
+            if seen[1] is not None:
+                self._documents.watch(seen[1].demands)
+        return seen[1]
 
     def _made_all(self, rules: Any, on_error: str) -> tuple[list[Rule], list[BadRule] | None]:
         """The rules of `add_many`, and where to note bad ones: nowhere if they raise."""
@@ -895,6 +1018,8 @@ class Matcher:
         The places have to be used before the next call.
         """
         snapshot, chosen = self._snapshot, self._chosen(only, at)
+        if self._joins(snapshot) is not None:
+            return self._found_flat(self._schema.read(event), chosen)
         segments = [
             (
                 view.segment,
@@ -917,6 +1042,33 @@ class Matcher:
             self._collection.freeze(snapshot, wait=False)
         return views
 
+    def _found_flat(
+        self, event: FlatEvent, chosen: Chosen
+    ) -> tuple[list[tuple[Segment, NDArray[np.int32]]], list[TailRule]]:
+        """As `_found`, for an event that was read before."""
+        snapshot = self._snapshot
+        joins = self._joins(snapshot)
+        if joins is None:
+            encoded = [view.segment.encode_flat(event) for view in snapshot.views]
+        else:
+            encoded, event = joins.encoded(snapshot.views, event, self._documents)
+        segments = [
+            (view.segment, view.segment.engine.match_one(part, view.mask(chosen)))
+            for view, part in zip(snapshot.views, encoded, strict=True)
+        ]
+        return segments, self._in_tail(snapshot, Reading(event, self._schema, event), chosen)
+
+    @staticmethod
+    def _ids(
+        segments: list[tuple[Segment, NDArray[np.int32]]], tail: list[TailRule]
+    ) -> list[RuleId]:
+        """The ids of what was found, in the order in which the rules were added."""
+        found: list[RuleId] = []
+        for segment, places in segments:
+            found += segment.ids.array(segment.by_age(places)).tolist()
+        found += [entry.rule.id for entry in tail]
+        return found
+
     def _chosen(self, only: Tagged | Iterable[RuleId] | None, at: datetime | None) -> Chosen:
         """What `only` and `at` stand for."""
         moment = self._moment(at)
@@ -934,8 +1086,13 @@ class Matcher:
     ) -> Iterator[tuple[int, int, list[Events]]]:
         """`events` in chunks: the first one's number, how many, and encoded for each view."""
         first = 0
+        names = JoinedRules(views, ()).demands
         for chunk in event_chunks(events):
-            yield first, len(chunk), [view.segment.encode_chunk(chunk, first) for view in views]
+            joined: list[FlatEvent] = []
+            if names:
+                joined = joined_of(chunk, first, names, self._schema, self._documents)
+            encoded = [view.segment.encode_chunk(chunk, first, joined) for view in views]
+            yield first, len(chunk), encoded
             first += len(chunk)
 
 

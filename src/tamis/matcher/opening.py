@@ -10,10 +10,13 @@ from typing import Literal
 from tamis.engines.registry import engine_named
 from tamis.errors import StorageError
 from tamis.expr.model import check_logic
+from tamis.joins.documents import Documents
+from tamis.joins.retention import Retention
 from tamis.matcher.life import Clock
 from tamis.matcher.making import Maker
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.schema import Schema
+from tamis.matcher.storage.documents import read_documents
 from tamis.matcher.storage.manifest import Settings
 from tamis.matcher.storage.store import Store, create, settings_of
 
@@ -30,6 +33,7 @@ def open_matcher(
     clock: Clock | None = None,
     sync: bool = True,
     verify: bool | Literal["background"] = "background",
+    documents: Retention | None = None,
 ) -> Matcher:
     """Open rules that are stored in a directory; a new one is made if there is none.
 
@@ -57,6 +61,8 @@ def open_matcher(
         When all files are compared with their checksums: ``True`` for now, ``"background"`` for
         soon, after which every call reports damage, ``False`` for never. Lengths, headers and logs
         are always checked now.
+    documents
+        How long :meth:`Matcher.publish` remembers events; by default as it was said before.
 
     Raises
     ------
@@ -80,7 +86,13 @@ def open_matcher(
     store = Store(folder, maker, read_only=read_only, sync=sync, verify=verify is True)
     if verify is False:
         store.trust_files()
-    return Matcher._stored(settings.logic, maker, store, clock)
+    kept = Documents(documents or _stored_retention(folder), maker.schema.read)
+    return Matcher._stored(settings.logic, maker, store, clock, kept)
+
+
+def _stored_retention(folder: Path) -> Retention | None:
+    state = read_documents(folder)
+    return None if state is None else state.retention
 
 
 def _check_same(folder: Path, what: str, given: object, stored: object) -> None:

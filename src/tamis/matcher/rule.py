@@ -23,8 +23,10 @@ from tamis.expr.model import (
     Predicate,
     check_logic,
     is_unicode,
+    predicates,
 )
-from tamis.expr.sql import parse, to_sql
+from tamis.expr.names import JOINED
+from tamis.expr.sql import join_of, parse, to_sql
 from tamis.matcher.life import ETERNAL, Life
 
 __all__ = [
@@ -281,7 +283,11 @@ def _checked_source(source: Any) -> str | Expr:
     if isinstance(source, str):
         return source
     if isinstance(source, And | Or | Not | Predicate | Atom):
-        return check(source)
+        checked = check(source)
+        for predicate in predicates(checked):
+            if predicate.attribute.startswith(JOINED):
+                join_of(predicate.attribute)
+        return checked
     if isinstance(source, Mapping | bool):
         return from_json(source)
     raise RuleError(

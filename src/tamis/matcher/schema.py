@@ -7,17 +7,21 @@ Attributes that are not declared stay free.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tamis.errors import RuleError, SchemaError
+from tamis.errors import EventError, RuleError, SchemaError
 from tamis.expr.event import Event, FlatEvent, Kind, flatten, kind_of
+from tamis.expr.joins import map_tests
 from tamis.expr.lines import BOOLEANS, INTEGERS, LINES, NUMBERS, STRINGS, TIMES, Line
-from tamis.expr.model import Expr, Predicate, Value, map_predicates
+from tamis.expr.model import Expr, Op, Predicate, Value, map_predicates
+from tamis.expr.names import JOINED
+from tamis.expr.sql import join_of, joined
 
 __all__ = ["Schema"]
 
@@ -64,6 +68,8 @@ class Schema:
 
     def adapt(self, predicate: Predicate) -> Predicate:
         """`predicate` with its texts read as timestamps where the attribute is one."""
+        if predicate.attribute.startswith(JOINED):
+            return self._adapt_join(predicate)
         declared = self._declared.get(predicate.attribute)
         if declared is None or declared.kind is not Kind.TIMESTAMP or predicate.op.is_text:
             return predicate
@@ -79,6 +85,12 @@ class Schema:
                 )
             values.append(read)
         return Predicate(predicate.attribute, predicate.op, tuple(values), predicate.negated)
+
+    def _adapt_join(self, predicate: Predicate) -> Predicate:
+        """What a join predicate says of documents, which are events that came before."""
+        join = join_of(predicate.attribute)
+        adapted = joined(msgspec.structs.replace(join, where=map_tests(join.where, self.adapt)))
+        return Predicate(adapted.attribute, Op.EQ, (True,), predicate.negated)
 
     def adapt_rule(self, expr: Expr) -> Expr:
         """`expr` with every predicate adapted."""
@@ -108,6 +120,16 @@ class Schema:
                     "but the event holds a list"
                 )
             flat[name] = [_conformed(name, declared, value) for value in values]
+        return flat
+
+    def read_many(self, events: Iterable[Event], first: int) -> list[FlatEvent]:
+        """As `read`, for many; an error names the culprit, counted from `first`."""
+        flat = []
+        for number, event in enumerate(events, first):
+            try:
+                flat.append(self.read(event))
+            except (EventError, SchemaError) as error:
+                raise type(error)(f"event {number}: {error}") from None
         return flat
 
     def conform(self, name: str, column: pa.Array, in_list: bool) -> pa.Array:

@@ -16,14 +16,15 @@ from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Engine, Matches
 from tamis.engines.sorting import sort_rows
 from tamis.engines.stab import Stabbed
-from tamis.errors import EventError, SchemaError
-from tamis.expr.event import Event, FlatEvent, flatten
+from tamis.expr.event import Event, FlatEvent, extended, flatten
+from tamis.expr.names import JOINED
 from tamis.expr.stab import Alternative
 from tamis.expr.weights import EventWeights
 from tamis.matcher.inputs import EventChunk
 from tamis.matcher.records import Records
 from tamis.matcher.rule import RuleId, Tagged
 from tamis.matcher.schema import Schema
+from tamis.matcher.segment_joins import SegmentJoins
 
 __all__ = ["Segment"]
 
@@ -52,6 +53,10 @@ class Segment:
         self._encoders = _Encoders(engine.rules, schema)
         self._place_of_age = _inverse(engine.order)
         """None where places are ages."""
+        self._joins: SegmentJoins | None = None
+        self._has_joins = any(
+            name.startswith(JOINED) for name in engine.rules.dictionary.attributes
+        )
 
     @classmethod
     def build(
@@ -78,12 +83,22 @@ class Segment:
         segment = cls(records.take(built.order), built, schema)
         # These are made here, so that no reader has to wait for them.
         segment.ids.index  # noqa: B018
+        segment.joins  # noqa: B018
         for derived in segment._encoders.derived:
             derived.prepare()
         return segment
 
     def __len__(self) -> int:
         return len(self.records)
+
+    @property
+    def joins(self) -> SegmentJoins | None:
+        """The join predicates of its rules, if there are any."""
+        found = self._joins
+        if found is None and self._has_joins:
+            # Two readers may do so at once, and both are right.
+            found = self._joins = SegmentJoins(self.engine.rules)
+        return found
 
     def ages(self, places: NDArray[np.int32]) -> NDArray[np.int32]:
         """The ages of the rules at these places."""
@@ -121,6 +136,10 @@ class Segment:
             return self._encoders.events.encode_flat([self._schema.read(event)])
         return self._encoders.events.encode(event)
 
+    def encode_flat(self, event: FlatEvent) -> Events:
+        """One event that was read before, encoded for this segment."""
+        return self._encoders.events.encode_flat([event])
+
     def encode_weighted(self, event: FlatEvent, weights: EventWeights) -> Events:
         """One event that weighs its values, encoded for this segment."""
         return self._encoders.events.encode_weighted(event, weights)
@@ -129,8 +148,22 @@ class Segment:
         """The places that match an alternative of an event expression."""
         return self.engine.stab(self._encoders.choices.encode(alternative), mask)
 
-    def encode_chunk(self, chunk: EventChunk, first: int = 0) -> Events:
-        """Events as mappings or Arrow rows; `first` is the number of the first one, for errors."""
+    def encode_chunk(
+        self, chunk: EventChunk, first: int = 0, joined: Sequence[FlatEvent] = ()
+    ) -> Events:
+        """Events as mappings or Arrow rows.
+
+        Parameters
+        ----------
+        chunk
+            The events.
+        first
+            The number of the first one, for errors.
+        joined
+            For each event the attributes that join predicates become, if rules hold any.
+        """
+        if joined and self._has_joins:
+            return self._encoders.encode_joined(chunk, first, joined)
         return self._encoders.encode_chunk(chunk, first)
 
 
@@ -165,16 +198,16 @@ class _Encoders:
         except AttributeConflict:
             return self._encode_mappings(self.columns.rows(chunk), 0)
 
+    def encode_joined(self, chunk: EventChunk, first: int, joined: Sequence[FlatEvent]) -> Events:
+        """Events with more attributes beside their own."""
+        is_list = isinstance(chunk, list)
+        rows = self._schema.read_many(chunk if is_list else self.columns.rows(chunk), first)
+        return self.events.encode_flat(map(extended, rows, joined))
+
     def _encode_mappings(self, events: Sequence[Event], first: int) -> Events:
         if not self._schema:
             return self.events.encode_many(events, first)
-        flat = []
-        for number, event in enumerate(events, first):
-            try:
-                flat.append(self._schema.read(event))
-            except (EventError, SchemaError) as error:
-                raise type(error)(f"event {number}: {error}") from None
-        return self.events.encode_flat(flat)
+        return self.events.encode_flat(self._schema.read_many(events, first))
 
 
 def _inverse(order: NDArray[np.int32]) -> NDArray[np.int32] | None:

@@ -44,17 +44,27 @@ class TailRule(NamedTuple):
     tree: Expr
     """The rule in negation normal form."""
     weights: RuleWeights
+    has_joins: bool = False
+    """Whether it speaks of documents."""
 
 
 class Reading:
-    """An event as the tail reads it: flattened only if need be."""
+    """An event as the tail reads it: flattened only if need be.
+
+    Parameters
+    ----------
+    event, schema
+        The event, and what is declared about attributes.
+    flat
+        The event's values by attribute, if somebody has them already.
+    """
 
     __slots__ = ("_flat", "_schema", "event")
 
-    def __init__(self, event: Event, schema: Schema) -> None:
+    def __init__(self, event: Event, schema: Schema, flat: FlatEvent | None = None) -> None:
         self.event = event
         self._schema = schema
-        self._flat: FlatEvent | None = None
+        self._flat = flat
 
     @property
     def flat(self) -> FlatEvent:
@@ -96,6 +106,8 @@ class _Shelf:
 
     def __init__(self) -> None:
         self.entries: list[TailRule] = []
+        self.joined: list[int] = []
+        """The places of rules that speak of documents."""
         self.tree = LiveTree() if _is_warm else None
         self._places: dict[RuleId, int] = {}
         self._earlier: dict[int, int] = {}
@@ -105,6 +117,8 @@ class _Shelf:
         # Should this fail half-way, the shelf is longer than any stretch, and is given up.
         place = len(self.entries)
         self.entries.append(entry)
+        if entry.has_joins:
+            self.joined.append(place)
         if self.tree is not None:
             self.tree.add(place, entry.tree)
         earlier = self._places.get(entry.rule.id)
@@ -148,6 +162,12 @@ class _Stretch(NamedTuple):
             if place not in removed:
                 yield entries[place]
 
+    def joined(self) -> Iterator[TailRule]:
+        """The living rules that speak of documents."""
+        for place in self.shelf.joined:
+            if self.first <= place < self.last and place not in self.removed:
+                yield self.shelf.entries[place]
+
     def place_of(self, id: RuleId) -> int | None:
         """Where the living rule `id` stands."""
         for place in self.shelf.places_of(id):
@@ -189,6 +209,11 @@ class Tail:
     def __iter__(self) -> Iterator[TailRule]:
         for stretch in self._stretches:
             yield from stretch.entries()
+
+    def joined(self) -> Iterator[TailRule]:
+        """The rules that speak of documents."""
+        for stretch in self._stretches:
+            yield from stretch.joined()
 
     def find(self, id: RuleId) -> TailRule | None:
         """The rule `id`."""

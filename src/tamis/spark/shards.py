@@ -233,7 +233,7 @@ def _updated(plan: Plan, number: int, changes: pa.Table) -> Report:
 
 
 def _matcher(plan: Plan) -> Matcher:
-    return Matcher(plan.engine, plan.logic, plan.schema)
+    return Matcher(plan.engine, plan.logic, plan.schema, documents=False)
 
 
 def _sample(plan: Plan) -> pa.Table:

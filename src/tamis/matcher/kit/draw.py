@@ -13,7 +13,7 @@ from tamis.expr.derive import bases_of
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import Event, FlatEvent, value_key
 from tamis.expr.model import Expr, Value, predicates
-from tamis.expr.names import is_worked_out
+from tamis.expr.names import JOINED, is_worked_out
 from tamis.expr.patterns import mentioned_values
 from tamis.expr.prove import Prover, example_text
 from tamis.matcher.rule import Rule
@@ -188,11 +188,18 @@ def without_derived(event: FlatEvent) -> FlatEvent:
 
 def as_event(flat: FlatEvent) -> Event:
     """The event as somebody would write it, who has no lists of one value."""
-    return {name: values[0] if len(values) == 1 else values for name, values in flat.items()}
+    return {
+        name: values[0] if len(values) == 1 else values
+        for name, values in flat.items()
+        if not name.startswith(JOINED)
+    }
 
 
 def sampled_rules(matcher: Matcher, count: int, random: Random) -> list[Rule]:
-    """Some rules of a collection, which may change meanwhile."""
+    """Some rules of a collection, which may change meanwhile.
+
+    None has a join predicate: an event is not all that it depends on.
+    """
     ids = list(matcher)
     rules = []
     for id in random.sample(ids, min(count, len(ids))):
@@ -200,7 +207,11 @@ def sampled_rules(matcher: Matcher, count: int, random: Random) -> list[Rule]:
             rules.append(matcher.rule(id))
         except UnknownRuleError:
             continue
-    return rules
+    return [rule for rule in rules if not _has_joins(rule)]
+
+
+def _has_joins(rule: Rule) -> bool:
+    return any(predicate.attribute.startswith(JOINED) for predicate in predicates(rule.expr))
 
 
 def _distinct(values: Iterable[Value]) -> list[Value]:

@@ -17,7 +17,8 @@ import os
 import struct
 import weakref
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -28,7 +29,7 @@ from tamis.matcher.collection import Entry
 from tamis.matcher.storage.disk import storing, write_all, write_aside
 from tamis.matcher.storage.sections import FORMAT
 
-__all__ = ["EMPTY", "Log", "LogContent", "create_log", "read_log"]
+__all__ = ["EMPTY", "Frames", "Log", "LogContent", "create_log", "read_frames", "read_log"]
 
 _MAGIC = b"TAMISLOG"
 _HEADER = struct.Struct("<8sI")
@@ -58,10 +59,28 @@ class LogContent(NamedTuple):
     """Whether there is a torn frame behind it."""
 
 
-def create_log(path: Path) -> None:
-    """Write a log without entries."""
+class Frames(NamedTuple):
+    """The frames of a log."""
+
+    starts: list[int]
+    """Where each begins."""
+    contents: list[memoryview]
+    length: int
+    """Where the last whole frame ends."""
+    is_torn: bool
+    """Whether there is a torn frame behind it."""
+
+
+def create_log(path: Path, contents: Iterable[bytes] = ()) -> None:
+    """Write a log, without entries or with frames of these contents."""
     header = _HEADER.pack(_MAGIC, FORMAT)
-    write_aside(path, [header + _CHECKSUM.pack(zlib.crc32(header))])
+    begin = header + _CHECKSUM.pack(zlib.crc32(header))
+    write_aside(path, chain([begin], map(_framed, contents)))
+
+
+def _framed(content: bytes) -> bytes:
+    header = _FRAME.pack(_FRAME_MAGIC, zlib.crc32(content), len(content))
+    return header + _CHECKSUM.pack(zlib.crc32(header)) + content
 
 
 def read_log(path: Path) -> LogContent:
@@ -74,22 +93,41 @@ def read_log(path: Path) -> LogContent:
     CorruptFileError
         It is not as it was written.
     """
+    frames = read_frames(path)
+    entries: list[Entry] = []
+    for at, content in zip(frames.starts, frames.contents, strict=True):
+        try:
+            entries += _decode(content)
+        except msgspec.MsgspecError as error:
+            _refuse(path, at, f"it is not to be read: {error}")
+    return LogContent(entries, frames.length, frames.is_torn)
+
+
+def read_frames(path: Path) -> Frames:
+    """All frames of a log, but for a torn one.
+
+    Raises
+    ------
+    MissingFileError
+        There is no such file.
+    CorruptFileError
+        It is not as it was written.
+    """
     with storing(path):
         data = path.read_bytes()
     _check_header(path, data)
-    entries: list[Entry] = []
+    starts: list[int] = []
+    contents: list[memoryview] = []
     at = _BEGIN
     while at < len(data):
         content = _content(data, at)
         if content is None:
             _check_torn(path, data, at)
-            return LogContent(entries, at, True)
-        try:
-            entries += _decode(content)
-        except msgspec.MsgspecError as error:
-            _refuse(path, at, f"it is not to be read: {error}")
+            return Frames(starts, contents, at, True)
+        starts.append(at)
+        contents.append(content)
         at += _FRAME_BEGIN + len(content)
-    return LogContent(entries, at, False)
+    return Frames(starts, contents, at, False)
 
 
 def _check_header(path: Path, data: bytes) -> None:
@@ -189,21 +227,28 @@ class Log:
         StorageError
             It could not be written.
         """
+        self.append_frame(_encode(entries))
+
+    def append_frame(self, content: bytes) -> None:
+        """As `append`, for a frame of any content."""
         if self._broken is not None:
             raise StorageError(self._broken, path=str(self.path))
-        content = _encode(entries)
-        header = _FRAME.pack(_FRAME_MAGIC, zlib.crc32(content), len(content))
-        begin = header + _CHECKSUM.pack(zlib.crc32(header))
+        frame = _framed(content)
         try:
             with storing(self.path):
                 os.lseek(self._fd, self.length, os.SEEK_SET)
-                write_all(self._fd, begin + content)
+                write_all(self._fd, frame)
                 if self._sync:
                     os.fsync(self._fd)
         except BaseException:
             self._cut()
             raise
-        self.length += len(begin) + len(content)
+        self.length += len(frame)
+
+    def sync(self) -> None:
+        """Return when all frames are on the disk."""
+        with storing(self.path):
+            os.fsync(self._fd)
 
     def _cut(self) -> None:
         """Cut off what was written of a frame that failed."""

@@ -87,8 +87,20 @@ def _why_no_index(folder: Path) -> str:
     return f"it holds no stored rules: there is no {MANIFEST}"
 
 
-def create(folder: Path, settings: Settings, segment: Segment | None = None) -> None:
+def create(
+    folder: Path,
+    settings: Settings,
+    segment: Segment | None = None,
+    also: Callable[[Path], None] | None = None,
+) -> None:
     """Make a directory with the rules of `segment`, all of it or nothing.
+
+    Parameters
+    ----------
+    folder, settings, segment
+        The directory, what holds for all its rules, and these.
+    also
+        Writes what else belongs into it.
 
     Raises
     ------
@@ -102,6 +114,8 @@ def create(folder: Path, settings: Settings, segment: Segment | None = None) -> 
             aside.mkdir(parents=True)
             (aside / LOCK).touch()
             _write_first(aside, settings, segment, 1)
+            if also is not None:
+                also(aside)
             # Takes the place of an empty directory, and of nothing else.
             aside.rename(folder)
         finally:
@@ -109,8 +123,20 @@ def create(folder: Path, settings: Settings, segment: Segment | None = None) -> 
         sync_folder(folder.absolute().parent)
 
 
-def replace(folder: Path, settings: Settings, segment: Segment | None) -> None:
+def replace(
+    folder: Path,
+    settings: Settings,
+    segment: Segment | None,
+    also: Callable[[Path], None] | None = None,
+) -> None:
     """Have the rules of `segment` in the place of those in a directory, at once.
+
+    Parameters
+    ----------
+    folder, settings, segment
+        The directory, what holds for all its rules, and these.
+    also
+        Writes what else belongs into it, right after.
 
     Raises
     ------
@@ -123,6 +149,8 @@ def replace(folder: Path, settings: Settings, segment: Segment | None) -> None:
         before = read_manifest(folder)
         numbers = [before.next_number, *(number + 1 for number in _log_numbers(folder))]
         _write_first(folder, settings, segment, max(numbers))
+        if also is not None:
+            also(folder)
         _sweep(folder, read_manifest(folder))
     finally:
         lock.release()

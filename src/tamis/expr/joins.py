@@ -1,0 +1,144 @@
+"""Join predicates: what a rule says about the documents that were seen before.
+
+``EXISTS (SELECT 1 FROM seen d WHERE d.price > price)``, ``price < ALL (SELECT d.price FROM seen
+d)``: inside, ``d.price`` is an old document's and a bare name the event's, which is the new
+document. In a rule's tree such a predicate is one on an attribute that is worked out (see
+`tamis.expr.names`), which is true, false, or absent where SQL's answer is unknown.
+
+Section 4.2 of "Index Structures and Algorithms for Efficient Profile Matching" (2001). The paper
+has one conjunction under a quantifier; here a condition may hold OR and NOT as well. Inside, SQL's
+logic decides whatever the logic of the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from typing import Final, TypeAlias
+
+import msgspec
+
+from tamis.expr.model import Op, Predicate
+
+__all__ = [
+    "FLIPPED",
+    "NO_CONDITION",
+    "Comparison",
+    "Condition",
+    "Every",
+    "Join",
+    "Quantifier",
+    "Some",
+    "Test",
+    "leaves",
+    "map_tests",
+]
+
+FLIPPED: Final = {Op.EQ: Op.EQ, Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
+"""A comparison, and the one that says the same with its sides exchanged."""
+
+
+class Quantifier(StrEnum):
+    """How many old documents a join predicate asks for."""
+
+    EXISTS = "EXISTS"
+    ANY = "ANY"
+    ALL = "ALL"
+
+
+class Comparison(msgspec.Struct, frozen=True, gc=False):
+    """``d.price > price``: a value of an old document, and one of the new.
+
+    As any predicate, it holds when at least one pair of values satisfies it; negated, when both
+    are there and none does.
+    """
+
+    old: str
+    op: Op
+    new: str
+    negated: bool = False
+
+
+class Test(msgspec.Struct, frozen=True, gc=False):
+    """``d.price > 10`` or ``price > 10``: one document, and constants."""
+
+    __test__ = False  # pytest would take it for one of its own
+
+    predicate: Predicate
+    of_old: bool
+
+
+class Every(msgspec.Struct, frozen=True, gc=False):
+    """True when all of its children are; without children, always."""
+
+    children: tuple[Condition, ...] = ()
+
+
+class Some(msgspec.Struct, frozen=True, gc=False):
+    """True when one of its children is."""
+
+    children: tuple[Condition, ...]
+
+
+Condition: TypeAlias = Comparison | Test | Every | Some
+"""What a subquery asks of an old document, with every NOT pushed down to the leaves."""
+
+NO_CONDITION: Final = Every()
+
+
+class Join(msgspec.Struct, frozen=True, gc=False):
+    """A join predicate."""
+
+    quantifier: Quantifier
+    where: Condition = NO_CONDITION
+    """The documents that count: those of which it is true."""
+    compared: Comparison | None = None
+    """What ANY and ALL compare, with the old document's side first."""
+
+    @property
+    def news(self) -> frozenset[str]:
+        """The attributes of the new document that it speaks of."""
+        names = {leaf.new for leaf in self.leaves() if isinstance(leaf, Comparison)}
+        return frozenset(names | {_tested(leaf) for leaf in self.leaves() if _is_of(leaf, False)})
+
+    @property
+    def olds(self) -> frozenset[str]:
+        """The attributes of old documents that it speaks of."""
+        names = {leaf.old for leaf in self.leaves() if isinstance(leaf, Comparison)}
+        return frozenset(names | {_tested(leaf) for leaf in self.leaves() if _is_of(leaf, True)})
+
+    def leaves(self) -> Iterator[Comparison | Test]:
+        """All comparisons and tests."""
+        if self.compared is not None:
+            yield self.compared
+        yield from leaves(self.where)
+
+
+def leaves(condition: Condition) -> Iterator[Comparison | Test]:
+    """The comparisons and tests of a condition, from left to right."""
+    if isinstance(condition, Every | Some):
+        for child in condition.children:
+            yield from leaves(child)
+    else:
+        yield condition
+
+
+def map_tests(condition: Condition, change: Callable[[Predicate], Predicate]) -> Condition:
+    """`condition` with the predicate of every test changed."""
+    match condition:
+        case Test():
+            return Test(change(condition.predicate), condition.of_old)
+        case Every() | Some():
+            children = tuple([map_tests(child, change) for child in condition.children])
+            return type(condition)(children)
+        case Comparison():
+            return condition
+
+
+def _is_of(leaf: Comparison | Test, old: bool) -> bool:
+    return isinstance(leaf, Test) and leaf.of_old is old
+
+
+def _tested(leaf: Comparison | Test) -> str:
+    assert isinstance(leaf, Test)
+    return leaf.predicate.attribute

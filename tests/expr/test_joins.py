@@ -1,0 +1,129 @@
+"""The text and the JSON form of join predicates, and what they mean where SQL is silent."""
+
+from __future__ import annotations
+
+import pytest
+
+import tamis
+from tamis.expr.model import Predicate
+from tamis.expr.names import JOINED
+from tamis.expr.sql import join_of
+
+NEWER = "EXISTS (SELECT 1 FROM seen d WHERE d.x > x)"
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("exists (select * from seen where x < seen.x)", NEWER),
+        ("EXISTS (SELECT old.y, 3 FROM seen AS old WHERE old.x > x)", NEWER),
+        (
+            "EXISTS (SELECT 1 FROM seen d WHERE 5 < d.y AND d.x > x AND d.x > x)",
+            "EXISTS (SELECT 1 FROM seen d WHERE d.x > x AND d.y > 5)",
+        ),
+        (
+            "EXISTS (SELECT 1 FROM seen d WHERE NOT (d.x > x OR NOT d.y IS NULL))",
+            "EXISTS (SELECT 1 FROM seen d WHERE NOT d.x > x AND d.y IS NULL)",
+        ),
+        ("x < SOME (SELECT d.y FROM seen d)", "x < ANY (SELECT d.y FROM seen d)"),
+        ("x NOT IN (SELECT d.y FROM seen d)", "NOT x = ANY (SELECT d.y FROM seen d)"),
+        ("NOT x >= ALL (SELECT d.a.b FROM seen d)", "NOT x >= ALL (SELECT d.a.b FROM seen d)"),
+        (
+            'EXISTS (SELECT 1 FROM seen q WHERE q."o d" = d.x AND q.d > 1)',
+            'EXISTS (SELECT 1 FROM seen d WHERE d."o d" = "d.x" AND d.d > 1)',
+        ),
+        (
+            "a = 1 AND (EXISTS (SELECT 1 FROM seen d) OR b LIKE 'x%')",
+            "a = 1 AND (EXISTS (SELECT 1 FROM seen d) OR b LIKE 'x%')",
+        ),
+    ],
+)
+def test_one_text_for_all_spellings(text: str, canonical: str) -> None:
+    rule = tamis.parse(text)
+    assert tamis.to_sql(rule) == canonical
+    assert tamis.parse(canonical) == rule
+    assert tamis.from_json(tamis.to_json(rule)) == rule
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "position"),
+    [
+        ("EXISTS (SELECT 1 FROM other d)", "expected seen after FROM", 22),
+        ("EXISTS (SELECT FROM seen d)", "expected what to select", 15),
+        ("EXISTS (SELECT 1", "expected FROM seen", 16),
+        ("x < ANY (SELECT y FROM seen d)", "one attribute of the old document, d.…", 16),
+        ("x < ANY (SELECT d.y, d.z FROM seen d)", "one attribute of the old document", 19),
+        ("x < ANY (3)", "expected (SELECT", 8),
+        ("EXISTS (SELECT 1 FROM seen d WHERE d.x > d.y)", "both the old document's", 41),
+        ("EXISTS (SELECT 1 FROM seen d WHERE x > y)", "both the new document's", 39),
+        ("EXISTS (SELECT 1 FROM seen d WHERE d.x > 1 GROUP BY x)", "no more than SELECT", 43),
+        ("EXISTS (SELECT 1 FROM seen d WHERE x < ANY (SELECT e.x FROM seen e))", "no subquery", 39),
+        ("EXISTS (SELECT 1 FROM seen d WHERE EXISTS (SELECT 1 FROM seen))", "no subquery", 35),
+        ("EXISTS (SELECT 1 FROM seen d WHERE)", "a condition in the subquery", 34),
+        ("EXISTS (SELECT 1 FROM seen d WHERE d.x = NULL)", "NULL is no value", 41),
+        ("SELECT 1", "a subquery stands after EXISTS", 0),
+        ('"\x02EXISTS (SELECT 1 FROM seen d)" = TRUE', "begins with no", 0),
+    ],
+)
+def test_what_is_no_join_predicate_is_told(text: str, message: str, position: int) -> None:
+    with pytest.raises(tamis.RuleSyntaxError) as caught:
+        tamis.parse(text)
+    assert message in caught.value.message
+    assert caught.value.position == position
+
+
+def test_deep_conditions_are_refused() -> None:
+    text = f"EXISTS (SELECT 1 FROM seen d WHERE {'(' * 40}d.x > x{')' * 40})"
+    with pytest.raises(tamis.RuleSyntaxError, match="nested more than 32 levels"):
+        tamis.parse(text)
+
+
+@pytest.mark.parametrize("join", [3, "x > 3", "EXISTS (SELECT 1 FROM other)", None])
+def test_the_json_form_is_a_text(join: object) -> None:
+    with pytest.raises(tamis.RuleSyntaxError, match="at join"):
+        tamis.from_json({"join": join})
+
+
+def test_a_model_may_hold_one_that_was_parsed_and_no_other() -> None:
+    rule = tamis.parse(f"NOT {NEWER}")
+    matcher = tamis.Matcher()
+    matcher.add("r", tamis.all_of(rule, tamis.parse("a = 1")))
+    assert matcher.rule("r").text == f"NOT {NEWER} AND a = 1"
+    for name in (JOINED + "nothing", JOINED + NEWER.lower(), "\x01length(x)"):
+        with pytest.raises(tamis.RuleError):
+            matcher.add("s", Predicate(name, tamis.Op.EQ, (True,)))
+    with pytest.raises(tamis.RuleError):
+        matcher.add("s", Predicate(JOINED + NEWER, tamis.Op.EQ, (3,)))
+
+
+def test_what_a_join_predicate_speaks_of() -> None:
+    text = "x < ANY (SELECT d.y FROM seen d WHERE d.a.b = c AND e > 1 AND d.f IS NULL)"
+    predicate = tamis.parse(text)
+    assert isinstance(predicate, Predicate)
+    join = join_of(predicate.attribute)
+    assert join.news == {"x", "c", "e"}
+    assert join.olds == {"y", "a.b", "f"}
+
+
+def holds(text: str, event: object, documents: object, logic: str = "strong") -> bool:
+    return tamis.evaluate(tamis.parse(text), event, logic, documents=documents)  # type: ignore[arg-type]
+
+
+def test_unknown_in_both_logics() -> None:
+    """Over no documents ALL is true and ANY false; one that lacks the attribute leaves doubt."""
+    least = "x < ALL (SELECT d.x FROM seen d)"
+    assert holds(least, {"x": 1}, [])
+    assert holds(least, {}, [])
+    assert not holds(f"{least} OR NOT {least}", {"x": 1}, [{"x": 2}, {}])
+    assert holds(f"NOT {least}", {"x": 1}, [{"x": 2}, {}], "weak")
+    assert holds(f"NOT {least}", {"x": 3}, [{"x": 2}, {}])
+    seen = "x IN (SELECT d.x FROM seen d)"
+    assert not holds(f"{seen} OR NOT {seen}", {}, [{"x": 2}])
+    assert holds(f"NOT {seen}", {}, [{"x": 2}], "weak")
+    assert holds(f"NOT {seen}", {}, [])
+
+
+def test_several_values_need_one_pair() -> None:
+    assert holds(NEWER, {"x": [1, 9]}, [{"x": [0, 2]}])
+    assert not holds("x <> ANY (SELECT d.x FROM seen d)", {"x": [1, 9]}, [{"x": [9, 2]}])
+    assert holds("x <> ALL (SELECT d.x FROM seen d)", {"x": [1, 9]}, [{"x": 2}, {"x": [3, 4]}])
