@@ -27,7 +27,7 @@ from tamis.expr.families import (
 )
 from tamis.expr.functions import FUNCTIONS, Type, checked_value, key_of
 from tamis.expr.model import Op, Predicate, Value
-from tamis.expr.names import DERIVED
+from tamis.expr.names import DERIVED, name_shown
 from tamis.expr.reader import Reader
 from tamis.expr.terms import SIZE, Attribute, Call, Constant, Term, name_of, spell_term, type_of
 from tamis.expr.tokens import END
@@ -267,7 +267,7 @@ def shown(predicate: Predicate, event: FlatEvent) -> tuple[str, tuple[Value, ...
     """
     name = predicate.attribute
     if not name.startswith(DERIVED):
-        return name, tuple(event.get(name, ()))
+        return name_shown(name), tuple(event.get(name, ()))
     term = term_named(name)
     if term.function not in FAMILIES and type_of(term) not in _KEYS:
         return spell_term(term), tuple(values_of(predicate, event) or ())

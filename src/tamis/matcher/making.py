@@ -147,13 +147,13 @@ class Maker:
         if isinstance(source, str):
             tree = self._texts.tree(source, rule.logic) if rule.weights is None else None
             if tree is not None:
-                return TailRule(rule, tree, _NO_WEIGHTS)
+                return TailRule(rule, tree, _NO_WEIGHTS, _has_joins(tree))
             source = self._shapes.parse(source)
         weights = self._weights(rule, source)
         adapt = self._adapt
         adapted = map_predicates(source, adapt) if adapt is not None else source
-        has_joins = any(one.attribute.startswith(JOINED) for one in predicates(source))
-        return TailRule(rule, nnf(adapted, rule.logic), weights, has_joins)
+        tree = nnf(adapted, rule.logic)
+        return TailRule(rule, tree, weights, _has_joins(tree))
 
     def segment(self, rules: Sequence[Rule]) -> Segment:
         """A segment of rules that were accepted before."""
@@ -213,6 +213,10 @@ class Maker:
         else:
             expr = rule.expr
             encoder.add(expr, rule.logic, self._weights(rule, expr))
+
+
+def _has_joins(tree: Expr) -> bool:
+    return any(predicate.attribute.startswith(JOINED) for predicate in predicates(tree))
 
 
 class _PlainTrees:
