@@ -45,6 +45,7 @@ ENGINES = {
         **dict.fromkeys(["table1", "figure7"], INDEXES | {"naive", "lazy"}),
         "figure8": INDEXES,
         "scale": INDEXES | {"lazy", "sift", "tiles"},
+        "joins": {"none", "simple", "conjunction"},
     },
 }
 """The engines of each figure or table of each paper."""

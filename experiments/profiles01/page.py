@@ -17,6 +17,9 @@ PAPER = Paper(
         "lazy": "lazy",
         "tiles": "tiles",
         "sift": "SIFT",
+        "none": "no join predicates",
+        "simple": "simple ones",
+        "conjunction": "conjunctions",
     },
 )
 
@@ -37,8 +40,8 @@ WHY: dict[str, str] = {}
 
 PAGE = Page(
     PAPER,
-    ("table1", "figure7", "figure8", "scale"),
+    ("table1", "figure7", "figure8", "scale", "joins"),
     HEAD,
     WHY,
-    ("profiles", "overlap", "width", "rules"),
+    ("profiles", "overlap", "width", "rules", "documents"),
 )
