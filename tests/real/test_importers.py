@@ -6,7 +6,7 @@ import gzip
 import json
 import tarfile
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -59,7 +59,9 @@ class Sigma(NamedTuple):
 def corpus(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Sigma:
     folder = tmp_path_factory.mktemp("sigma")
     with tarfile.open(shared_data / "sigma_rules.tar.gz") as archive:
-        archive.extractall(folder, filter="data")
+        # Not every Python 3.11 knows filters yet, and 3.12 warns without one.
+        options: dict[str, Any] = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+        archive.extractall(folder, **options)
     with gzip.open(shared_data / "sigma_windows_rules.json.gz", "rt", encoding="utf-8") as file:
         trees = {rule["id"]: rule["ast"] for rule in json.load(file)}
     return Sigma(sigma.read(folder), trees)

@@ -18,6 +18,7 @@ import pytest
 
 import tamis
 from tamis.spark.java import find_java
+from tests.spark.connect import connect_port, wait_until_free
 from tests.spark.indexes import published
 
 RULES = [(f"r{i}", f"a = {i % 7} AND b <> 'b{i % 3}'") for i in range(50)]
@@ -80,6 +81,7 @@ def run(script: str, folder: Path) -> list[str]:
         )
         if "waiting for the Python worker to connect back" not in done.stderr:
             break
+        wait_until_free()
     assert done.returncode == 0, done.stderr[-5000:]
     return done.stdout.strip().splitlines()
 
@@ -115,7 +117,8 @@ def test_spark_connect(index: Path, tmp_path: Path) -> None:
         spark.stop()
     """
     parts = [script, *(part.format(index=str(index)) for part in (ASK, sql, around))]
-    lines = run("\n".join(map(textwrap.dedent, parts)), tmp_path)
+    with connect_port():
+        lines = run("\n".join(map(textwrap.dedent, parts)), tmp_path)
     matches = wanted()[0]
     assert lines == [*wanted(), matches, "50 50 0", matches]
     assert "</html>" in (tmp_path / "report.html").read_text()

@@ -14,6 +14,7 @@ import tamis
 from tamis import spark as ts
 from tamis.spark.java import find_java
 from tests.spark import holding
+from tests.spark.connect import connect_port
 
 SCRIPT = """
     import sys
@@ -43,19 +44,20 @@ SCRIPT = """
 def test_spark_connect(tmp_path: Path) -> None:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_", "SPARK_"))}
     source = str(Path(tamis.__file__).parent.parent)
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(SCRIPT), str(tmp_path / "index")],
-        env={
-            **kept,
-            "JAVA_HOME": str(find_java()),
-            "PYSPARK_PYTHON": sys.executable,
-            "PYTHONPATH": os.pathsep.join([source, os.environ.get("PYTHONPATH", "")]),
-        },
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    with connect_port():
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(SCRIPT), str(tmp_path / "index")],
+            env={
+                **kept,
+                "JAVA_HOME": str(find_java()),
+                "PYSPARK_PYTHON": sys.executable,
+                "PYTHONPATH": os.pathsep.join([source, os.environ.get("PYTHONPATH", "")]),
+            },
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     assert done.returncode == 0, done.stderr[-5000:]
     assert done.stdout == "DuplicateRuleError\n"
     first, second = ts.versions(tmp_path / "index")
