@@ -1,4 +1,4 @@
-"""Spark Connect's port, which a session of its own kind cannot choose: one test at a time has it."""
+"""The port of Spark Connect, which a local session cannot choose: one test at a time has it."""
 
 from __future__ import annotations
 
