@@ -155,12 +155,19 @@ class AxesEncoder:
         return True
 
     def _add_flat(self, event: FlatEvent, rows: _Rows, weights: EventWeights | None = None) -> None:
+        axis_of, texts = self._axes.get, self._text_attributes
         for name, values in event.items():
-            found = self._axes.get(name)
+            found = axis_of(name)
             if found is None:
                 continue
-            number, _, axis = found
-            self._add_values(name, number, axis, values, rows, weights)
+            number, known, axis = found
+            if weights is not None or len(values) > 1 or number in texts:
+                self._add_values(name, number, axis, values, rows, weights)
+                continue
+            (value,) = values
+            code = known(value) if value.__class__ in _LOOKED_UP else None
+            rows.attribute.append(number)
+            rows.code.append(axis.code(value) if code is None else code)
         if self._derived:
             self._add_derived(self._derived.of(event), rows, weights)
         rows.end_row()
