@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import tamis
-import tamis.matcher.matcher as matcher_module
 from tamis import Matcher, Not, tagged
+from tamis.matcher import batching
 from tests import randoms
 from tests.matcher.matchers import MANY, SIZES, A, filled, settle
 from tests.randoms import EVERYTHING
@@ -265,8 +265,8 @@ def test_a_reader_is_answered_by_a_reader_batch_by_batch() -> None:
 
 
 def test_a_batch_of_an_answer_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matcher_module, "_FIRST_ROWS", 4)
-    monkeypatch.setattr(matcher_module, "_PAIRS", 30)
+    monkeypatch.setattr(batching, "_FIRST_ROWS", 4)
+    monkeypatch.setattr(batching, "_PAIRS", 30)
     matcher = tamis.Matcher()
     matcher.add_many([(number, "a >= 0") for number in range(10)])
     events = pa.table({"a": range(50)})
