@@ -46,16 +46,20 @@ candidates in packed arrays, and SIFT counts in bytes. The k-index, whose lists 
 every step, is the one that gains least. And what a matching rule costs, all engines pay: with a
 million rules, of which 1 % match, each of them has ten thousand to write.
 
-`benchmarks/bench_betree.py` measured a million rules (median µs of the kernel, on a quiet machine):
+`benchmarks/bench_betree.py` measured a million rules (median µs of the kernel): all but Gryphon
+beside other work, some of them again on a quiet machine.
 
-| | betree-batch | betree | propagation | sift | kindex | scan | tiles |
-| --- | --- | --- | --- | --- | --- | --- | --- |
-| uniform | 574 | 676 | 895 | 933 | 12,960 | 30,570 | 80 |
-| Zipf | 621 | 847 | 2,221 | 2,152 | 37,667 | 26,881 | 123 |
+| | betree-batch | betree | propagation | sift | gryphon | kindex | scan | tiles |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- |
+| uniform | 574 | 676 | 895 | 933 | | 12,960 | 30,570 | 80 |
+| uniform, quiet | 541 | | 847 | 617 | 9,441 | | | |
+| Zipf | 621 | 847 | 2,221 | 2,152 | | 37,667 | 26,881 | 123 |
+| Zipf, quiet | 543 | | 939 | 1,623 | 28,799 | | | |
 
-So the next best takes 1.6 times as long as `betree-batch` under a uniform distribution, where the
-paper has five times, and 3.5 times under Zipf's, where it has 2.7. A million insertions took 3.3 s
-in one call and 8.4 µs each in calls of their own; the tree takes 117 MB, 217 with room for more.
+So the next best takes 1.1 to 1.6 times as long as `betree-batch` under a uniform distribution,
+where the paper has five times, and 1.7 to 3.5 times under Zipf's, where it has 2.7: engines that
+read more memory suffer more from neighbours. A million insertions took 2.5 to 4.4 s in one call,
+and 8 to 11 µs each in calls of their own; the tree takes 117 MB, 217 with room for more.
 """,
     "figure7": """\
 The next best is SIFT or Propagation. With Zipf's law a tree that knows nothing in advance,
