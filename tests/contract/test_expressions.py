@@ -1,0 +1,85 @@
+"""Events that are expressions, for every engine, against the reference."""
+
+from __future__ import annotations
+
+from functools import cache
+from random import Random
+
+import pytest
+
+import tamis
+from tamis.expr.lines import LINES
+from tamis.expr.model import (
+    LOGICS,
+    And,
+    Expr,
+    Or,
+)
+from tamis.expr.normalize import nnf
+from tamis.expr.stab import Verdict, alternatives, stabs
+from tests import randoms
+from tests.contract.checking import Rule
+from tests.randoms import attribute
+
+pytestmark = pytest.mark.parametrize("engine", tamis.engines())
+
+
+ASKED = [
+    attribute("n", (1, 2, 3, 3.5, 7)),
+    attribute("s", ("", "a", "ab", "b")),
+    attribute("mixed", (1, 2), (True,), ("a", "b"), randoms.TIMESTAMPS[2:4]),
+    attribute("small", (1, 2, 3)),
+]
+
+
+def test_event_expressions_match_as_the_reference_says(engine: str) -> None:
+    rules, asked = _asked()
+    matcher = tamis.Matcher(engine=engine)
+    matcher.add_many([(number, *rule) for number, rule in enumerate(rules[:-1])])
+    matcher.add(len(rules) - 1, rules[-1].expr)
+    for event, expected in asked:
+        if expected is None:
+            with pytest.raises(tamis.EventError):
+                matcher.match_expression(event)
+        else:
+            assert matcher.match_expression(event) == expected
+
+
+@cache
+def _asked() -> tuple[list[Rule], list[tuple[Expr, list[int] | None]]]:
+    """Rules and event expressions, and what the reference finds, worked out for all engines."""
+    random = Random(21)
+    rules = [
+        Rule(randoms.conjunction(random, ASKED, random.randint(1, 4)), random.choice(LOGICS))
+        for _ in range(250)
+    ]
+    rules += [Rule(randoms.rule(random, ASKED, 3), random.choice(LOGICS)) for _ in range(100)]
+    rules += [Rule(_past_the_budget(random), "strong") for _ in range(10)]
+    rules.append(Rule(tamis.parse("n > 2 AND n < 3"), "strong"))
+    trees = [nnf(*rule) for rule in rules]
+    events = [randoms.conjunction(random, ASKED, random.randint(1, 5)) for _ in range(60)]
+    asked = [(event, _stabbed(trees, event)) for event in events]
+    shares = [len(found) / len(trees) for _, found in asked if found is not None]
+    assert len(shares) > 20
+    assert 0.05 < sum(shares) / len(shares) < 0.8
+    return rules, asked
+
+
+def _past_the_budget(random: Random) -> Expr:
+    pairs = [
+        Or((randoms.predicate(random, ASKED[:1]), randoms.predicate(random, ASKED[2:])))
+        for _ in range(9)
+    ]
+    return And(tuple(pairs))
+
+
+def _stabbed(trees: list[Expr], event: Expr) -> list[int] | None:
+    """The rules that the reference finds; None where it cannot tell."""
+    try:
+        among = alternatives(event, lambda _: LINES)
+    except tamis.EventError:
+        return None
+    verdicts = [stabs(tree, among) for tree in trees]
+    if Verdict.MAYBE in verdicts:
+        return None
+    return [rule for rule, verdict in enumerate(verdicts) if verdict is Verdict.YES]
