@@ -30,7 +30,7 @@ from report import RESULTS, Row, save, show
 import tamis
 from tamis.encode.columns import ColumnEncoder
 from tamis.encode.rules import EncodedRules, RuleEncoder
-from tamis.expr.shapes import Shapes
+from tamis.expr.text.shapes import Shapes
 
 INTEGERS = [f"int{i}" for i in range(6)]
 DOUBLES = [f"double{i}" for i in range(4)]

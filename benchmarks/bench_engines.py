@@ -49,7 +49,7 @@ import tamis
 from tamis.encode.events import EventEncoder
 from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.base import Engine
-from tamis.engines.intervals.engine import IntervalEngine
+from tamis.engines.papers.intervals.engine import IntervalEngine
 from tamis.engines.registry import ENGINES
 from tamis.expr.model import Logic
 from tamis.matcher.segment import Segment

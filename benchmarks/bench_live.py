@@ -40,7 +40,7 @@ from report import RESULTS, Row, save, show
 import tamis
 from tamis.matcher import tail
 from tamis.matcher.rule import make_rule
-from tamis.matcher.turns import short_turns
+from tamis.matcher.write.responsive import short_turns
 from tamis.workloads.begen import Workload
 
 TAILS = (1, 4, 16, 64, 256, 1_024, 4_096, 16_384)

@@ -3,10 +3,11 @@
 - *shards*: the same rules in 1, 2, 4 and 8 shards, each with an engine of its own; CPU time an
   event of `match_many` with batches of 10,000 events, and of encoding the events for all shards.
   One process, one thread.
-- *job* (with ``--job``, instead): executors write text rules as Parquet, `tamis.spark.build` makes
-  an index, and `match` asks it, each task with as many shards as fit in half of ``--memory``. For
-  each step seconds, CPU seconds of all processes (JVM and Python workers), and the most memory
-  that they had together: their own, and with the pages of files that they had mapped.
+- *job* (with ``--job``, instead): executors write text rules as Parquet, `tamis.spark.build`
+  makes an index, and `match` asks it, each task with as many shards as fit in half of
+  ``--memory``. For each step seconds, CPU seconds of all processes (JVM and Python workers), and
+  the most memory that they had together: their own, and with the pages of files that they had
+  mapped.
 
 Rules and events are those of the BE-Tree paper, of which 0.01 % match.
 

@@ -182,8 +182,8 @@ def test_a_file_without_rows_is_fine(tmp_path: Path) -> None:
 
 
 def test_many_matches_come_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tamis.files.matching._FIRST", 4)
-    monkeypatch.setattr("tamis.files.matching._MATCHES", 20)
+    monkeypatch.setattr("tamis.files.match._FIRST", 4)
+    monkeypatch.setattr("tamis.files.match._MATCHES", 20)
     rules = [{"id": n, "rule": "TRUE"} for n in range(10)]
     matcher = matcher_of(write(tmp_path / "rules.jsonl", rules))
     path = write(tmp_path / "events.parquet", [{"a": n} for n in range(12)])

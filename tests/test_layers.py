@@ -149,10 +149,10 @@ def test_the_map_has_no_cycle() -> None:
         ("tamis.engines.scan", "from tamis.matcher.matcher import Matcher"),
         ("tamis.matcher.matcher", "from tamis.cli import main"),
         ("tamis.joins.documents", "from tamis.matcher.matcher import Matcher"),
-        ("tamis.joins.ordered", "from tamis.encode.dictionary import Axis"),
+        ("tamis.joins.ordered_index", "from tamis.encode.dictionary import Axis"),
         ("tamis.workloads.betree", "from tamis.encode.rules import encode"),
         ("tamis.errors", "from tamis.expr.model import Expr"),
-        ("tamis.spark.build", "from tamis.server.routes import app"),
+        ("tamis.spark.index.build", "from tamis.server.routes import app"),
         ("tamis", "from tamis.cli import main"),
         ("tamis.helpers", "x = 1"),
     ],
@@ -164,8 +164,12 @@ def test_a_wrong_arrow_is_caught(module: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("module", "text", "is_package"),
     [
-        ("tamis.expr.sql", "from tamis.expr.model import And\nfrom tamis.errors import E", False),
-        ("tamis.expr.sql", "from .model import And\nfrom ..errors import E", False),
+        (
+            "tamis.expr.json",
+            "from tamis.expr.model import And\nfrom tamis.errors import E",
+            False,
+        ),
+        ("tamis.expr.json", "from .model import And\nfrom ..errors import E", False),
         ("tamis.expr", "from .model import And", True),
         ("tamis.engines.scan", "from tamis.encode.rules import RuleArrays", False),
         ("tamis", "from tamis.matcher.matcher import Matcher", True),

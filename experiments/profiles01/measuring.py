@@ -6,7 +6,7 @@ from typing import Any
 
 from experiments.paper.measuring import Row, encoded
 from tamis.encode.events import EventEncoder
-from tamis.engines.intervals.counting import count_evaluations
+from tamis.engines.papers.intervals.count_predicates import count_evaluations
 from tamis.engines.registry import ENGINES
 
 INDEXES = ("cluster", "interval", "hybrid", "segment", "interval-tree")

@@ -27,9 +27,9 @@ HEAD = """\
 # The experiments of "Index Structures and Algorithms for Efficient Profile Matching"
 
 The paper counts how many predicates an index evaluates for a document; so do table 1 and figures 7
-and 8 here, by `tamis.engines.intervals.counting`. What the paper could not do comes after: hundreds
-of thousands of profiles, measured by time. `make experiments PAPER=profiles01` measures all of it
-and writes this page; the numbers are in `experiments/profiles01/results`.
+and 8 here, by `tamis.engines.papers.intervals.count_predicates`. What the paper could not do comes
+after: hundreds of thousands of profiles, measured by time. `make experiments PAPER=profiles01`
+measures all of it and writes this page; the numbers are in `experiments/profiles01/results`.
 
 Measured on {cpus} cores, {system}, Python {python}, Numba {numba}. The paper does not say how it
 counts overlap. Here it is the part of an interval that other intervals cover as well, on average:

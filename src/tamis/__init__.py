@@ -35,16 +35,16 @@ from tamis.errors import (
     UnknownEngineError,
     UnknownRuleError,
 )
+from tamis.expr.analysis.explain import Explanation
+from tamis.expr.analysis.why_not import Obstacle, Obstacles
 from tamis.expr.evaluate import evaluate, score
-from tamis.expr.explain import Explanation
 from tamis.expr.json import from_json, to_json
 from tamis.expr.model import And, Expr, Not, Op, Or, Predicate, all_of, any_of
-from tamis.expr.obstacles import Obstacle, Obstacles
-from tamis.expr.sql import parse, to_sql
+from tamis.expr.text.sql import parse, to_sql
 from tamis.joins.documents import Documents
 from tamis.joins.retention import Retention
 from tamis.matcher.matcher import AddReport, BadRule, Matcher
-from tamis.matcher.opening import open_matcher as open  # noqa: A004  the name users know
+from tamis.matcher.open import open_matcher as open  # noqa: A004  the name users know
 from tamis.matcher.rule import Rule, tagged
 
 __all__ = [

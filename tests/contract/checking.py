@@ -44,14 +44,14 @@ def check(matcher: tamis.Matcher, events: list[Event], expected: list[list[RuleI
     for event, ids in zip(events, expected, strict=True):
         assert matcher.match(event) == ids
         assert Counter(matcher.match_array(event).tolist()) == Counter(ids)
-    found = _by_event(matcher.match_many(events), len(events))
+    found = by_event(matcher.match_many(events), len(events))
     assert list(map(Counter, found)) == list(map(Counter, expected))
     counts = matcher.count_many(events)
     assert counts["event"].to_pylist() == list(range(len(events)))
     assert counts["matches"].to_pylist() == [len(ids) for ids in expected]
 
 
-def _by_event(found: pa.Table, size: int) -> list[list[RuleId]]:
+def by_event(found: pa.Table, size: int) -> list[list[RuleId]]:
     rules: list[list[RuleId]] = [[] for _ in range(size)]
     for event, rule in zip(found["event"].to_pylist(), found["rule"].to_pylist(), strict=True):
         rules[event].append(rule)

@@ -18,9 +18,6 @@ class Scenario(NamedTuple):
     events: list[Event]
 
 
-pytestmark = pytest.mark.parametrize("engine", tamis.engines())
-
-
 SCENARIOS: dict[str, Callable[[Random], Scenario]] = {}
 
 

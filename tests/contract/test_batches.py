@@ -14,7 +14,7 @@ from tamis.expr.model import (
     LOGICS,
 )
 from tests import randoms
-from tests.contract.checking import Event, Rule, expected_of
+from tests.contract.checking import Event, Rule, by_event, expected_of
 from tests.contract.scenarios import made
 from tests.randoms import attribute
 
@@ -30,8 +30,8 @@ def test_a_batch_that_threads_share(engine: str) -> None:
     assert found["event"].to_pylist() == [
         event for event, rules in enumerate(expected * times) for _ in rules
     ]
-    by_event = _by_event(found, len(some) * times)
-    assert list(map(Counter, by_event)) == list(map(Counter, expected)) * times
+    rules_found = by_event(found, len(some) * times)
+    assert list(map(Counter, rules_found)) == list(map(Counter, expected)) * times
     counts = matcher.count_many(some * times)
     assert counts["matches"].to_pylist() == [len(rules) for rules in expected * times]
 
@@ -66,7 +66,7 @@ def test_arrow_columns_are_events_too(engine: str, rows: int) -> None:
     expected = (expected_of(rules, distinct) * (rows // 60 + 1))[:rows]
     for batch in (table, table.combine_chunks().to_batches()[0]):
         found = matcher.match_many(batch)
-        assert list(map(Counter, _by_event(found, rows))) == list(map(Counter, expected))
+        assert list(map(Counter, by_event(found, rows))) == list(map(Counter, expected))
         assert matcher.count_many(batch)["matches"].to_pylist() == list(map(len, expected))
 
 

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 import tamis
-from tamis.expr.lines import LINES
+from tamis.expr.analysis.event_expressions import Verdict, alternatives, stabs
 from tamis.expr.model import (
     LOGICS,
     And,
@@ -16,7 +16,7 @@ from tamis.expr.model import (
     Or,
 )
 from tamis.expr.normalize import nnf
-from tamis.expr.stab import Verdict, alternatives, stabs
+from tamis.expr.value_order import LINES
 from tests import randoms
 from tests.contract.checking import Rule
 from tests.randoms import attribute

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tamis.encode.arrays import IF_ABSENT, NEGATED, RANGE
-from tamis.encode.growing import CODES, GrowingDictionary
+from tamis.encode.growing_dictionary import CODES, GrowingDictionary
 from tamis.expr.model import Atom, Op, Predicate
 from tamis.expr.satisfy import satisfies
 from tests import randoms

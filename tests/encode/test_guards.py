@@ -12,7 +12,7 @@ import pytest
 
 import tamis
 from tamis.encode.guards import TextGuards
-from tamis.encode.texts import TextIndex
+from tamis.encode.text_predicates import TextIndex
 from tests.encode.test_events import matcher_of
 
 Row = dict[str, Any]

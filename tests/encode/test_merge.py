@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tamis.encode.arrays import RANGE, SET
 from tamis.encode.dictionary import Axis, Dictionary, code_range
 from tamis.encode.events import EventEncoder
-from tamis.encode.merge import merged
+from tamis.encode.merge.rules import merged
 from tamis.encode.rules import EncodedRules, RuleEncoder
-from tamis.encode.stored import from_arrays, to_arrays
+from tamis.encode.serialize import from_arrays, to_arrays
 from tamis.engines.registry import ENGINES
 from tamis.expr.event import FlatEvent, flatten
 from tamis.expr.model import LOGICS, And, Expr, Logic, Op, Or, Predicate, predicates

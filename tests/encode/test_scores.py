@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from tamis.encode.events import EventEncoder
-from tamis.encode.forms import spelled_out
+from tamis.encode.rule_forms import spelled_out
 from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.base import Engine
 from tamis.engines.registry import ENGINES
 from tamis.expr.evaluate import score
 from tamis.expr.event import flatten
 from tamis.expr.model import And, Expr, Op, Or, Predicate
-from tamis.expr.sql import parse
+from tamis.expr.text.sql import parse
 from tamis.expr.weights import EventWeights, RuleWeights
 
 NAMES = [f"a{i}" for i in range(12)]

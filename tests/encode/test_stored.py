@@ -23,9 +23,9 @@ from tamis.encode.arrays import DictionaryArrays
 from tamis.encode.columns import ColumnEncoder
 from tamis.encode.dictionary import Axis, Dictionary
 from tamis.encode.events import EventEncoder
-from tamis.encode.lists import starts
+from tamis.encode.ragged import starts
 from tamis.encode.rules import EncodedRules, RuleEncoder
-from tamis.encode.stored import from_arrays, to_arrays
+from tamis.encode.serialize import from_arrays, to_arrays
 from tamis.encode.values import pack_texts
 from tamis.engines.registry import ENGINES
 from tamis.expr.model import LOGICS, Expr, Op, Predicate, Value

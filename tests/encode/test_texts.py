@@ -9,8 +9,8 @@ import re2
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tamis.encode import texts
-from tamis.encode.texts import TextIndex
+from tamis.encode import text_predicates as texts
+from tamis.encode.text_predicates import TextIndex
 from tamis.errors import PatternError
 from tamis.expr.model import Op, Predicate
 from tamis.expr.patterns import check_pattern, text_test

@@ -16,7 +16,7 @@ import pytest
 from tamis.encode.arrays import IF_ABSENT, NEGATED, RANGE, SET, TEXT, Events
 from tamis.encode.events import EventEncoder
 from tamis.encode.rules import EncodedRules, RuleEncoder
-from tamis.engines.betree import BeTree, Betree, BetreeBatch
+from tamis.engines.betree import BeTree
 from tamis.engines.betree.arrays import (
     ATTRIBUTE,
     CAPACITY,
@@ -53,11 +53,12 @@ from tamis.engines.betree.arrays import (
     USED,
     WORDS_USED,
 )
-from tamis.engines.betree.statistics import rarest_attributes
+from tamis.engines.papers.betree import Betree, BetreeBatch
+from tamis.engines.papers.betree.statistics import rarest_attributes
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import flatten
 from tamis.expr.model import LOGICS, Atom
-from tamis.expr.sql import parse
+from tamis.expr.text.sql import parse
 from tamis.workloads.begen import Distribution, Workload
 from tests import randoms
 from tests.randoms import EVERYTHING

@@ -9,7 +9,7 @@ import pytest
 
 from tamis.encode.events import EventEncoder
 from tamis.encode.rules import RuleEncoder
-from tamis.engines.gryphon import Gryphon, GryphonArrays
+from tamis.engines.papers.gryphon import Gryphon, GryphonArrays
 from tests.interpreted import interpret
 
 

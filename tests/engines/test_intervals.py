@@ -17,27 +17,27 @@ import pytest
 from tamis.encode.dictionary import FIRST
 from tamis.encode.events import EventEncoder
 from tamis.encode.rules import EncodedRules, RuleEncoder
-from tamis.engines.intervals import arrays, match
-from tamis.engines.intervals.arrays import LISTED, NOWHERE, PASS, STOP, TreeArrays
-from tamis.engines.intervals.cluster import Splits, best_key, grow_cluster
-from tamis.engines.intervals.counting import (
+from tamis.engines.papers.intervals import arrays, match
+from tamis.engines.papers.intervals.arrays import LISTED, NOWHERE, PASS, STOP, TreeArrays
+from tamis.engines.papers.intervals.cluster_index import Splits, best_key, grow_cluster
+from tamis.engines.papers.intervals.count_predicates import (
     count_evaluations,
     evaluated,
     members,
     searched,
 )
-from tamis.engines.intervals.engine import IntervalEngine
-from tamis.engines.intervals.hybrid import grow_hybrid
-from tamis.engines.intervals.interval import grow_interval
-from tamis.engines.intervals.interval_tree import grow_interval_tree
-from tamis.engines.intervals.intervals import Intervals, elementary
-from tamis.engines.intervals.segment import grow_segment
-from tamis.engines.intervals.tree import Tree, balanced, middle, planted
+from tamis.engines.papers.intervals.engine import IntervalEngine
+from tamis.engines.papers.intervals.hybrid_index import grow_hybrid
+from tamis.engines.papers.intervals.interval_index import grow_interval
+from tamis.engines.papers.intervals.interval_tree import grow_interval_tree
+from tamis.engines.papers.intervals.intervals import Intervals, elementary
+from tamis.engines.papers.intervals.segment_tree import grow_segment
+from tamis.engines.papers.intervals.tree import Tree, balanced, middle, planted
 from tamis.engines.registry import ENGINES
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import flatten
 from tamis.expr.model import LOGICS
-from tamis.expr.sql import parse
+from tamis.expr.text.sql import parse
 from tests import randoms
 from tests.randoms import EVERYTHING
 

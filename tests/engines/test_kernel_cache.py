@@ -14,7 +14,7 @@ from pathlib import Path
 
 import tamis
 from tamis.encode.kernel import _STAMP
-from tamis.engines.sift import _sift
+from tamis.engines.papers.sift import _sift
 
 SCRIPT = """
 import tamis

@@ -17,8 +17,8 @@ from numba import njit
 from tamis.encode.arrays import Events
 from tamis.encode.events import EventEncoder
 from tamis.encode.rules import EncodedRules, RuleEncoder
-from tamis.engines import bits, output, scores, sorting, truth
 from tamis.engines.base import Engine
+from tamis.engines.kernels import bits, output, scores, sorting, truth
 from tamis.engines.registry import ENGINES
 from tamis.expr.evaluate import evaluate_flat, score
 from tamis.expr.event import FlatEvent, flatten

@@ -16,18 +16,18 @@ import pytest
 from tamis.encode.arrays import Events
 from tamis.encode.events import EventEncoder
 from tamis.encode.rules import EncodedRules, RuleEncoder
-from tamis.engines import ranking
 from tamis.engines.base import Engine, Parts
-from tamis.engines.kindex import KIndex, KIndexCnf, cnf, dnf, walk
-from tamis.engines.kindex.bounds import are_sums
-from tamis.engines.kindex.clauses import clauses_of
-from tamis.engines.kindex.postings import LOOSE, UNBOUNDED, PostingArrays
-from tamis.engines.kindex.walk import END
+from tamis.engines.kernels import ranking
+from tamis.engines.papers.kindex import KIndex, KIndexCnf, cnf, dnf, walk
+from tamis.engines.papers.kindex.bounds import are_sums
+from tamis.engines.papers.kindex.clauses import clauses_of
+from tamis.engines.papers.kindex.postings import LOOSE, UNBOUNDED, PostingArrays
+from tamis.engines.papers.kindex.walk import END
 from tamis.engines.scan import Scan
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import flatten
 from tamis.expr.model import LOGICS, And, Expr, Logic, Or
-from tamis.expr.sql import parse
+from tamis.expr.text.sql import parse
 from tamis.expr.weights import EventWeights, RuleWeights
 from tests import randoms
 from tests.randoms import EVERYTHING

@@ -8,12 +8,12 @@ from random import Random
 
 import pytest
 
-from tamis.engines.betree.live import LiveTree
+from tamis.engines.betree.live_tree import LiveTree
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import FlatEvent, flatten
 from tamis.expr.model import Expr
 from tamis.expr.normalize import nnf
-from tamis.expr.sql import parse
+from tamis.expr.text.sql import parse
 from tests import randoms
 from tests.randoms import EVERYTHING
 

@@ -7,14 +7,14 @@ from random import Random
 import numpy as np
 import pytest
 
-from tamis.encode.choices import ChoiceEncoder
+from tamis.encode.event_expressions import ChoiceEncoder
 from tamis.encode.rules import RuleEncoder
-from tamis.engines.stab import stab
-from tamis.expr.lines import INTEGERS, LINES, STRINGS, Line
+from tamis.engines.kernels.event_expressions import stab
+from tamis.expr.analysis.event_expressions import Verdict, alternatives, stabs
 from tamis.expr.model import LOGICS, And, Op, Predicate
 from tamis.expr.normalize import nnf
-from tamis.expr.sql import parse
-from tamis.expr.stab import Verdict, alternatives, stabs
+from tamis.expr.text.sql import parse
+from tamis.expr.value_order import INTEGERS, LINES, STRINGS, Line
 from tests import randoms
 from tests.interpreted import interpret
 from tests.randoms import attribute

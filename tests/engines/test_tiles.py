@@ -20,8 +20,8 @@ from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.base import Engine
 from tamis.engines.scan import Scan
 from tamis.engines.tiles import Tiles
+from tamis.engines.tiles.access_keys import likelihood
 from tamis.engines.tiles.arrays import BY_CUTS, BY_TEXT, NARROW, NEGATIVE, STEPS, WORD
-from tamis.engines.tiles.keys import likelihood
 from tamis.expr.event import flatten
 from tamis.expr.model import LOGICS, And, Expr, Not, Op, Or, Predicate
 from tamis.expr.weights import EventWeights, RuleWeights

@@ -20,10 +20,10 @@ import pyarrow as pa
 import pytest
 
 import tamis
-from tamis.expr.derive import Derivation, derivation, derived_name
 from tamis.expr.event import flatten
-from tamis.expr.functions import address_key
-from tamis.expr.versions import version_key
+from tamis.expr.functions.derive import Derivation, derivation, derived_name
+from tamis.expr.functions.scalar import address_key
+from tamis.expr.functions.versions import version_key
 
 RANDOM = random.Random(8)
 

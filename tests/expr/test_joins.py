@@ -7,7 +7,7 @@ import pytest
 import tamis
 from tamis.expr.model import Predicate
 from tamis.expr.names import JOINED
-from tamis.expr.sql import join_of
+from tamis.expr.text.sql import join_of
 
 NEWER = "EXISTS (SELECT 1 FROM seen d WHERE d.x > x)"
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tamis.expr.lines import BOOLEANS, INTEGERS, LINES, NUMBERS, STRINGS, TIMES, Line
 from tamis.expr.model import Value
+from tamis.expr.value_order import BOOLEANS, INTEGERS, LINES, NUMBERS, STRINGS, TIMES, Line
 
 _EDGES = (0, 1, -1, 2**53, -(2**53), 2**63 - 1, -(2**63))
 INTEGER = st.builds(lambda edge, by: edge + by, st.sampled_from(_EDGES), st.integers(-3, 3)).filter(

@@ -7,12 +7,12 @@ from random import Random
 
 import pytest
 
+from tamis.expr.analysis.why_not import Obstacles, obstacles_flat
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import FlatEvent, flatten
 from tamis.expr.model import LOGICS, And, Atom, Expr, Logic, Not, Op, Or, Predicate
 from tamis.expr.normalize import nnf
-from tamis.expr.obstacles import Obstacles, obstacles_flat
-from tamis.expr.sql import parse
+from tamis.expr.text.sql import parse
 
 POOL = [Predicate(name, Op.EQ, (value,)) for name in "abc" for value in (1, 2)]
 

@@ -18,8 +18,8 @@ from tamis.engines.scan import Scan
 from tamis.errors import RuleError, RuleTooLargeError
 from tamis.expr.evaluate import evaluate
 from tamis.expr.model import LOGICS, MAX_NODES, Expr, Logic, Op, Predicate
-from tamis.expr.pieces import is_half, piece_predicate
-from tamis.expr.sql import parse, to_sql
+from tamis.expr.text.pieces import is_half, piece_predicate
+from tamis.expr.text.sql import parse, to_sql
 from tests import randoms
 from tests.randoms import EVERYTHING
 from tests.strategies import expressions, predicates
@@ -305,7 +305,7 @@ def test_a_predicate_is_read_once(monkeypatch: pytest.MonkeyPatch, form: str) ->
     def refuse(text: str) -> Expr:
         raise AssertionError(f"parsed in full: {text}")
 
-    monkeypatch.setattr("tamis.encode.plain.piece_predicate", counted)
+    monkeypatch.setattr("tamis.encode.plain_rules.piece_predicate", counted)
     monkeypatch.setattr("tamis.encode.rules.parse", refuse)
     random = Random(1)
     pool = [f"a{i} = {i}" for i in range(20)] + [f"b{i} BETWEEN {i} AND 50" for i in range(10)]

@@ -6,13 +6,13 @@ from random import Random
 
 import pytest
 
+from tamis.expr.analysis.prove import Prover, negation
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import flatten
-from tamis.expr.lines import INTEGERS, LINES
 from tamis.expr.model import LOGICS, Expr, Logic, Or
 from tamis.expr.normalize import nnf
-from tamis.expr.prove import Prover, negation
-from tamis.expr.sql import parse
+from tamis.expr.text.sql import parse
+from tamis.expr.value_order import INTEGERS, LINES
 from tests import randoms
 
 ANY = Prover()

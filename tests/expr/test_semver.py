@@ -7,7 +7,7 @@ from itertools import combinations
 import pytest
 
 import tamis
-from tamis.expr.semver import semver_key
+from tamis.expr.functions.semver import semver_key
 
 ORDERED = [
     "0",

@@ -11,12 +11,12 @@ from random import Random
 import pytest
 
 from tamis.errors import EventError
+from tamis.expr.analysis.event_expressions import Verdict, alternatives, stabs
 from tamis.expr.evaluate import evaluate
-from tamis.expr.lines import INTEGERS, LINES, Line
 from tamis.expr.model import LOGICS, And, Expr, Logic, Op, Or, Predicate, Value, predicates
 from tamis.expr.normalize import nnf
-from tamis.expr.sql import parse
-from tamis.expr.stab import Verdict, alternatives, stabs
+from tamis.expr.text.sql import parse
+from tamis.expr.value_order import INTEGERS, LINES, Line
 from tests import randoms
 from tests.randoms import attribute
 

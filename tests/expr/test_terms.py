@@ -9,13 +9,13 @@ from hypothesis.strategies import SearchStrategy
 
 import tamis
 from tamis.errors import RuleError, RuleSyntaxError, RuleTooLargeError
-from tamis.expr.check import check
-from tamis.expr.derive import derived_name, term_named
+from tamis.expr.functions.derive import derived_name, term_named
+from tamis.expr.functions.terms import Attribute, Call, Constant, Term, call, name_of, spell_term
 from tamis.expr.model import And, Expr, Op, Predicate
 from tamis.expr.names import DERIVED
-from tamis.expr.pieces import piece_predicate
-from tamis.expr.shapes import Shapes
-from tamis.expr.terms import Attribute, Call, Constant, Term, call, name_of, spell_term
+from tamis.expr.text.pieces import piece_predicate
+from tamis.expr.text.shapes import Shapes
+from tamis.expr.validate import check
 
 NAMES = ("x", "length", "user.name", "o'dd \"n", "in", "date")
 

@@ -12,8 +12,9 @@ import tamis
 from tamis.expr.evaluate import join_truth
 from tamis.expr.event import flatten
 from tamis.expr.model import Predicate
-from tamis.expr.sql import join_of
-from tamis.joins import answers, ordered
+from tamis.expr.text.sql import join_of
+from tamis.joins import evaluate as answers
+from tamis.joins import ordered_index as ordered
 
 VALUES = [1, 2, 3, 2.5, 2.0, -1, True, "a", "b", 2**53 + 1, float(2**53), float("inf")]
 VALUES.append(datetime(2020, 1, 1, tzinfo=UTC))

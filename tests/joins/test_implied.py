@@ -7,11 +7,11 @@ from random import Random
 
 import pytest
 
-from tamis.expr.joins import Comparison
+from tamis.expr.joins.predicate import Comparison
 from tamis.expr.model import Op, Predicate, Value
 from tamis.expr.satisfy import satisfies
 from tamis.joins.implied import implied
-from tamis.joins.spans import EVERYTHING, NOTHING, Spans, compared, of_predicate
+from tamis.joins.value_sets import EVERYTHING, NOTHING, Spans, compared, of_predicate
 
 C = 10
 EQ, LT, LE, GT, GE = Op.EQ, Op.LT, Op.LE, Op.GT, Op.GE

@@ -14,7 +14,7 @@ import pytest
 
 import tamis
 from tamis import And, Matcher, Not, Op, Or, Predicate
-from tamis.encode import texts
+from tamis.encode import text_predicates as texts
 from tamis.errors import (
     DuplicateRuleError,
     EventError,

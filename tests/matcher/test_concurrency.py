@@ -13,8 +13,8 @@ import pytest
 
 import tamis
 from tamis import Matcher, UnknownRuleError, tagged
-from tamis.matcher import collection
-from tamis.matcher.collection import Collection
+from tamis.matcher.write import writer as collection
+from tamis.matcher.write.writer import Collection
 
 EVENT = {"x": 1}
 READERS = 3

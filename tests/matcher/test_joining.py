@@ -8,7 +8,7 @@ import pytest
 
 import tamis
 from tamis import Matcher, StorageError
-from tamis.matcher.joining import join
+from tamis.matcher.merge_directories import join
 
 RULES = {f"r{i}": f"x = {i % 5} AND y > {i}" for i in range(60)}
 EVENTS = [{"x": i % 6, "y": 7 * i} for i in range(20)]

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from tamis import BackgroundError, DuplicateRuleError, Matcher, RuleError, UnknownRuleError
-from tamis.matcher.making import Maker
-from tamis.matcher.policy import Load, run_to_merge
+from tamis.matcher.write.builder import Maker
+from tamis.matcher.write.merge_policy import Load, run_to_merge
 
 EVENT = {"x": 1}
 

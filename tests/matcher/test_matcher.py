@@ -13,7 +13,7 @@ import pytest
 
 import tamis
 from tamis import Matcher, Not, tagged
-from tamis.matcher import batching
+from tamis.matcher import batch_searcher as batching
 from tests import randoms
 from tests.matcher.matchers import MANY, SIZES, A, filled, settle
 from tests.randoms import EVERYTHING

@@ -12,7 +12,7 @@ import pytest
 import tamis
 from tamis import Matcher
 from tamis.encode.arrays import Events
-from tamis.encode.merge import merged
+from tamis.encode.merge.rules import merged
 from tamis.encode.rules import EncodedRules
 from tamis.engines import registry
 from tamis.engines.base import Parts

@@ -10,8 +10,10 @@ import pytest
 
 import tamis
 from tamis import Matcher
-from tamis.matcher import collection, making, tail
-from tamis.matcher.collection import Collection
+from tamis.matcher import tail
+from tamis.matcher.write import builder as making
+from tamis.matcher.write import writer as collection
+from tamis.matcher.write.writer import Collection
 from tests import randoms
 from tests.matcher import test_random_operations as operations
 from tests.matcher.test_random_operations import Shadow

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from tamis.matcher.turns import empty, short_turns
+from tamis.matcher.write.responsive import empty, short_turns
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import tamis
-from tamis.spark.versions import Version
+from tamis.spark.index.versions import Version
 
 
 def rules(version: Version) -> dict[str | int, tamis.Rule]:

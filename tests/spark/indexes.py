@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import tamis
-from tamis.spark.versions import Draft, Shard, Version, publish
+from tamis.spark.index.versions import Draft, Shard, Version, publish
 
 
 def published(

@@ -22,15 +22,15 @@ import msgspec
 import pyarrow as pa
 
 import tamis
-from tamis.spark.shards import SHARD, Plan, Report, build_shards, merge_shards
-from tamis.spark.versions import Draft, Shard, Version, current, publish, versions
+from tamis.spark.index.shards import SHARD, Plan, Report, build_shards, merge_shards
+from tamis.spark.index.versions import Draft, Shard, Version, current, publish, versions
 
 SHARDS = 2
 RULES = {f"r{i}": f"x = {i % 50}" for i in range(400)}
 
 
 def write(folder: Path, parent: Version | None) -> Draft:
-    """Two pieces for each shard, which are merged, as `tamis.spark.build` has it."""
+    """Two pieces for each shard, which are merged, as `tamis.spark.index.build` has it."""
     plan = Plan(str(folder), "tiles", "strong", {}, "string", True, b"")
     ids = list(RULES)
     pieces: list[list[Report]] = [[] for _ in range(SHARDS)]

@@ -15,9 +15,9 @@ from pyspark.sql.types import StructType
 import tamis
 from tamis import spark as ts
 from tamis.errors import EventError, SchemaError, StorageError
-from tamis.spark.events import choose
-from tamis.spark.plan import grouped, in_bytes
-from tamis.spark.query import prepare
+from tamis.spark.match.event_columns import choose
+from tamis.spark.match.query import prepare
+from tamis.spark.match.shard_groups import grouped, in_bytes
 from tests.spark.indexes import published
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -161,7 +161,7 @@ def test_a_worker_that_may_not_map_the_index_says_why(tmp_path: Path) -> None:
     script = f"""
         import resource
         from pathlib import Path
-        from tamis.spark.worker import opened
+        from tamis.spark.match.worker import opened
 
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + 100_000, used + 100_000))

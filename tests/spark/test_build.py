@@ -12,7 +12,7 @@ import pytest
 import tamis
 from tamis import Matcher, StorageError, UnknownEngineError
 from tamis import spark as ts
-from tamis.spark.shards import Plan, Report, build_shards
+from tamis.spark.index.shards import Plan, Report, build_shards
 from tamis.workloads import begen
 from tests.spark import holding
 
@@ -31,7 +31,7 @@ def expected() -> set[tuple[int, str | int]]:
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if there were millions of rules."""
-    module = import_module("tamis.spark.build")
+    module = import_module("tamis.spark.index.build")
     monkeypatch.setattr(module, "_RULES_A_SHARD", 300)
     monkeypatch.setattr(module, "_RULES_A_PIECE", 150)
 
@@ -188,7 +188,7 @@ def test_the_quarantine_is_a_table_for_everybody(spark, tmp_path: Path) -> None:
 
 def test_executors_that_do_not_see_the_path(tmp_path: Path) -> None:
     """Nothing is written there, and the driver says what is wrong."""
-    module = import_module("tamis.spark.build")
+    module = import_module("tamis.spark.index.build")
     aside = tmp_path / "index" / "versions" / ".aside-1"
     plan = Plan(str(aside), "tiles", "strong", {}, "string", True, b"")
     rows = pa.record_batch({"id": ["a", "b"], "rule": ["x = 1", "x = 2"], "shard": [0, 1]})

@@ -17,7 +17,7 @@ import pyspark
 import pytest
 
 import tamis
-from tamis.spark.java import find_java
+from tamis.spark.runtime.java import find_java
 from tests.spark.connect import connect_port, wait_until_free
 from tests.spark.indexes import published
 
@@ -179,7 +179,7 @@ def test_a_cluster_of_two_workers(index: Path, tmp_path: Path) -> None:
                     .config("spark.driver.host", "127.0.0.1")
                     .config("spark.driver.memory", "512m")
                     .config("spark.executor.memory", "512m")
-                    .config("spark.python.daemon.module", "tamis.spark.daemon")
+                    .config("spark.python.daemon.module", "tamis.spark.runtime.daemon")
                     .config("spark.sql.shuffle.partitions", 4)
                     .config("spark.ui.enabled", False)
                     .getOrCreate()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import tamis
 from tamis import spark as ts
-from tamis.expr.derive import derivation, derived_name
 from tamis.expr.event import flatten
+from tamis.expr.functions.derive import derivation, derived_name
 from tests.matcher.test_functions import make_events, make_rules
 from tests.spark.indexes import published
 

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 import tamis
 from tamis.cli import app
-from tamis.spark.config import read_config
-from tamis.spark.pipeline import run_pipeline
+from tamis.spark.job.config import read_config
+from tamis.spark.job.pipeline import run_pipeline
 
 RULES: list[dict[str, Any]] = [
     {"id": "cheap", "rule": "price < 10", "tags": ["low"], "payload": {"owner": "Ana"}},

@@ -12,7 +12,7 @@ import pytest
 
 import tamis
 from tamis import spark as ts
-from tamis.spark.java import find_java
+from tamis.spark.runtime.java import find_java
 from tests.spark import holding
 from tests.spark.connect import connect_port
 
@@ -24,7 +24,7 @@ SCRIPT = """
 
     spark = SparkSession.builder.remote("local[2]").getOrCreate()
     assert type(spark).__module__ == "pyspark.sql.connect.session"
-    import_module("tamis.spark.build")._RULES_A_PIECE = 20
+    import_module("tamis.spark.index.build")._RULES_A_PIECE = 20
     rules = spark.range(50).selectExpr("cast(id as string) id", "concat('x = ', id) rule")
     bad = spark.createDataFrame([("bad", "x =")], "id string, rule string")
     events = spark.createDataFrame([(1,)], "x long")

@@ -14,7 +14,7 @@ from pyspark.ml import Pipeline, PipelineModel
 import tamis
 from tamis import spark as ts
 from tamis.errors import EventError, InputFileError, StorageError
-from tamis.spark.ml import RuleMatcher
+from tamis.spark.match.transformer import RuleMatcher
 from tests.spark.indexes import published
 
 RULES = [
@@ -94,7 +94,7 @@ def test_workers_read_files(spark, index: Path, files: Path, wanted: list[tuple]
 def test_large_row_groups_are_cut(
     spark, index: Path, files: Path, wanted: list[tuple], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tamis.spark.files._ROWS", 16)
+    monkeypatch.setattr("tamis.spark.match.files._ROWS", 16)
     answers = ts.match_files(spark, files, index)
     assert answers.rdd.getNumPartitions() > 4
     assert pairs(answers) == wanted

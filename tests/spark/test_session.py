@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tamis.errors import MissingExtraError
-from tamis.spark import java, local_session
+from tamis.spark import local_session
+from tamis.spark.runtime import java
 
 
 def fake_java(folder: Path, version: str) -> Path:
@@ -122,7 +123,7 @@ def test_python_packages_alone_suffice(tmp_path: Path) -> None:
 def test_a_session_is_set_up_for_arrow(spark) -> None:
     assert local_session(2) is spark
     assert spark.conf.get("spark.sql.execution.arrow.pyspark.enabled") == "true"
-    assert spark.conf.get("spark.python.daemon.module") == "tamis.spark.daemon"
+    assert spark.conf.get("spark.python.daemon.module") == "tamis.spark.runtime.daemon"
 
 
 @pytest.mark.parametrize("cores", [0, -1, "2"])

@@ -15,7 +15,7 @@ import pytest
 
 import tamis
 from tamis import CorruptFileError, LockedError, Matcher, StorageError
-from tamis.spark.versions import (
+from tamis.spark.index.versions import (
     Draft,
     Shard,
     Version,
@@ -240,7 +240,7 @@ def test_damage_to_what_is_in_force(path: Path) -> None:
 HOLDER = """
     import sys, time
     from pathlib import Path
-    from tamis.spark.versions import publish
+    from tamis.spark.index.versions import publish
 
     def write(folder, parent):
         (folder / "half").write_text("of it")

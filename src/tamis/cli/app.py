@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 import tamis
-from tamis.cli.showing import one_line
+from tamis.cli.console import one_line
 from tamis.errors import RuleSyntaxError, TamisError
 
 __all__ = ["Commands", "app"]

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import tamis
-from tamis.cli.showing import Show, one_line
+from tamis.cli.console import Show, one_line
 from tamis.errors import UnknownRuleError
 from tamis.files import STDIN, load_rules
 from tamis.matcher.matcher import Matcher

@@ -16,7 +16,7 @@ from tamis.cli.arguments import (
     matcher_of,
     rule_id_of,
 )
-from tamis.cli.showing import one_line, print_json, progress
+from tamis.cli.console import one_line, print_json, progress
 
 
 @app.command("lint")

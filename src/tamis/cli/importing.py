@@ -10,15 +10,15 @@ import typer
 
 from tamis.cli.app import app
 from tamis.cli.arguments import refuse_if
-from tamis.cli.showing import one_line
+from tamis.cli.console import one_line
 from tamis.errors import RuleError
 from tamis.files import STDIN, write_rules
 from tamis.files.jsonlines import object_blocks
 from tamis.files.output import written_aside
 from tamis.files.source import open_source
 from tamis.importers import eventbridge, jsonlogic, mongo, mustang, sigma
-from tamis.importers.imported import Imported
 from tamis.importers.mongo import Dialect
+from tamis.importers.result import Imported
 
 _ENCODER = msgspec.json.Encoder()
 

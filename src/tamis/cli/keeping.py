@@ -29,11 +29,11 @@ from tamis.cli.arguments import (
     matcher_of,
     refuse_if,
 )
-from tamis.cli.showing import Show, print_json, progress, table_of
+from tamis.cli.console import Show, print_json, progress, table_of
 from tamis.errors import StorageError
 from tamis.expr.model import Op, Predicate, predicates
 from tamis.expr.names import name_shown
-from tamis.expr.shapes import Shapes
+from tamis.expr.text.shapes import Shapes
 from tamis.files import STDIN, save_rules
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.rule import Rule

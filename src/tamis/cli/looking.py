@@ -24,7 +24,7 @@ from tamis.cli.arguments import (
     refuse_if,
     rule_id_of,
 )
-from tamis.cli.showing import print_json, progress
+from tamis.cli.console import print_json, progress
 from tamis.files import (
     STDIN,
     Question,

@@ -10,7 +10,7 @@ import typer
 import tamis
 from tamis.cli.app import app
 from tamis.cli.arguments import refuse_if
-from tamis.cli.showing import Show, progress
+from tamis.cli.console import Show, progress
 from tamis.workloads.registry import WORKLOADS, make_workload
 from tamis.workloads.tables import PartedTable, write_parquet
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tamis.cli.app import Commands, app
-from tamis.cli.showing import Show, progress
+from tamis.cli.console import Show, progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,12 +30,12 @@ ConfigFile = Annotated[
 @pipeline_app.command("run")
 def run_job(config: ConfigFile) -> None:
     """Build an index, match events with it, and write what CONFIG asks for."""
-    from tamis.spark.config import read_config
+    from tamis.spark.job.config import read_config
 
     read = read_config(config)
     with progress(True) as show:
         show("Starting Spark", 0, None)
-        from tamis.spark.pipeline import run_pipeline
+        from tamis.spark.job.pipeline import run_pipeline
 
         outcome = run_pipeline(read, stage=lambda name, spark: _stage(name, spark, show))
     version = outcome.version
@@ -52,7 +52,7 @@ def run_job(config: ConfigFile) -> None:
 @pipeline_app.command("check")
 def check_job(config: ConfigFile) -> None:
     """Say what is wrong with CONFIG, or what it would do, without starting Spark."""
-    from tamis.spark.config import read_config
+    from tamis.spark.job.config import read_config
 
     pipeline = read_config(config).pipeline
     steps = []

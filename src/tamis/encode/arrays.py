@@ -173,7 +173,7 @@ class Events(NamedTuple):
 
 
 class Choices(NamedTuple):
-    """What an event expression leaves open, in terms of codes: see `tamis.expr.stab`.
+    """The codes that an event expression leaves open; see `tamis.encode.event_expressions`.
 
     An entry is a run of codes of which the attribute has one, or a string that is listed.
     """

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tamis.encode.dictionary import Axis, Dictionary
-from tamis.expr.derive import Derivation, conditions_among, derivation
 from tamis.expr.event import FlatEvent
-from tamis.expr.families import Conditions
+from tamis.expr.functions.derive import Derivation, conditions_among, derivation
+from tamis.expr.functions.families import Conditions
 from tamis.expr.model import Value
 from tamis.expr.names import DERIVED
 

@@ -24,7 +24,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import DictionaryArrays
-from tamis.encode.lists import starts
+from tamis.encode.ragged import starts
 from tamis.encode.values import SortedValues, pack_numbers, pack_texts, unpack_texts
 from tamis.expr.event import Kind, kind_of
 from tamis.expr.model import Op, Predicate, Value

@@ -14,7 +14,7 @@ __all__ = ["kernel", "part"]
 def _stamp() -> tuple[tuple[str, int, int], ...]:
     """What the files of all kernels look like: name, time of change and size of each."""
     package = Path(__file__).parent.parent
-    files = sorted((*package.glob("encode/*.py"), *package.glob("engines/**/*.py")))
+    files = sorted((*package.glob("encode/**/*.py"), *package.glob("engines/**/*.py")))
     states = [(file, file.stat()) for file in files]
     return tuple((file.name, state.st_mtime_ns, state.st_size) for file, state in states)
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import FormArrays, ScoreArrays
-from tamis.encode.lists import item_places, taken
+from tamis.encode.ragged import item_places, taken
 from tamis.encode.rules import EncodedRules
 
 __all__ = ["reordered"]

@@ -22,15 +22,15 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import GOTO_FALSE, GOTO_TRUE, AtomArrays, FormArrays, ScoreArrays
 from tamis.encode.atoms import encode_atoms, encode_weights, text_predicates
 from tamis.encode.dictionary import Dictionary
-from tamis.encode.forms import and_code, or_code, owner_arrays, settled
-from tamis.encode.plain import LONGEST, Plain, PlainTexts
-from tamis.encode.texts import TextIndex
+from tamis.encode.plain_rules import LONGEST, Plain, PlainTexts
+from tamis.encode.rule_forms import and_code, or_code, owner_arrays, settled
+from tamis.encode.text_predicates import TextIndex
 from tamis.errors import RuleError
-from tamis.expr.derive import comparable
+from tamis.expr.functions.derive import comparable
 from tamis.expr.model import And, Atom, Expr, Logic, Op, Or, Predicate, map_predicates
 from tamis.expr.normalize import atoms_of, cover, dnf, nnf, simplify
-from tamis.expr.shapes import Leaf, Shapes, Slot, Template
-from tamis.expr.sql import parse
+from tamis.expr.text.shapes import Leaf, Shapes, Slot, Template
+from tamis.expr.text.sql import parse
 from tamis.expr.weights import RuleWeights
 
 __all__ = ["EncodedRules", "RuleEncoder"]

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import DictionaryArrays
-from tamis.encode.lists import starts
+from tamis.encode.ragged import starts
 
 __all__ = [
     "Place",

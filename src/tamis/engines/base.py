@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from tamis.encode.arrays import Choices, Events
 from tamis.encode.rules import EncodedRules
-from tamis.engines.scores import top_rules
-from tamis.engines.stab import Stabbed, stab
+from tamis.engines.kernels.event_expressions import Stabbed, stab
+from tamis.engines.kernels.scores import top_rules
+from tamis.engines.kernels.truth import Loaded, new_loaded
 from tamis.engines.threads import in_threads, threads
-from tamis.engines.truth import Loaded, new_loaded
 
 __all__ = ["Capabilities", "Engine", "Matches", "Parts", "Scratch", "Tops"]
 

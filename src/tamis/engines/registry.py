@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tamis.engines.base import Engine
-from tamis.engines.betree import Betree, BetreeBatch
-from tamis.engines.gryphon import Gryphon
-from tamis.engines.intervals import (
+from tamis.engines.papers.betree import Betree, BetreeBatch
+from tamis.engines.papers.gryphon import Gryphon
+from tamis.engines.papers.intervals import (
     ClusterIndex,
     HybridIndex,
     IntervalIndex,
@@ -14,12 +14,12 @@ from tamis.engines.intervals import (
     Naive,
     SegmentTree,
 )
-from tamis.engines.keyed import Keyed
-from tamis.engines.kindex import KIndex, KIndexCnf
-from tamis.engines.propagation import Propagation
-from tamis.engines.pscan import PScan
+from tamis.engines.papers.keyed import Keyed
+from tamis.engines.papers.kindex import KIndex, KIndexCnf
+from tamis.engines.papers.propagation import Propagation
+from tamis.engines.papers.pscan import PScan
+from tamis.engines.papers.sift import Sift
 from tamis.engines.scan import Scan
-from tamis.engines.sift import Sift
 from tamis.engines.tiles import Tiles
 from tamis.errors import UnknownEngineError
 

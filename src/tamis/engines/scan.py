@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import Events
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
+from tamis.engines.atom_order import rarest_first
 from tamis.engines.base import Capabilities, Engine, Parts
-from tamis.engines.order import rarest_first
-from tamis.engines.output import emit_owners, forget_seen
-from tamis.engines.truth import atom_holds, load, program_holds, unload
+from tamis.engines.kernels.output import emit_owners, forget_seen
+from tamis.engines.kernels.truth import atom_holds, load, program_holds, unload
 
 __all__ = ["Scan"]
 

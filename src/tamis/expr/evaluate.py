@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tamis.expr.derive import comparable, values_of
 from tamis.expr.event import Event, FlatEvent, extended, flatten
-from tamis.expr.joins import Comparison, Condition, Every, Join, Quantifier, Some, Test
+from tamis.expr.functions.derive import comparable, values_of
+from tamis.expr.joins.predicate import Comparison, Condition, Every, Join, Quantifier, Some, Test
 from tamis.expr.model import (
     And,
     Atom,
@@ -28,7 +28,7 @@ from tamis.expr.model import (
 from tamis.expr.names import JOINED
 from tamis.expr.normalize import nnf
 from tamis.expr.satisfy import satisfies
-from tamis.expr.sql import join_of
+from tamis.expr.text.sql import join_of
 from tamis.expr.weights import EventWeights, RuleWeights
 
 __all__ = [

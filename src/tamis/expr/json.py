@@ -27,9 +27,8 @@ from datetime import datetime
 from typing import Any, Final, TypeAlias, TypeVar
 
 from tamis.errors import PatternError, RuleError, RuleSyntaxError, RuleTooLargeError
-from tamis.expr import check
-from tamis.expr.derive import derived_name
-from tamis.expr.literals import timestamp
+from tamis.expr import validate
+from tamis.expr.functions.derive import derived_name
 from tamis.expr.model import (
     FALSE,
     MAX_DEPTH,
@@ -48,7 +47,8 @@ from tamis.expr.model import (
     value_of_literal,
 )
 from tamis.expr.names import DERIVED, JOINED, is_worked_out, name_shown
-from tamis.expr.sql import parse, to_sql
+from tamis.expr.text.literals import timestamp
+from tamis.expr.text.sql import parse, to_sql
 
 __all__ = ["Json", "from_json", "to_json"]
 
@@ -196,7 +196,7 @@ class _Reader:
             if op not in (Op.LIKE, Op.ILIKE):
                 raise self.error(f"{_ESCAPE!r} belongs to like and ilike", (*path, _ESCAPE))
             values.append(self.value(obj[_ESCAPE], (*path, _ESCAPE)))
-        return self.checked(path, check.predicate, attribute, op, tuple(values), negated)
+        return self.checked(path, validate.predicate, attribute, op, tuple(values), negated)
 
     def join(self, obj: Any, path: _Path) -> Predicate:
         if not isinstance(obj, str):

@@ -18,7 +18,7 @@ from itertools import chain, product
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from tamis.expr.atoms import implies, intersect, unite
-from tamis.expr.derive import comparable
+from tamis.expr.functions.derive import comparable
 from tamis.expr.model import (
     FALSE,
     TRUE,

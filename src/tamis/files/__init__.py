@@ -13,7 +13,7 @@ where there is one, the line.
 
 from tamis.files.events import EventBatch, read_event, read_events
 from tamis.files.export import save_rules, write_rules
-from tamis.files.matching import Answer, Question, answers, expression_answer
+from tamis.files.match import Answer, Question, answers, expression_answer
 from tamis.files.output import open_output
 from tamis.files.rules import LoadReport, load_rule, load_rules
 from tamis.files.source import STDIN

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tamis.errors import InputFileError
-from tamis.files.matching import Answer
+from tamis.files.match import Answer
 from tamis.files.source import STDIN, Format, format_of
 
 __all__ = ["Output", "open_output", "written_aside"]

@@ -28,9 +28,9 @@ from tamis.errors import (
 )
 from tamis.files.jsonlines import object_blocks
 from tamis.files.source import Format, Source, open_source
-from tamis.matcher.life import Life
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.rule import Rule, RuleId, make_rule, read_weights
+from tamis.matcher.validity import Life
 
 __all__ = ["LoadReport", "load_rule", "load_rules"]
 

@@ -12,6 +12,6 @@ there, on every event of the kind that the importer's page describes; it is neve
 ['odd']
 """
 
-from tamis.importers.imported import Imported, Refused
+from tamis.importers.result import Imported, Refused
 
 __all__ = ["Imported", "Refused"]

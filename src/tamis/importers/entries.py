@@ -17,7 +17,7 @@ import msgspec
 from tamis.errors import InputFileError, RuleError
 from tamis.files.jsonlines import object_blocks
 from tamis.files.source import STDIN, blaming, open_source
-from tamis.importers.imported import Entry
+from tamis.importers.result import Entry
 from tamis.matcher.rule import RuleId, checked_id
 
 __all__ = ["Documents", "entries", "named", "read_json"]

@@ -18,8 +18,7 @@ import msgspec
 from tamis.errors import RuleError
 from tamis.expr.model import Expr, Op, Predicate, all_of, any_of
 from tamis.importers.entries import Documents, entries, named
-from tamis.importers.imported import Imported, import_all
-from tamis.importers.terms import (
+from tamis.importers.predicates import (
     Wild,
     absent,
     between,
@@ -33,6 +32,7 @@ from tamis.importers.terms import (
     starts_with,
     within_network,
 )
+from tamis.importers.result import Imported, import_all
 from tamis.matcher.rule import Rule, RuleId, make_rule
 
 __all__ = ["pattern", "read"]

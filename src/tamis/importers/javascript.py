@@ -7,7 +7,7 @@ import re
 from typing import Any, Final
 
 from tamis.expr.model import Op
-from tamis.importers.terms import COMPARISONS
+from tamis.importers.predicates import COMPARISONS
 
 __all__ = ["as_number", "loosely_equal", "ordered", "strictly_equal"]
 

@@ -17,12 +17,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from tamis.errors import RuleError
+from tamis.expr.functions.terms import Attribute, Call, Constant, Term, call, name_of
 from tamis.expr.model import FALSE, TRUE, Expr, Op, Predicate, all_of, any_of
-from tamis.expr.terms import Attribute, Call, Constant, Term, call, name_of
 from tamis.importers.entries import Documents, entries, named
-from tamis.importers.imported import Imported, import_all
 from tamis.importers.javascript import as_number, loosely_equal, ordered, strictly_equal
-from tamis.importers.terms import (
+from tamis.importers.predicates import (
     COMPARISONS,
     absent,
     contains,
@@ -33,6 +32,7 @@ from tamis.importers.terms import (
     on_one_value,
     present,
 )
+from tamis.importers.result import Imported, import_all
 from tamis.matcher.rule import Rule, RuleId, make_rule
 
 __all__ = ["logic", "read"]

@@ -17,13 +17,12 @@ from enum import StrEnum
 from typing import Any, Final
 
 from tamis.errors import RuleError
+from tamis.expr.functions.semver import semver_key
+from tamis.expr.functions.terms import Attribute, Constant, call, name_of
 from tamis.expr.model import FALSE, TRUE, Expr, Op, Predicate, all_of, any_of
-from tamis.expr.semver import semver_key
-from tamis.expr.terms import Attribute, Constant, call, name_of
 from tamis.importers.entries import Documents, entries, named
-from tamis.importers.imported import Imported, import_all
 from tamis.importers.javascript import ordered
-from tamis.importers.terms import (
+from tamis.importers.predicates import (
     COMPARISONS,
     absent,
     between,
@@ -35,6 +34,7 @@ from tamis.importers.terms import (
     on_one_value,
     present,
 )
+from tamis.importers.result import Imported, import_all
 from tamis.matcher.rule import Rule, RuleId, make_rule
 
 __all__ = ["Dialect", "condition", "read"]

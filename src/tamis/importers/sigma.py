@@ -19,11 +19,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tamis.errors import InputFileError, MissingExtraError, RuleError
+from tamis.expr.functions.terms import Attribute, call, name_of
 from tamis.expr.model import Expr, Op, Predicate, all_of, any_of
-from tamis.expr.terms import Attribute, call, name_of
 from tamis.files.source import blaming
-from tamis.importers.imported import Entry, Imported, import_all
-from tamis.importers.terms import Wild, absent, equals_any, like, negation, present, within_network
+from tamis.importers.predicates import (
+    Wild,
+    absent,
+    equals_any,
+    like,
+    negation,
+    present,
+    within_network,
+)
+from tamis.importers.result import Entry, Imported, import_all
 from tamis.matcher.rule import Rule, RuleId, make_rule
 
 if TYPE_CHECKING:

@@ -13,14 +13,14 @@ import msgspec
 
 from tamis.errors import EventError, UnknownDocumentError
 from tamis.expr.event import Event, FlatEvent, flatten
-from tamis.expr.joins import Join
+from tamis.expr.joins.predicate import Join
 from tamis.expr.model import is_unicode
 from tamis.expr.names import JOINED
-from tamis.expr.sql import join_of, parse
-from tamis.joins.answers import Answers
-from tamis.joins.ordered import AttributeIndex
+from tamis.expr.text.sql import join_of, parse
+from tamis.joins.evaluate import Answers
+from tamis.joins.ordered_index import AttributeIndex
+from tamis.joins.prefilter import Demand, Watches
 from tamis.joins.retention import Retention
-from tamis.joins.watches import Demand, Watches
 
 __all__ = ["DocumentId", "DocumentJournal", "Documents", "StoredDocument"]
 

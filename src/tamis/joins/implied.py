@@ -10,9 +10,9 @@ another the join predicate.
 
 from __future__ import annotations
 
-from tamis.expr.joins import Comparison
+from tamis.expr.joins.predicate import Comparison
 from tamis.expr.model import Op
-from tamis.joins.spans import EVERYTHING, HIGHEST, LOWEST, Cut, Spans, above, below
+from tamis.joins.value_sets import EVERYTHING, HIGHEST, LOWEST, Cut, Spans, above, below
 
 __all__ = ["implied"]
 

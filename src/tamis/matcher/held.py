@@ -9,19 +9,19 @@ from typing import Any, Final
 
 from tamis.engines.base import Engine
 from tamis.errors import RuleError, UnknownRuleError
-from tamis.expr.derive import bases_of
 from tamis.expr.event import Event, FlatEvent
+from tamis.expr.functions.derive import bases_of
 from tamis.expr.model import Expr, Logic, predicates
 from tamis.expr.names import JOINED
-from tamis.expr.sql import join_of
+from tamis.expr.text.sql import join_of
 from tamis.joins.documents import Documents
-from tamis.matcher.collection import Collection
-from tamis.matcher.joined import JoinedRules, joins_of, with_truths
-from tamis.matcher.life import moment_of
+from tamis.matcher.join_plan import JoinedRules, joins_of, with_truths
 from tamis.matcher.rule import Rule, RuleId, Tagged
 from tamis.matcher.schema import Schema
 from tamis.matcher.snapshot import Chosen, Snapshot, View
 from tamis.matcher.storage.store import Store
+from tamis.matcher.validity import moment_of
+from tamis.matcher.write.writer import Collection
 
 __all__ = ["FEW", "Held"]
 

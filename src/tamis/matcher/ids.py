@@ -15,9 +15,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tamis.encode.hashes import hashes
-from tamis.engines.sorting import take
+from tamis.engines.kernels.sorting import take
 from tamis.matcher.rule import RuleId
-from tamis.matcher.strings import NO_STRINGS, Strings
+from tamis.matcher.string_column import NO_STRINGS, Strings
 
 __all__ = ["IdIndex", "Ids", "id_column"]
 

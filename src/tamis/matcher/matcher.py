@@ -14,25 +14,25 @@ from tamis.expr.event import Event
 from tamis.expr.model import check_logic
 from tamis.joins.documents import Documents
 from tamis.joins.retention import Retention
-from tamis.matcher.asking import check_n
-from tamis.matcher.batching import Batching
-from tamis.matcher.collection import Collection
+from tamis.matcher.batch_searcher import Batching
 from tamis.matcher.inputs import event_chunks, rule_items
-from tamis.matcher.joined import JoinedRules
-from tamis.matcher.life import Clock, Life, clock_of
-from tamis.matcher.making import BadRule, Maker
+from tamis.matcher.join_plan import JoinedRules
 from tamis.matcher.rule import Rule, RuleId, RuleSource, Tagged, expr_of, make_rule
 from tamis.matcher.schema import Schema
+from tamis.matcher.searcher import check_n
 from tamis.matcher.snapshot import Snapshot
-from tamis.matcher.storage.documents import DocumentFile, read_documents, write_documents
+from tamis.matcher.storage.document_file import DocumentFile, read_documents, write_documents
 from tamis.matcher.storage.manifest import Settings
 from tamis.matcher.storage.store import Store, create, is_index, replace
-from tamis.matcher.turns import empty, short_turns
+from tamis.matcher.validity import Clock, Life, clock_of
+from tamis.matcher.write.builder import BadRule, Maker
+from tamis.matcher.write.responsive import empty, short_turns
+from tamis.matcher.write.writer import Collection
 
 if TYPE_CHECKING:
-    from tamis.matcher.kit.lint import Finding
-    from tamis.matcher.kit.ratify import Ratification
-    from tamis.matcher.kit.similar import Similar
+    from tamis.matcher.analysis.lint import Finding
+    from tamis.matcher.analysis.ratify import Ratification
+    from tamis.matcher.analysis.similar import Similar
 
 __all__ = ["AddReport", "BadRule", "Matcher"]
 
@@ -426,7 +426,7 @@ class Matcher(Batching):
         >>> m.similar("age >= 66")[0].id
         'seniors'
         """
-        from tamis.matcher.kit.similar import similar
+        from tamis.matcher.analysis.similar import similar
 
         check_n(n)
         if isinstance(rule, int) and not isinstance(rule, bool):
@@ -473,7 +473,7 @@ class Matcher(Batching):
             How much was looked at, and the differences, each with as much of the rule and of the
             event as it takes.
         """
-        from tamis.matcher.kit.ratify import ratify
+        from tamis.matcher.analysis.ratify import ratify
 
         return ratify(
             self,
@@ -515,7 +515,7 @@ class Matcher(Batching):
         >>> print(m.lint()[0])
         'seniors' matches only where 'adults' does
         """
-        from tamis.matcher.kit.lint import lint
+        from tamis.matcher.analysis.lint import lint
 
         return lint(self, schema=self._schema, single_valued=single_valued, watch=watch)
 

@@ -9,7 +9,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from tamis.errors import RuleError
-from tamis.expr.check import check
 from tamis.expr.json import from_json, to_json
 from tamis.expr.model import (
     LOGICS,
@@ -26,8 +25,9 @@ from tamis.expr.model import (
     predicates,
 )
 from tamis.expr.names import JOINED
-from tamis.expr.sql import join_of, parse, to_sql
-from tamis.matcher.life import ETERNAL, Life
+from tamis.expr.text.sql import join_of, parse, to_sql
+from tamis.expr.validate import check
+from tamis.matcher.validity import ETERNAL, Life
 
 __all__ = [
     "Row",

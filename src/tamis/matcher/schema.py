@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 
 from tamis.errors import EventError, RuleError, SchemaError
 from tamis.expr.event import Event, FlatEvent, Kind, flatten, kind_of
-from tamis.expr.joins import map_tests
-from tamis.expr.lines import BOOLEANS, INTEGERS, LINES, NUMBERS, STRINGS, TIMES, Line
+from tamis.expr.joins.predicate import map_tests
 from tamis.expr.model import Expr, Op, Predicate, Value, map_predicates
 from tamis.expr.names import JOINED
-from tamis.expr.sql import join_of, joined
+from tamis.expr.text.sql import join_of, joined
+from tamis.expr.value_order import BOOLEANS, INTEGERS, LINES, NUMBERS, STRINGS, TIMES, Line
 
 __all__ = ["Schema"]
 

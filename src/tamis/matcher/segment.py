@@ -8,21 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import Events
-from tamis.encode.choices import ChoiceEncoder
 from tamis.encode.columns import AttributeConflict, ColumnEncoder
 from tamis.encode.derived import DerivedAttributes
+from tamis.encode.event_expressions import ChoiceEncoder
 from tamis.encode.events import EventEncoder
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Engine, Matches
-from tamis.engines.sorting import sort_rows
-from tamis.engines.stab import Stabbed
+from tamis.engines.kernels.event_expressions import Stabbed
+from tamis.engines.kernels.sorting import sort_rows
+from tamis.expr.analysis.event_expressions import Alternative
 from tamis.expr.event import Event, FlatEvent, extended, flatten
 from tamis.expr.names import JOINED
-from tamis.expr.stab import Alternative
 from tamis.expr.weights import EventWeights
 from tamis.matcher.inputs import EventChunk
-from tamis.matcher.records import Records
 from tamis.matcher.rule import RuleId, Tagged
+from tamis.matcher.rule_columns import Records
 from tamis.matcher.schema import Schema
 from tamis.matcher.segment_joins import SegmentJoins
 

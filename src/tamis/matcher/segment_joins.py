@@ -17,11 +17,11 @@ from tamis.encode.arrays import IF_ABSENT, NEGATED, RANGE, SET, TEXT, Events
 from tamis.encode.dictionary import Axis
 from tamis.encode.rules import EncodedRules
 from tamis.expr.event import Kind
-from tamis.expr.joins import Comparison, Every, Join
+from tamis.expr.joins.predicate import Comparison, Every, Join
 from tamis.expr.names import JOINED
-from tamis.expr.sql import join_of
-from tamis.joins.spans import HIGHEST, LOWEST, Span, Spans, above, below
-from tamis.joins.watches import Demand
+from tamis.expr.text.sql import join_of
+from tamis.joins.prefilter import Demand
+from tamis.joins.value_sets import HIGHEST, LOWEST, Span, Spans, above, below
 
 __all__ = ["MOST_SPANS", "SegmentJoins"]
 

@@ -5,8 +5,8 @@ were made while it was filled: rules are only ever put behind the others, and a 
 *stretch* of it, from a rule to another, without those that were removed. A shelf from whose
 beginning a segment was made is not filled any further; the next rule begins another one.
 
-On a shelf with a BE-Tree (`tamis.engines.betree.live`) a rule is found by the tree as soon as it
-stands there. Without one, each rule is evaluated by itself, which takes longer from a few dozen
+On a shelf with a BE-Tree (`tamis.engines.betree.live_tree`) a rule is found by the tree as soon as
+it stands there. Without one, each rule is evaluated by itself, which takes longer from a few dozen
 rules on. Trees need kernels that take a second to load, and a minute to compile where nobody has
 done so before. So there are none until somebody has called `warm_up`: the thread behind the writers
 does so when it sees that many rules come one by one.
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from tamis.engines.betree.live import LiveTree
+from tamis.engines.betree.live_tree import LiveTree
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import Event, FlatEvent
 from tamis.expr.model import Atom, Expr, Op, Predicate

@@ -14,15 +14,15 @@ from tamis.errors import MissingExtraError
 if find_spec("pyspark") is None or find_spec("pandas") is None:
     raise MissingExtraError("tamis.spark needs PySpark; type: pip install 'tamis[spark]'")
 
-from tamis.spark.build import build, update
-from tamis.spark.files import match_files
-from tamis.spark.match import counts, match, matcher, top
+from tamis.spark.index.build import build, update
+from tamis.spark.index.versions import Shard, Version, current, forget, rollback, version, versions
+from tamis.spark.match.files import match_files
+from tamis.spark.match.sql import register
+from tamis.spark.match.tables import counts, match, matcher, top
 from tamis.spark.ratify import Difference, Ratification, ratify
 from tamis.spark.report import report
-from tamis.spark.session import local_session
-from tamis.spark.sql import register
-from tamis.spark.streaming import Batch, batches, match_stream
-from tamis.spark.versions import Shard, Version, current, forget, rollback, version, versions
+from tamis.spark.runtime.session import local_session
+from tamis.spark.stream.stream import Batch, batches, match_stream
 
 __all__ = [
     "Batch",

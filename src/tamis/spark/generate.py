@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from tamis.errors import StorageError
-from tamis.spark.versions import root_of
+from tamis.spark.index.versions import root_of
 from tamis.workloads.tables import PartedTable, write_parquet
 
 __all__ = ["generate"]

@@ -22,10 +22,10 @@ from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.model import Expr, Logic
 from tamis.matcher.rule import RuleId
 from tamis.matcher.schema import Schema
-from tamis.spark.events import Names
-from tamis.spark.query import prepare
-from tamis.spark.versions import PathLike, Version
-from tamis.spark.worker import EVENT, Task, opened
+from tamis.spark.index.versions import PathLike, Version
+from tamis.spark.match.event_columns import Names
+from tamis.spark.match.query import prepare
+from tamis.spark.match.worker import EVENT, Task, opened
 
 __all__ = ["Difference", "Ratification", "ratify"]
 

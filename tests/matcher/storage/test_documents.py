@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import tamis
-from tamis.matcher.storage import documents as files
+from tamis.matcher.storage import document_file as files
 
 LOWEST = "price < ALL (SELECT d.price FROM seen d)"
 

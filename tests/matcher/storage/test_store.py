@@ -18,8 +18,9 @@ import pytest
 
 import tamis
 from tamis import CorruptFileError, LockedError, Matcher, StorageError, tagged
-from tamis.matcher.storage import disk, store
-from tamis.matcher.storage.sections import map_sections, write_sections
+from tamis.matcher.storage import atomic as disk
+from tamis.matcher.storage import store
+from tamis.matcher.storage.array_file import map_sections, write_sections
 
 MANY = 200
 EVENT = {"x": 1, "y": 2}
@@ -412,7 +413,7 @@ def test_what_is_no_directory_of_rules(tmp_path: Path) -> None:
 def test_a_newer_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "index"
     with monkeypatch.context() as patch:
-        patch.setattr("tamis.matcher.storage.sections.FORMAT", 99)
+        patch.setattr("tamis.matcher.storage.array_file.FORMAT", 99)
         Matcher().save(path)
     before = {file.name: file.read_bytes() for file in path.iterdir()}
     for read_only in (True, False):
@@ -522,7 +523,7 @@ def test_a_checkpoint_that_fails_loses_nothing(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("tamis.matcher.storage.segments.write_sections", _raising(full))
+        patch.setattr("tamis.matcher.storage.segment_file.write_sections", _raising(full))
         patch.setattr(store, "_LOG_BYTES", 10)
         with pytest.raises(OSError, match="space"):
             settle(matcher)

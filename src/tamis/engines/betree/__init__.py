@@ -1,6 +1,5 @@
 """The BE-Tree: a tree over conjunctions that cuts space by attribute and by value in turns."""
 
-from tamis.engines.betree.engine import Betree, BetreeBatch
 from tamis.engines.betree.tree import BeTree
 
-__all__ = ["BeTree", "Betree", "BetreeBatch"]
+__all__ = ["BeTree"]

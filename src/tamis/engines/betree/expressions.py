@@ -20,7 +20,7 @@ import numpy as np
 from tamis.encode.arrays import IF_ABSENT, NEGATED, RANGE, SET, TEXT
 from tamis.encode.kernel import kernel, part
 from tamis.engines.betree.arrays import HEADER, LENGTH, RUNS, TESTED
-from tamis.engines.truth import find_code
+from tamis.engines.kernels.truth import find_code
 
 __all__ = [
     "FIRST_CODE",

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from tamis.encode.kernel import kernel
 from tamis.engines.betree.arrays import CLOCK, LEAF, LENGTH, OWNER, PARENT, ROOT, USED
+from tamis.engines.betree.cost_model import discard
 from tamis.engines.betree.expressions import tested_in_vain
-from tamis.engines.betree.ranking import discard
 from tamis.engines.betree.search import walk
 
 __all__ = ["counted_search", "learn"]

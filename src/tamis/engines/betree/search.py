@@ -35,8 +35,8 @@ from tamis.engines.betree.arrays import (
 )
 from tamis.engines.betree.expressions import SEVERAL, holds_on_single_values, tested_in_vain
 from tamis.engines.betree.pools import find_partition
-from tamis.engines.bits import prefetch
-from tamis.engines.truth import Loaded, load, new_loaded, unload
+from tamis.engines.kernels.bits import prefetch
+from tamis.engines.kernels.truth import Loaded, load, new_loaded, unload
 
 __all__ = ["Desk", "find", "leave", "new_desk", "search", "sit_down", "walk"]
 

@@ -55,10 +55,10 @@ from tamis.engines.betree.arrays import (
     Books,
     Nodes,
 )
-from tamis.engines.betree.change import delete_all, insert_all, settle
 from tamis.engines.betree.compact import compacted
 from tamis.engines.betree.observe import counted_search, learn
 from tamis.engines.betree.search import Desk, find, leave, new_desk, sit_down
+from tamis.engines.betree.update import delete_all, insert_all, settle
 
 __all__ = ["MAX_CAPACITY", "MIN_PARTITION", "BeTree", "Work"]
 

@@ -1,8 +1,9 @@
 """The arrays of the tiles engine.
 
 A *key* is something that an event may satisfy: a node of the trees over codes
-(`tamis.engines.filing`), the presence of an attribute, a text predicate, or nothing at all. The
-conjunctions filed under one key are its *group*: some as *flat* entries, the others in *tiles*.
+(`tamis.engines.papers.code_trees`), the presence of an attribute, a text predicate, or nothing at
+all. The conjunctions filed under one key are its *group*: some as *flat* entries, the others in
+*tiles*.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ class TileArrays(NamedTuple):
     signature: NDArray[np.uint64]
     """For each flat entry the bits of the attributes that it needs."""
     packed: NDArray[np.uint64]
-    """The atoms of flat conjunctions; see `tamis.engines.tiles.packed`."""
+    """The atoms of flat conjunctions; see `tamis.engines.tiles.flat_entries`."""
     tile: NDArray[np.int32]
     """A row for each tile, and one more: where its columns begin, how many conjunctions it holds,
     which they are: the first of a run of them, how many are in the run, and where in `member` the

@@ -14,12 +14,12 @@ from tamis.encode.reorder import reordered
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Parts
 from tamis.engines.signatures import attribute_bits, signatures
+from tamis.engines.tiles.access_keys import Filings, Keys, choose_keys, filings, likelihood
 from tamis.engines.tiles.arrays import GROUP_BITS, PRESENT_LEVEL, TileArrays
 from tamis.engines.tiles.columns import build_columns
+from tamis.engines.tiles.flat_entries import packed_atoms
 from tamis.engines.tiles.groups import hash_of
-from tamis.engines.tiles.keys import Filings, Keys, choose_keys, filings, likelihood
 from tamis.engines.tiles.layout import Layout, laid_out
-from tamis.engines.tiles.packed import packed_atoms
 from tamis.engines.tiles.prepare import prepared, rule_bounds
 
 __all__ = ["build"]

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import IF_ABSENT, NEGATED, RANGE, SET, TEXT
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
+from tamis.engines.kernels.truth import find_code
 from tamis.engines.tiles.arrays import (
     BY_CUTS,
     BY_TEXT,
@@ -28,7 +29,6 @@ from tamis.engines.tiles.arrays import (
     WORD,
     ColumnArrays,
 )
-from tamis.engines.truth import find_code
 
 __all__ = [
     "Desk",

@@ -20,11 +20,11 @@ from tamis.encode.arrays import Events
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Capabilities, Engine, Parts, Scratch
 from tamis.engines.tiles.arrays import TileArrays
-from tamis.engines.tiles.batch import Batch, count_rows, new_batch
 from tamis.engines.tiles.build import build
-from tamis.engines.tiles.desk import new_desk
+from tamis.engines.tiles.count import Batch, count_rows, new_batch
 from tamis.engines.tiles.match import match_rows
 from tamis.engines.tiles.top import top_rows
+from tamis.engines.tiles.workspace import new_desk
 
 __all__ = ["Tiles"]
 

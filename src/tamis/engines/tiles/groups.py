@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from tamis.encode.kernel import kernel, part
-from tamis.engines.bits import lowest_bit
+from tamis.engines.kernels.bits import lowest_bit
 from tamis.engines.tiles.arrays import ALWAYS, GROUP_BITS, PRESENT_LEVEL
 
 __all__ = ["forget", "gather", "hash_of"]

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
+from tamis.engines.tiles.access_keys import Filings
 from tamis.engines.tiles.arrays import MOST_COLUMNS, NARROW, WIDE, WORD
 from tamis.engines.tiles.columns import add_columns, clear_columns, new_desk, tileable
-from tamis.engines.tiles.keys import Filings
 
 __all__ = ["Layout", "laid_out"]
 

@@ -9,13 +9,13 @@ import numpy as np
 
 from tamis.encode.arrays import AtomArrays, Events, FormArrays
 from tamis.encode.kernel import kernel, part
-from tamis.engines.bits import count_bits, lowest_bit, prefetch
+from tamis.engines.kernels.bits import count_bits, lowest_bit, prefetch
+from tamis.engines.kernels.truth import program_holds
 from tamis.engines.tiles.arrays import MOST_COLUMNS, NARROW, WIDE, WORD, TileArrays
-from tamis.engines.tiles.desk import AHEAD, Desk, load, unload
+from tamis.engines.tiles.flat_entries import NOTHING_TO_TEST, packed_holds
 from tamis.engines.tiles.groups import forget, gather
-from tamis.engines.tiles.holds import any_holds, ask_for_columns, ask_for_rows, tile_holds
-from tamis.engines.tiles.packed import NOTHING_TO_TEST, packed_holds
-from tamis.engines.truth import program_holds
+from tamis.engines.tiles.tile_and import any_holds, ask_for_columns, ask_for_rows, tile_holds
+from tamis.engines.tiles.workspace import AHEAD, Desk, load, unload
 
 __all__ = ["match_rows"]
 

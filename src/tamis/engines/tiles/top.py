@@ -14,14 +14,14 @@ from __future__ import annotations
 import numpy as np
 
 from tamis.encode.kernel import kernel, part
-from tamis.engines.bits import lowest_bit
-from tamis.engines.ranking import Ranking, consider
+from tamis.engines.kernels.bits import lowest_bit
+from tamis.engines.kernels.ranking import Ranking, consider
+from tamis.engines.kernels.truth import Loaded, program_holds
 from tamis.engines.tiles.arrays import NARROW, WIDE, WORD
-from tamis.engines.tiles.desk import load, unload
+from tamis.engines.tiles.flat_entries import NOTHING_TO_TEST, packed_holds
 from tamis.engines.tiles.groups import forget, gather
-from tamis.engines.tiles.holds import any_holds, ask_for_rows, tile_holds
-from tamis.engines.tiles.packed import NOTHING_TO_TEST, packed_holds
-from tamis.engines.truth import Loaded, program_holds
+from tamis.engines.tiles.tile_and import any_holds, ask_for_rows, tile_holds
+from tamis.engines.tiles.workspace import load, unload
 
 __all__ = ["top_rows"]
 

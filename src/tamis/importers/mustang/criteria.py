@@ -18,7 +18,8 @@ from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from tamis.errors import RuleError
-from tamis.expr.conditions import CONDITIONS
+from tamis.expr.functions.conditions import CONDITIONS
+from tamis.expr.functions.terms import Attribute, call, name_of
 from tamis.expr.model import (
     FALSE,
     TRUE,
@@ -30,12 +31,11 @@ from tamis.expr.model import (
     predicates,
 )
 from tamis.expr.names import name_shown
-from tamis.expr.terms import Attribute, call, name_of
 from tamis.importers.entries import Documents, entries
-from tamis.importers.imported import Entry, Imported, import_all
 from tamis.importers.mustang.operations import Kind, Subject, subjects
 from tamis.importers.mustang.paths import attribute_of
-from tamis.importers.terms import absent, between, equals_any, is_number, negation, present
+from tamis.importers.predicates import absent, between, equals_any, is_number, negation, present
+from tamis.importers.result import Entry, Imported, import_all
 from tamis.matcher.rule import Rule, RuleId, checked_id, make_rule
 
 __all__ = ["read"]

@@ -13,8 +13,8 @@ from enum import Enum, auto
 from typing import Any, Final, NamedTuple
 
 from tamis.errors import RuleError
-from tamis.expr.terms import Attribute, Call, Constant, call, name_of
-from tamis.importers.terms import is_number
+from tamis.expr.functions.terms import Attribute, Call, Constant, call, name_of
+from tamis.importers.predicates import is_number
 
 __all__ = ["Kind", "Subject", "subjects"]
 

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from tamis.errors import MissingExtraError, RuleError
-from tamis.expr.derive import bases_of
+from tamis.expr.functions.derive import bases_of
 from tamis.expr.model import predicates
 from tamis.matcher.rule import Rule
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tamis.errors import LockedError, StorageError
-from tamis.matcher.storage.disk import storing
+from tamis.matcher.storage.atomic import storing
 
 __all__ = ["Lock"]
 

@@ -25,9 +25,9 @@ from typing import NamedTuple, NoReturn
 import msgspec
 
 from tamis.errors import CorruptFileError, StorageError
-from tamis.matcher.collection import Entry
-from tamis.matcher.storage.disk import storing, write_all, write_aside
-from tamis.matcher.storage.sections import FORMAT
+from tamis.matcher.storage.array_file import FORMAT
+from tamis.matcher.storage.atomic import storing, write_all, write_aside
+from tamis.matcher.write.writer import Entry
 
 __all__ = ["EMPTY", "Frames", "Log", "LogContent", "create_log", "read_frames", "read_log"]
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.errors import CorruptFileError
-from tamis.matcher.storage.sections import map_sections, write_sections
+from tamis.matcher.storage.array_file import map_sections, write_sections
 
 __all__ = ["MANIFEST", "Manifest", "Settings", "StoredView", "read_manifest", "write_manifest"]
 

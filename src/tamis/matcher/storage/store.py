@@ -17,12 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.errors import CorruptFileError, RuleError, SchemaError, StorageError
-from tamis.matcher.collection import Added, Entry, State, appended, located, without
-from tamis.matcher.making import Maker
 from tamis.matcher.rule import Row, RuleId
 from tamis.matcher.segment import Segment
 from tamis.matcher.snapshot import Snapshot, View
-from tamis.matcher.storage.disk import ASIDE, MissingFileError, storing, sync_folder
+from tamis.matcher.storage.array_file import Sections
+from tamis.matcher.storage.atomic import ASIDE, MissingFileError, storing, sync_folder
 from tamis.matcher.storage.lock import Lock
 from tamis.matcher.storage.log import EMPTY, Log, create_log, read_log
 from tamis.matcher.storage.manifest import (
@@ -33,9 +32,10 @@ from tamis.matcher.storage.manifest import (
     read_manifest,
     write_manifest,
 )
-from tamis.matcher.storage.sections import Sections
-from tamis.matcher.storage.segments import map_segment, write_segment
+from tamis.matcher.storage.segment_file import map_segment, write_segment
 from tamis.matcher.tail import NO_TAIL
+from tamis.matcher.write.builder import Maker
+from tamis.matcher.write.writer import Added, Entry, State, appended, located, without
 
 __all__ = ["LOCK", "Store", "create", "is_index", "replace", "settings_of"]
 

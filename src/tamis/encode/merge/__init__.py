@@ -1,0 +1,1 @@
+"""Several encoded rule sets merged into one, without their texts."""

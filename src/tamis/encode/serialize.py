@@ -1,0 +1,61 @@
+"""Encoded rules as named plain arrays, to be written to a file and mapped into memory again.
+
+Every array has one or two dimensions and a plain numeric type. Having rules again reads none of
+what they mention, so it takes as long for a thousand rules as for a million.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.encode.arrays import (
+    AtomArrays,
+    DictionaryArrays,
+    FormArrays,
+    ScoreArrays,
+    TextArrays,
+)
+from tamis.encode.dictionary import Dictionary
+from tamis.encode.rules import EncodedRules
+from tamis.encode.text_predicates import TextIndex
+
+__all__ = ["from_arrays", "to_arrays"]
+
+
+def to_arrays(rules: EncodedRules) -> dict[str, NDArray[Any]]:
+    """The arrays of `rules` by names such as ``atoms.table``; they share its memory."""
+    groups: dict[str, tuple[Any, ...]] = {
+        "atoms": rules.atoms,
+        "forms": rules.forms,
+        "scores": rules.scores,
+        "dictionary": rules.dictionary.arrays,
+        "texts": rules.texts.arrays,
+    }
+    arrays = {
+        f"{group}.{field}": np.atleast_1d(value)
+        for group, values in groups.items()
+        for field, value in values._asdict().items()  # type: ignore[attr-defined]  # NamedTuples
+    }
+    return {"size": np.array([rules.size]), **arrays}
+
+
+def from_arrays(arrays: Mapping[str, NDArray[Any]]) -> EncodedRules:
+    """The rules that `to_arrays` took apart. The arrays may be read-only, and are not copied."""
+
+    def group(name: str, fields: tuple[str, ...]) -> dict[str, Any]:
+        return {field: arrays[f"{name}.{field}"] for field in fields}
+
+    scores = group("scores", ScoreArrays._fields)
+    scores["depth"] = int(scores["depth"][0])
+    return EncodedRules(
+        int(arrays["size"][0]),
+        AtomArrays(**group("atoms", AtomArrays._fields)),
+        FormArrays(**group("forms", FormArrays._fields)),
+        ScoreArrays(**scores),
+        Dictionary(DictionaryArrays(**group("dictionary", DictionaryArrays._fields))),
+        TextIndex(TextArrays(**group("texts", TextArrays._fields))),
+    )

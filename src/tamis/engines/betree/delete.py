@@ -1,0 +1,292 @@
+"""Deletion, merging and recycling.
+
+The paper finds an expression to delete by a search; here each expression knows its c-node. What is
+left of an l-node that underflows (it holds less than a partition must have) goes where the merge
+rule lets it: two halves into their bucket, if neither of the three is partitioned or split and all
+of it fits; the expressions of a p-node, if there are no more, back into the tree. What is empty is
+removed, up to the root.
+
+A bucket forgets both of its halves at once or none: if it took in one of them only, expressions
+would be left in it whose smallest bucket is that half.
+"""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# Numba infers the types of kernels; they take the NamedTuples of tamis.engines.betree.arrays.
+
+from __future__ import annotations
+
+from tamis.encode.kernel import kernel
+from tamis.engines.betree.arrays import (
+    ATTRIBUTE,
+    DIRECTORY,
+    EMPTY,
+    HIGH,
+    LEAF,
+    LEFT,
+    LENGTH,
+    LEVEL,
+    LIMBO_END,
+    LOW,
+    MAX_CAP,
+    MIN_SIZE,
+    NOWHERE,
+    OWNER,
+    P_ATTRIBUTE,
+    PARENT,
+    PARTITIONS,
+    RANK,
+    RECYCLED,
+    RIGHT,
+    ROOT,
+    SIZE,
+    SLOTS,
+    TESTED,
+    TOP,
+    TOTAL,
+    UNDERFLOW,
+    UNSPLIT,
+    USED,
+    WISHES,
+    WORN,
+)
+from tamis.engines.betree.cost_model import climb
+from tamis.engines.betree.expressions import unsubsume
+from tamis.engines.betree.insert import append, update_capacity
+from tamis.engines.betree.pools import fit_leaf, free_cnode, free_pnode, lacks_room, room_for
+
+__all__ = ["cut", "recycle_next", "tidy_next"]
+
+
+@kernel
+def cut(nodes, books, number):
+    """Take an expression out of its l-node; what is left there may be too little."""
+    cnode, word = nodes.cnode, nodes.word
+    c = books.home[number]
+    books.home[number] = NOWHERE
+    at = cnode[c, LEAF]
+    while word[at] != number:
+        at += word[at + LENGTH]
+    length, end = word[at + LENGTH], cnode[c, LEAF] + cnode[c, USED]
+    for i in range(at, end - length):
+        word[i] = word[i + length]
+    cnode[c, USED] -= length
+    cnode[c, SIZE] -= 1
+    climb(nodes, books, c, -1, -cnode[c, LEVEL], 1)
+    books.state[UNDERFLOW] = c
+
+
+# --- Underflow --------------------------------------------------------------------------
+
+
+@kernel
+def _is_open_leaf(cnode, c):
+    """Whether a half is empty, or neither split nor partitioned."""
+    return c == EMPTY or (cnode[c, LEFT] == UNSPLIT and cnode[c, PARTITIONS] == 0)
+
+
+@kernel
+def _can_fold(cnode, state, bucket):
+    """Whether the halves of a bucket may be merged with it."""
+    return (
+        cnode[bucket, PARTITIONS] == 0
+        and cnode[bucket, TOTAL] <= state[MAX_CAP]
+        and _is_open_leaf(cnode, cnode[bucket, LEFT])
+        and _is_open_leaf(cnode, cnode[bucket, RIGHT])
+    )
+
+
+@kernel
+def _fold_half(nodes, books, bucket, half):
+    cnode, word = nodes.cnode, nodes.word
+    attribute, low, high = cnode[half, ATTRIBUTE], cnode[half, LOW], cnode[half, HIGH]
+    at, end = cnode[half, LEAF], cnode[half, LEAF] + cnode[half, USED]
+    while at < end:
+        moved = append(nodes, books, bucket, word, at)
+        unsubsume(word, moved, attribute, low, high)
+        at += word[at + LENGTH]
+    _drop_cnode(nodes, books, half)
+
+
+@kernel
+def _fold(nodes, books, bucket):
+    """Merge the halves of a bucket with it."""
+    cnode = nodes.cnode
+    used = cnode[bucket, USED]
+    halves = cnode[bucket, LEFT], cnode[bucket, RIGHT]
+    for half in halves:
+        used += cnode[half, USED] if half != EMPTY else 0
+    fit_leaf(nodes, books, bucket, used)
+    for half in halves:
+        if half != EMPTY:
+            count = cnode[half, SIZE]
+            _fold_half(nodes, books, bucket, half)
+            climb(nodes, books, bucket, count, count * cnode[bucket, LEVEL], 0)
+    cnode[bucket, LEFT], cnode[bucket, RIGHT] = UNSPLIT, UNSPLIT
+    update_capacity(nodes, books, bucket)
+
+
+@kernel
+def _drop_cnode(nodes, books, c):
+    """Remove a c-node that is a half, with all it stands for in the books above."""
+    cnode = nodes.cnode
+    bucket = cnode[c, PARENT]
+    climb(nodes, books, bucket, -cnode[c, TOTAL], -books.crank[c, RANK], 0)
+    cnode[bucket, LEFT if cnode[bucket, LEFT] == c else RIGHT] = EMPTY
+    free_cnode(nodes, books, c)
+
+
+@kernel
+def _drop_pnode(nodes, books, p):
+    """Remove a p-node that leads to nothing but its top c-node; returns whose it was."""
+    cnode, pnode = nodes.cnode, nodes.pnode
+    owner, top = pnode[p, OWNER], pnode[p, TOP]
+    climb(nodes, books, owner, -cnode[top, TOTAL], -books.prank[p, RANK], 0)
+    free_cnode(nodes, books, top)
+    free_pnode(nodes, books, p)
+    return owner
+
+
+@kernel
+def _to_limbo(nodes, books, c, avoid):
+    """Have all expressions of an l-node wait for another place."""
+    cnode, word, limbo = nodes.cnode, nodes.word, books.limbo
+    at, end = cnode[c, LEAF], cnode[c, LEAF] + cnode[c, USED]
+    to = books.state[LIMBO_END]
+    while at < end:
+        length = word[at + LENGTH]
+        limbo[to], limbo[to + 1] = avoid, NOWHERE
+        to += WISHES
+        for i in range(length):
+            limbo[to + i] = word[at + i]
+        # Nothing is subsumed while it is nowhere.
+        limbo[to + TESTED] = length
+        books.home[word[at]] = NOWHERE
+        at += length
+        to += length
+    books.state[LIMBO_END] = to
+    cnode[c, USED] = 0
+    cnode[c, SIZE] = 0
+
+
+@kernel
+def tidy_next(nodes, books):
+    """Take one step to merge or remove what holds too little; tells whether there was room."""
+    cnode, state = nodes.cnode, books.state
+    c = state[UNDERFLOW]
+    state[UNDERFLOW] = NOWHERE
+    if cnode[c, LEFT] == EMPTY and cnode[c, RIGHT] == EMPTY and cnode[c, PARTITIONS] == 0:
+        cnode[c, LEFT], cnode[c, RIGHT] = UNSPLIT, UNSPLIT
+    update_capacity(nodes, books, c)
+    if c == ROOT or not _is_open_leaf(cnode, c) or cnode[c, SIZE] >= state[MIN_SIZE]:
+        return True
+    above = cnode[c, PARENT]
+    if above < 0:
+        owner = nodes.pnode[~above, OWNER]
+        limbo = cnode[c, USED] + WISHES * cnode[c, SIZE]
+        if lacks_room(nodes, books, 0, 2 * cnode[owner, SLOTS] + 4, limbo):
+            state[UNDERFLOW] = c
+            return False
+        count = cnode[c, SIZE]
+        _to_limbo(nodes, books, c, NOWHERE)
+        climb(nodes, books, c, -count, -count * cnode[c, LEVEL], 0)
+        state[UNDERFLOW] = _drop_pnode(nodes, books, ~above)
+    elif _can_fold(cnode, state, above):
+        if lacks_room(nodes, books, 2 * room_for(_words_below(cnode, above)), 0, 0):
+            state[UNDERFLOW] = c
+            return False
+        _fold(nodes, books, above)
+        state[UNDERFLOW] = above
+    elif cnode[c, SIZE] == 0:
+        _drop_cnode(nodes, books, c)
+        state[UNDERFLOW] = above
+    return True
+
+
+@kernel
+def _words_below(cnode, bucket):
+    """How many words a bucket and its halves hold."""
+    used = cnode[bucket, USED]
+    for half in (cnode[bucket, LEFT], cnode[bucket, RIGHT]):
+        used += cnode[half, USED] if half != EMPTY else 0
+    return used
+
+
+# --- Recycling --------------------------------------------------------------------------
+
+
+@kernel
+def _list_below(nodes, books, top):
+    """Write the c-nodes below `top` and itself into `pending`, each before those below it."""
+    cnode, pnode, slot, found = nodes.cnode, nodes.pnode, nodes.slot, books.pending
+    found[0] = top
+    size, done = 1, 0
+    while done < size:
+        c = found[done]
+        done += 1
+        for half in (cnode[c, LEFT], cnode[c, RIGHT]):
+            if half > EMPTY:
+                found[size] = half
+                size += 1
+        first = cnode[c, DIRECTORY]
+        for i in range(first, first + cnode[c, SLOTS]):
+            if slot[i, 0] != NOWHERE:
+                found[size] = pnode[slot[i, 1], TOP]
+                size += 1
+    return size
+
+
+@kernel
+def _empty_pnode(nodes, books, p):
+    """Have all expressions below a p-node wait for another place, and remove it."""
+    cnode, pnode, state, below = nodes.cnode, nodes.pnode, books.state, books.pending
+    owner, top, attribute = pnode[p, OWNER], pnode[p, TOP], pnode[p, P_ATTRIBUTE]
+    size = _list_below(nodes, books, top)
+    words, slots = 0, 2 * cnode[owner, SLOTS] + 4
+    for i in range(size):
+        words += cnode[below[i], USED] + WISHES * cnode[below[i], SIZE]
+        slots += 2 * cnode[below[i], SLOTS] + 4
+    if lacks_room(nodes, books, 0, slots, words):
+        return False
+    climb(nodes, books, owner, -cnode[top, TOTAL], -books.prank[p, RANK], 0)
+    for i in range(size - 1, -1, -1):
+        c = below[i]
+        _to_limbo(nodes, books, c, attribute)
+        above = cnode[c, PARENT]
+        free_cnode(nodes, books, c)
+        if above < 0:
+            free_pnode(nodes, books, ~above)
+    state[UNDERFLOW] = owner
+    return True
+
+
+@kernel
+def _empty_leaf(nodes, books, c):
+    """Have all expressions of an l-node wait for another place."""
+    cnode = nodes.cnode
+    if lacks_room(nodes, books, 0, 0, cnode[c, USED] + WISHES * cnode[c, SIZE]):
+        return False
+    count = cnode[c, SIZE]
+    _to_limbo(nodes, books, c, cnode[c, ATTRIBUTE])
+    climb(nodes, books, c, -count, -count * cnode[c, LEVEL], 0)
+    fit_leaf(nodes, books, c, 0)
+    books.state[UNDERFLOW] = c
+    return True
+
+
+@kernel
+def recycle_next(nodes, books):
+    """Empty the last of the nodes that wait for it; tells whether there was room.
+
+    It may have been removed since.
+    """
+    state = books.state
+    node = books.worn[state[WORN] - 1]
+    has_room = True
+    if node < 0 and nodes.pnode[~node, P_ATTRIBUTE] != NOWHERE:
+        has_room = _empty_pnode(nodes, books, ~node)
+    elif node >= 0 and nodes.cnode[node, ATTRIBUTE] != NOWHERE:
+        has_room = _empty_leaf(nodes, books, node)
+    if has_room:
+        state[WORN] -= 1
+        state[RECYCLED] += 1
+    return has_room

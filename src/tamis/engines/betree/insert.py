@@ -1,0 +1,311 @@
+"""Insertion, space partitioning and space clustering (Algorithms 3 to 6).
+
+The paper's procedures call each other; here a c-node that may overflow waits on a stack and is
+relieved step by step, which comes to the same, since what happens in one l-node does not depend on
+the others. A bucket that is split gets a c-node for a half only when something is in it.
+"""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# Numba infers the types of kernels; they take the NamedTuples of tamis.engines.betree.arrays.
+
+from __future__ import annotations
+
+from tamis.encode.kernel import kernel
+from tamis.engines.betree.arrays import (
+    ATTRIBUTE,
+    CAPACITY,
+    EMPTY,
+    HEADER,
+    HIGH,
+    LEAF,
+    LEFT,
+    LENGTH,
+    LEVEL,
+    LIMBO,
+    LIMBO_END,
+    LOW,
+    MAX_CAP,
+    NOWHERE,
+    PARTITIONS,
+    PENDING,
+    RANK,
+    RIGHT,
+    ROOT,
+    SIZE,
+    SLOTS,
+    TESTED,
+    TOP,
+    TOTAL,
+    UNSPLIT,
+    USED,
+    WISHES,
+)
+from tamis.engines.betree.cost_model import (
+    best_attribute,
+    clear_tallies,
+    climb,
+    count_attributes,
+    tally_entry,
+)
+from tamis.engines.betree.expressions import (
+    attribute_of,
+    interval_on,
+    is_partitionable,
+    predicate_length,
+    subsume,
+)
+from tamis.engines.betree.pools import (
+    find_partition,
+    fit_leaf,
+    half_of,
+    lacks_room,
+    new_pnode,
+    room_for,
+    wait,
+)
+
+__all__ = ["append", "place_next", "relieve_next", "update_capacity"]
+
+_STAY, _GO_LEFT, _GO_RIGHT = 0, 1, 2
+
+
+# --- Insertion --------------------------------------------------------------------------
+
+
+@kernel
+def _best_partition(nodes, books, c, word, entry, avoid):
+    """The p-node of a c-node with the highest rank that an expression could go to, or NOWHERE."""
+    best, best_rank = NOWHERE, 0.0
+    at, end = entry + HEADER, entry + word[entry + LENGTH]
+    while at < end:
+        attribute = attribute_of(word, at)
+        if is_partitionable(word, at) and attribute != avoid:
+            p = find_partition(nodes.cnode, nodes.slot, c, attribute)
+            if p != NOWHERE and (best == NOWHERE or books.prank[p, RANK] > best_rank):
+                best, best_rank = p, books.prank[p, RANK]
+        at += predicate_length(word, at)
+    return best
+
+
+@kernel
+def _wished_partition(nodes, books, attribute):
+    """The p-node for an attribute at the root; a new one where there was none."""
+    p = find_partition(nodes.cnode, nodes.slot, ROOT, attribute)
+    return new_pnode(nodes, books, ROOT, attribute) if p == NOWHERE else p
+
+
+@kernel
+def _side(cnode, c, low, high):
+    """Which half of a bucket encloses an interval, if either does."""
+    middle = (cnode[c, LOW] + cnode[c, HIGH]) >> 1
+    if high <= middle:
+        return _GO_LEFT
+    return _GO_RIGHT if low > middle else _STAY
+
+
+@kernel
+def _home_bucket(nodes, books, top, low, high):
+    """The smallest bucket below `top` that encloses an interval (InsertCDir)."""
+    cnode = nodes.cnode
+    c = top
+    while cnode[c, LEFT] != UNSPLIT:
+        side = _side(cnode, c, low, high)
+        if side == _STAY:
+            break
+        c = half_of(nodes, books, c, side == _GO_RIGHT)
+    return c
+
+
+@kernel
+def append(nodes, books, c, word, entry):
+    """Copy an expression into an l-node that has room for it."""
+    cnode, length = nodes.cnode, word[entry + LENGTH]
+    at = cnode[c, LEAF] + cnode[c, USED]
+    for i in range(length):
+        nodes.word[at + i] = word[entry + i]
+    cnode[c, USED] += length
+    cnode[c, SIZE] += 1
+    books.home[word[entry]] = c
+    return at
+
+
+@kernel
+def place_next(nodes, books):
+    """Insert the next expression that waits for a place; tells whether there was room.
+
+    On the way a partition may be made for its wish, and a c-node for the half that is its home.
+    """
+    cnode, state, limbo = nodes.cnode, books.state, books.limbo
+    avoid, wish, entry = limbo[state[LIMBO]], limbo[state[LIMBO] + 1], state[LIMBO] + WISHES
+    length = limbo[entry + LENGTH]
+    if lacks_room(nodes, books, 0, 2 * cnode[ROOT, SLOTS] + 4, 0):
+        return False
+    c = ROOT
+    while cnode[c, PARTITIONS] > 0 or (c == ROOT and wish != NOWHERE):
+        if c == ROOT and wish != NOWHERE:
+            p = _wished_partition(nodes, books, wish)
+        else:
+            p = _best_partition(nodes, books, c, limbo, entry, avoid)
+            if p == NOWHERE and avoid != NOWHERE:
+                p = find_partition(cnode, nodes.slot, c, avoid)
+        if p == NOWHERE:
+            break
+        top = nodes.pnode[p, TOP]
+        attribute = cnode[top, ATTRIBUTE]
+        low, high = interval_on(limbo, entry, attribute, books.codes[attribute])
+        c = _home_bucket(nodes, books, top, low, high)
+        subsume(limbo, entry, attribute, cnode[c, LOW], cnode[c, HIGH])
+    if lacks_room(nodes, books, room_for(cnode[c, USED] + length), 0, 0):
+        limbo[entry + TESTED] = length
+        return False
+    fit_leaf(nodes, books, c, cnode[c, USED] + length)
+    append(nodes, books, c, limbo, entry)
+    climb(nodes, books, c, 1, cnode[c, LEVEL], 1)
+    wait(nodes, books, c)
+    state[LIMBO] += WISHES + length
+    if state[LIMBO] == state[LIMBO_END]:
+        state[LIMBO], state[LIMBO_END] = 0, 0
+    return True
+
+
+# --- Relief -----------------------------------------------------------------------------
+
+
+@kernel
+def update_capacity(nodes, books, c):
+    """Have an l-node overflow at the next multiple of the maximum capacity."""
+    cnode, most = nodes.cnode, books.state[MAX_CAP]
+    cnode[c, CAPACITY] = max((cnode[c, SIZE] + most - 1) // most, 1) * most
+
+
+@kernel
+def _extend(nodes, books, c):
+    """Let an l-node that cannot be partitioned hold more.
+
+    By a share of what it holds where that is more than the maximum capacity: looking in vain for an
+    attribute takes time in proportion to the expressions, so it must not come at regular intervals.
+    """
+    cnode = nodes.cnode
+    cnode[c, CAPACITY] = cnode[c, SIZE] + max(books.state[MAX_CAP], cnode[c, SIZE] // 4)
+
+
+@kernel
+def _move_half(nodes, books, c, is_right):
+    """Move what one half of a split bucket encloses there."""
+    cnode, word = nodes.cnode, nodes.word
+    side, attribute = _GO_RIGHT if is_right else _GO_LEFT, cnode[c, ATTRIBUTE]
+    codes = books.codes[attribute]
+    at, end = cnode[c, LEAF], cnode[c, LEAF] + cnode[c, USED]
+    words = 0
+    while at < end:
+        low, high = interval_on(word, at, attribute, codes)
+        if _side(cnode, c, low, high) == side:
+            words += word[at + LENGTH]
+        at += word[at + LENGTH]
+    if words == 0:
+        return
+    half = half_of(nodes, books, c, is_right)
+    fit_leaf(nodes, books, half, words)
+    at = kept = cnode[c, LEAF]
+    while at < end:
+        length = word[at + LENGTH]
+        low, high = interval_on(word, at, attribute, codes)
+        if _side(cnode, c, low, high) == side:
+            moved = append(nodes, books, half, word, at)
+            subsume(word, moved, attribute, cnode[half, LOW], cnode[half, HIGH])
+            cnode[c, SIZE] -= 1
+        else:
+            _shift(word, at, kept, length)
+            kept += length
+        at += length
+    cnode[c, USED] = kept - cnode[c, LEAF]
+    cnode[half, TOTAL] = cnode[half, SIZE]
+    books.crank[half, RANK] = cnode[half, SIZE] * cnode[half, LEVEL]
+
+
+@kernel
+def _shift(word, at, to, length):
+    if to < at:
+        for i in range(length):
+            word[to + i] = word[at + i]
+
+
+@kernel
+def _split(nodes, books, c):
+    """Split a bucket into halves, and move what they enclose there."""
+    cnode = nodes.cnode
+    cnode[c, LEFT], cnode[c, RIGHT] = EMPTY, EMPTY
+    _move_half(nodes, books, c, False)
+    _move_half(nodes, books, c, True)
+    fit_leaf(nodes, books, c, cnode[c, USED])
+    for half in (cnode[c, LEFT], cnode[c, RIGHT]):
+        if half != EMPTY:
+            wait(nodes, books, half)
+
+
+@kernel
+def _move_partition(nodes, books, c, attribute):
+    """Make a partition for an attribute, and move there what has a predicate on it."""
+    cnode, word = nodes.cnode, nodes.word
+    codes = books.codes[attribute]
+    at, end = cnode[c, LEAF], cnode[c, LEAF] + cnode[c, USED]
+    words = 0
+    while at < end:
+        if interval_on(word, at, attribute, codes)[0] > 0:
+            words += word[at + LENGTH]
+        at += word[at + LENGTH]
+    p = new_pnode(nodes, books, c, attribute)
+    top = nodes.pnode[p, TOP]
+    fit_leaf(nodes, books, top, words)
+    at = kept = cnode[c, LEAF]
+    while at < end:
+        length = word[at + LENGTH]
+        if interval_on(word, at, attribute, codes)[0] > 0:
+            tally_entry(word, at, books, -1, 0)
+            moved = append(nodes, books, top, word, at)
+            subsume(word, moved, attribute, cnode[top, LOW], cnode[top, HIGH])
+            cnode[c, SIZE] -= 1
+        else:
+            _shift(word, at, kept, length)
+            kept += length
+        at += length
+    cnode[c, USED] = kept - cnode[c, LEAF]
+    cnode[top, TOTAL] = cnode[top, SIZE]
+    books.crank[top, RANK] = books.prank[p, RANK] = cnode[top, SIZE] * cnode[top, LEVEL]
+    climb(nodes, books, c, 0, cnode[top, SIZE], 0)
+    wait(nodes, books, top)
+
+
+@kernel
+def _partition(nodes, books, c):
+    """Move what has the best attribute out of an l-node, or let it hold more if there is none."""
+    cnode = nodes.cnode
+    touched = count_attributes(nodes, books, c)
+    attribute = best_attribute(books, touched)
+    if attribute == NOWHERE:
+        _extend(nodes, books, c)
+    else:
+        _move_partition(nodes, books, c, attribute)
+        fit_leaf(nodes, books, c, cnode[c, USED])
+        if cnode[c, SIZE] <= cnode[c, CAPACITY]:
+            update_capacity(nodes, books, c)
+    clear_tallies(books, touched)
+
+
+@kernel
+def relieve_next(nodes, books):
+    """Take one step to relieve the c-node that came last; tells whether there was room."""
+    cnode, state = nodes.cnode, books.state
+    c = books.pending[state[PENDING] - 1]
+    if cnode[c, SIZE] <= cnode[c, CAPACITY]:
+        state[PENDING] -= 1
+        return True
+    if lacks_room(nodes, books, 4 * room_for(cnode[c, USED]), 2 * cnode[c, SLOTS] + 4, 0):
+        return False
+    is_whole = c != ROOT and cnode[c, LEFT] == UNSPLIT and cnode[c, LOW] < cnode[c, HIGH]
+    # What waits above `c` is relieved first; `c` stays until it has no overflow.
+    if is_whole:
+        _split(nodes, books, c)
+    else:
+        _partition(nodes, books, c)
+    return True

@@ -1,0 +1,74 @@
+"""Changes from beginning to end: what a step leaves to do is done before the next change begins."""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# Numba infers the types of kernels; they take the NamedTuples of tamis.engines.betree.arrays.
+
+from __future__ import annotations
+
+from tamis.encode.kernel import kernel
+from tamis.engines.betree.arrays import LIMBO, LIMBO_END, NOWHERE, PENDING, UNDERFLOW, WISHES, WORN
+from tamis.engines.betree.delete import cut, recycle_next, tidy_next
+from tamis.engines.betree.expressions import pack, packed_length
+from tamis.engines.betree.insert import place_next, relieve_next
+from tamis.engines.betree.pools import lacks_room
+
+__all__ = ["delete_all", "insert_all", "settle"]
+
+
+@kernel
+def settle(nodes, books):
+    """Do all that waits to be done; tells whether there was room for it."""
+    state = books.state
+    while True:
+        if state[PENDING] > 0:
+            has_room = relieve_next(nodes, books)
+        elif state[UNDERFLOW] != NOWHERE:
+            has_room = tidy_next(nodes, books)
+        elif state[LIMBO] < state[LIMBO_END]:
+            has_room = place_next(nodes, books)
+        elif state[WORN] > 0:
+            has_room = recycle_next(nodes, books)
+        else:
+            return True
+        if not has_room:
+            return False
+
+
+@kernel
+def insert_all(nodes, books, numbers, table, codes, start, conjunction_atom, wishes, done):
+    """Insert conjunctions from the one numbered `done` on; returns how many are done.
+
+    `wishes` has for each the attribute to be partitioned by at the root, or is empty.
+
+    Stops where room is lacking, and returns ~done; then the last one may be on its way, and
+    `settle` finishes it.
+    """
+    while settle(nodes, books):
+        if done == len(numbers):
+            return done
+        first, last = start[done], start[done + 1]
+        length = packed_length(table, conjunction_atom, first, last)
+        if lacks_room(nodes, books, 0, 0, WISHES + length):
+            break
+        at = books.state[LIMBO_END]
+        books.limbo[at] = NOWHERE
+        books.limbo[at + 1] = wishes[done] if len(wishes) else NOWHERE
+        books.state[LIMBO_END] = pack(
+            table, codes, conjunction_atom, first, last, numbers[done], books.limbo, at + WISHES
+        )
+        done += 1
+    return ~done
+
+
+@kernel
+def delete_all(nodes, books, numbers, done):
+    """Delete expressions from the one numbered `done` on; returns how many are done.
+
+    Stops as `insert_all` does.
+    """
+    while settle(nodes, books):
+        if done == len(numbers):
+            return done
+        cut(nodes, books, numbers[done])
+        done += 1
+    return ~done

@@ -1,0 +1,154 @@
+"""Kernels that score the rules an event matches and keep the best.
+
+The additions run in the order of `tamis.expr.evaluate.score_flat`, so scores are equal to its to
+the last bit.
+"""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# Numba infers the types of kernels; they take the NamedTuples of tamis.encode.arrays.
+
+from __future__ import annotations
+
+from tamis.encode.arrays import NEGATED, SET, TEXT
+from tamis.encode.kernel import kernel
+from tamis.engines.kernels.truth import atom_holds, find_code, load, unload
+
+__all__ = ["keep_best", "rule_score", "top_rules"]
+
+_NOT_HELD = -1.0
+"""The score of what does not hold; real ones are not negative."""
+
+
+@kernel
+def _atom_score(atoms, weight, events, loaded, row, atom, weights):
+    """The score of an atom whose weights begin at `weights`, or -1 where it does not hold."""
+    table, codes = atoms
+    span, text = loaded
+    code = events.code
+    test, low, high = table[atom, 1], table[atom, 2], table[atom, 3]
+    if test & NEGATED:
+        return 0.0 if atom_holds(table, codes, code, span, text, atom) else _NOT_HELD
+    own = weight[weights] if weights >= 0 else 1.0
+    total = 0.0
+    held = False
+    if test & 3 == TEXT:
+        if not text[low]:
+            return _NOT_HELD
+        for i in range(events.text_start[row], events.text_start[row + 1]):
+            if events.text[i] == low:
+                total += own * (events.text_weight[i] if len(events.text_weight) else 1.0)
+        return total
+    for i in range(span[table[atom, 0], 0], span[table[atom, 0], 1]):
+        if test & 3 == SET:
+            at = find_code(codes, low, high, code[i])
+            if at < 0:
+                continue
+            own = weight[weights + at - low] if weights >= 0 else 1.0
+        elif not low <= code[i] <= high:
+            continue
+        held = True
+        total += own * (events.weight[i] if len(events.weight) else 1.0)
+    return total if held else _NOT_HELD
+
+
+@kernel
+def _conjunction_score(atoms, forms, weight, events, loaded, row, conjunction):
+    """The sum over a conjunction's atoms, or -1 where one does not hold."""
+    total = 0.0
+    for i in range(forms.conjunction_start[conjunction], forms.conjunction_start[conjunction + 1]):
+        score = _atom_score(atoms, weight, events, loaded, row, forms.conjunction_atom[i], -1)
+        if score < 0:
+            return _NOT_HELD
+        total += score
+    return total
+
+
+@kernel
+def _end_of_and(code, place, last):
+    """The place of the AND over the atom at `place`, if only atoms are between; -1 otherwise."""
+    end = place + 1
+    while end < last and code[end] >= 0:
+        end += 1
+    if end == last:
+        return -1
+    operands, is_or = (-code[end] - 1) >> 1, (-code[end] - 1) & 1
+    return end if not is_or and end - place <= operands else -1
+
+
+@kernel
+def rule_score(atoms, forms, scores, events, loaded, row, rule, stack):
+    """The score of a rule on the loaded event, or -1 where it does not hold."""
+    if len(scores.start) == 0:
+        return _conjunction_score(atoms, forms, scores.weight, events, loaded, row, rule)
+    height = 0
+    place, last = scores.start[rule], scores.start[rule + 1]
+    while place < last:
+        code = scores.code[place]
+        if code >= 0:
+            weights = scores.weights[place] if len(scores.weights) else -1
+            score = _atom_score(atoms, scores.weight, events, loaded, row, code, weights)
+            end = _end_of_and(scores.code, place, last) if score < 0 else -1
+            if end >= 0:
+                # The AND fails with it, whatever the rest.
+                height += end - place - ((-scores.code[end] - 1) >> 1)
+                place = end
+            stack[height] = score
+            height += 1
+            place += 1
+            continue
+        operands = (-code - 1) >> 1
+        is_or = (-code - 1) & 1
+        result = _NOT_HELD if is_or else 0.0
+        for i in range(height - operands, height):
+            if is_or:
+                result = max(result, stack[i])
+            elif result >= 0:
+                result = result + stack[i] if stack[i] >= 0 else _NOT_HELD
+        height -= operands
+        stack[height] = result
+        height += 1
+        place += 1
+    return stack[0]
+
+
+@kernel
+def _is_better(score, order, other_score, other_order):
+    return score > other_score or (score == other_score and order < other_order)
+
+
+@kernel
+def keep_best(rule, score, order, best_rule, best_score, found):
+    """Put a rule among the best if it belongs there; returns how many there are by now."""
+    if found == len(best_rule):
+        if not _is_better(score, order[rule], best_score[-1], order[best_rule[-1]]):
+            return found
+    else:
+        found += 1
+    at = found - 1
+    while at > 0 and _is_better(score, order[rule], best_score[at - 1], order[best_rule[at - 1]]):
+        best_score[at] = best_score[at - 1]
+        best_rule[at] = best_rule[at - 1]
+        at -= 1
+    best_score[at] = score
+    best_rule[at] = rule
+    return found
+
+
+@kernel
+def top_rules(
+    atoms, forms, scores, events, loaded, row, rules, order, stack, best_rule, best_score
+):
+    """Write the best of `rules`, which the event matches, and return how many there are.
+
+    Best first; of equal scores the rule whose `order` is lowest. `stack` has room for the operands
+    of the deepest rule.
+    """
+    if len(best_rule) == 0:
+        return 0
+    load(events, row, loaded)
+    found = 0
+    for rule in rules:
+        score = rule_score(atoms, forms, scores, events, loaded, row, rule, stack)
+        found = keep_best(rule, score, order, best_rule, best_score, found)
+    unload(events, row, loaded)
+    return found

@@ -1,6 +1,0 @@
-"""The k-index: posting lists by key and size, joined with skipping; for DNF and for CNF."""
-
-from tamis.engines.kindex.cnf import KIndexCnf
-from tamis.engines.kindex.dnf import KIndex
-
-__all__ = ["KIndex", "KIndexCnf"]

@@ -1,0 +1,160 @@
+"""BETREE: the tree as an engine, built by one insertion after the other, or with statistics.
+
+A conjunction is an expression of the tree. What the paper's model cannot say: a rule too large for
+a DNF is in the tree once for each atom of its cover, and is evaluated when one of them is found; a
+conjunction that needs no attribute stays in the root, and every event looks at it. The l-nodes hold
+predicates as `expressions.py` writes them, so that a search reads no other array of the rules.
+
+`betree-batch` knows all expressions in advance (the paper's BE-B): `statistics.py`.
+"""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# Numba infers the types of kernels; they take the NamedTuples of tamis.encode.arrays.
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.encode.arrays import Events
+from tamis.encode.kernel import kernel
+from tamis.encode.ragged import joined, starts, taken
+from tamis.encode.rules import EncodedRules
+from tamis.engines.atom_order import rarest_first
+from tamis.engines.base import Capabilities, Engine, Parts, Scratch
+from tamis.engines.betree.arrays import NOWHERE, Nodes
+from tamis.engines.betree.search import leave, new_desk, search, sit_down
+from tamis.engines.betree.tree import MIN_PARTITION, BeTree
+from tamis.engines.kernels.output import emit_owners, forget_seen
+from tamis.engines.kernels.truth import program_holds
+from tamis.engines.papers.betree.statistics import rarest_attributes
+
+__all__ = ["Betree", "BetreeBatch"]
+
+
+class BetreeArrays(NamedTuple):
+    """The tree. Its expressions are the conjunctions, and behind those atoms of covers."""
+
+    nodes: Nodes
+    program: NDArray[np.int32]
+    """The program of each expression behind the conjunctions."""
+
+
+class BetreeScratch(Scratch):
+    """A desk for one thread, and marks for the programs that were tried."""
+
+    def __init__(self, rules: EncodedRules, arrays: BetreeArrays) -> None:
+        super().__init__(rules)
+        expressions = len(rules.forms.conjunction_start) - 1 + len(arrays.program)
+        desk = new_desk(arrays.nodes, len(rules.dictionary.axes), rules.texts.size, expressions)
+        self.loaded = desk.loaded
+        self.own = (desk, np.zeros(len(rules.forms.program_rule), np.uint8))
+
+
+@kernel
+def _match(atoms, forms, index, events, row, last, mask, loaded, desk, tried, seen, out, counts):
+    conjunctions = len(forms.conjunction_start) - 1
+    table, codes = atoms
+    span, text = loaded
+    found = 0
+    while row < last and len(out) - found >= len(mask):
+        first = found
+        present = sit_down(events, row, desk)
+        for i in range(search(index.nodes, events, desk, present)):
+            expression = desk.hits[i]
+            if expression < conjunctions:
+                found = emit_owners(
+                    forms.owner_start, forms.owner, expression, mask, seen, out, found
+                )
+                continue
+            program = index.program[expression - conjunctions]
+            rule = forms.program_rule[program]
+            if tried[program] or not mask[rule]:
+                continue
+            tried[program] = 1
+            start = forms.program_start[program]
+            if program_holds(table, codes, events.code, span, text, forms.program, start):
+                out[found] = rule
+                found += 1
+        leave(events, row, desk)
+        forget_seen(out, first, found, seen)
+        tried[:] = 0
+        counts[row] = found - first
+        row += 1
+    return row
+
+
+class Betree(Engine):
+    """Cuts the space of events in two phases, by attribute and by value."""
+
+    arrays: BetreeArrays
+    name: ClassVar[str] = "betree"
+    capabilities: ClassVar[Capabilities] = Capabilities(indexed=True)
+    arrays_type: ClassVar[type[tuple[Any, ...]]] = BetreeArrays
+
+    @classmethod
+    def build(cls, rules: EncodedRules, sample: Events | None = None) -> Parts:
+        """Insert the conjunctions of `rules`; `sample` is what the tree then adapts to."""
+        expressions = _expressions(rules)
+        tree = BeTree(np.diff(rules.dictionary.base), rules.texts.size)
+        cls._fill(tree, rules, expressions)
+        if sample is not None:
+            tree.observe(sample)
+        arrays = BetreeArrays(tree.compacted(), expressions.program)
+        return super().build(rules, sample)._replace(arrays=arrays)
+
+    @staticmethod
+    def _fill(tree: BeTree, rules: EncodedRules, expressions: _Expressions) -> None:
+        """Insert the expressions one after the other."""
+        start, atom, _ = expressions
+        tree.insert_many(np.arange(len(start) - 1), rules.atoms, start, atom)
+
+    def new_scratch(self) -> BetreeScratch:
+        """A desk for one thread."""
+        return BetreeScratch(self.rules, self.arrays)
+
+    @property
+    def kernel(self) -> Any:
+        """See `Engine.run`."""
+        return _match
+
+
+class BetreeBatch(Betree):
+    """The same tree, whose root is partitioned by what is known of all expressions."""
+
+    name: ClassVar[str] = "betree-batch"
+
+    @staticmethod
+    def _fill(tree: BeTree, rules: EncodedRules, expressions: _Expressions) -> None:
+        start, atom, _ = expressions
+        wishes = rarest_attributes(rules.atoms, start, atom, MIN_PARTITION)
+        # Those without a wish come last, so that they find all partitions.
+        order = np.argsort(wishes == NOWHERE, kind="stable")
+        tree.insert_many(order, rules.atoms, *taken(start, atom, order), wishes[order])
+
+
+class _Expressions(NamedTuple):
+    """What is put into the tree."""
+
+    start: NDArray[np.int64]
+    atom: NDArray[np.int32]
+    """The atoms of each expression, the least likely first."""
+    program: NDArray[np.int32]
+    """See `BetreeArrays.program`."""
+
+
+def _expressions(rules: EncodedRules) -> _Expressions:
+    """Each conjunction; then each atom of a cover; then nothing for what has no cover."""
+    forms = rules.forms
+    program = np.repeat(np.arange(len(forms.program_rule)), np.diff(forms.cover_start))
+    uncovered = np.flatnonzero(np.diff(forms.cover_start) == 0)
+    sizes = np.concatenate((np.ones(len(program), np.int64), np.zeros(len(uncovered), np.int64)))
+    start, atom = joined(
+        [
+            (forms.conjunction_start, rarest_first(rules)),
+            (starts(sizes), forms.cover_atom),
+        ]
+    )
+    return _Expressions(start, atom, np.concatenate((program, uncovered)).astype(np.int32))

@@ -1,0 +1,287 @@
+"""GRYPHON: the matching tree of Aguilera et al., a rival in section 7 of the BE-Tree paper.
+
+"Matching Events in a Content-Based Subscription System" (PODC 1999). All conjunctions test their
+attributes in one order, and form a tree: a node tests an attribute, and has an edge for each test
+that some conjunction makes of it there, and a ``*`` edge for those that do not care. An event
+starts at the root and follows all edges whose tests it satisfies, and all ``*`` edges. Where it
+arrives at the end of a conjunction it has satisfied all of it. Tests that conjunctions begin with
+in common are made once.
+
+The tree comes in two versions. The one for equalities finds the edge of a value in one step; in the
+general one each edge is a test, and they are made one by one. Here both are one: among the edges of
+a node, equalities stand at the end, sorted by their codes, and are searched; others are tested.
+
+A node whose only edge is ``*`` is left out, as the authors propose. Nodes that ``*`` edges connect
+stand in a row, so that such an edge is a step to the next of them. What is called a node below is
+such a row, and a *test* is one of its members.
+
+Where we differ: attributes that more conjunctions ask about come first, so that few ``*`` edges are
+followed near the root. An attribute may be tested twice on the way, since a rule may ask it twice.
+An edge may hold where the attribute is absent. A rule too large for a DNF hangs at the end of each
+atom of its cover, and is evaluated there.
+"""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# Numba infers the types of kernels; they take the NamedTuples of tamis.encode.arrays.
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.encode.arrays import IF_ABSENT, RANGE, AtomArrays, Events
+from tamis.encode.kernel import kernel, part
+from tamis.encode.ragged import starts
+from tamis.encode.rules import EncodedRules
+from tamis.engines.base import Capabilities, Engine, Parts, Scratch
+from tamis.engines.kernels.output import emit_owners, forget_seen
+from tamis.engines.kernels.truth import atom_holds, find_code, load, program_holds, unload
+
+__all__ = ["Gryphon"]
+
+
+class GryphonArrays(NamedTuple):
+    """The tree. Node 0 is the root, and edge i leads to node i + 1.
+
+    A candidate is a conjunction, or behind those a program.
+    """
+
+    done_start: NDArray[np.int32]
+    done: NDArray[np.int32]
+    """The candidates that end at each node."""
+    test_start: NDArray[np.int32]
+    attribute: NDArray[np.int32]
+    """The tests of each node, and the attribute of each."""
+    edge_start: NDArray[np.int32]
+    """Where the edges of each test begin, and at last, where those of the last test end."""
+    present_start: NDArray[np.int32]
+    """Where those begin that do not hold if the attribute is absent."""
+    equality_start: NDArray[np.int32]
+    """Where the equalities among them begin."""
+    edge: NDArray[np.int32]
+    """The atom of each edge; for an equality its code, which rise within a test."""
+
+
+class GryphonScratch(Scratch):
+    """The nodes that are still to be visited, and marks for programs that were tried."""
+
+    def __init__(self, rules: EncodedRules, arrays: GryphonArrays) -> None:
+        super().__init__(rules)
+        stack = np.empty(len(arrays.edge) + 1, np.int32)
+        self.own = (stack, np.zeros(len(rules.forms.program_rule), np.uint8))
+
+
+@part
+def _finish(atoms, forms, index, events, loaded, tried, node, mask, seen, out, found):
+    """Write the candidates that end at a node; returns how many rules are found by now."""
+    table, codes = atoms
+    span, text = loaded
+    conjunctions = len(forms.conjunction_start) - 1
+    for i in range(index.done_start[node], index.done_start[node + 1]):
+        program = index.done[i] - conjunctions
+        if program < 0:
+            found = emit_owners(
+                forms.owner_start, forms.owner, index.done[i], mask, seen, out, found
+            )
+        elif not tried[program]:
+            tried[program] = 1
+            rule, start = forms.program_rule[program], forms.program_start[program]
+            if mask[rule] and program_holds(
+                table, codes, events.code, span, text, forms.program, start
+            ):
+                out[found] = rule
+                found += 1
+    return found
+
+
+@part
+def _follow(atoms, index, events, loaded, test, stack, height):
+    """Put the nodes that satisfied edges of a test lead to on the stack; returns its height."""
+    table, codes = atoms
+    span, text = loaded
+    begin, end = span[index.attribute[test], 0], span[index.attribute[test], 1]
+    if begin == end:
+        for edge in range(index.edge_start[test], index.present_start[test]):
+            stack[height] = edge + 1
+            height += 1
+        return height
+    equalities = index.equality_start[test]
+    for edge in range(index.edge_start[test], equalities):
+        if atom_holds(table, codes, events.code, span, text, index.edge[edge]):
+            stack[height] = edge + 1
+            height += 1
+    for i in range(begin, end):
+        edge = find_code(index.edge, equalities, index.edge_start[test + 1], events.code[i])
+        is_new = edge >= 0
+        for k in range(begin, i):
+            # Two values that no rule tells apart have one code.
+            is_new = is_new and events.code[k] != events.code[i]
+        if is_new:
+            stack[height] = edge + 1
+            height += 1
+    return height
+
+
+@kernel
+def _gryphon(atoms, forms, index, events, row, last, mask, loaded, stack, tried, seen, out, counts):
+    found = 0
+    while row < last and len(out) - found >= len(mask):
+        first = found
+        load(events, row, loaded)
+        stack[0] = 0
+        height = 1
+        while height > 0:
+            height -= 1
+            node = stack[height]
+            found = _finish(
+                atoms, forms, index, events, loaded, tried, node, mask, seen, out, found
+            )
+            for test in range(index.test_start[node], index.test_start[node + 1]):
+                height = _follow(atoms, index, events, loaded, test, stack, height)
+        unload(events, row, loaded)
+        forget_seen(out, first, found, seen)
+        tried[:] = 0
+        counts[row] = found - first
+        row += 1
+    return row
+
+
+class Gryphon(Engine):
+    """Tests attributes in one order, and tests that conjunctions share but once."""
+
+    name: ClassVar[str] = "gryphon"
+    capabilities: ClassVar[Capabilities] = Capabilities(indexed=True)
+    arrays_type: ClassVar[type[tuple[Any, ...]]] = GryphonArrays
+    arrays: GryphonArrays
+
+    @classmethod
+    def build(cls, rules: EncodedRules, sample: Events | None = None) -> Parts:
+        """The tree of `rules`."""
+        return super().build(rules, sample)._replace(arrays=_build(rules))
+
+    def new_scratch(self) -> GryphonScratch:
+        """A stack for one thread."""
+        return GryphonScratch(self.rules, self.arrays)
+
+    @property
+    def kernel(self) -> Any:
+        """See `Engine.run`."""
+        return _gryphon
+
+
+class _Tests(NamedTuple):
+    """All tests in the order in which conjunctions make them; a test's *token* is its place.
+
+    By attribute, the one with the most atoms in conjunctions first; then, as `GryphonArrays` has
+    the edges of a test: atoms that hold on absence, others, and equalities by their codes.
+    """
+
+    token: NDArray[np.int64]
+    """The token of each atom; equalities with one code are one test, however they are written."""
+    atom: NDArray[np.int64]
+    """An atom of each token."""
+
+
+class _Paths(NamedTuple):
+    """What each candidate has to satisfy, in the order of tests."""
+
+    start: NDArray[np.int64]
+    token: NDArray[np.int64]
+    candidate: NDArray[np.int64]
+    """A program has a path for each atom of its cover, or one without tests."""
+
+
+class _Tree(NamedTuple):
+    """Edge i leads to node i + 1; edges rise by parent, and by token within a parent."""
+
+    parent: NDArray[np.int64]
+    token: NDArray[np.int64]
+    end: NDArray[np.int64]
+    """The node at which each path ends."""
+
+
+def _build(rules: EncodedRules) -> GryphonArrays:
+    tests = _tests(rules)
+    paths = _paths(rules, tests)
+    tree = _grown(paths, len(tests.atom))
+    atoms, atom = rules.atoms, tests.atom[tree.token]
+    nodes, attribute = len(atom) + 1, atoms.attribute[atom]
+    begins_test = np.ones(len(atom), np.bool_)
+    begins_test[1:] = (np.diff(tree.parent) != 0) | (np.diff(attribute) != 0)
+    test, first = np.cumsum(begins_test) - 1, np.flatnonzero(begins_test)
+    edge_start = np.append(first, len(atom))
+    lenient, equality = (atoms.flags[atom] & IF_ABSENT) != 0, _is_equality(atoms)[atom]
+    arrays = (
+        starts(np.bincount(tree.end, minlength=nodes)),
+        paths.candidate[np.argsort(tree.end, kind="stable")],
+        starts(np.bincount(tree.parent[first], minlength=nodes)),
+        attribute[first],
+        edge_start,
+        edge_start[:-1] + np.bincount(test[lenient], minlength=len(first)),
+        edge_start[1:] - np.bincount(test[equality], minlength=len(first)),
+        np.where(equality, atoms.low[atom], atom),
+    )
+    return GryphonArrays(*(array.astype(np.int32) for array in arrays))
+
+
+def _is_equality(atoms: AtomArrays) -> NDArray[np.bool_]:
+    """Which atoms hold on one code alone."""
+    is_plain = (atoms.test == RANGE) & (atoms.flags == 0)
+    single: NDArray[np.bool_] = is_plain & (atoms.low == atoms.high)
+    return single
+
+
+def _tests(rules: EncodedRules) -> _Tests:
+    atoms = rules.atoms
+    asked = np.bincount(
+        atoms.attribute[rules.forms.conjunction_atom], minlength=len(rules.dictionary.axes)
+    )
+    level = np.empty(len(asked), np.int64)
+    level[np.argsort(-asked, kind="stable")] = np.arange(len(asked))
+    equality = _is_equality(atoms)
+    strict = (atoms.flags & IF_ABSENT) == 0
+    code = np.where(equality, atoms.low, -1)
+    order = np.lexsort((code, equality, strict, level[atoms.attribute]))
+    is_new = np.ones(len(order), np.bool_)
+    before, after = order[:-1], order[1:]
+    same = (atoms.attribute[before] == atoms.attribute[after]) & (code[before] == code[after])
+    is_new[1:] = ~(same & equality[after])
+    token = np.empty(len(order), np.int64)
+    token[order] = np.cumsum(is_new) - 1
+    return _Tests(token, order[is_new])
+
+
+def _paths(rules: EncodedRules, tests: _Tests) -> _Paths:
+    forms = rules.forms
+    conjunctions, programs = len(forms.conjunction_start) - 1, np.arange(len(forms.program_rule))
+    covers = np.diff(forms.cover_start)
+    covered, uncovered = np.repeat(programs, covers), programs[covers == 0]
+    size = np.zeros(conjunctions + len(covered) + len(uncovered), np.int64)
+    size[:conjunctions] = np.diff(forms.conjunction_start)
+    size[conjunctions : conjunctions + len(covered)] = 1
+    token = tests.token[np.concatenate((forms.conjunction_atom, forms.cover_atom))]
+    path = np.repeat(np.arange(len(size)), size)
+    candidate = (np.arange(conjunctions), conjunctions + covered, conjunctions + uncovered)
+    return _Paths(starts(size), token[np.lexsort((token, path))], np.concatenate(candidate))
+
+
+def _grown(paths: _Paths, tokens: int) -> _Tree:
+    """The tree of all paths, level by level: a node for each distinct beginning of a path."""
+    size = np.diff(paths.start)
+    end = np.zeros(len(size), np.int64)
+    parents, edges = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    going = np.flatnonzero(size)
+    depth = nodes = 0
+    while len(going):
+        key = end[going] * tokens + paths.token[paths.start[going] + depth]
+        distinct, place = np.unique(key, return_inverse=True)
+        parents.append(distinct // tokens)
+        edges.append(distinct % tokens)
+        # The root is no edge's end, so that the first node of a level follows all edges so far.
+        end[going] = nodes + 1 + place
+        nodes += len(distinct)
+        depth += 1
+        going = going[size[going] > depth]
+    return _Tree(np.concatenate(parents), np.concatenate(edges), end)

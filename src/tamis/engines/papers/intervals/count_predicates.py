@@ -1,0 +1,153 @@
+"""How many predicates an engine evaluates for an event: the measure of the paper's figures 7 and 8.
+
+This is the matching of `match.py` once more, in plain Python, so that the kernels count nothing. A
+predicate evaluation is a comparison of a value with a key or an interval of a node, or with the
+endpoint of a listed interval, or an atom that is verified. A leaf of a Cluster Index or
+Segment Tree compares nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.encode.arrays import GOTO_TRUE, Events
+from tamis.engines.kernels.truth import atom_holds, load, new_loaded
+from tamis.engines.papers.intervals.arrays import (
+    LISTED,
+    NOWHERE,
+    PASS,
+    TreeArrays,
+    VectorArrays,
+)
+from tamis.engines.papers.intervals.engine import IntervalEngine
+
+__all__ = ["Evaluated", "count_evaluations", "evaluated", "members", "searched"]
+
+
+class Evaluated(NamedTuple):
+    """What came of something, and how many predicates were evaluated for it."""
+
+    found: list[int]
+    evaluations: int
+
+
+def count_evaluations(engine: IntervalEngine, events: Events) -> NDArray[np.int64]:
+    """How many predicates `engine` evaluates for each event."""
+    rows = range(len(events.start) - 1)
+    return np.array([evaluated(engine, events, row).evaluations for row in rows], np.int64)
+
+
+def evaluated(engine: IntervalEngine, events: Events, row: int) -> Evaluated:
+    """The rules that an event matches, rising."""
+    event = _Event(engine, events, row)
+    alive = event.narrowed()
+    conjunctions = [event.verified(conjunction) for conjunction in alive.found]
+    programs = [event.run(program) for program in range(len(engine.rules.forms.program_rule))]
+    parts = [*conjunctions, *programs]
+    return Evaluated(
+        sorted({rule for part in parts for rule in part.found}),
+        alive.evaluations + sum(part.evaluations for part in parts),
+    )
+
+
+def searched(trees: TreeArrays, attribute: int, code: int) -> Evaluated:
+    """The conjunctions that an attribute's tree has for a code, in the order they are found."""
+    found: list[int] = []
+    evaluations = 0
+    node = int(trees.root[attribute])
+    while node != NOWHERE:
+        kind, low, high, left, right = trees.node[node].tolist()
+        evaluations += kind != PASS or left != NOWHERE
+        is_within = kind != PASS and low <= code <= high
+        if kind == LISTED:
+            listed = _listed(trees, node, code)
+            found += listed.found
+            evaluations += listed.evaluations if not is_within else 0
+        elif kind == PASS or is_within:
+            found += members(trees.vector, node)
+        node = NOWHERE if is_within else (left if code < low else right)
+    return Evaluated(found, evaluations)
+
+
+def members(vectors: VectorArrays, number: int) -> list[int]:
+    """The conjunctions in a bit vector, rising."""
+    run = slice(*vectors.start[number : number + 2])
+    places, words = vectors.place[run].tolist(), vectors.word[run].tolist()
+    return [
+        64 * place + bit
+        for place, word in zip(places, words, strict=True)
+        for bit in range(64)
+        if word >> bit & 1
+    ]
+
+
+def _listed(trees: TreeArrays, node: int, code: int) -> Evaluated:
+    """The listed intervals that contain a code; one more is looked at, if there is one."""
+    run = slice(*trees.list_start[node : node + 2])
+    if code <= trees.node[node, 1]:
+        conjunction, is_held = trees.rising[run, 0], trees.rising[run, 1] <= code
+    else:
+        conjunction, is_held = trees.falling[run, 0], trees.falling[run, 1] >= code
+    count = int(is_held.sum())
+    return Evaluated(conjunction[:count].tolist(), min(count + 1, len(is_held)))
+
+
+class _Event:
+    """One event, before one engine."""
+
+    def __init__(self, engine: IntervalEngine, events: Events, row: int) -> None:
+        self._arrays, self._forms, self._atoms = (
+            engine.arrays,
+            engine.rules.forms,
+            engine.rules.atoms,
+        )
+        self._code = events.code
+        self._loaded = new_loaded(len(engine.rules.dictionary.axes), engine.rules.texts.size)
+        load(events, row, self._loaded)
+
+    def narrowed(self) -> Evaluated:
+        """The conjunctions that all trees agree to."""
+        alive = np.ones(len(self._forms.conjunction_start) - 1, np.bool_)
+        evaluations = 0
+        for attribute, (begin, end) in enumerate(self._loaded.span.tolist()):
+            reached = np.ones_like(alive)
+            reached[members(self._arrays.mention, attribute)] = False
+            for code in self._code[begin:end].tolist():
+                part = searched(self._arrays.trees, attribute, code)
+                reached[part.found] = True
+                evaluations += part.evaluations
+            alive &= reached
+        return Evaluated(np.flatnonzero(alive).tolist(), evaluations)
+
+    def verified(self, conjunction: int) -> Evaluated:
+        """The rules of a conjunction, if what is left of its atoms holds."""
+        run = slice(*self._arrays.test_start[conjunction : conjunction + 2])
+        truth = [self._holds(atom) for atom in self._arrays.test_atom[run].tolist()]
+        if all(truth):
+            return Evaluated(self._rules_of(conjunction), len(truth))
+        to_the_end = self._arrays.to_the_end
+        return Evaluated([], len(truth) if to_the_end else truth.index(False) + 1)
+
+    def run(self, program: int) -> Evaluated:
+        """The rule of a program, if it holds."""
+        instructions = self._forms.program[self._forms.program_start[program] :]
+        at, evaluations = 0, 0
+        while at >= 0:
+            atom, if_true, if_false = instructions[at].tolist()
+            at = if_true if self._holds(atom) else if_false
+            evaluations += 1
+        rule = int(self._forms.program_rule[program])
+        return Evaluated([rule] if at == GOTO_TRUE else [], evaluations)
+
+    def _holds(self, atom: int) -> bool:
+        return bool(atom_holds(*self._atoms, self._code, *self._loaded, atom))
+
+    def _rules_of(self, conjunction: int) -> list[int]:
+        if len(self._forms.owner) == 0:
+            return [conjunction]
+        run = slice(*self._forms.owner_start[conjunction : conjunction + 2])
+        owners: list[int] = self._forms.owner[run].tolist()
+        return owners

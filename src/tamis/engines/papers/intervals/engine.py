@@ -1,0 +1,164 @@
+"""The indexes of "Index Structures and Algorithms for Efficient Profile Matching" (section 4.1).
+
+There is a tree for each attribute over the intervals that conjunctions, the paper's profiles, ask
+its values to lie in. The five indexes differ in nothing but these trees, and their nodes are of
+three kinds (`arrays.py`), so one kernel searches them all. `naive` and `lazy` are the paper's
+baselines, and have no trees.
+
+Where we differ: a tree is over codes, of which every endpoint is one and every gap between two.
+What has no interval is verified after the trees (`intervals.py`). docs/decisions/0011 has the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from tamis.encode.arrays import Events
+from tamis.encode.ragged import starts
+from tamis.encode.rules import EncodedRules
+from tamis.engines.base import Capabilities, Engine, Parts, Scratch
+from tamis.engines.papers.intervals.arrays import IntervalArrays, packed
+from tamis.engines.papers.intervals.cluster_index import grow_cluster
+from tamis.engines.papers.intervals.hybrid_index import grow_hybrid
+from tamis.engines.papers.intervals.interval_index import grow_interval
+from tamis.engines.papers.intervals.interval_tree import grow_interval_tree
+from tamis.engines.papers.intervals.intervals import (
+    Intervals,
+    Mentions,
+    conjunctions_of_atoms,
+    intervals_by_attribute,
+)
+from tamis.engines.papers.intervals.match import Desk, match
+from tamis.engines.papers.intervals.segment_tree import grow_segment
+from tamis.engines.papers.intervals.tree import Tree, planted
+
+__all__ = [
+    "ClusterIndex",
+    "HybridIndex",
+    "IntervalEngine",
+    "IntervalIndex",
+    "IntervalTree",
+    "Lazy",
+    "Naive",
+    "Plan",
+    "SegmentTree",
+]
+
+
+class Plan(NamedTuple):
+    """What tells the engines of this folder from each other."""
+
+    grow: Callable[[Intervals, int], Tree] | None
+    """Makes the tree of an attribute with so many codes; None where there are no trees."""
+    is_exact: bool = True
+    """Whether a tree finds only intervals that do contain the value."""
+    to_the_end: bool = False
+    """Whether all atoms of a conjunction are evaluated when one of them does not hold."""
+
+
+class IntervalScratch(Scratch):
+    """Bit vectors for one thread."""
+
+    def __init__(self, rules: EncodedRules) -> None:
+        super().__init__(rules)
+        words = -(-(len(rules.forms.conjunction_start) - 1) // 64)
+        self.own = (Desk(np.zeros(words, np.uint64), np.zeros(words, np.uint64)),)
+
+
+class IntervalEngine(Engine):
+    """What the engines of this folder share."""
+
+    arrays: IntervalArrays
+    arrays_type: ClassVar[type[tuple[Any, ...]]] = IntervalArrays
+    capabilities: ClassVar[Capabilities] = Capabilities(indexed=True)
+    plan: ClassVar[Plan]
+
+    @classmethod
+    def build(cls, rules: EncodedRules, sample: Events | None = None) -> Parts:
+        """The trees of all attributes, and what is left to be verified."""
+        return super().build(rules, sample)._replace(arrays=_build(rules, cls.plan))
+
+    def new_scratch(self) -> IntervalScratch:
+        """Bit vectors for one thread."""
+        return IntervalScratch(self.rules)
+
+    @property
+    def kernel(self) -> Any:
+        """See `Engine.run`."""
+        return match
+
+
+def _build(rules: EncodedRules, plan: Plan) -> IntervalArrays:
+    forms = rules.forms
+    codes = np.diff(rules.dictionary.base)
+    mentions = Mentions.of(rules) if plan.grow else Mentions.none(rules)
+    trees = (
+        (attribute, plan.grow(intervals, int(codes[attribute])))
+        for attribute, intervals in intervals_by_attribute(rules, mentions)
+        if plan.grow
+    )
+    is_tested = ~mentions.is_filed if plan.is_exact else np.ones_like(mentions.is_filed)
+    tests = np.bincount(
+        conjunctions_of_atoms(rules)[is_tested], minlength=len(forms.conjunction_start) - 1
+    )
+    return IntervalArrays(
+        planted(trees, len(codes)),
+        packed(mentions.by_attribute),
+        starts(tests),
+        forms.conjunction_atom[is_tested],
+        int(plan.to_the_end),
+    )
+
+
+class ClusterIndex(IntervalEngine):
+    """Groups intervals by keys; what a group's values may match is verified."""
+
+    name: ClassVar[str] = "cluster"
+    plan: ClassVar[Plan] = Plan(grow_cluster, is_exact=False)
+
+
+class IntervalIndex(IntervalEngine):
+    """Looks up the elementary interval of a value."""
+
+    name: ClassVar[str] = "interval"
+    plan: ClassVar[Plan] = Plan(grow_interval)
+
+
+class HybridIndex(IntervalEngine):
+    """Groups intervals by keys, and looks up elementary intervals within a group."""
+
+    name: ClassVar[str] = "hybrid"
+    plan: ClassVar[Plan] = Plan(grow_hybrid)
+
+
+class SegmentTree(IntervalEngine):
+    """Stores an interval at the few nodes that it consists of."""
+
+    name: ClassVar[str] = "segment"
+    plan: ClassVar[Plan] = Plan(grow_segment)
+
+
+class IntervalTree(IntervalEngine):
+    """Lists an interval once, at the highest key within it."""
+
+    name: ClassVar[str] = "interval-tree"
+    plan: ClassVar[Plan] = Plan(grow_interval_tree)
+
+
+class Naive(IntervalEngine):
+    """Evaluates every atom of every conjunction."""
+
+    name: ClassVar[str] = "naive"
+    capabilities: ClassVar[Capabilities] = Capabilities(indexed=False)
+    plan: ClassVar[Plan] = Plan(None, to_the_end=True)
+
+
+class Lazy(IntervalEngine):
+    """Evaluates the atoms of every conjunction up to the first that does not hold."""
+
+    name: ClassVar[str] = "lazy"
+    capabilities: ClassVar[Capabilities] = Capabilities(indexed=False)
+    plan: ClassVar[Plan] = Plan(None)

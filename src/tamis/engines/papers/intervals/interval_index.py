@@ -1,0 +1,75 @@
+"""The Interval Index: elementary intervals (section 4.1.2 of the paper that `engine.py` names).
+
+A binary search tree over the elementary intervals that some conjunction covers. Each has the bit
+vector of the conjunctions that cover it; the search ends where it meets the value.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.encode.ragged import run_places
+from tamis.engines.papers.intervals.arrays import STOP, VectorArrays
+from tamis.engines.papers.intervals.intervals import Elementary, Intervals, elementary
+from tamis.engines.papers.intervals.tree import Tree, balanced, middle, node_rows
+
+__all__ = ["covered", "grow_interval"]
+
+
+def grow_interval(intervals: Intervals, codes: int) -> Tree:
+    """The Interval Index of an attribute with so many codes."""
+    pieces, vectors = covered(intervals, codes)
+    first, stop = np.array([0]), np.array([len(pieces.first)])
+    children = balanced(first, stop, len(pieces.first))
+    node = node_rows(STOP, pieces.first, pieces.last, *children)
+    return Tree.of_vectors(int(middle(first, stop)[0]), node, vectors)
+
+
+def covered(intervals: Intervals, codes: int) -> tuple[Elementary, VectorArrays]:
+    """The elementary intervals that something covers, and the conjunctions that cover each."""
+    pieces = elementary(intervals, codes)
+    place, begin, length, word = _runs(intervals, pieces)
+    piece = run_places(begin, length)
+    order = np.argsort(piece, kind="stable")
+    start = np.searchsorted(piece[order], np.arange(len(pieces.first) + 1))
+    kept = np.flatnonzero(np.diff(start))
+    # What is left out has no words, so those of the others still stand end to end.
+    vectors = VectorArrays(
+        start[np.append(kept, len(pieces.first))].astype(np.int64),
+        np.repeat(place, length)[order].astype(np.int32),
+        np.repeat(word, length)[order],
+    )
+    return Elementary(pieces.first[kept], pieces.last[kept]), vectors
+
+
+class _Runs(NamedTuple):
+    """Words of vectors that are not zero, and stay the same for a while."""
+
+    place: NDArray[np.int64]
+    begin: NDArray[np.int64]
+    length: NDArray[np.int64]
+    """The elementary interval from which on each word holds, and for how many."""
+    word: NDArray[np.uint64]
+
+
+def _runs(intervals: Intervals, pieces: Elementary) -> _Runs:
+    """The words of all elementary intervals.
+
+    From one piece to the next a word changes only where one of its 64 conjunctions has an interval
+    that begins or has ended. So all vectors cost as much as they have words, not bits.
+    """
+    begin, end = pieces.covered_by(intervals)
+    piece = np.concatenate((begin, end + 1))
+    place = np.tile(intervals.conjunction >> 6, 2)
+    bit = np.uint64(1) << np.tile(intervals.conjunction & 63, 2).astype(np.uint64)
+    order = np.lexsort((piece, place))
+    piece, place = piece[order], place[order]
+    # Behind the last piece that a word is part of it is zero again, so places do not mix.
+    word = np.bitwise_xor.accumulate(bit[order])
+    is_settled = np.append((np.diff(piece) != 0) | (np.diff(place) != 0), True)
+    piece, place, word = piece[is_settled], place[is_settled], word[is_settled]
+    holds = np.flatnonzero(word)
+    return _Runs(place[holds], piece[holds], piece[holds + 1] - piece[holds], word[holds])

@@ -1,0 +1,140 @@
+"""The intervals that rules ask values to lie in, and the elementary ones that they cut a line into.
+
+The paper's profile is a conjunction here, and has one interval an attribute. An atom that is a run
+of codes is an interval, an IN is one for each of its values; of several atoms on one attribute the
+most selective is taken, since each of them may be satisfied by another value of the event. All
+other atoms have no interval: those of texts, negated ones, and those that hold for want of the
+attribute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.encode.arrays import SET, TEXT
+from tamis.encode.ragged import run_places
+from tamis.encode.rules import EncodedRules
+from tamis.engines.atom_order import selectivity
+from tamis.engines.papers.code_trees import Lists, grouped
+
+__all__ = ["Elementary", "Intervals", "Mentions", "elementary", "intervals_by_attribute"]
+
+
+class Intervals(NamedTuple):
+    """Intervals of one attribute."""
+
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+    """The first and the last code of each."""
+    conjunction: NDArray[np.int64]
+    """Whose it is."""
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        return len(self.low)
+
+    @property
+    def endpoints(self) -> NDArray[np.int64]:
+        """Their first and last codes, distinct, rising."""
+        return np.unique(np.concatenate((self.low, self.high)))
+
+    def at(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Intervals:
+        """Some of them."""
+        return Intervals(self.low[chosen], self.high[chosen], self.conjunction[chosen])
+
+
+class Elementary(NamedTuple):
+    """Elementary intervals, from left to right."""
+
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+
+    def covered_by(self, intervals: Intervals) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Which of them is the first within each interval, and which the last."""
+        return (
+            np.searchsorted(self.first, intervals.low),
+            np.searchsorted(self.last, intervals.high),
+        )
+
+
+def elementary(intervals: Intervals, codes: int) -> Elementary:
+    """The elementary intervals of so many codes.
+
+    Every endpoint is one by itself, and so is what lies between two endpoints, before the first and
+    after the last.
+    """
+    points = intervals.endpoints
+    cuts = np.unique(np.concatenate(([0], points, points + 1)))
+    cuts = cuts[cuts < codes]
+    return Elementary(cuts, np.append(cuts[1:], codes) - 1)
+
+
+class Mentions(NamedTuple):
+    """Which atoms are in the trees."""
+
+    is_filed: NDArray[np.bool_]
+    """For each of `FormArrays.conjunction_atom`, whether it is."""
+    by_attribute: Lists
+    """The conjunctions that have an interval on each attribute."""
+
+    @classmethod
+    def of(cls, rules: EncodedRules) -> Mentions:
+        """One atom for each conjunction and attribute, where one has intervals."""
+        atoms, forms = rules.atoms, rules.forms
+        has_interval = (atoms.flags == 0) & (atoms.test != TEXT)
+        places = np.flatnonzero(has_interval[forms.conjunction_atom])
+        atom, conjunction = forms.conjunction_atom[places], conjunctions_of_atoms(rules)[places]
+        attribute = atoms.attribute[atom]
+        order = np.lexsort((selectivity(rules)[atom], attribute, conjunction))
+        chosen = np.ones(len(order), np.bool_)
+        chosen[1:] = (np.diff(conjunction[order]) != 0) | (np.diff(attribute[order]) != 0)
+        kept = order[chosen]
+        is_filed = np.zeros(len(forms.conjunction_atom), np.bool_)
+        is_filed[places[kept]] = True
+        by_attribute = grouped(attribute[kept], conjunction[kept], len(rules.dictionary.axes))
+        return cls(is_filed, by_attribute)
+
+    @classmethod
+    def none(cls, rules: EncodedRules) -> Mentions:
+        """No atoms at all, for want of trees."""
+        empty = np.empty(0, np.int32)
+        is_filed = np.zeros(len(rules.forms.conjunction_atom), np.bool_)
+        return cls(is_filed, grouped(empty, empty, len(rules.dictionary.axes)))
+
+
+def conjunctions_of_atoms(rules: EncodedRules) -> NDArray[np.int64]:
+    """For each of `FormArrays.conjunction_atom`, the conjunction that it is part of."""
+    sizes = np.diff(rules.forms.conjunction_start)
+    return np.repeat(np.arange(len(sizes)), sizes)
+
+
+def intervals_by_attribute(
+    rules: EncodedRules, mentions: Mentions
+) -> Iterator[tuple[int, Intervals]]:
+    """Each attribute with a tree, and the intervals in it.
+
+    A comparison that no value satisfies has none, though it is mentioned: so no value leads to it.
+    """
+    atoms = rules.atoms
+    atom = rules.forms.conjunction_atom[mentions.is_filed]
+    low, high = atoms.low[atom], atoms.high[atom]
+    is_set = atoms.test[atom] == SET
+    counts = np.where(is_set, high - low, high >= low)
+    # A run of codes has none in a list; it looks at the first one, or at what stands in for it.
+    codes = np.append(atoms.codes, 0)[run_places(np.where(is_set, low, 0), counts)]
+    is_set, low, high = (np.repeat(each, counts) for each in (is_set, low, high))
+    intervals = Intervals(
+        np.where(is_set, codes, low).astype(np.int64),
+        np.where(is_set, codes, high).astype(np.int64),
+        np.repeat(conjunctions_of_atoms(rules)[mentions.is_filed], counts),
+    )
+    attributes = len(rules.dictionary.axes)
+    attribute = np.repeat(atoms.attribute[atom], counts)
+    start, order = grouped(attribute, np.arange(intervals.size), attributes)
+    for number in np.flatnonzero(np.diff(start)).tolist():
+        yield number, intervals.at(order[start[number] : start[number + 1]].astype(np.int64))

@@ -1,0 +1,77 @@
+"""The Segment Tree: few nodes an interval (section 4.1.4 of the paper that `engine.py` names).
+
+Its leaves are the elementary intervals; above them, two neighbours are one node, level by level.
+The last node of a level waits for the next one if it has no neighbour. An interval is stored at the
+highest nodes that it covers, and a value takes what is stored on its way to its leaf.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.engines.papers.code_trees import Lists, grouped
+from tamis.engines.papers.intervals.arrays import NOWHERE, PASS, packed
+from tamis.engines.papers.intervals.intervals import Elementary, Intervals, elementary
+from tamis.engines.papers.intervals.tree import Tree, node_rows
+
+__all__ = ["grow_segment"]
+
+
+class _Level(NamedTuple):
+    """The nodes that stand side by side at some height, from left to right."""
+
+    number: NDArray[np.int64]
+    first: NDArray[np.int64]
+    """The first code of each."""
+
+
+def grow_segment(intervals: Intervals, codes: int) -> Tree:
+    """The Segment Tree of an attribute with so many codes."""
+    leaves = elementary(intervals, codes)
+    levels, node = _combined(leaves)
+    root = int(levels[-1].number[0])
+    return Tree.of_vectors(root, node, packed(_stored(intervals, leaves, levels, len(node))))
+
+
+def _combined(leaves: Elementary) -> tuple[list[_Level], NDArray[np.int32]]:
+    """The levels, leaves first, and the rows of all nodes."""
+    size = len(leaves.first)
+    levels = [_Level(np.arange(size), leaves.first)]
+    nowhere = np.full(size, NOWHERE)
+    rows = [node_rows(PASS, leaves.first, leaves.first, nowhere, nowhere)]
+    while len(levels[-1].number) > 1:
+        number, first = levels[-1]
+        left, right = number[0:-1:2], number[1::2]
+        rows.append(node_rows(PASS, first[1::2], first[1::2], left, right))
+        above = size + np.arange(len(left))
+        size += len(left)
+        alone = len(number) // 2 * 2
+        levels.append(_Level(np.append(above, number[alone:]), first[::2]))
+    return levels, np.concatenate(rows)
+
+
+def _stored(intervals: Intervals, leaves: Elementary, levels: list[_Level], nodes: int) -> Lists:
+    """The conjunctions at each node.
+
+    From the leaves up: what an interval covers of a level is a run of nodes. One at its edge whose
+    neighbour is outside is stored there; the others are covered together with their neighbours,
+    or have none.
+    """
+    number, conjunction = [], []
+    begin, end = leaves.covered_by(intervals)
+    whose = intervals.conjunction
+    for level in levels:
+        last = len(level.number) - 1
+        at_top = last == 0
+        on_left = begin & 1 == 1
+        on_right = (end & 1 == 0) & (end < last) | at_top
+        on_right &= begin + on_left <= end
+        number += [level.number[begin[on_left]], level.number[end[on_right]]]
+        conjunction += [whose[on_left], whose[on_right]]
+        begin, end = (begin + on_left) >> 1, (end - on_right) >> 1
+        going_on = begin <= end
+        begin, end, whose = begin[going_on], end[going_on], whose[going_on]
+    return grouped(np.concatenate(number), np.concatenate(conjunction), nodes)

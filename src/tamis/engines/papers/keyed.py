@@ -1,0 +1,313 @@
+"""KEYED: each conjunction is filed under one key, the rarest of its atoms.
+
+An event looks only at what is filed under keys that it satisfies. The idea is that of access
+predicates (Le Subscribe's Propagation algorithm, BE-Tree); the layout is ours.
+
+A key that is a run of codes is filed under the O(log n) nodes of a tree (`filing.py`), so a range
+is as good a key as an equality. Beside each candidate stands a signature, 64 bits for the
+attributes it needs: a candidate that needs an attribute which the event lacks is dropped without a
+look at its atoms, and the candidates of a node are read in one run.
+
+A conjunction that needs no attribute is a candidate for every event. A rule too large for a DNF is
+a candidate under each atom of its cover.
+"""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# Numba infers the types of kernels; they take the NamedTuples of tamis.encode.arrays.
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.encode.arrays import IF_ABSENT, NEGATED, TEXT, Events, FormArrays
+from tamis.encode.kernel import kernel
+from tamis.encode.rules import EncodedRules
+from tamis.engines.atom_order import rarest_first, selectivity
+from tamis.engines.base import Capabilities, Engine, Parts, Scratch
+from tamis.engines.kernels.output import emit_owners, forget_seen
+from tamis.engines.kernels.truth import atom_holds, load, program_holds, unload
+from tamis.engines.papers.code_trees import Lists, Trees, filed, grouped
+from tamis.engines.signatures import attribute_bits, signatures
+
+__all__ = ["Keyed", "access_atoms"]
+
+
+class KeyedArrays(NamedTuple):
+    """Candidates by key. A candidate is a conjunction, or behind those a program."""
+
+    conjunction_atom: NDArray[np.int32]
+    """As in `FormArrays`, but the least likely atoms of each conjunction first."""
+    attribute_bit: NDArray[np.uint64]
+    """The bit of a signature that stands for each attribute."""
+    node_base: NDArray[np.int64]
+    axis_size: NDArray[np.int64]
+    """The trees over the codes of each attribute; see `tamis.engines.papers.code_trees`."""
+    node_start: NDArray[np.int64]
+    node_candidate: NDArray[np.int32]
+    node_signature: NDArray[np.uint64]
+    """The candidates under each tree node, and their signatures."""
+    present_start: NDArray[np.int64]
+    present_candidate: NDArray[np.int32]
+    present_signature: NDArray[np.uint64]
+    """The candidates whose key is that the attribute is there at all."""
+    text_start: NDArray[np.int64]
+    text_candidate: NDArray[np.int32]
+    text_signature: NDArray[np.uint64]
+    """The candidates under each text predicate."""
+    always: NDArray[np.int32]
+    """The candidates for every event."""
+
+
+class KeyedScratch(Scratch):
+    """Marks for what was considered for the event."""
+
+    def __init__(self, rules: EncodedRules) -> None:
+        super().__init__(rules)
+        candidates = len(rules.forms.conjunction_start) - 1 + len(rules.forms.program_rule)
+        self.own = (np.zeros(candidates, np.uint8), np.empty(candidates, np.int32))
+
+
+@kernel
+def _holds(atoms, forms, conjunction_atom, events, loaded, candidate):
+    """Whether a candidate holds on the loaded event; `conjunction_atom` is in order of tests."""
+    table, codes = atoms
+    span, text = loaded
+    conjunctions = len(forms.conjunction_start) - 1
+    if candidate >= conjunctions:
+        start = forms.program_start[candidate - conjunctions]
+        return program_holds(table, codes, events.code, span, text, forms.program, start)
+    for i in range(forms.conjunction_start[candidate], forms.conjunction_start[candidate + 1]):
+        if not atom_holds(table, codes, events.code, span, text, conjunction_atom[i]):
+            return False
+    return True
+
+
+@kernel
+def _emit(forms, candidate, mask, seen, out, found):
+    conjunctions = len(forms.conjunction_start) - 1
+    if candidate < conjunctions:
+        return emit_owners(forms.owner_start, forms.owner, candidate, mask, seen, out, found)
+    rule = forms.program_rule[candidate - conjunctions]
+    if mask[rule]:
+        out[found] = rule
+        found += 1
+    return found
+
+
+@kernel
+def _consider(
+    atoms,
+    forms,
+    conjunction_atom,
+    events,
+    loaded,
+    start,
+    candidates,
+    signatures,
+    key,
+    lacking,
+    once,
+    marks,
+    sink,
+):
+    """Test the candidates under a key; returns how many rules are found, and how many marks set.
+
+    `once` says whether another key of the event may lead to the same candidates; a program may
+    stand under several keys in any case.
+    """
+    considered, considered_list, marked = marks
+    mask, seen, out, found = sink
+    conjunctions = len(forms.conjunction_start) - 1
+    for k in range(start[key], start[key + 1]):
+        if signatures[k] & lacking:
+            continue
+        candidate = candidates[k]
+        if once or candidate >= conjunctions:
+            if considered[candidate]:
+                continue
+            considered[candidate] = 1
+            considered_list[marked] = candidate
+            marked += 1
+        if _holds(atoms, forms, conjunction_atom, events, loaded, candidate):
+            found = _emit(forms, candidate, mask, seen, out, found)
+    return found, marked
+
+
+@kernel
+def _keyed(
+    atoms,
+    forms,
+    index,
+    events,
+    row,
+    last,
+    mask,
+    loaded,
+    considered,
+    considered_list,
+    seen,
+    out,
+    counts,
+):
+    found = 0
+    while row < last and len(out) - found >= len(mask):
+        first = found
+        marked = 0
+        load(events, row, loaded)
+        lacking = ~np.uint64(0)
+        for i in range(events.start[row], events.start[row + 1]):
+            lacking &= ~index.attribute_bit[events.attribute[i]]
+        for i in range(events.start[row], events.start[row + 1]):
+            attribute = events.attribute[i]
+            begin, end = loaded.span[attribute, 0], loaded.span[attribute, 1]
+            if begin == i:
+                found, marked = _consider(
+                    atoms,
+                    forms,
+                    index.conjunction_atom,
+                    events,
+                    loaded,
+                    index.present_start,
+                    index.present_candidate,
+                    index.present_signature,
+                    attribute,
+                    lacking,
+                    False,
+                    (considered, considered_list, marked),
+                    (mask, seen, out, found),
+                )
+            node = index.axis_size[attribute] + events.code[i]
+            while node > 0:
+                found, marked = _consider(
+                    atoms,
+                    forms,
+                    index.conjunction_atom,
+                    events,
+                    loaded,
+                    index.node_start,
+                    index.node_candidate,
+                    index.node_signature,
+                    index.node_base[attribute] + node,
+                    lacking,
+                    end - begin > 1,
+                    (considered, considered_list, marked),
+                    (mask, seen, out, found),
+                )
+                node >>= 1
+        for i in range(events.text_start[row], events.text_start[row + 1]):
+            found, marked = _consider(
+                atoms,
+                forms,
+                index.conjunction_atom,
+                events,
+                loaded,
+                index.text_start,
+                index.text_candidate,
+                index.text_signature,
+                events.text[i],
+                lacking,
+                True,
+                (considered, considered_list, marked),
+                (mask, seen, out, found),
+            )
+        for candidate in index.always:
+            if _holds(atoms, forms, index.conjunction_atom, events, loaded, candidate):
+                found = _emit(forms, candidate, mask, seen, out, found)
+        for i in range(marked):
+            considered[considered_list[i]] = 0
+        unload(events, row, loaded)
+        forget_seen(out, first, found, seen)
+        counts[row] = found - first
+        row += 1
+    return row
+
+
+class Keyed(Engine):
+    """Files each conjunction under the rarest of its atoms."""
+
+    name: ClassVar[str] = "keyed"
+    capabilities: ClassVar[Capabilities] = Capabilities(indexed=True)
+    arrays_type: ClassVar[type[tuple[Any, ...]]] = KeyedArrays
+
+    @classmethod
+    def build(cls, rules: EncodedRules, sample: Events | None = None) -> Parts:
+        """The keys of `rules`."""
+        return super().build(rules, sample)._replace(arrays=_build(rules))
+
+    def new_scratch(self) -> KeyedScratch:
+        """Marks for one thread."""
+        return KeyedScratch(self.rules)
+
+    @property
+    def kernel(self) -> Any:
+        """See `Engine.run`."""
+        return _keyed
+
+
+def _build(rules: EncodedRules) -> KeyedArrays:
+    atoms, forms = rules.atoms, rules.forms
+    conjunctions = len(forms.conjunction_start) - 1
+    attributes = len(rules.dictionary.axes)
+    bits = attribute_bits(rules)
+    signature = signatures(rules, bits)
+    keys = access_atoms(rules)
+    keyed = np.flatnonzero(keys >= 0)
+    atom = np.concatenate((keys[keyed], forms.cover_atom))
+    candidate = np.concatenate((keyed, conjunctions + _covered_programs(forms)))
+    is_text = atoms.test[atom] == TEXT
+    is_presence = (atoms.flags[atom] & NEGATED) != 0
+    by_code = ~is_text & ~is_presence
+    by_text = is_text & ~is_presence
+    trees = Trees.of(rules.dictionary)
+    nodes = filed(atoms, trees, atom[by_code], candidate[by_code])
+    attribute, text = atoms.attribute[atom[is_presence]], atoms.low[atom[by_text]]
+    uncovered = np.flatnonzero(np.diff(forms.cover_start) == 0)
+    return KeyedArrays(
+        rarest_first(rules),
+        bits,
+        trees.base,
+        trees.size,
+        *_signed(nodes, signature),
+        *_signed(grouped(attribute, candidate[is_presence], attributes), signature),
+        *_signed(grouped(text, candidate[by_text], rules.texts.size), signature),
+        np.concatenate((np.flatnonzero(keys < 0), conjunctions + uncovered)).astype(np.int32),
+    )
+
+
+def _signed(
+    lists: Lists, signature: NDArray[np.uint64]
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.uint64]]:
+    """Lists of candidates, with the signature of each beside it."""
+    start, candidates = lists
+    return start, candidates, signature[candidates]
+
+
+def _covered_programs(forms: FormArrays) -> NDArray[np.int64]:
+    return np.repeat(np.arange(len(forms.program_rule)), np.diff(forms.cover_start))
+
+
+def access_atoms(rules: EncodedRules, by_presence: bool = True) -> NDArray[np.int64]:
+    """For each conjunction its key, an atom; -1 where none of them needs its attribute.
+
+    The rarest is guessed: an atom is as likely as the share of codes that satisfy it, and an
+    attribute is as common in events as it is in rules. A negated atom is a key by its
+    attribute's presence alone, if it may be one at all.
+    """
+    atoms, forms = rules.atoms, rules.forms
+    popularity = np.bincount(
+        atoms.attribute[forms.conjunction_atom], minlength=len(rules.dictionary.axes)
+    )
+    share = np.where(atoms.flags & NEGATED, 1.0, selectivity(rules))
+    useless = IF_ABSENT if by_presence else NEGATED
+    cost = np.where(atoms.flags & useless, np.inf, share * popularity[atoms.attribute])
+    sizes = np.diff(forms.conjunction_start)
+    conjunction = np.repeat(np.arange(len(sizes)), sizes)
+    order = np.lexsort((cost[forms.conjunction_atom], conjunction))
+    filled = np.flatnonzero(sizes)
+    cheapest = forms.conjunction_atom[order[forms.conjunction_start[filled]]]
+    keys = np.full(len(sizes), -1, np.int64)
+    keys[filled] = np.where(np.isinf(cost[cheapest]), -1, cheapest)
+    return keys

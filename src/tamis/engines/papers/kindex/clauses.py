@@ -1,0 +1,180 @@
+"""The CNF of encoded rules.
+
+Rules are encoded as DNFs or programs. What they looked like is kept for their scores: the tree of
+each in postfix order (`ScoreArrays`). A tree that is a CNF is taken as it is. Of the others one is
+made, once for each *shape*, which is a tree without the numbers of its atoms. A rule whose CNF is
+too large gets one disjunction that covers it, which is necessary and no more; one that nothing
+covers gets none.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.encode.arrays import NEGATED
+from tamis.encode.ragged import joined, starts, taken
+from tamis.encode.rule_forms import spelled_out
+from tamis.encode.rules import EncodedRules
+from tamis.engines.papers.kindex.bounds import AND, are_normal
+from tamis.engines.papers.kindex.postings import LOOSE, UNBOUNDED
+from tamis.expr.model import And, Atom, Expr, Op, Or, Predicate
+from tamis.expr.normalize import cnf, cover
+
+__all__ = ["Clauses", "clauses_of"]
+
+
+class Clauses(NamedTuple):
+    """The disjunctions of all rules."""
+
+    start: NDArray[np.int64]
+    """Where those of each rule begin."""
+    atom_start: NDArray[np.int64]
+    atom: NDArray[np.int32]
+    """The atoms of each disjunction."""
+    traits: NDArray[np.uint8]
+    """For each rule, whether its disjunctions are no more than necessary (LOOSE), and whether they
+    do not bound its score (UNBOUNDED)."""
+
+
+_POSITIVE, _NEGATED = 1, 0
+"""What stands for an atom in a shape; operators are negative numbers."""
+
+
+class _Plan(NamedTuple):
+    """The CNF of all rules of a shape."""
+
+    sizes: NDArray[np.int64]
+    """How many atoms each disjunction has."""
+    place: NDArray[np.int64]
+    """The atoms of the disjunctions: their places in the rule's code."""
+    traits: int
+
+
+class _Laid(NamedTuple):
+    """Disjunctions, rule by rule."""
+
+    sizes: tuple[NDArray[np.int64], NDArray[np.int64]]
+    """How many atoms each disjunction of each rule has."""
+    atoms: tuple[NDArray[np.int64], NDArray[np.int32]]
+    """The atoms of all disjunctions of each rule."""
+    traits: NDArray[np.uint8]
+
+
+def clauses_of(rules: EncodedRules) -> Clauses:
+    """The CNF of each rule."""
+    scores = spelled_out(rules.forms, rules.scores)
+    normal = are_normal(scores.start, scores.code, outer=AND)
+    order = np.argsort(~normal, kind="stable")
+    as_it_is, others = np.split(order, [int(normal.sum())])
+    first = _as_it_is(*taken(scores.start, scores.code, as_it_is))
+    second = _by_plans(rules, *taken(scores.start, scores.code, others))
+    place = np.argsort(order)
+    start, sizes = taken(*joined([first.sizes, second.sizes]), place)
+    _, atom = taken(*joined([first.atoms, second.atoms]), place)
+    traits = np.concatenate((first.traits, second.traits))[place]
+    return Clauses(start, starts(sizes), atom, traits)
+
+
+def _as_it_is(start: NDArray[np.int64], code: NDArray[np.int32]) -> _Laid:
+    """The disjunctions of trees that are CNFs: their ORs, and the atoms outside of any."""
+    size = len(start) - 1
+    rule = np.repeat(np.arange(size), np.diff(start))
+    is_atom = code >= 0
+    ors = np.flatnonzero(~is_atom & ((-code - 1) & 1 == 1))
+    first = ors - ((-code[ors] - 1) >> 1)
+    depth = np.zeros(len(code) + 1, np.int64)
+    depth[first] += 1
+    depth[ors] -= 1
+    begins = is_atom & (np.cumsum(depth)[:-1] == 0)
+    begins[first] = True
+    sizes = np.diff(np.append(np.flatnonzero(begins[is_atom]), is_atom.sum()))
+    return _Laid(
+        (starts(np.bincount(rule[begins], minlength=size)), sizes),
+        (starts(np.bincount(rule[is_atom], minlength=size)), code[is_atom]),
+        np.zeros(size, np.uint8),
+    )
+
+
+def _by_plans(rules: EncodedRules, start: NDArray[np.int64], code: NDArray[np.int32]) -> _Laid:
+    """The disjunctions of other trees."""
+    negated = np.where(rules.atoms.flags & NEGATED, _NEGATED, _POSITIVE)
+    shapes = code.copy()
+    shapes[code >= 0] = negated[code[code >= 0]]
+    members = _by_shape(start, shapes)
+    plans = [_plan(np.frombuffer(shape, np.int32).tolist()) for shape in members]
+    number = np.empty(len(start) - 1, np.int64)
+    for plan, own in enumerate(members.values()):
+        number[own] = plan
+    return _laid_out(start, code, plans, number)
+
+
+def _by_shape(start: NDArray[np.int64], shapes: NDArray[np.int32]) -> dict[bytes, list[int]]:
+    """The rules of each shape."""
+    members: dict[bytes, list[int]] = {}
+    buffer, bounds = shapes.tobytes(), (4 * start).tolist()
+    for rule in range(len(bounds) - 1):
+        members.setdefault(buffer[bounds[rule] : bounds[rule + 1]], []).append(rule)
+    return members
+
+
+def _plan(shape: list[int]) -> _Plan:
+    tree = _tree(shape)
+    clauses = cnf(tree)
+    traits = 0
+    if clauses is None:
+        covering = cover(tree, lambda atom: 1.0)
+        clauses = [] if covering is None else [covering]
+        traits = LOOSE | UNBOUNDED
+    places = [_place(atom) for clause in clauses for atom in clause]
+    atoms = sum(code >= 0 for code in shape)
+    if len(set(places)) < atoms:
+        # Some atom may score, but is in no disjunction: it stands beside a TRUE.
+        traits |= UNBOUNDED
+    sizes = np.array([len(clause) for clause in clauses], np.int64)
+    return _Plan(sizes, np.array(places, np.int64), traits)
+
+
+def _tree(shape: list[int]) -> Expr:
+    """The tree of a shape, with an atom of its own for each place."""
+    stack: list[Expr] = []
+    for place, code in enumerate(shape):
+        if code >= 0:
+            predicate = Predicate(str(place), Op.EQ, (0,))
+            stack.append(Atom(predicate, code == _NEGATED, if_absent=code == _NEGATED))
+            continue
+        operands, is_or = divmod(-code - 1, 2)
+        children = tuple(stack[len(stack) - operands :])
+        del stack[len(stack) - operands :]
+        stack.append(Or(children) if is_or else And(children))
+    return stack[0]
+
+
+def _place(atom: Atom) -> int:
+    return int(atom.predicate.attribute)
+
+
+def _laid_out(
+    start: NDArray[np.int64],
+    code: NDArray[np.int32],
+    plans: list[_Plan],
+    number: NDArray[np.int64],
+) -> _Laid:
+    """The disjunctions of rules, where rule i has the plan number[i]."""
+    clause_counts = np.array([len(plan.sizes) for plan in plans], np.int64)
+    atom_counts = np.array([len(plan.place) for plan in plans], np.int64)
+    clause_start, rule_start = starts(clause_counts[number]), starts(atom_counts[number])
+    sizes = np.empty(clause_start[-1], np.int64)
+    atom = np.empty(rule_start[-1], np.int32)
+    order = np.argsort(number, kind="stable")
+    bounds = np.searchsorted(number[order], np.arange(len(plans) + 1))
+    for at, plan in enumerate(plans):
+        own = order[bounds[at] : bounds[at + 1]]
+        sizes[clause_start[own][:, None] + np.arange(len(plan.sizes))] = plan.sizes
+        atom[rule_start[own][:, None] + np.arange(len(plan.place))] = code[
+            start[own][:, None] + plan.place
+        ]
+    traits = np.array([plan.traits for plan in plans], np.uint8)
+    return _Laid((clause_start, sizes), (rule_start, atom), traits[number])

@@ -1,0 +1,310 @@
+"""KINDEX-CNF: the CNF algorithm of "Indexing Boolean Expressions" (sections 4 and 5).
+
+Rules are divided by size K, the number of their disjunctions without ∉. A key's entry for a rule
+names the disjunction too. A rule that stands in the lists of K keys may hold: a counter for each of
+its disjunctions begins at minus its number of ∉, goes up by one for each that the event violates,
+and is 1 once a ∈ is satisfied. The rule holds unless a counter is 0.
+
+Where we differ. `clauses.py` says where the CNF comes from. A rule is verified by its tree if it
+has no CNF that could be written down. Where an attribute has several values, one ∉ may be violated
+twice, so there the counters decide nothing and the disjunctions are evaluated. A rule is scored by
+its tree, as every engine does, if it is not pruned.
+"""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# Numba infers the types of kernels; they take the NamedTuples of tamis.encode.arrays.
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.encode.arrays import NEGATED, Events
+from tamis.encode.kernel import kernel
+from tamis.encode.rules import EncodedRules
+from tamis.engines.base import Capabilities, Engine, Parts, Scratch
+from tamis.engines.kernels.scores import keep_best, rule_score
+from tamis.engines.kernels.truth import atom_holds, load, unload
+from tamis.engines.papers.kindex.clauses import Clauses, clauses_of
+from tamis.engines.papers.kindex.postings import (
+    LOOSE,
+    UNBOUNDED,
+    Mentions,
+    PostingArrays,
+    Things,
+    post,
+)
+from tamis.engines.papers.kindex.walk import (
+    NO_FLOOR,
+    gather,
+    new_desk,
+    next_agreed,
+    open_lists,
+    slot_of,
+    stands_in,
+    thing_of,
+)
+
+__all__ = ["CnfArrays", "CnfEngine", "CnfScratch", "KIndexCnf", "clauses_hold"]
+
+
+class CnfArrays(NamedTuple):
+    """The lists, whose things are the rules, and the disjunctions."""
+
+    postings: PostingArrays
+    clause_start: NDArray[np.int64]
+    """Where the disjunctions of each rule begin."""
+    clause_negated: NDArray[np.int16]
+    """How many ∉ each disjunction has."""
+    atom_start: NDArray[np.int64]
+    atom: NDArray[np.int32]
+    """The atoms of each disjunction."""
+
+
+class CnfScratch(Scratch):
+    """The lists of an event, and the counters of a rule."""
+
+    def __init__(self, rules: EncodedRules, arrays: CnfArrays) -> None:
+        super().__init__(rules)
+        most = int(np.diff(arrays.clause_start).max(initial=0))
+        counter, stack = np.empty(most, np.int64), np.empty(rules.scores.depth, np.float64)
+        self.own = (new_desk(arrays.postings), counter, stack)
+
+
+@kernel
+def _counters_agree(index, desk, lists, rule, counter):
+    """Whether no counter of a rule is 0, by the entries at which the first `lists` lists stand."""
+    postings = index.postings
+    first = index.clause_start[rule]
+    count = index.clause_start[rule + 1] - first
+    for clause in range(count):
+        counter[clause] = -np.int64(index.clause_negated[first + clause])
+    for i in range(lists):
+        clause = postings.disjunction[desk.at[slot_of(desk.head[i])]]
+        if clause < 0:
+            continue
+        if stands_in(desk.head[i]):
+            counter[clause] = 1
+        else:
+            counter[clause] += 1
+    counted(rule, counter, count)
+    satisfied = 0
+    for clause in range(count):
+        satisfied += counter[clause] != 0
+    return satisfied == count
+
+
+@kernel
+def counted(rule, counter, count):
+    """Called when the counters of a rule are final; see `walk.watched`."""
+
+
+@kernel
+def clauses_hold(atoms, index, events, loaded, rule):
+    """Whether every disjunction of a rule holds on the loaded event."""
+    table, codes = atoms
+    span, text = loaded
+    for clause in range(index.clause_start[rule], index.clause_start[rule + 1]):
+        holds = False
+        for i in range(index.atom_start[clause], index.atom_start[clause + 1]):
+            if atom_holds(table, codes, events.code, span, text, index.atom[i]):
+                holds = True
+                break
+        if not holds:
+            return False
+    return True
+
+
+@kernel
+def _match(rules, index, events, row, last, mask, loaded, desk, counter, stack, out, counts):
+    """As `Engine.run`; `rules` are their atoms, forms and scores."""
+    atoms, forms, scores = rules
+    postings = index.postings
+    entry = postings.entry
+    found = 0
+    while row < last and len(out) - found >= len(mask):
+        first = found
+        load(events, row, loaded)
+        several = gather(postings, events, row, loaded, desk)
+        for partition in range(len(postings.size) - 1, -1, -1):
+            needed = max(1, postings.size[partition])
+            if desk.start[partition + 1] - desk.start[partition] < needed:
+                continue
+            is_loose = postings.traits[partition] & LOOSE
+            live, lists = open_lists(postings, desk, partition), 0
+            while True:
+                live, lists = next_agreed(entry, desk, partition, live, lists, needed, NO_FLOOR)
+                if lists == 0:
+                    break
+                rule = thing_of(desk.head[0])
+                if several:
+                    holds = clauses_hold(atoms, index, events, loaded, rule)
+                else:
+                    holds = _counters_agree(index, desk, lists, rule, counter)
+                if holds and is_loose:
+                    score = rule_score(atoms, forms, scores, events, loaded, row, rule, stack)
+                    holds = score >= 0
+                if holds and mask[rule]:
+                    out[found] = rule
+                    found += 1
+        unload(events, row, loaded)
+        counts[row] = found - first
+        row += 1
+    return row
+
+
+@kernel
+def _top(
+    rules,
+    index,
+    events,
+    row,
+    last,
+    mask,
+    order,
+    loaded,
+    desk,
+    counter,
+    stack,
+    counts,
+    best,
+    best_score,
+):
+    """As `Engine.run_top`; `rules` are their atoms, forms and scores.
+
+    The second pruning technique does not apply: more than K disjunctions of a rule may score.
+    """
+    atoms, forms, scores = rules
+    postings = index.postings
+    entry = postings.entry
+    most = best.shape[1]
+    for at in range(last - row):
+        event = row + at
+        kept = 0
+        load(events, event, loaded)
+        several = gather(postings, events, event, loaded, desk)
+        for partition in range(len(postings.size) - 1, -1, -1):
+            needed = max(1, postings.size[partition])
+            if desk.start[partition + 1] - desk.start[partition] < needed:
+                continue
+            is_bounded = postings.traits[partition] & UNBOUNDED == 0
+            live, lists = open_lists(postings, desk, partition), 0
+            while True:
+                floor = best_score[at, most - 1] if is_bounded and kept == most else NO_FLOOR
+                live, lists = next_agreed(entry, desk, partition, live, lists, needed, floor)
+                if lists == 0:
+                    break
+                rule = thing_of(desk.head[0])
+                if mask[rule] and (several or _counters_agree(index, desk, lists, rule, counter)):
+                    score = rule_score(atoms, forms, scores, events, loaded, event, rule, stack)
+                    if score >= 0:
+                        kept = keep_best(rule, score, order, best[at], best_score[at], kept)
+        unload(events, event, loaded)
+        counts[at] = kept
+
+
+class CnfEngine(Engine):
+    """What engines over the posting lists of CNFs share."""
+
+    arrays: CnfArrays
+    arrays_type: ClassVar[type[tuple[Any, ...]]] = CnfArrays
+
+    @classmethod
+    def build(cls, rules: EncodedRules, sample: Events | None = None) -> Parts:
+        """The CNFs of `rules` and their posting lists."""
+        return super().build(rules, sample)._replace(arrays=_cnf_arrays(rules))
+
+    def run(
+        self,
+        events: Events,
+        row: int,
+        last: int,
+        mask: NDArray[np.uint8],
+        scratch: Scratch,
+        out: NDArray[np.int32],
+        counts: NDArray[np.int64],
+        keep: bool = True,  # noqa: ARG002  rules are written in any case
+    ) -> int:
+        """See `Engine.run`; the kernel takes scores too, since trees are evaluated by them."""
+        rules = (self.rules.atoms, self.rules.forms, self.rules.scores)
+        own = (scratch.loaded, *scratch.own)
+        return int(self.kernel(rules, self.arrays, events, row, last, mask, *own, out, counts))
+
+
+class KIndexCnf(CnfEngine):
+    """Joins the posting lists of an event's keys, and counts what disjunctions get from them."""
+
+    name: ClassVar[str] = "kindex-cnf"
+    capabilities: ClassVar[Capabilities] = Capabilities(indexed=True, prunes_top=True)
+
+    def new_scratch(self) -> CnfScratch:
+        """Working memory for one thread."""
+        return CnfScratch(self.rules, self.arrays)
+
+    @property
+    def kernel(self) -> Any:
+        """See `run`."""
+        return _match
+
+    def run_top(
+        self,
+        events: Events,
+        row: int,
+        last: int,
+        mask: NDArray[np.uint8],
+        scratch: Scratch,
+        counts: NDArray[np.int64],
+        rule: NDArray[np.int32],
+        score: NDArray[np.float64],
+    ) -> None:
+        """See `Engine.run_top`."""
+        if rule.shape[1] == 0:
+            return
+        rules = self.rules
+        _top(
+            (rules.atoms, rules.forms, rules.scores),
+            self.arrays,
+            events,
+            row,
+            last,
+            mask,
+            self.order,
+            scratch.loaded,
+            *scratch.own,
+            counts,
+            rule,
+            score,
+        )
+
+
+def _cnf_arrays(rules: EncodedRules) -> CnfArrays:
+    """The CNFs of `rules` and their posting lists."""
+    clauses = clauses_of(rules)
+    atom_clause = np.repeat(np.arange(len(clauses.atom_start) - 1), np.diff(clauses.atom_start))
+    negated = np.bincount(
+        atom_clause[rules.atoms.flags[clauses.atom] & NEGATED != 0],
+        minlength=len(clauses.atom_start) - 1,
+    )
+    return CnfArrays(
+        post(rules, _things(clauses, negated), _mentions(clauses, atom_clause)),
+        clauses.start,
+        negated.astype(np.int16),
+        clauses.atom_start,
+        clauses.atom,
+    )
+
+
+def _things(clauses: Clauses, negated: NDArray[np.int64]) -> Things:
+    """The size of a rule is the number of its disjunctions without ∉."""
+    size = np.add.reduceat(np.append(negated == 0, 0), clauses.start[:-1])
+    size[np.diff(clauses.start) == 0] = 0
+    return Things(size.astype(np.int64), clauses.traits)
+
+
+def _mentions(clauses: Clauses, atom_clause: NDArray[np.int64]) -> Mentions:
+    rule = np.repeat(np.arange(len(clauses.start) - 1), np.diff(clauses.start))
+    first = clauses.start[rule]
+    disjunction = np.arange(len(rule)) - first
+    return Mentions(rule[atom_clause], clauses.atom.astype(np.int64), disjunction[atom_clause])

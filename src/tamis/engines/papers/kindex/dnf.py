@@ -1,0 +1,336 @@
+"""KINDEX: the Conjunction algorithm of "Indexing Boolean Expressions" (sections 3 and 5).
+
+Conjunctions are divided by size K, the number of their ∈ predicates, and each key has a list of the
+conjunctions of each size it stands in. A conjunction holds if the lists of K keys of the event have
+it with ∈, and none has it with ∉. The lists are joined with skipping (`walk.py`).
+
+Where we differ. All lists that stand at a conjunction skip it once it is found or rejected, not the
+first K only. What the paper's model cannot say is verified: of an attribute that a conjunction
+needs twice one atom is filed; a rule too large for a DNF is filed under each atom of its cover; and
+on an event with several values for an attribute, K lists may be those of fewer predicates.
+
+An entry carries no weight, because a conjunction is stored once for rules that weigh differently.
+A rule that is not pruned is scored by its tree, as every engine does. Pruned are conjunctions whose
+rules are scored by sums (`bounds.py`); the others have partitions of their own.
+"""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# Numba infers the types of kernels; they take the NamedTuples of tamis.encode.arrays.
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.encode.arrays import NEGATED, TEXT, Events
+from tamis.encode.kernel import kernel
+from tamis.encode.rules import EncodedRules
+from tamis.engines.atom_order import selectivity
+from tamis.engines.base import Capabilities, Engine, Parts, Scratch
+from tamis.engines.kernels.output import emit_owners, forget_seen
+from tamis.engines.kernels.ranking import Ranking, consider
+from tamis.engines.kernels.truth import atom_holds, load, program_holds, unload
+from tamis.engines.papers.kindex.bounds import are_sums
+from tamis.engines.papers.kindex.postings import (
+    LOOSE,
+    UNBOUNDED,
+    Mentions,
+    PostingArrays,
+    Things,
+    post,
+)
+from tamis.engines.papers.kindex.walk import (
+    NO_FLOOR,
+    gather,
+    is_below,
+    most_worth,
+    new_desk,
+    next_agreed,
+    open_lists,
+    stands_in,
+    thing_of,
+)
+
+__all__ = ["KIndex", "KIndexArrays"]
+
+
+class KIndexArrays(NamedTuple):
+    """The lists. A thing is a conjunction, or behind those an atom of a program's cover."""
+
+    postings: PostingArrays
+    program: NDArray[np.int32]
+    """The program of each thing behind the conjunctions."""
+
+
+class KIndexScratch(Scratch):
+    """The lists of an event, and marks for the programs that were tried."""
+
+    def __init__(self, rules: EncodedRules, arrays: KIndexArrays) -> None:
+        super().__init__(rules)
+        self.desk = new_desk(arrays.postings)
+        self.tried = np.zeros(len(rules.forms.program_rule), np.uint8)
+        self.own = (self.desk, self.tried)
+        self.scored = np.zeros(rules.size, np.uint8)
+        self.stack = np.empty(rules.scores.depth, np.float64)
+
+
+@kernel
+def _conjunction_holds(atoms, forms, events, loaded, conjunction):
+    table, codes = atoms
+    span, text = loaded
+    for i in range(forms.conjunction_start[conjunction], forms.conjunction_start[conjunction + 1]):
+        if not atom_holds(table, codes, events.code, span, text, forms.conjunction_atom[i]):
+            return False
+    return True
+
+
+@kernel
+def _program_found(atoms, forms, events, loaded, program, tried):
+    """Whether a program holds that was not tried for this event before."""
+    if tried[program]:
+        return False
+    tried[program] = 1
+    table, codes = atoms
+    span, text = loaded
+    start = forms.program_start[program]
+    return program_holds(table, codes, events.code, span, text, forms.program, start)
+
+
+@kernel
+def _match(atoms, forms, index, events, row, last, mask, loaded, desk, tried, seen, out, counts):
+    postings = index.postings
+    conjunctions = len(forms.conjunction_start) - 1
+    entry = postings.entry
+    found = 0
+    while row < last and len(out) - found >= len(mask):
+        first = found
+        load(events, row, loaded)
+        several = gather(postings, events, row, loaded, desk)
+        for partition in range(len(postings.size) - 1, -1, -1):
+            needed = max(1, postings.size[partition])
+            if desk.start[partition + 1] - desk.start[partition] < needed:
+                continue
+            verify = several or postings.traits[partition] & LOOSE
+            live, lists = open_lists(postings, desk, partition), 0
+            while True:
+                live, lists = next_agreed(entry, desk, partition, live, lists, needed, NO_FLOOR)
+                if lists == 0:
+                    break
+                thing = thing_of(desk.head[0])
+                if not stands_in(desk.head[0]):
+                    # The ∉ comes first: the event violates it.
+                    continue
+                if thing >= conjunctions:
+                    program = index.program[thing - conjunctions]
+                    rule = forms.program_rule[program]
+                    if mask[rule] and _program_found(atoms, forms, events, loaded, program, tried):
+                        out[found] = rule
+                        found += 1
+                elif not verify or _conjunction_holds(atoms, forms, events, loaded, thing):
+                    found = emit_owners(
+                        forms.owner_start, forms.owner, thing, mask, seen, out, found
+                    )
+        unload(events, row, loaded)
+        forget_seen(out, first, found, seen)
+        tried[:] = 0
+        counts[row] = found - first
+        row += 1
+    return row
+
+
+@kernel
+def _consider_thing(rules, index, events, loaded, row, ranking, tried, verify, thing):
+    """Score the rules of a thing that K lists have with ∈, and none with ∉."""
+    atoms, forms, _ = rules
+    conjunctions = len(forms.conjunction_start) - 1
+    if thing >= conjunctions:
+        program = index.program[thing - conjunctions]
+        if _program_found(atoms, forms, events, loaded, program, tried):
+            rule = np.int64(forms.program_rule[program])
+            consider(rules, events, loaded, row, ranking, rule)
+    elif not verify or _conjunction_holds(atoms, forms, events, loaded, thing):
+        if len(forms.owner) == 0:
+            consider(rules, events, loaded, row, ranking, np.int64(thing))
+        else:
+            for i in range(forms.owner_start[thing], forms.owner_start[thing + 1]):
+                consider(rules, events, loaded, row, ranking, np.int64(forms.owner[i]))
+
+
+@kernel
+def _floor(ranking, is_bounded):
+    """What a thing has to score to be among the best."""
+    kept = ranking.tally[0]
+    return ranking.score[kept - 1] if is_bounded and kept == len(ranking.score) else NO_FLOOR
+
+
+@kernel
+def _top(
+    rules,
+    index,
+    events,
+    row,
+    last,
+    mask,
+    order,
+    loaded,
+    desk,
+    tried,
+    seen,
+    seen_list,
+    tally,
+    stack,
+    counts,
+    best,
+    scores,
+):
+    """As `Engine.run_top`; `rules` are their atoms, forms and scores."""
+    postings = index.postings
+    entry = postings.entry
+    for at in range(last - row):
+        event = row + at
+        ranking = Ranking(mask, order, best[at], scores[at], seen, seen_list, tally, stack)
+        tally[:] = 0
+        load(events, event, loaded)
+        several = gather(postings, events, event, loaded, desk)
+        for partition in range(len(postings.size) - 1, -1, -1):
+            size = postings.size[partition]
+            needed = max(1, size)
+            if desk.start[partition + 1] - desk.start[partition] < needed:
+                continue
+            is_bounded = postings.traits[partition] & UNBOUNDED == 0
+            verify = several or postings.traits[partition] & LOOSE
+            live, lists = open_lists(postings, desk, partition), 0
+            floor = _floor(ranking, is_bounded)
+            if floor != NO_FLOOR and is_below(most_worth(desk, live, size, several), floor):
+                continue
+            while True:
+                floor = _floor(ranking, is_bounded)
+                live, lists = next_agreed(entry, desk, partition, live, lists, needed, floor)
+                if lists == 0:
+                    break
+                if stands_in(desk.head[0]):
+                    thing = thing_of(desk.head[0])
+                    _consider_thing(
+                        rules, index, events, loaded, event, ranking, tried, verify, thing
+                    )
+        unload(events, event, loaded)
+        for i in range(tally[1]):
+            seen[seen_list[i]] = 0
+        tried[:] = 0
+        counts[at] = tally[0]
+
+
+class KIndex(Engine):
+    """Joins the posting lists of an event's keys."""
+
+    arrays: KIndexArrays
+    name: ClassVar[str] = "kindex"
+    capabilities: ClassVar[Capabilities] = Capabilities(indexed=True, prunes_top=True)
+    arrays_type: ClassVar[type[tuple[Any, ...]]] = KIndexArrays
+
+    @classmethod
+    def build(cls, rules: EncodedRules, sample: Events | None = None) -> Parts:
+        """The posting lists of `rules`."""
+        return super().build(rules, sample)._replace(arrays=_build(rules))
+
+    def new_scratch(self) -> KIndexScratch:
+        """Working memory for one thread."""
+        return KIndexScratch(self.rules, self.arrays)
+
+    @property
+    def kernel(self) -> Any:
+        """See `Engine.run`."""
+        return _match
+
+    def run_top(
+        self,
+        events: Events,
+        row: int,
+        last: int,
+        mask: NDArray[np.uint8],
+        scratch: Scratch,
+        counts: NDArray[np.int64],
+        rule: NDArray[np.int32],
+        score: NDArray[np.float64],
+    ) -> None:
+        """See `Engine.run_top`."""
+        assert isinstance(scratch, KIndexScratch)
+        if rule.shape[1] == 0:
+            return
+        rules = self.rules
+        _top(
+            (rules.atoms, rules.forms, rules.scores),
+            self.arrays,
+            events,
+            row,
+            last,
+            mask,
+            self.order,
+            scratch.loaded,
+            scratch.desk,
+            scratch.tried,
+            scratch.scored,
+            scratch.room,
+            np.zeros(2, np.int64),
+            scratch.stack,
+            counts,
+            rule,
+            score,
+        )
+
+
+def _build(rules: EncodedRules) -> KIndexArrays:
+    forms = rules.forms
+    conjunctions = len(forms.conjunction_start) - 1
+    conjunction = np.repeat(np.arange(conjunctions), np.diff(forms.conjunction_start))
+    program = np.repeat(np.arange(len(forms.program_rule)), np.diff(forms.cover_start))
+    uncovered = np.flatnonzero(np.diff(forms.cover_start) == 0)
+    covering = conjunctions + np.arange(len(program))
+    own = Mentions(conjunction, forms.conjunction_atom.astype(np.int64), None)
+    kept, doubled = _one_an_attribute(rules, own)
+    mentions = kept.joined(Mentions(covering, forms.cover_atom.astype(np.int64), None))
+    things = conjunctions + len(program) + len(uncovered)
+    is_in = rules.atoms.flags[mentions.atom] & NEGATED == 0
+    size = np.bincount(mentions.thing[is_in], minlength=things)
+    traits = np.full(things, LOOSE | UNBOUNDED, np.uint8)
+    traits[:conjunctions] = np.where(_all_sums(rules), 0, UNBOUNDED)
+    traits[doubled] = LOOSE | UNBOUNDED
+    return KIndexArrays(
+        post(rules, Things(size, traits), mentions),
+        np.concatenate((program, uncovered)).astype(np.int32),
+    )
+
+
+def _one_an_attribute(
+    rules: EncodedRules, mentions: Mentions
+) -> tuple[Mentions, NDArray[np.int64]]:
+    """`mentions` with one ∈ by codes for each attribute of a thing, the most selective.
+
+    A key of the event could stand for several of them at once. Returns the things that lack some,
+    too.
+    """
+    atoms = rules.atoms
+    by_code = (atoms.flags & NEGATED == 0) & (atoms.test != TEXT)
+    places = np.flatnonzero(by_code[mentions.atom])
+    thing, atom = mentions.thing[places], mentions.atom[places]
+    attribute = atoms.attribute[atom]
+    order = np.lexsort((selectivity(rules)[atom], attribute, thing))
+    again = np.zeros(len(places), np.bool_)
+    again[1:] = np.diff(thing[order]) + np.abs(np.diff(attribute[order])) == 0
+    dropped = places[order[again]]
+    return mentions.at(np.delete(np.arange(len(mentions.thing)), dropped)), mentions.thing[dropped]
+
+
+def _all_sums(rules: EncodedRules) -> NDArray[np.bool_]:
+    """Whether all rules of each conjunction are scored by sums."""
+    forms = rules.forms
+    sums = are_sums(forms, rules.scores, rules.size)
+    conjunctions = len(forms.conjunction_start) - 1
+    if len(forms.owner) == 0:
+        return sums[:conjunctions]
+    others = np.repeat(np.arange(conjunctions), np.diff(forms.owner_start))[~sums[forms.owner]]
+    all_sums = np.ones(conjunctions, np.bool_)
+    all_sums[others] = False
+    return all_sums

@@ -1,0 +1,201 @@
+"""Posting lists (section 3 of "Indexing Boolean Expressions", and 2.3 for ranges).
+
+What is indexed is called a *thing* here: a conjunction in `dnf.py`, a rule in `cnf.py`. A thing's
+size K says how many of its predicates, or disjunctions, keys of an event have to satisfy. For each
+key and each K there is a list of the things in which the key stands, with a bit that tells ∉ from
+∈: an entry is ``2 * thing + bit``, so that entries compare as the paper says, ∉ before ∈.
+
+A key is a node of the value hierarchy of its attribute (`tamis.engines.papers.code_trees`), or a
+text predicate. A range is filed under the few nodes that it consists of, and an event's value is
+expanded to the path above its code. The code of "absent" is the paper's NULL: a strong ∉ is a weak
+one of NULL besides.
+
+Where we differ: the lists of a size are divided further (`LOOSE`, `UNBOUNDED`), so that what the
+paper leaves out is dealt with apart. Lists are stored by key, and sorted by first entries when an
+event has chosen its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.encode.arrays import IF_ABSENT, NEGATED, RANGE, TEXT, AtomArrays
+from tamis.encode.ragged import joined
+from tamis.encode.rules import EncodedRules
+from tamis.engines.papers.code_trees import Trees, filed, grouped
+from tamis.engines.papers.kindex.bounds import key_bounds
+
+__all__ = ["LOOSE", "UNBOUNDED", "Mentions", "PostingArrays", "Things", "post"]
+
+LOOSE: Final = 1
+"""Of a thing: that its lists agree is necessary for it to hold, but not sufficient."""
+UNBOUNDED: Final = 2
+"""Of a thing: its score may be above the sum of its keys' bounds."""
+
+
+class PostingArrays(NamedTuple):
+    """The lists of all keys. Keys are numbered: tree nodes, text predicates, and Z at last."""
+
+    size: NDArray[np.int64]
+    traits: NDArray[np.uint8]
+    """The K of each partition, and whether its things are LOOSE or UNBOUNDED. Sizes rise."""
+    node_base: NDArray[np.int64]
+    axis_size: NDArray[np.int64]
+    """The trees over the codes of each attribute; see `tamis.engines.papers.code_trees`."""
+    first_text: int
+    """The key of the first text predicate."""
+    null_attribute: NDArray[np.int32]
+    """The attributes for which the key NULL has a list."""
+    list_start: NDArray[np.int32]
+    """Where the lists of each key begin."""
+    partition: NDArray[np.int16]
+    """The partition of each list; they rise within a key."""
+    bound: NDArray[np.float64]
+    """UB of each list: what no rule weighs its key above."""
+    entry_start: NDArray[np.int64]
+    entry: NDArray[np.int32]
+    """The entries of each list, rising; no thing stands in a list twice."""
+    disjunction: NDArray[np.int16]
+    """For each entry the disjunction of the thing in which the key stands, -1 in Z. Empty where
+    things are conjunctions."""
+
+
+class Things(NamedTuple):
+    """What is indexed, apart from its predicates."""
+
+    size: NDArray[np.int64]
+    """K of each."""
+    traits: NDArray[np.uint8]
+    """LOOSE and UNBOUNDED, for each."""
+
+
+class Mentions(NamedTuple):
+    """The atoms of things: one place an atom, in any order."""
+
+    thing: NDArray[np.int64]
+    atom: NDArray[np.int64]
+    disjunction: NDArray[np.int64] | None
+    """The number of the disjunction in its thing; None where things are conjunctions."""
+
+    def at(self, places: NDArray[Any]) -> Mentions:
+        """The mentions at some of the places."""
+        disjunction = None if self.disjunction is None else self.disjunction[places]
+        return Mentions(self.thing[places], self.atom[places], disjunction)
+
+    def joined(self, others: Mentions) -> Mentions:
+        """These mentions, and others behind them."""
+        disjunction = self.disjunction
+        if disjunction is not None and others.disjunction is not None:
+            disjunction = np.concatenate((disjunction, others.disjunction))
+        thing = np.concatenate((self.thing, others.thing))
+        return Mentions(thing, np.concatenate((self.atom, others.atom)), disjunction)
+
+
+def post(rules: EncodedRules, things: Things, mentions: Mentions) -> PostingArrays:
+    """The posting lists of `things`, whose atoms `mentions` names."""
+    size, traits, partition = _partitions(things)
+    trees = Trees.of(rules.dictionary)
+    key, entry, disjunction = _entries(rules, trees, things, mentions, partition)
+    nth = _nth_of_thing(key, entry >> 1)
+    if nth.any():
+        order = np.lexsort((nth, partition[entry >> 1], key))
+        key, entry, nth = key[order], entry[order], nth[order]
+        disjunction = disjunction[order] if len(disjunction) else disjunction
+    of_entry = partition[entry >> 1]
+    first = np.flatnonzero(_differs(key) | _differs(of_entry) | _differs(nth))
+    bounds = key_bounds(rules, trees)
+    list_start = np.searchsorted(key[first], np.arange(len(bounds) + 1)).astype(np.int32)
+    has_null = np.diff(list_start)[trees.base[:-1] + trees.size] > 0
+    return PostingArrays(
+        size,
+        traits,
+        trees.base,
+        trees.size,
+        int(trees.base[-1]),
+        np.flatnonzero(has_null).astype(np.int32),
+        list_start,
+        of_entry[first].astype(np.int16),
+        bounds[key[first]],
+        np.append(first, len(entry)),
+        entry,
+        disjunction,
+    )
+
+
+def _partitions(
+    things: Things,
+) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int16]]:
+    """The size and traits of each partition, and the partition of each thing."""
+    kinds, partition = np.unique(4 * things.size + things.traits, return_inverse=True)
+    return kinds // 4, (kinds % 4).astype(np.uint8), partition.astype(np.int16)
+
+
+def _entries(
+    rules: EncodedRules,
+    trees: Trees,
+    things: Things,
+    mentions: Mentions,
+    partition: NDArray[np.int16],
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int16]]:
+    """The key, entry and disjunction of all entries: by key, partition and entry."""
+    atoms, mentions = _with_nulls(rules.atoms, mentions)
+    is_in = (atoms.flags & NEGATED == 0)[mentions.atom]
+    columns = [is_in, mentions.thing, partition[mentions.thing]]
+    if mentions.disjunction is not None:
+        columns.insert(0, mentions.disjunction)
+    order = np.lexsort(columns)
+    mentions = mentions.at(order)
+    key_start, place = _by_key(atoms, trees, rules.texts.size, mentions.atom)
+    zero = np.flatnonzero(things.size == 0)
+    zero = zero[np.argsort(partition[zero], kind="stable")]
+    key = np.repeat(np.arange(len(key_start), dtype=np.int32), [*np.diff(key_start), len(zero)])
+    entry = (2 * mentions.thing + is_in[order])[place]
+    disjunction = np.empty(0, np.int16)
+    if mentions.disjunction is not None:
+        in_z = np.full(len(zero), -1)
+        disjunction = np.concatenate((mentions.disjunction[place], in_z)).astype(np.int16)
+    return key, np.concatenate((entry, 2 * zero + 1)).astype(np.int32), disjunction
+
+
+def _with_nulls(atoms: AtomArrays, mentions: Mentions) -> tuple[AtomArrays, Mentions]:
+    """A mention of "∉ NULL" more for each strong ∉, and the atoms that say so."""
+    strong = atoms.flags & (NEGATED | IF_ABSENT) == NEGATED
+    added = mentions.at(np.flatnonzero(strong[mentions.atom]))
+    if len(added.atom) == 0:
+        return atoms, mentions
+    attributes = int(atoms.attribute.max()) + 1
+    nulls = np.zeros((attributes, 4), np.int32)
+    nulls[:, 0], nulls[:, 1] = np.arange(attributes), RANGE | NEGATED
+    null = len(atoms.table) + atoms.attribute[added.atom].astype(np.int64)
+    table = np.concatenate((atoms.table, nulls))
+    return AtomArrays(table, atoms.codes), mentions.joined(added._replace(atom=null))
+
+
+def _by_key(
+    atoms: AtomArrays, trees: Trees, texts: int, atom: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """The places of `atom` under each tree node and each text predicate, rising."""
+    places = np.arange(len(atom), dtype=np.int32)
+    is_text = atoms.test[atom] == TEXT
+    nodes = filed(atoms, trees, atom, places)
+    return joined([nodes, grouped(atoms.low[atom[is_text]], places[is_text], texts)])
+
+
+def _nth_of_thing(key: NDArray[np.int32], thing: NDArray[np.int32]) -> NDArray[np.int32]:
+    """For each entry how many entries of its thing stand before it under its key.
+
+    The nth goes into the nth list of the key, so that no thing stands in a list twice.
+    """
+    place = np.arange(len(key), dtype=np.int32)
+    is_first = _differs(key) | _differs(thing)
+    return place - np.maximum.accumulate(np.where(is_first, place, 0), dtype=np.int32)
+
+
+def _differs(items: NDArray[Any]) -> NDArray[np.bool_]:
+    """Whether each item is the first, or another than the one before it."""
+    differs = np.ones(len(items), np.bool_)
+    differs[1:] = items[1:] != items[:-1]
+    return differs

@@ -1,0 +1,316 @@
+"""How posting lists are joined: sorted by their current entries, with skipping (Algorithm 1).
+
+The lists that an event chooses are *opened* one partition at a time and kept sorted by their
+current entries. If the first K of them do not stand at the same thing, then nothing before the
+thing of the Kth can be in K lists, and all of them skip to it. What is done with a thing that is in
+K lists is up to `dnf.py` and `cnf.py`.
+
+A *head* is a list's current entry, with the list's number among the open ones below it, so that
+sorting heads sorts lists. A list at its end has the highest head and moves behind the live ones.
+
+`watched` is called whenever the lists are sorted. It does nothing and is compiled away; tests put
+something else in its place to see each step.
+"""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# Numba infers the types of kernels; they take the NamedTuples of tamis.encode.arrays.
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.encode.kernel import kernel
+from tamis.engines.papers.kindex.postings import PostingArrays
+
+__all__ = [
+    "END",
+    "NO_FLOOR",
+    "Desk",
+    "gather",
+    "is_below",
+    "most_worth",
+    "new_desk",
+    "next_agreed",
+    "open_lists",
+    "slot_of",
+    "stands_in",
+    "thing_of",
+    "watched",
+]
+
+_SHIFT = 32
+_SLOT = (1 << _SHIFT) - 1
+END = ((1 << 31) - 1) << _SHIFT
+"""The head of a list at its end, less its slot: above all entries."""
+
+NO_FLOOR = -1.0
+"""The floor below all scores: nothing is pruned."""
+
+_ROUNDING = 1.0 + 1e-9
+"""What additions in another order may add to a score, and more."""
+
+
+class Desk(NamedTuple):
+    """The lists of one event. Belongs to one thread."""
+
+    place: NDArray[np.int32]
+    """For each posting list, one more than its place among the chosen ones, where it was chosen for
+    an attribute with several values; else 0."""
+    chosen: NDArray[np.int32]
+    """The chosen lists."""
+    weight: NDArray[np.float64]
+    """What the event weighs the key of each: all values together that lie under it."""
+    start: NDArray[np.int64]
+    order: NDArray[np.int32]
+    """The places of the chosen lists, by partition, and where those of each partition begin."""
+    at: NDArray[np.int64]
+    stop: NDArray[np.int64]
+    """Where each open list stands, and where it ends."""
+    worth: NDArray[np.float64]
+    """What the key of each open list adds to a score at most: UB times the event's weight."""
+    head: NDArray[np.int64]
+    """The open lists, sorted."""
+    heaviest: NDArray[np.float64]
+    """Room for the K most that keys of a partition are worth."""
+
+
+def new_desk(postings: PostingArrays) -> Desk:
+    """A desk with no event on it."""
+    lists = len(postings.partition)
+    return Desk(
+        np.zeros(lists, np.int32),
+        np.empty(lists, np.int32),
+        np.empty(lists, np.float64),
+        np.zeros(len(postings.size) + 1, np.int64),
+        np.empty(lists, np.int32),
+        np.empty(lists, np.int64),
+        np.empty(lists, np.int64),
+        np.empty(lists, np.float64),
+        np.empty(lists, np.int64),
+        np.empty(int(postings.size.max(initial=0)) + 1, np.float64),
+    )
+
+
+@kernel
+def watched(desk, partition, live, needed, bound):
+    """Called when the lists of a partition are sorted; `bound` is -1 where none was computed."""
+
+
+@kernel
+def thing_of(head):
+    """The thing at which a list stands."""
+    return head >> (_SHIFT + 1)
+
+
+@kernel
+def stands_in(head):
+    """Whether a list's current entry is a ∈."""
+    return (head >> _SHIFT) & 1 == 1
+
+
+@kernel
+def slot_of(head):
+    """The number of a list among the open ones."""
+    return head & _SLOT
+
+
+@kernel
+def _choose(postings, desk, key, weight, several, count):
+    """Choose the lists of a key; returns how many lists are chosen by now."""
+    for number in range(postings.list_start[key], postings.list_start[key + 1]):
+        if several:
+            if desk.place[number]:
+                desk.weight[desk.place[number] - 1] += weight
+                continue
+            desk.place[number] = count + 1
+        desk.chosen[count] = number
+        desk.weight[count] = weight
+        count += 1
+    return count
+
+
+@kernel
+def gather(postings, events, row, loaded, desk):
+    """Choose the lists of all keys of the loaded event.
+
+    Returns whether some attribute has several values: then a thing may be in K lists without all
+    its predicates being satisfied.
+    """
+    count = 0
+    any_several = False
+    zero = len(postings.list_start) - 2
+    count = _choose(postings, desk, zero, 0.0, False, count)
+    for i in range(events.start[row], events.start[row + 1]):
+        attribute = events.attribute[i]
+        several = loaded.span[attribute, 1] - loaded.span[attribute, 0] > 1
+        any_several |= several
+        weight = events.weight[i] if len(events.weight) else 1.0
+        node = postings.axis_size[attribute] + events.code[i]
+        while node > 0:
+            key = postings.node_base[attribute] + node
+            count = _choose(postings, desk, key, weight, several, count)
+            node >>= 1
+    for i in range(events.text_start[row], events.text_start[row + 1]):
+        weight = events.text_weight[i] if len(events.text_weight) else 1.0
+        key = postings.first_text + events.text[i]
+        count = _choose(postings, desk, key, weight, False, count)
+    for attribute in postings.null_attribute:
+        if loaded.span[attribute, 0] == loaded.span[attribute, 1]:
+            key = postings.node_base[attribute] + postings.axis_size[attribute]
+            count = _choose(postings, desk, key, 0.0, False, count)
+    _by_partition(postings.partition, desk, count)
+    return any_several
+
+
+@kernel
+def _by_partition(partition, desk, count):
+    """Order the chosen lists by partition, and take their marks away."""
+    start = desk.start
+    start[:] = 0
+    for i in range(count):
+        start[partition[desk.chosen[i]]] += 1
+        desk.place[desk.chosen[i]] = 0
+    total = 0
+    for i in range(len(start)):
+        total += start[i]
+        start[i] = total
+    for i in range(count):
+        of = partition[desk.chosen[i]]
+        start[of] -= 1
+        desk.order[start[of]] = i
+
+
+@kernel
+def open_lists(postings, desk, partition):
+    """Open the chosen lists of a partition, sorted by first entries; returns how many there are."""
+    first = desk.start[partition]
+    count = desk.start[partition + 1] - first
+    for slot in range(count):
+        place = desk.order[first + slot]
+        number = desk.chosen[place]
+        at = postings.entry_start[number]
+        desk.at[slot] = at
+        desk.stop[slot] = postings.entry_start[number + 1]
+        desk.worth[slot] = postings.bound[number] * desk.weight[place]
+        head = (np.int64(postings.entry[at]) << _SHIFT) | slot
+        i = slot
+        while i > 0 and desk.head[i - 1] > head:
+            desk.head[i] = desk.head[i - 1]
+            i -= 1
+        desk.head[i] = head
+    return count
+
+
+@kernel
+def _skip_to(entry, at, stop, target):
+    """The first place from `at` on, below `stop`, whose entry is not below `target`.
+
+    Gallops: the steps double until they pass the target, which is then searched for between.
+    """
+    step = 1
+    while at + step < stop and entry[at + step] < target:
+        at += step
+        step <<= 1
+    low, high = at, min(at + step, stop)
+    while low < high:
+        middle = (low + high) >> 1
+        if entry[middle] < target:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def _skip_first(entry, at, stop, heads, lists, live, target):
+    """Let the first `lists` lists skip to `target`, keep all sorted; returns how many are live."""
+    for i in range(lists - 1, -1, -1):
+        slot = heads[i] & _SLOT
+        place = _skip_to(entry, at[slot], stop[slot], target)
+        at[slot] = place
+        head = END + slot
+        if place < stop[slot]:
+            head = (np.int64(entry[place]) << _SHIFT) | slot
+        to = i
+        while to + 1 < live and heads[to + 1] < head:
+            heads[to] = heads[to + 1]
+            to += 1
+        heads[to] = head
+        if head >= END:
+            live -= 1
+    return live
+
+
+@kernel
+def is_below(bound, floor):
+    """Whether what scores `bound` at most is below `floor` for sure."""
+    return bound * _ROUNDING < floor
+
+
+@kernel
+def next_agreed(entry, desk, partition, live, lists, needed, floor):
+    """Skip until `needed` lists stand at the same thing, the first of them at least.
+
+    The first `lists` lists, those that agreed before, skip their thing. With a `floor` that is no
+    NO_FLOOR, things are passed over that score below it for sure: the paper's first pruning
+    technique. Returns how many lists are live, and how many of them agree: none where the lists are
+    through.
+    """
+    at, stop, heads = desk.at, desk.stop, desk.head
+    target = 2 * (heads[0] >> (_SHIFT + 1)) + 2
+    while True:
+        live = _skip_first(entry, at, stop, heads, lists, live, target)
+        if live < needed:
+            return live, 0
+        pivot = heads[needed - 1] >> (_SHIFT + 1)
+        bound = NO_FLOOR
+        lists = 0
+        if floor != NO_FLOOR:
+            bound = 0.0
+            while lists < live and heads[lists] >> (_SHIFT + 1) <= pivot:
+                bound += desk.worth[heads[lists] & _SLOT]
+                lists += 1
+        watched(desk, partition, live, needed, bound)
+        if floor != NO_FLOOR and is_below(bound, floor):
+            target = 2 * pivot + 2
+            continue
+        lists = 0
+        while heads[lists] >> (_SHIFT + 1) < pivot:
+            lists += 1
+        if lists == 0:
+            lists = needed
+            while lists < live and heads[lists] >> (_SHIFT + 1) == pivot:
+                lists += 1
+            return live, lists
+        target = 2 * pivot
+
+
+@kernel
+def most_worth(desk, count, size, several):
+    """What a thing of the open partition scores at most: the second pruning technique.
+
+    A thing of size K has ∈ in K lists, so it scores no more than the K heaviest are worth, or all
+    of them where an attribute has several values.
+    """
+    total = 0.0
+    kept = 0
+    for slot in range(count if size else 0):
+        worth = desk.worth[slot]
+        if several:
+            total += worth
+            continue
+        if kept < size:
+            kept += 1
+        elif worth <= desk.heaviest[kept - 1]:
+            continue
+        i = kept - 1
+        while i > 0 and desk.heaviest[i - 1] < worth:
+            desk.heaviest[i] = desk.heaviest[i - 1]
+            i -= 1
+        desk.heaviest[i] = worth
+    for i in range(kept):
+        total += desk.heaviest[i]
+    return total

@@ -1,0 +1,276 @@
+"""PROPAGATION: Le Subscribe's algorithm, as section 7 of "Indexing Boolean Expressions" extends it.
+
+Each conjunction is clustered on its most selective predicate. For an event, first the truth of
+every distinct atom is written into a byte; then the clusters of the satisfied ones are walked, and
+each conjunction there looks at the bytes of its other atoms. A list of values is one predicate, and
+a ∉ is one that is true to begin with: the value that violates it clears its byte.
+
+Where we differ: `keyed` has the same idea and tests atoms one by one, without a table of their
+truth. Which predicate is most selective is guessed as there. Ranges are filed under the nodes of a
+tree over codes (`filing.py`). A rule too large for a DNF is in the clusters of all atoms of its
+cover, and what needs no attribute is looked at for every event.
+"""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# Numba infers the types of kernels; they take the NamedTuples of tamis.encode.arrays.
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.encode.arrays import IF_ABSENT, NEGATED, TEXT, Events
+from tamis.encode.kernel import kernel
+from tamis.encode.ragged import starts, taken
+from tamis.encode.rules import EncodedRules
+from tamis.engines.atom_order import rarest_first
+from tamis.engines.base import Capabilities, Engine, Parts, Scratch
+from tamis.engines.kernels.output import emit_owners, forget_seen
+from tamis.engines.kernels.truth import load, program_holds, unload
+from tamis.engines.papers.code_trees import Trees, filed, grouped
+from tamis.engines.papers.keyed import access_atoms
+
+__all__ = ["Propagation"]
+
+
+class PropagationArrays(NamedTuple):
+    """The clusters. A candidate is a conjunction, or behind those a program."""
+
+    node_base: NDArray[np.int64]
+    axis_size: NDArray[np.int64]
+    """The trees over the codes of each attribute; see `tamis.engines.papers.code_trees`."""
+    node_start: NDArray[np.int64]
+    node_atom: NDArray[np.int32]
+    """The atoms whose positive form each tree node satisfies; ~atom for a negated one."""
+    text_start: NDArray[np.int64]
+    text_atom: NDArray[np.int32]
+    """The atoms of each text predicate; ~atom for a negated one."""
+    present_start: NDArray[np.int64]
+    present_atom: NDArray[np.int32]
+    """For each attribute its negated atoms that need it to be present."""
+    cluster_start: NDArray[np.int64]
+    """Where the cluster of each atom begins; and at last, that of what is always looked at."""
+    candidate: NDArray[np.int32]
+    """The candidates, cluster by cluster."""
+    test_start: NDArray[np.int64]
+    test_atom: NDArray[np.int32]
+    """What each of them has to look at: its other atoms, the least likely first."""
+
+
+class PropagationScratch(Scratch):
+    """The truth of atoms, and marks for the programs that were tried."""
+
+    def __init__(self, rules: EncodedRules) -> None:
+        super().__init__(rules)
+        atoms, programs = len(rules.atoms.table), len(rules.forms.program_rule)
+        truth = (rules.atoms.flags & IF_ABSENT != 0).astype(np.uint8)
+        self.own = (
+            truth,
+            np.empty(2 * atoms, np.int32),
+            np.empty(atoms, np.int32),
+            np.zeros(programs, np.uint8),
+        )
+
+
+@kernel
+def _set(truth, changed, satisfied, tally, signed):
+    """Write that the positive form of an atom is satisfied; ~atom is given for a negated one."""
+    if signed >= 0:
+        if not truth[signed]:
+            truth[signed] = 1
+            satisfied[tally[1]] = signed
+            changed[tally[0]] = signed
+            return tally[0] + 1, tally[1] + 1
+    elif truth[~signed]:
+        truth[~signed] = 0
+        changed[tally[0]] = signed
+        return tally[0] + 1, tally[1]
+    return tally
+
+
+@kernel
+def _evaluate(index, events, row, loaded, truth, changed, satisfied):
+    """Write the truth of all atoms; returns how many changed, and how many positive ones hold.
+
+    A change is the atom where its byte became 1, ~atom where it became 0.
+    """
+    tally = 0, 0
+    for i in range(events.start[row], events.start[row + 1]):
+        attribute = events.attribute[i]
+        if loaded.span[attribute, 0] == i:
+            for k in range(index.present_start[attribute], index.present_start[attribute + 1]):
+                truth[index.present_atom[k]] = 1
+                changed[tally[0]] = index.present_atom[k]
+                tally = tally[0] + 1, tally[1]
+    for i in range(events.start[row], events.start[row + 1]):
+        attribute = events.attribute[i]
+        node = index.axis_size[attribute] + events.code[i]
+        while node > 0:
+            at = index.node_base[attribute] + node
+            for k in range(index.node_start[at], index.node_start[at + 1]):
+                tally = _set(truth, changed, satisfied, tally, index.node_atom[k])
+            node >>= 1
+    for i in range(events.text_start[row], events.text_start[row + 1]):
+        text = events.text[i]
+        for k in range(index.text_start[text], index.text_start[text + 1]):
+            tally = _set(truth, changed, satisfied, tally, index.text_atom[k])
+    return tally
+
+
+@kernel
+def _walk(atoms, forms, index, events, loaded, truth, tried, cluster, mask, seen, out, found):
+    """Look at the candidates of a cluster; returns how many rules are found by now."""
+    table, codes = atoms
+    span, text = loaded
+    conjunctions = len(forms.conjunction_start) - 1
+    for k in range(index.cluster_start[cluster], index.cluster_start[cluster + 1]):
+        holds = True
+        for i in range(index.test_start[k], index.test_start[k + 1]):
+            if not truth[index.test_atom[i]]:
+                holds = False
+                break
+        if not holds:
+            continue
+        program = index.candidate[k] - conjunctions
+        if program < 0:
+            found = emit_owners(
+                forms.owner_start, forms.owner, index.candidate[k], mask, seen, out, found
+            )
+        elif not tried[program]:
+            tried[program] = 1
+            start = forms.program_start[program]
+            if mask[forms.program_rule[program]] and program_holds(
+                table, codes, events.code, span, text, forms.program, start
+            ):
+                out[found] = forms.program_rule[program]
+                found += 1
+    return found
+
+
+@kernel
+def _propagate(
+    atoms,
+    forms,
+    index,
+    events,
+    row,
+    last,
+    mask,
+    loaded,
+    truth,
+    changed,
+    satisfied,
+    tried,
+    seen,
+    out,
+    counts,
+):
+    found = 0
+    always = len(index.cluster_start) - 2
+    while row < last and len(out) - found >= len(mask):
+        first = found
+        load(events, row, loaded)
+        changes, held = _evaluate(index, events, row, loaded, truth, changed, satisfied)
+        for i in range(held + 1):
+            cluster = np.int64(satisfied[i]) if i < held else always
+            found = _walk(
+                atoms,
+                forms,
+                index,
+                events,
+                loaded,
+                truth,
+                tried,
+                cluster,
+                mask,
+                seen,
+                out,
+                found,
+            )
+        for i in range(changes - 1, -1, -1):
+            atom = changed[i]
+            truth[atom if atom >= 0 else ~atom] = 0 if atom >= 0 else 1
+        unload(events, row, loaded)
+        forget_seen(out, first, found, seen)
+        tried[:] = 0
+        counts[row] = found - first
+        row += 1
+    return row
+
+
+class Propagation(Engine):
+    """Clusters each conjunction on its most selective predicate."""
+
+    name: ClassVar[str] = "propagation"
+    capabilities: ClassVar[Capabilities] = Capabilities(indexed=True)
+    arrays_type: ClassVar[type[tuple[Any, ...]]] = PropagationArrays
+
+    @classmethod
+    def build(cls, rules: EncodedRules, sample: Events | None = None) -> Parts:
+        """The clusters of `rules`."""
+        return super().build(rules, sample)._replace(arrays=_build(rules))
+
+    def new_scratch(self) -> PropagationScratch:
+        """The truth of all atoms on the empty event, for one thread."""
+        return PropagationScratch(self.rules)
+
+    @property
+    def kernel(self) -> Any:
+        """See `Engine.run`."""
+        return _propagate
+
+
+def _build(rules: EncodedRules) -> PropagationArrays:
+    atoms = rules.atoms
+    number = np.arange(len(atoms.table))
+    negated = atoms.flags & NEGATED != 0
+    signed = np.where(negated, ~number, number)
+    is_text = atoms.test == TEXT
+    strong = np.flatnonzero(negated & (atoms.flags & IF_ABSENT == 0))
+    trees = Trees.of(rules.dictionary)
+    return PropagationArrays(
+        trees.base,
+        trees.size,
+        *filed(atoms, trees, number, signed),
+        *grouped(atoms.low[is_text], signed[is_text], rules.texts.size),
+        *grouped(atoms.attribute[strong], strong, len(trees.size)),
+        *_clusters(rules),
+    )
+
+
+def _clusters(
+    rules: EncodedRules,
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
+    """The clusters of all atoms, and what their candidates have to look at."""
+    forms = rules.forms
+    sizes = np.diff(forms.conjunction_start)
+    always = len(rules.atoms.table)
+    access = access_atoms(rules, by_presence=False)
+    access = np.where(access >= 0, access, always)
+    program = np.repeat(np.arange(len(forms.program_rule)), np.diff(forms.cover_start))
+    uncovered = np.flatnonzero(np.diff(forms.cover_start) == 0)
+    cluster = np.concatenate((access, forms.cover_atom, np.full(len(uncovered), always)))
+    candidate = np.concatenate(
+        (np.arange(len(sizes)), len(sizes) + program, len(sizes) + uncovered)
+    )
+    # Candidates of one size stand together, so that the loop over their atoms is foreseeable.
+    length = np.concatenate((sizes, np.zeros(len(program) + len(uncovered), np.int64)))
+    order = np.lexsort((length, cluster))
+    cluster_start = np.searchsorted(cluster[order], np.arange(always + 2)).astype(np.int64)
+    return cluster_start, candidate[order].astype(np.int32), *_tests(rules, access, order)
+
+
+def _tests(
+    rules: EncodedRules, access: NDArray[np.int64], order: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """The atoms of the candidates in this order, those clustered on left out."""
+    forms = rules.forms
+    sizes = np.diff(forms.conjunction_start)
+    conjunction = np.repeat(np.arange(len(sizes)), sizes)
+    atom = rarest_first(rules)
+    kept = atom != access[conjunction]
+    test_sizes = np.zeros(len(order), np.int64)
+    test_sizes[: len(sizes)] = np.bincount(conjunction[kept], minlength=len(sizes))
+    return taken(starts(test_sizes), atom[kept], order)

@@ -1,0 +1,1 @@
+"""What follows from a rule: explanations, repairs, proofs, and partially known events."""

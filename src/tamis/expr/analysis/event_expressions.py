@@ -1,0 +1,211 @@
+"""Events that are expressions: which rules may hold where only so much is known of an event.
+
+Section 3 of "BE-Tree: An Index Structure to Efficiently Match Boolean Expressions over
+High-dimensional Discrete Space" lets events be conjunctions of predicates, as rules are: a
+*stabbing* query. ``price BETWEEN 20 AND 40 AND genre = 'classics'`` stands for all events that have
+one price of that range and one genre, that one, and no other attribute. A rule matches when it
+matches one of these events.
+
+Where we differ: an event expression may hold several predicates on one attribute, which narrow the
+same value, and ORs: then it stands for the events of each of its *alternatives*. Rules are whatever
+rules may be. As an attribute has but one value, all predicates on it have to be satisfied by a
+common one, be they the rule's or the event's.
+
+Values lie on lines (:mod:`tamis.expr.value_order`), which the values that a rule and an event
+mention cut into stretches. One value of a stretch is as good as any other, so that its first one
+stands for all, and a question about endlessly many events is one about a few. Only a pattern, such
+as ``LIKE '%x%'``, tells values of a stretch apart. It is asked of values that stand alone, such as
+those of ``=`` and ``IN``; on others it may hold or not, and then it cannot be told whether the rule
+matches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import IntEnum
+from typing import NamedTuple, TypeAlias
+
+from tamis.errors import EventError
+from tamis.expr.analysis.branches import TooManyWays, ways
+from tamis.expr.atoms import value_test
+from tamis.expr.model import Atom, Expr, Or, Predicate, Value, predicates
+from tamis.expr.normalize import expand, nnf
+from tamis.expr.patterns import mentioned_values, prefix_of
+from tamis.expr.satisfy import satisfies
+from tamis.expr.text.sql import to_sql
+from tamis.expr.value_order import Line, Stretch
+
+__all__ = ["Alternative", "Choice", "Verdict", "alternatives", "is_pattern", "stabs"]
+
+
+class Verdict(IntEnum):
+    """Whether a rule matches one of the events that an expression stands for."""
+
+    NO = 0
+    MAYBE = 1
+    """It cannot be told."""
+    YES = 2
+
+
+class Choice(NamedTuple):
+    """What an event expression lets one attribute be: any value on which all atoms hold."""
+
+    lines: tuple[Line, ...]
+    """Where the attribute's values lie."""
+    atoms: tuple[Atom, ...]
+
+    def stretches(self, also: Iterable[Value] = ()) -> list[Stretch]:
+        """The values, cut where the event mentions one, and at those of `also`."""
+        cuts = [*(v for atom in self.atoms for v in mentioned_values(atom.predicate)), *also]
+        tests = [value_test(atom) for atom in self.atoms]
+        return [
+            stretch
+            for line in self.lines
+            for stretch in line.cut(cuts)
+            if all(test(stretch.first) for test in tests)
+        ]
+
+
+Alternative: TypeAlias = Mapping[str, Choice]
+"""Events with one value for each of these attributes, and no others."""
+
+
+def is_pattern(predicate: Predicate) -> bool:
+    """Whether it looks inside a string, so that no order of strings answers it."""
+    return predicate.op.is_text and prefix_of(predicate) is None
+
+
+def alternatives(expr: Expr, lines_of: Callable[[str], tuple[Line, ...]]) -> list[Alternative]:
+    """What the event expression `expr` stands for; none where no event is like that.
+
+    Parameters
+    ----------
+    expr
+        Predicates under AND, OR and NOT. An attribute that an alternative mentions is there, with
+        one value, unless all that is said of it is IS NULL.
+    lines_of
+        Where the values of an attribute lie.
+
+    Raises
+    ------
+    EventError
+        There are too many alternatives, or a pattern is all that is known of a string.
+    """
+    clauses = expand(nnf(expr, "strong"), Or)
+    if clauses is None:
+        raise EventError("the event has too many ORs; ask for its alternatives one by one")
+    found = (_alternative(clause, lines_of) for clause in clauses)
+    return [alternative for alternative in found if alternative is not None]
+
+
+def _alternative(
+    clause: Iterable[Atom], lines_of: Callable[[str], tuple[Line, ...]]
+) -> Alternative | None:
+    """The events of a conjunction; None where it contradicts itself."""
+    atoms: dict[str, list[Atom]] = {}
+    for atom in clause:
+        atoms.setdefault(atom.predicate.attribute, []).append(atom)
+    choices: dict[str, Choice] = {}
+    for attribute, said in atoms.items():
+        absent = [atom for atom in said if atom.if_absent]
+        if len(absent) == len(said):
+            continue
+        choice = Choice(lines_of(attribute), tuple(said))
+        _check_patterns(choice)
+        if absent or not choice.stretches():
+            return None
+        choices[attribute] = choice
+    return choices
+
+
+def _check_patterns(choice: Choice) -> None:
+    """Refuse a pattern that is asked of strings that nobody listed."""
+    patterns = [atom.predicate for atom in choice.atoms if is_pattern(atom.predicate)]
+    if not patterns:
+        return
+    others = tuple(atom for atom in choice.atoms if not is_pattern(atom.predicate))
+    if any(_is_endless(stretch) for stretch in choice._replace(atoms=others).stretches()):
+        raise EventError(
+            f"an event cannot say {to_sql(patterns[0])}, as endlessly many strings are like that; "
+            f"list those of {patterns[0].attribute!r} with = or IN, or say how they begin: "
+            "LIKE 'abc%'"
+        )
+
+
+def _is_endless(stretch: Stretch) -> bool:
+    """Whether a pattern may tell the values of a stretch apart."""
+    return isinstance(stretch.first, str) and not stretch.is_single
+
+
+class _Witness(NamedTuple):
+    """A value that stands for its stretch."""
+
+    value: Value
+    is_endless: bool
+    is_doubtful: bool = False
+    """Whether a pattern was asked that may not hold on it, or not on all that it stands for."""
+
+
+_Witnesses: TypeAlias = Mapping[str, list[_Witness]]
+
+
+def stabs(tree: Expr, among: Iterable[Alternative]) -> Verdict:
+    """Whether the rule `tree` matches an event of one of the alternatives `among`.
+
+    Parameters
+    ----------
+    tree
+        A rule in negation normal form: a tree of And, Or and Atom.
+    among
+        What :func:`alternatives` gave.
+    """
+    return max((_stabs(tree, alternative) for alternative in among), default=Verdict.NO)
+
+
+def _stabs(tree: Expr, alternative: Alternative) -> Verdict:
+    """Try the ways through the rule's ORs, each with what is left of the event so far."""
+    best = Verdict.NO
+    try:
+        for left in ways(tree, _witnesses(tree, alternative), _narrowed):
+            best = max(best, _verdict(left))
+            if best is Verdict.YES:
+                break
+    except TooManyWays:
+        best = Verdict.MAYBE
+    return best
+
+
+def _witnesses(tree: Expr, alternative: Alternative) -> _Witnesses:
+    """A value for each stretch of what the rule looks at."""
+    mentioned: dict[str, list[Value]] = {}
+    for predicate in predicates(tree):
+        mentioned.setdefault(predicate.attribute, []).extend(mentioned_values(predicate))
+    return {
+        attribute: [
+            _Witness(stretch.first, _is_endless(stretch))
+            for stretch in alternative[attribute].stretches(values)
+        ]
+        for attribute, values in mentioned.items()
+        if attribute in alternative
+    }
+
+
+def _narrowed(atom: Atom, witnesses: _Witnesses) -> _Witnesses | None:
+    """The witnesses on which `atom` may hold too; None where there are none."""
+    predicate = atom.predicate
+    here = witnesses.get(predicate.attribute)
+    if here is None:
+        return witnesses if atom.if_absent else None
+    kept: list[_Witness] = []
+    for witness in here:
+        if witness.is_endless and is_pattern(predicate):
+            kept.append(witness._replace(is_doubtful=True))
+        elif satisfies(predicate, witness.value) is not atom.negated:
+            kept.append(witness)
+    return {**witnesses, predicate.attribute: kept} if kept else None
+
+
+def _verdict(witnesses: _Witnesses) -> Verdict:
+    """What is left once all that has to hold was looked at."""
+    sure = all(any(not w.is_doubtful for w in here) for here in witnesses.values())
+    return Verdict.YES if sure else Verdict.MAYBE

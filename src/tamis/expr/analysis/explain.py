@@ -1,0 +1,117 @@
+"""Why a rule matches an event, or does not: the rule's tree with what each part came to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from tamis.expr.evaluate import evaluate_flat
+from tamis.expr.event import FlatEvent
+from tamis.expr.functions.derive import shown, values_of
+from tamis.expr.model import And, Expr, Logic, Not, Or, Predicate, Value
+from tamis.expr.names import JOINED
+from tamis.expr.text.sql import to_sql
+
+__all__ = ["Explanation", "Status", "explain_flat", "json_values", "shown_values"]
+
+Status: TypeAlias = Literal["held", "did not hold", "absent", "unknown"]
+"""What a part of a rule came to.
+
+A predicate is "absent" when its attribute is, and that left it unknown or false; "unknown" is
+an AND, OR or NOT that an absent attribute left undecided.
+"""
+
+_MARKS: dict[Status, str] = {"held": "✓", "did not hold": "✗", "absent": "∅", "unknown": "?"}
+_SHOWN_VALUES = 8
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """A part of a rule, what it came to on an event, and its own parts.
+
+    Prints as an indented tree; :meth:`to_json` gives the same as plain data.
+    """
+
+    text: str
+    """The part as text: a predicate, or AND, OR, NOT, TRUE, FALSE."""
+    status: Status
+    attribute: str | None = None
+    """A predicate's attribute."""
+    values: tuple[Value, ...] = ()
+    """The event's values of that attribute."""
+    children: tuple[Explanation, ...] = ()
+
+    @property
+    def held(self) -> bool:
+        """Whether this part is true; that of the whole says whether the rule matches."""
+        return self.status == "held"
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines(0))
+
+    def _lines(self, depth: int) -> Iterator[str]:
+        line = f"{'  ' * depth}{_MARKS[self.status]} {self.text}"
+        if self.attribute is not None:
+            line += f"   [{self.attribute} {shown_values(self.values)}: {self.status}]"
+        else:
+            line += f"   [{self.status}]"
+        yield line
+        for child in self.children:
+            yield from child._lines(depth + 1)
+
+    def to_json(self) -> dict[str, Any]:
+        """The tree as dicts, lists, strings, numbers and booleans."""
+        plain: dict[str, Any] = {"text": self.text, "status": self.status}
+        if self.attribute is not None:
+            plain["attribute"] = self.attribute
+            plain["values"] = json_values(self.values)
+        if self.children:
+            plain["children"] = [child.to_json() for child in self.children]
+        return plain
+
+
+def explain_flat(expr: Expr, event: FlatEvent, logic: Logic) -> Explanation:
+    """The explanation of `expr` on an event that :func:`~tamis.expr.event.flatten` made."""
+    truth = evaluate_flat(expr, event, logic)
+    if isinstance(expr, Predicate) and expr.attribute.startswith(JOINED):
+        known: Status = "unknown" if expr.attribute not in event else "did not hold"
+        return Explanation(to_sql(expr), "held" if truth else known)
+    if isinstance(expr, Predicate):
+        attribute, values = shown(expr, event)
+        is_there = values_of(expr, event) is not None
+        status: Status = "held" if truth else "did not hold" if is_there else "absent"
+        return Explanation(to_sql(expr), status, attribute, values)
+    status = "unknown" if truth is None else "held" if truth else "did not hold"
+    match expr:
+        case Not():
+            return Explanation("NOT", status, children=(explain_flat(expr.child, event, logic),))
+        case And() | Or():
+            name = type(expr).__name__.upper()
+            if not expr.children:
+                return Explanation("TRUE" if isinstance(expr, And) else "FALSE", status)
+            children = tuple([explain_flat(child, event, logic) for child in expr.children])
+            return Explanation(name, status, children=children)
+        case _:
+            raise TypeError("only a rule that was not normalised can be explained")
+
+
+def shown_values(values: Sequence[Value]) -> str:
+    """What an event has of an attribute, for people."""
+    if not values:
+        return "is absent"
+    shown = ", ".join(_literal(value) for value in values[:_SHOWN_VALUES])
+    if len(values) == 1:
+        return f"= {shown}"
+    more = len(values) - _SHOWN_VALUES
+    return f"= [{shown}{f', … {more} more' if more > 0 else ''}]"
+
+
+def json_values(values: Sequence[Value]) -> list[Any]:
+    """What an event has of an attribute, for programs."""
+    return [value.isoformat() if isinstance(value, datetime) else value for value in values]
+
+
+def _literal(value: Value) -> str:
+    return value.isoformat() if isinstance(value, datetime) else repr(value)

@@ -1,0 +1,165 @@
+"""What can be proved of rules: that none is like that, that one implies another, and examples.
+
+All of it is one question: may an event satisfy this tree? A rule that no event can satisfy never
+matches; one whose negation no event can satisfy always does; and `a` implies `b` when no event can
+satisfy `a` and the negation of `b`.
+
+The answer goes through the tree's ORs (:mod:`tamis.expr.analysis.branches`) and gathers what each
+way asks of each attribute. Attributes do not bear on one another, and the values of one lie on
+lines (:mod:`tamis.expr.value_order`), which the values that the rule mentions cut into stretches:
+one value of a stretch is as good as any other. What a pattern such as ``LIKE '%x%'`` says of a
+stretch is not known, so that a proof may be missed. It is never wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from random import Random
+from typing import Final, TypeAlias
+
+from tamis.expr.analysis.branches import TooManyWays, ways
+from tamis.expr.analysis.event_expressions import is_pattern
+from tamis.expr.evaluate import evaluate_flat
+from tamis.expr.event import FlatEvent, kind_of, value_key
+from tamis.expr.model import And, Atom, Expr, Op, Or, Predicate, Value
+from tamis.expr.patterns import like_parts, mentioned_values
+from tamis.expr.satisfy import satisfies
+from tamis.expr.value_order import LINES, Line
+
+__all__ = ["Prover", "example_text", "negation"]
+
+_Way: TypeAlias = Mapping[str, tuple[Atom, ...]]
+"""What has to hold of each attribute."""
+
+_TRIES: Final = 8
+"""How many ways are looked at for an event that satisfies a tree."""
+
+
+def negation(tree: Expr) -> Expr:
+    """The tree of And, Or and Atom that holds where `tree`, another one, does not."""
+    if isinstance(tree, Atom):
+        return Atom(tree.predicate, not tree.negated, not tree.if_absent)
+    assert isinstance(tree, And | Or)
+    children = tuple([negation(child) for child in tree.children])
+    return Or(children) if isinstance(tree, And) else And(children)
+
+
+class Prover:
+    """Answers questions about trees of And, Or and Atom.
+
+    Parameters
+    ----------
+    scalars
+        The attributes that are known to have at most one value.
+    lines_of
+        Where the values of an attribute lie.
+    """
+
+    def __init__(
+        self,
+        scalars: Collection[str] = (),
+        lines_of: Callable[[str], tuple[Line, ...]] = lambda _: LINES,
+    ) -> None:
+        self._scalars = scalars
+        self._lines_of = lines_of
+
+    def can_hold(self, tree: Expr) -> bool:
+        """Whether an event may satisfy `tree`. False is certain, True is not."""
+        try:
+            return any(True for _ in ways(tree, _NOTHING, self._narrowed))
+        except TooManyWays:
+            return True
+
+    def implies(self, tree: Expr, other: Expr) -> bool:
+        """Whether each event that satisfies `tree` satisfies `other`. True is certain."""
+        return not self.can_hold(And((tree, negation(other))))
+
+    def example(self, tree: Expr, random: Random) -> FlatEvent | None:
+        """An event that satisfies `tree`, one or another; None where none was found."""
+
+        def shuffled(children: Collection[Expr]) -> list[Expr]:
+            return random.sample(list(children), len(children))
+
+        found = ways(tree, _NOTHING, self._narrowed, shuffled)
+        try:
+            for _, way in zip(range(_TRIES), found, strict=False):
+                event = self._event(way, random)
+                if evaluate_flat(tree, event, "strong"):
+                    return event
+        except TooManyWays:
+            pass
+        return None
+
+    def _narrowed(self, atom: Atom, way: _Way) -> _Way | None:
+        attribute = atom.predicate.attribute
+        atoms = (*way.get(attribute, ()), atom)
+        return {**way, attribute: atoms} if self._can_all_hold(attribute, atoms) else None
+
+    def _can_all_hold(self, attribute: str, atoms: tuple[Atom, ...]) -> bool:
+        """Whether one state of an attribute may satisfy all of its atoms."""
+        if all(atom.if_absent for atom in atoms):
+            return True
+        asked = {atom.predicate for atom in atoms if not atom.negated}
+        if any(atom.negated and atom.predicate in asked for atom in atoms):
+            return False
+        allowed = self._values(attribute, atoms)
+        if attribute in self._scalars:
+            return any(all(_may_hold(p, *value) for p in asked) for value in allowed)
+        return bool(allowed) and all(any(_may_hold(p, *value) for value in allowed) for p in asked)
+
+    def _values(self, attribute: str, atoms: tuple[Atom, ...]) -> list[tuple[Value, bool]]:
+        """A value for each stretch that no negated atom excludes, and whether it is the only one.
+
+        Those of kinds that atoms speak of come first.
+        """
+        excluded = [atom.predicate for atom in atoms if atom.negated]
+        mentioned = [v for atom in atoms for v in mentioned_values(atom.predicate)]
+        kinds = {kind_of(value) for value in mentioned}
+        return [
+            (stretch.first, stretch.is_single)
+            for line in sorted(self._lines_of(attribute), key=lambda line: line.kind not in kinds)
+            for stretch in line.cut(mentioned)
+            if not any(_must_hold(p, stretch.first, stretch.is_single) for p in excluded)
+        ]
+
+    def _event(self, way: _Way, random: Random) -> FlatEvent:
+        """An event that is likely to satisfy all that a way asks."""
+        event: FlatEvent = {}
+        for attribute, atoms in way.items():
+            if all(atom.if_absent for atom in atoms):
+                continue
+            asked = [atom.predicate for atom in atoms if not atom.negated]
+            texts = [example_text(p) for p in asked if p.op.is_text]
+            values = [*texts, *(value for value, _ in self._values(attribute, atoms))]
+            common = [v for v in values if all(satisfies(p, v) for p in asked)]
+            if common:
+                of_their_kind = [v for v in common if kind_of(v) is kind_of(common[0])]
+                event[attribute] = [random.choice(of_their_kind)]
+            else:
+                each = [next((v for v in values if satisfies(p, v)), None) for p in asked]
+                found = {value_key(v): v for v in each if v is not None}
+                if found:
+                    event[attribute] = list(found.values())
+        return event
+
+
+_NOTHING: _Way = {}
+
+
+def _may_hold(predicate: Predicate, value: Value, is_single: bool) -> bool:
+    """Whether it may hold on a value of the stretch that `value` stands for."""
+    unclear = is_pattern(predicate) and isinstance(value, str) and not is_single
+    return unclear or satisfies(predicate, value)
+
+
+def _must_hold(predicate: Predicate, value: Value, is_single: bool) -> bool:
+    """Whether it holds on all values of the stretch that `value` stands for."""
+    unclear = is_pattern(predicate) and isinstance(value, str) and not is_single
+    return not unclear and satisfies(predicate, value)
+
+
+def example_text(predicate: Predicate) -> str:
+    """A text that satisfies a LIKE or an ILIKE; for an RLIKE one that may."""
+    if predicate.op is Op.RLIKE:
+        return str(predicate.values[0])
+    return "".join("a" if part == "" else part or "" for part in like_parts(predicate))

@@ -1,0 +1,197 @@
+"""What keeps a rule from matching an event: the fewest predicates that would have to change.
+
+A rule holds where all atoms of one *way* through its tree do: of an AND all children's ways are
+taken together, of an OR the way of one child. The obstacles of a way are those of its atoms that do
+not hold, without what others of them bring with them: where an attribute is to be absent, its weak
+negations hold as well. A way that contradicts itself leads nowhere: it needs a predicate to hold
+and not to hold, or an attribute to be there and not to be there.
+
+Otherwise predicates are taken to be independent: whether one value could satisfy all that is asked
+of an attribute is not looked at, since an attribute may have several.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Set
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from tamis.expr.analysis.explain import json_values, shown_values
+from tamis.expr.evaluate import evaluate_flat
+from tamis.expr.event import FlatEvent
+from tamis.expr.functions.derive import comparable, shown
+from tamis.expr.model import And, Atom, Expr, Logic, Op, Or, Predicate, Value, predicates
+from tamis.expr.normalize import atoms_of, nnf
+from tamis.expr.text.sql import to_sql
+
+__all__ = ["Obstacle", "Obstacles", "obstacles_flat"]
+
+_MOST_WAYS: Final = 64
+"""How many ways through a part of a rule are kept, those with the fewest obstacles."""
+
+_Way: TypeAlias = frozenset[Atom]
+
+
+class Obstacle(msgspec.Struct, frozen=True):
+    """A predicate that does not do what a match needs."""
+
+    text: str
+    """What would have to hold."""
+    attribute: str
+    values: tuple[Value, ...]
+    """The event's values of that attribute."""
+
+    def __str__(self) -> str:
+        return f"{self.text}   [{self.attribute} {shown_values(self.values)}]"
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as strings, numbers, booleans and lists."""
+        return {
+            "text": self.text,
+            "attribute": self.attribute,
+            "values": json_values(self.values),
+        }
+
+
+class Obstacles(msgspec.Struct, frozen=True):
+    """What would have to change for a rule to match.
+
+    It prints as lines; :meth:`to_json` gives the same as plain data.
+    """
+
+    changes: tuple[Obstacle, ...] | None
+    """The fewest that suffice: none if the rule matches; None if nothing would do."""
+    is_fewest: bool = True
+    """Whether it is certain that fewer would not do; it may not be where a rule asks the same
+    predicate in many places."""
+    invalid: str | None = None
+    """When the rule is valid, if it is not valid at the time asked for."""
+
+    def __str__(self) -> str:
+        if self.invalid is None:
+            return self._needed()
+        rest = f"\n{self._needed()}" if self.changes != () else ""
+        return f"it is not valid: {self.invalid}{rest}"
+
+    def _needed(self) -> str:
+        if self.changes is None:
+            return "no event could match"
+        if not self.changes:
+            return "it matches"
+        perhaps = "" if self.is_fewest else ", or perhaps fewer"
+        return "\n  ".join([f"it would match with{perhaps}:", *map(str, self.changes)])
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as dicts, lists, strings, numbers and booleans."""
+        changes = self.changes
+        return {
+            "changes": None if changes is None else [change.to_json() for change in changes],
+            "is_fewest": self.is_fewest,
+            "invalid": self.invalid,
+        }
+
+
+def obstacles_flat(expr: Expr, event: FlatEvent, logic: Logic) -> Obstacles:
+    """What keeps `expr` from matching an event that :func:`~tamis.expr.event.flatten` made."""
+    tree = nnf(expr, logic)
+    atoms = list(atoms_of(tree))
+    failing = {atom: None for atom in atoms if not evaluate_flat(atom, event, logic)}
+    search = _Search(failing.keys(), 1 if _are_independent(atoms) else _MOST_WAYS)
+    ways = search.ways(tree)
+    if not ways:
+        return Obstacles(None)
+    needed = _obstacles_of(ways[0], failing.keys())
+    said = {comparable(part.positive): part.positive for part in predicates(expr)}
+    changes = [_obstacle(atom, said[atom.predicate], event) for atom in failing if atom in needed]
+    return Obstacles(tuple(changes), not (changes and search.has_dropped))
+
+
+class _Search:
+    """Finds the ways with the fewest obstacles.
+
+    Parameters
+    ----------
+    failing
+        The atoms that do not hold.
+    most
+        How many ways are kept of each part. One will do where atoms do not bear on one another:
+        then the best way of the whole is made of the best ways of its parts.
+    """
+
+    def __init__(self, failing: Set[Atom], most: int) -> None:
+        self._failing = failing
+        self._most = most
+        self.has_dropped = False
+        """Whether there were more ways than were kept."""
+
+    def ways(self, tree: Expr) -> list[_Way]:
+        """The ways through `tree`, best first."""
+        if isinstance(tree, Atom):
+            return [frozenset([tree])]
+        assert isinstance(tree, And | Or)
+        if isinstance(tree, Or):
+            return self._best(way for child in tree.children for way in self.ways(child))
+        found = [_Way()]
+        for child in tree.children:
+            some = self.ways(child)
+            found = self._best(a | b for a in found for b in some if not _contradict(a, b))
+        return found
+
+    def _best(self, ways: Iterable[_Way]) -> list[_Way]:
+        distinct = sorted(dict.fromkeys(ways), key=self._price)
+        self.has_dropped |= len(distinct) > self._most > 1
+        return distinct[: self._most]
+
+    def _price(self, way: _Way) -> int:
+        return len(_obstacles_of(way, self._failing))
+
+
+def _are_independent(atoms: list[Atom]) -> bool:
+    """Whether no two atoms can contradict each other, or be had for the price of one."""
+    predicates = Counter(atom.predicate for atom in atoms)
+    attributes = Counter(predicate.attribute for predicate in predicates)
+    return all(
+        count == 1 and (predicate.op is not Op.PRESENT or attributes[predicate.attribute] == 1)
+        for predicate, count in predicates.items()
+    )
+
+
+def _obstacles_of(way: _Way, failing: Set[Atom]) -> set[Atom]:
+    """The atoms that have to be brought to hold one by one."""
+    lacking, needed = _lacking(way), Counter(a.predicate.attribute for a in way if not a.if_absent)
+    return {
+        atom
+        for atom in way & failing
+        if not (
+            needed[atom.predicate.attribute] > 1 and not atom.negated
+            if atom.predicate.op is Op.PRESENT
+            else atom.if_absent and atom.predicate.attribute in lacking
+        )
+    }
+
+
+def _contradict(some: _Way, others: _Way) -> bool:
+    wanted = {(atom.predicate, atom.negated) for atom in some}
+    return (
+        any((atom.predicate, not atom.negated) in wanted for atom in others)
+        or not _lacking(some).isdisjoint(_needed(others))
+        or not _lacking(others).isdisjoint(_needed(some))
+    )
+
+
+def _lacking(way: _Way) -> set[str]:
+    """The attributes that have to be absent."""
+    return {a.predicate.attribute for a in way if a.predicate.op is Op.PRESENT and a.negated}
+
+
+def _needed(way: _Way) -> set[str]:
+    """The attributes that have to be there."""
+    return {a.predicate.attribute for a in way if not a.if_absent}
+
+
+def _obstacle(atom: Atom, said: Predicate, event: FlatEvent) -> Obstacle:
+    """An atom that is to hold, which a rule says as `said`."""
+    wanted = Predicate(said.attribute, said.op, said.values, atom.negated)
+    return Obstacle(to_sql(wanted), *shown(said, event))

@@ -1,0 +1,1 @@
+"""What a rule may compute from attributes: terms, functions and derived attributes."""

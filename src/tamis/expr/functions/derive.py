@@ -1,0 +1,331 @@
+"""Derived attributes: what a term comes to on an event.
+
+The name of a derived attribute says how to work it out, and that is all that there is to know: it
+is read once, whoever asks. An attribute stands for the same value throughout a term, so ``x * x``
+on ``x = [2, 3]`` is 4 and 9; of several attributes with several values all combinations are taken.
+What a function cannot take leaves nothing behind, and nothing at all is an absent attribute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import product
+from math import prod
+from typing import Final, NamedTuple, TypeAlias
+
+from tamis.errors import RuleError
+from tamis.expr.event import FlatEvent, derived_values, list_sizes, value_key
+from tamis.expr.functions.families import (
+    FAMILIES,
+    NO_CONDITION,
+    Conditions,
+    Family,
+    Row,
+    condition_literals,
+    condition_text,
+)
+from tamis.expr.functions.scalar import FUNCTIONS, Type, checked_value, key_of
+from tamis.expr.functions.terms import (
+    SIZE,
+    Attribute,
+    Call,
+    Constant,
+    Term,
+    name_of,
+    spell_term,
+    type_of,
+)
+from tamis.expr.model import Op, Predicate, Value
+from tamis.expr.names import DERIVED, name_shown
+from tamis.expr.text.token_reader import Reader
+from tamis.expr.text.tokens import END
+
+__all__ = [
+    "Derivation",
+    "bases_of",
+    "check_derived",
+    "comparable",
+    "conditions_among",
+    "derivation",
+    "derived_name",
+    "shown",
+    "term_named",
+    "values_of",
+]
+
+_KEYS: Final = (Type.VERSION, Type.SEMVER, Type.ADDRESS)
+"""Types whose values are keys, which order as people expect but cannot be read."""
+
+_MOST_ROWS: Final = 10_000
+"""How many combinations of values are tried; beyond that the attribute is absent."""
+
+_REMEMBERED: Final = 16_384
+"""How many values of one attribute have their result remembered."""
+
+
+class Input(NamedTuple):
+    """What a term takes from the event."""
+
+    attribute: str
+    counts: bool
+    """Whether it takes the number of values and not the values."""
+
+
+_Compute: TypeAlias = Callable[[Row], Value | None]
+
+
+class Derivation:
+    """How to work out one derived attribute.
+
+    Attributes
+    ----------
+    inputs
+        What it takes from the event.
+    family
+        The family of conditions that it is the attribute of, if any.
+    of_one
+        The function of a single value that it is; None if it is of more, or of a whole list.
+    """
+
+    __slots__ = ("_computes", "family", "inputs", "of_one")
+
+    def __init__(self, term: Call) -> None:
+        self.family: Family | None = FAMILIES.get(term.function)
+        terms: tuple[Term, ...] = (term,) if self.family is None else term.terms
+        self.inputs = tuple(dict.fromkeys(i for inner in terms for i in _inputs(inner)))
+        places = {item: place for place, item in enumerate(self.inputs)}
+        self._computes = [_compiled(inner, places) for inner in terms]
+        self.of_one: Callable[[Value], Value | None] | None = None
+        if self.family is None and len(self.inputs) == 1 and not self.inputs[0].counts:
+            compute = self._computes[0]
+            self.of_one = lru_cache(_REMEMBERED, typed=True)(lambda value: compute((value,)))
+
+    def values(self, event: FlatEvent) -> list[Value]:
+        """The attribute's distinct values on an event; none if it is absent. Not for families."""
+        if self.of_one is not None:
+            given = event.get(self.inputs[0].attribute, ())
+            if len(given) == 1:
+                value = self.of_one(given[0])
+                return [] if value is None else [value]
+            return _distinct(map(self.of_one, given))
+        compute = self._computes[0]
+        rows = self._rows(event)
+        if len(rows) == 1:
+            value = compute(rows[0])
+            return [] if value is None else [value]
+        return _distinct(map(compute, rows))
+
+    def holding(self, event: FlatEvent, conditions: Conditions) -> list[Value]:
+        """The family's conditions that hold on an event; none if the attribute is absent."""
+        assert self.family is not None
+        rows: list[Row] = []
+        for given in self._rows(event):
+            row = tuple(compute(given) for compute in self._computes)
+            if None not in row and self.family.fits(row):  # type: ignore[arg-type]  # no None
+                rows.append(row)  # type: ignore[arg-type]  # no None
+        if not rows:
+            return []
+        sizes = list_sizes(event)
+        from_list = any(item.attribute in sizes for item in self.inputs)
+        return [*conditions(rows, from_list)] or [NO_CONDITION]
+
+    def _rows(self, event: FlatEvent) -> Sequence[Row]:
+        """All combinations of the values that it takes; none if there are too many."""
+        given: list[Sequence[Value]] = []
+        for name, counts in self.inputs:
+            if counts:
+                size = list_sizes(event).get(name)
+                given.append(() if size is None else (size,))
+            else:
+                given.append(event.get(name, ()))
+        if all(len(values) == 1 for values in given):
+            return [tuple([values[0] for values in given])]
+        return list(product(*given)) if prod(map(len, given)) <= _MOST_ROWS else ()
+
+
+def _distinct(values: Iterable[Value | None]) -> list[Value]:
+    return list({value_key(value): value for value in values if value is not None}.values())
+
+
+def _inputs(term: Term) -> Iterable[Input]:
+    if isinstance(term, Attribute):
+        yield Input(term.name, False)
+    elif isinstance(term, Call):
+        if term.function == SIZE:
+            (counted,) = term.terms
+            assert isinstance(counted, Attribute)
+            yield Input(counted.name, True)
+        else:
+            for inner in term.terms:
+                yield from _inputs(inner)
+
+
+def _compiled(term: Term, places: Mapping[Input, int]) -> _Compute:
+    """The function of a row that a term is."""
+    if isinstance(term, Constant):
+        value = term.value
+        return lambda row: value
+    if isinstance(term, Attribute) or term.function == SIZE:
+        (item,) = _inputs(term)
+        place = places[item]
+        return lambda row: row[place]
+    function = FUNCTIONS[term.function]
+    checked = [check(v) for check, v in zip(function.literals, term.literals, strict=False)]
+    scalar = function.bind(*checked)
+    parts = [_compiled(inner, places) for inner in term.terms]
+    if len(parts) == 1:
+        part = parts[0]
+
+        def of_one(row: Row) -> Value | None:
+            value = part(row)
+            return None if value is None else scalar(value)
+
+        return of_one
+    left, right = parts
+
+    def of_two(row: Row) -> Value | None:
+        a, b = left(row), right(row)
+        return None if a is None or b is None else scalar(a, b)
+
+    return of_two
+
+
+# --- By name ----------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=65_536)
+def term_named(name: str) -> Call:
+    """The term that a derived attribute's name spells.
+
+    Raises
+    ------
+    RuleError
+        The name spells none, or not as it is spelled.
+    """
+    reader = Reader(f"({name.removeprefix(DERIVED)})")
+    term = reader.term()
+    if reader.kinds[reader.at] != END or not isinstance(term, Call) or name_of(term) != name:
+        raise RuleError(f"{name!r} is no name of a derived attribute; parse a rule's text instead")
+    return term
+
+
+def derived_name(text: str) -> str:
+    """The name of the attribute that a term's text derives.
+
+    Raises
+    ------
+    RuleSyntaxError
+        The text is no term, or but an attribute or a literal.
+    """
+    reader = Reader(f"({text})")
+    term = reader.term()
+    if reader.kinds[reader.at] != END:
+        raise reader.expected("the end")
+    if not isinstance(term, Call):
+        raise reader.error("expected a function of an attribute, such as length(name)", 1)
+    return name_of(term)
+
+
+@lru_cache(maxsize=65_536)
+def derivation(name: str) -> Derivation:
+    """How to work out the attribute of that name."""
+    return Derivation(term_named(name))
+
+
+def bases_of(name: str) -> frozenset[str]:
+    """The attributes of the event that an attribute is worked out from: itself if it is not."""
+    if not name.startswith(DERIVED):
+        return frozenset([name])
+    return frozenset(item.attribute for item in derivation(name).inputs)
+
+
+@lru_cache(maxsize=4096)
+def _conditions(name: str, texts: tuple[str, ...]) -> Conditions:
+    return conditions_among(name, texts)
+
+
+def conditions_among(name: str, texts: Iterable[str]) -> Conditions:
+    """An index over those of a family's conditions that rules mention."""
+    family = derivation(name).family
+    assert family is not None
+    return family.search({text: condition_literals(text) for text in texts})
+
+
+def values_of(predicate: Predicate, event: FlatEvent) -> Sequence[Value] | None:
+    """The event's values of a predicate's attribute, worked out if need be; None if absent."""
+    name = predicate.attribute
+    values = event.get(name)
+    if values is not None or not name.startswith(DERIVED):
+        return values
+    how = derivation(name)
+    if how.family is None:
+        known = derived_values(event)
+        found = known.get(name)
+        if found is None:
+            found = known[name] = how.values(event)
+        return found or None
+    texts = tuple(value for value in predicate.values if isinstance(value, str))
+    return how.holding(event, _conditions(name, texts)) or None
+
+
+def shown(predicate: Predicate, event: FlatEvent) -> tuple[str, tuple[Value, ...]]:
+    """What to tell people of a predicate's attribute: what it is called, and its values.
+
+    Keys and conditions say nothing to people, so there it is what they are worked out from.
+    """
+    name = predicate.attribute
+    if not name.startswith(DERIVED):
+        return name_shown(name), tuple(event.get(name, ()))
+    term = term_named(name)
+    if term.function not in FAMILIES and type_of(term) not in _KEYS:
+        return spell_term(term), tuple(values_of(predicate, event) or ())
+    inner = [t for t in term.terms if not isinstance(t, Constant)]
+    values = [values_of(Predicate(name_of(t), Op.PRESENT), event) or () for t in inner]
+    return ", ".join(map(spell_term, inner)), tuple(v for some in values for v in some)
+
+
+def comparable(predicate: Predicate) -> Predicate:
+    """`predicate` with literals that compare as values do: versions and addresses as keys."""
+    if not predicate.attribute.startswith(DERIVED):
+        return predicate
+    given = type_of(term_named(predicate.attribute))
+    if given not in _KEYS:
+        return predicate
+    values = tuple([key_of(value, given) for value in predicate.values])
+    return Predicate(predicate.attribute, predicate.op, values, predicate.negated)
+
+
+def check_derived(predicate: Predicate) -> None:
+    """Refuse a predicate on a derived attribute that could never hold, or has no text.
+
+    Raises
+    ------
+    RuleError
+        The name is none, or a literal is of a kind that the attribute never has.
+    """
+    term = term_named(predicate.attribute)
+    what, given = spell_term(term), type_of(term)
+    if term.function in FAMILIES:
+        _check_condition(term, predicate)
+        return
+    if predicate.op.is_text:
+        if given not in (Type.STRING, Type.ANY):
+            raise RuleError(f"{what} is {given}; {predicate.op} looks into strings")
+        return
+    for value in predicate.values:
+        checked_value(value, given, what)
+
+
+def _check_condition(term: Call, predicate: Predicate) -> None:
+    family = FAMILIES[term.function]
+    text = predicate.values[0] if predicate.op is Op.EQ else None
+    if isinstance(text, str):
+        try:
+            values = condition_literals(text)
+            is_whole = len(values) == family.literals if family.literals else bool(values)
+            if is_whole and condition_text(family, values) == text:
+                return
+        except ValueError:
+            pass
+    raise RuleError(f"{term.function} is asked by its text only; parse a rule's text instead")

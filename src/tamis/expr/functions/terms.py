@@ -1,0 +1,207 @@
+"""Terms: what stands on one side of a comparison. An attribute, a literal, or a function of terms.
+
+``length(name)``, ``x % 4``, ``(price + tax) * 2``, ``price < list_price``. A term that is no
+attribute makes a *derived attribute*, whose name is its text (:mod:`tamis.expr.names`), so there is
+one text for each term: :func:`spell_term` writes it, and the reader of rules reads it back.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+import msgspec
+
+from tamis.errors import RuleError
+from tamis.expr.functions.families import FAMILIES
+from tamis.expr.functions.scalar import COMPARISONS, FUNCTIONS, SIGNS, Type
+from tamis.expr.model import Value
+from tamis.expr.names import DERIVED
+from tamis.expr.text.literals import spell
+from tamis.expr.text.tokens import RESERVED
+
+__all__ = [
+    "SIZE",
+    "Attribute",
+    "Call",
+    "Constant",
+    "Term",
+    "attributes_of",
+    "call",
+    "check_type",
+    "closest",
+    "name_of",
+    "name_text",
+    "spell_term",
+    "type_of",
+]
+
+SIZE: Final = "size"
+"""The function that counts the values of a list."""
+
+_BARE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
+_COMPARED, _UNARY, _ATOMIC = 0, 3, 4
+"""How tight things bind; the signs of arithmetic lie in between."""
+
+
+class Attribute(msgspec.Struct, frozen=True):
+    """An attribute of the event."""
+
+    name: str
+
+
+class Constant(msgspec.Struct, frozen=True):
+    """A literal."""
+
+    value: Value
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A function of terms; signs are functions too."""
+
+    function: str
+    terms: tuple[Term, ...]
+    literals: tuple[Value, ...] = ()
+
+
+Term: TypeAlias = Attribute | Constant | Call
+
+
+def call(function: str, terms: tuple[Term, ...], literals: tuple[Value, ...] = ()) -> Call:
+    """A call whose function takes these terms and literals; the caller has counted them.
+
+    Raises
+    ------
+    RuleError
+        A term gives what the function cannot take, or a literal is none that it takes.
+    """
+    takes = takes_of(function)
+    for term, wanted in zip(terms, takes, strict=True):
+        check_type(function, term, wanted)
+    if not any(True for term in terms for _ in attributes_of(term)):
+        raise RuleError(f"{_shown(function, terms)} names no attribute; write its value instead")
+    if function in FUNCTIONS:
+        for literal, check in zip(literals, FUNCTIONS[function].literals, strict=False):
+            check(literal)
+    if function in COMPARISONS:
+        _check_comparable(*terms)
+    return Call(function, terms, literals)
+
+
+def takes_of(function: str) -> tuple[Type, ...]:
+    """What the terms of a function have to give."""
+    if function == SIZE:
+        return (Type.ANY,)
+    return FUNCTIONS[function].takes if function in FUNCTIONS else FAMILIES[function].takes
+
+
+def type_of(term: Term) -> Type:
+    """What a term gives, as far as that is known before there is an event."""
+    if isinstance(term, Attribute):
+        return Type.ANY
+    if isinstance(term, Constant):
+        return _type_of_value(term.value)
+    if term.function == SIZE:
+        return Type.NUMBER
+    return FUNCTIONS[term.function].gives if term.function in FUNCTIONS else Type.BOOLEAN
+
+
+def attributes_of(term: Term) -> Iterator[str]:
+    """The names of the attributes in a term, repeated ones too."""
+    if isinstance(term, Attribute):
+        yield term.name
+    elif isinstance(term, Call):
+        for inner in term.terms:
+            yield from attributes_of(inner)
+
+
+def name_of(term: Attribute | Call) -> str:
+    """The name under which rules speak of a term."""
+    return term.name if isinstance(term, Attribute) else DERIVED + spell_term(term)
+
+
+def closest(word: str, known: list[str]) -> str:
+    """What to say about an unknown function."""
+    near = difflib.get_close_matches(word.lower(), known, 1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def check_type(function: str, term: Term, wanted: Type) -> None:
+    """Refuse a term that gives what a function cannot take."""
+    given = type_of(term)
+    if function == SIZE:
+        if not isinstance(term, Attribute):
+            raise RuleError(f"size counts the values of an attribute, not of {spell_term(term)}")
+        return
+    if wanted is Type.ANY or given in (wanted, Type.ANY):
+        return
+    if wanted is Type.TIMESTAMP and given is Type.STRING:
+        return
+    raise RuleError(f"{function} takes {wanted}, and {spell_term(term)} is {given}")
+
+
+def _check_comparable(left: Term, right: Term) -> None:
+    a, b = type_of(left), type_of(right)
+    keys = (Type.VERSION, Type.SEMVER, Type.ADDRESS)
+    if a is b or (Type.ANY in (a, b) and a not in keys and b not in keys):
+        return
+    raise RuleError(
+        f"{spell_term(left)} is {a} and {spell_term(right)} is {b}, which do not compare"
+    )
+
+
+def _type_of_value(value: Value) -> Type:
+    if isinstance(value, bool):
+        return Type.BOOLEAN
+    if isinstance(value, int | float):
+        return Type.NUMBER
+    return Type.STRING if isinstance(value, str) else Type.TIMESTAMP
+
+
+# --- Spelling ---------------------------------------------------------------------------
+
+
+def name_text(name: str) -> str:
+    """The name of an attribute as a rule writes it."""
+    if _BARE_NAME.fullmatch(name) and RESERVED.keys().isdisjoint(name.upper().split(".")):
+        return name
+    return '"' + name.replace('"', '""') + '"'
+
+
+def spell_term(term: Term) -> str:
+    """The one text of a term."""
+    if isinstance(term, Attribute):
+        return name_text(term.name)
+    if isinstance(term, Constant):
+        return spell(term.value)
+    if term.function == "negative":
+        return "-" + _operand(term.terms[0], _ATOMIC)
+    level = _level(term)
+    if level < _UNARY:
+        left, right = term.terms
+        # Signs of one level are read from the left.
+        return f"{_operand(left, level)} {term.function} {_operand(right, level + 1)}"
+    return _shown(term.function, term.terms, term.literals)
+
+
+def _shown(function: str, terms: tuple[Term, ...], literals: tuple[Value, ...] = ()) -> str:
+    if function in SIGNS or function in COMPARISONS:
+        return f" {function} ".join(map(spell_term, terms))
+    return f"{function}({', '.join([*map(spell_term, terms), *map(spell, literals)])})"
+
+
+def _operand(term: Term, level: int) -> str:
+    text = spell_term(term)
+    return text if _level(term) >= max(level, _COMPARED + 1) else f"({text})"
+
+
+def _level(term: Term) -> int:
+    if not isinstance(term, Call):
+        return _ATOMIC
+    if term.function in COMPARISONS:
+        return _COMPARED
+    if term.function == "negative":
+        return _UNARY
+    return SIGNS.get(term.function, _ATOMIC)

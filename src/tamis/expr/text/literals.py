@@ -1,0 +1,132 @@
+"""How the text form of a rule spells a value, and the other way round.
+
+The strings and the names of attributes are the tokens' business (:mod:`tamis.expr.text.tokens`);
+here are the values that take more than removing the quotes.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+from tamis.errors import RuleError
+from tamis.expr.model import Value, value_of_literal
+
+__all__ = [
+    "day",
+    "double",
+    "integer",
+    "negative",
+    "number",
+    "spell",
+    "string",
+    "timestamp",
+    "value",
+]
+
+_INT64_DIGITS: Final = 19
+
+_TIMESTAMP: Final = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
+    r"(?:[ T]((?:[01][0-9]|2[0-3]):[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?)"
+    r" ?(Z|z|[+-][0-9]{2}(?::?[0-9]{2})?)?)?"
+)
+"""A day, and if there is more a time and a zone; Python's own parser takes far more."""
+
+
+def number(numeral: str) -> int | float:
+    """The number that an unsigned `numeral` spells: a double if it has a point or exponent.
+
+    The range of an integer is checked only roughly, since a sign may follow.
+    """
+    if not numeral.isdigit():
+        return float(numeral)
+    significant = numeral.lstrip("0") or "0"
+    if len(significant) > _INT64_DIGITS:
+        raise RuleError(f"the number {numeral[:30]}… is too large; integers have 64 bits")
+    return int(significant)
+
+
+def day(text: str) -> datetime:
+    """The midnight, in UTC, that a date spells."""
+    if len(text) != len("2020-01-31"):
+        raise RuleError(f"{text[:60]!r} is no date; write it like '2020-01-31'")
+    return timestamp(text)
+
+
+def timestamp(text: str) -> datetime:
+    """The UTC time that a date, or a date and a time with or without a zone, spells."""
+    match = _TIMESTAMP.fullmatch(text)
+    if match:
+        date, time, zone = match.groups()
+        try:
+            return datetime.fromisoformat(
+                f"{date}T{time or '00:00'}{(zone or 'Z').upper()}"
+            ).astimezone(UTC)
+        except (ValueError, OverflowError):
+            pass
+    raise RuleError(
+        f"{text[:60]!r} is no timestamp; write it like '2020-01-31', '2020-01-31 12:00:00' "
+        "or '2020-01-31T12:00:00.123456+01:00'"
+    )
+
+
+def spell(value: Value) -> str:
+    """`value` as a literal of the text form."""
+    value = value_of_literal(value)
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    # The base classes' repr: a subclass, such as an enumeration, prints as it likes.
+    if isinstance(value, int):
+        return int.__repr__(value)
+    if isinstance(value, float):
+        return float.__repr__(value)
+    return f"TIMESTAMP '{value.replace(tzinfo=None).isoformat(' ')}'"
+
+
+def string(source: str) -> str:
+    """The string that a quoted `source` spells."""
+    text = source[1:-1].replace("''", "'")
+    if not text.isascii():
+        value_of_literal(text)
+    return text
+
+
+def integer(source: str) -> Value:
+    """The integer that the digits of `source` spell."""
+    # With so few digits it fits into 64 bits; this is the most common literal by far.
+    return int(source) if len(source) < _INT64_DIGITS else value_of_literal(number(source))
+
+
+def double(source: str) -> Value:
+    """The double that `source` spells."""
+    return value_of_literal(float(source))
+
+
+def negative(source: str) -> Value:
+    """The number below zero whose opposite `source` spells."""
+    return value_of_literal(-number(source))
+
+
+def value(source: str) -> Value:
+    """The value that any literal spells: quoted, signed, TRUE, FALSE, DATE '…', TIMESTAMP '…'."""
+    first = source[0]
+    if first == "'":
+        return string(source)
+    if first == "-":
+        return negative(source[1:])
+    if source.isdigit():
+        return integer(source)
+    if first == "T" or first == "F" or first == "D":
+        return _worded(source)
+    return double(source)
+
+
+def _worded(source: str) -> Value:
+    word, _, quoted = source.partition(" ")
+    if not quoted:
+        return word == "TRUE"
+    return (day if word == "DATE" else timestamp)(string(quoted))

@@ -1,0 +1,277 @@
+"""The fast road in: rules that differ in their literals only are parsed once.
+
+Large rule sets are mostly made from templates, ``age IN (3, 4) AND state <> 'CA'`` and a
+million like it. One regular expression cuts a text into its literals and the *shape* around
+them. The first rule of a shape is parsed as usual; for the second the shape is parsed with
+*sentinels*, unique literals, and where each comes out in the model tells where the literals
+of all later rules go.
+
+The regular expression need not know the language. It must only agree with the tokenizer on
+where strings and quoted names end; a shape whose sentinels do not all come out, each once,
+as values of predicates is left to :func:`tamis.expr.text.sql.parse`, as is every rule that fails.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple, TypeAlias
+
+from tamis.errors import RuleError
+from tamis.expr import validate
+from tamis.expr.model import (
+    And,
+    Expr,
+    Not,
+    Op,
+    Or,
+    Predicate,
+    Value,
+    predicates,
+)
+from tamis.expr.text import literals
+from tamis.expr.text.sql import parse
+
+__all__ = ["Leaf", "Shapes", "Slot", "Template"]
+
+_PIECES: Final = re.compile(
+    r"""(?=["'`0-9])(?:             # a cheap test first: it is tried at each character
+        ("[^"]*+"|`[^`]*+`)         # a quoted name belongs to the shape
+      | ( '[^']*+(?:''[^']*+)*+'
+        | (?<![\w.])[0-9]++
+          (?: (?:\.[0-9]*+(?:[eE][+-]?[0-9]++)?+|[eE][+-]?[0-9]++) ()   # marks a double
+            | ()                                                        # marks an integer
+          )(?![\w.])
+        )
+    )""",
+    re.VERBOSE,
+)
+"""Splits a text into what is between matches, and for each match its four groups."""
+
+_STRIDE: Final = 5
+_NAME, _LITERAL, _DOUBLE, _INTEGER = 1, 2, 3, 4
+
+_KEYWORD: Final = re.compile(r"\b(DATE|TIMESTAMP|ESCAPE)\s*\Z", re.IGNORECASE)
+"""A word right before a string that restricts what the string may be."""
+
+_MAX_TEXT: Final = 4096
+_MAX_LITERALS: Final = 256
+"""A longer rule is parsed in full: it is likely one of a kind, and its shape takes memory."""
+
+_Shape: TypeAlias = tuple[str | None, ...]
+
+
+class Slot(NamedTuple):
+    """The place of a literal among the values of a predicate."""
+
+    literal: int
+    """Which of the rule's literals, counted from the left."""
+    convert: Callable[[str], Value]
+    """From the literal's source, quotes included, to its value; refuses what is none."""
+
+
+class Leaf:
+    """A predicate of a template: its values are constants and slots.
+
+    Attributes
+    ----------
+    attribute, op, negated
+        As in :class:`~tamis.expr.model.Predicate`.
+    values
+        A :class:`Slot` for each value that is a literal, the value itself otherwise.
+    """
+
+    __slots__ = ("_is_text", "attribute", "negated", "op", "values")
+
+    def __init__(
+        self, attribute: str, op: Op, values: tuple[Value | Slot, ...], negated: bool
+    ) -> None:
+        self.attribute = attribute
+        self.op = op
+        self._is_text = op.is_text
+        self.values = values
+        self.negated = negated
+
+    def fill(self, literals: Sequence[str]) -> Predicate:
+        """The predicate with `literals` in its slots; refuses one that no predicate takes."""
+        values = tuple(
+            [
+                value.convert(literals[value.literal]) if isinstance(value, Slot) else value
+                for value in self.values
+            ]
+        )
+        if self._is_text:
+            return validate.predicate(self.attribute, self.op, values, self.negated)
+        # All but the values was checked with the sentinels, and these by their converters.
+        return Predicate(self.attribute, self.op, values, self.negated)
+
+
+class Template:
+    """A rule with slots for its literals.
+
+    Attributes
+    ----------
+    expr
+        The rule with sentinels for literals.
+    leaves
+        Its predicates in the order of :func:`tamis.expr.model.predicates`, so that a caller
+        can come to the predicates of a rule without its tree.
+    """
+
+    __slots__ = ("expr", "leaves")
+
+    def __init__(self, expr: Expr, leaves: tuple[Leaf, ...]) -> None:
+        self.expr = expr
+        self.leaves = leaves
+
+    def fill(self, literals: Sequence[str]) -> Expr:
+        """The rule with `literals`, as their sources, in its slots.
+
+        Raises
+        ------
+        RuleError
+            A literal is out of range or a pattern invalid. To know the position, parse the
+            rule's text.
+        """
+        return _rebuilt(self.expr, iter([leaf.fill(literals) for leaf in self.leaves]))
+
+
+class Shapes:
+    """The shapes that were seen, and the template of each that came twice.
+
+    It may be shared by threads: at worst two of them derive the same template.
+
+    Parameters
+    ----------
+    limit
+        How many templates to keep. Once there are so many, rules of other shapes are
+        parsed in full.
+    """
+
+    def __init__(self, limit: int = 10_000) -> None:
+        self._limit = limit
+        self._seen_once: set[_Shape] = set()
+        self._templates: dict[_Shape, Template | None] = {}
+
+    def parse(self, text: str) -> Expr:
+        """What :func:`tamis.expr.text.sql.parse` returns or raises for `text`, but faster."""
+        found = self.split(text)
+        if found is None:
+            return parse(text)
+        template, literals = found
+        try:
+            return template.fill(literals)
+        except RuleError:
+            return parse(text)
+
+    def split(self, text: str) -> tuple[Template, list[str]] | None:
+        """The template of `text` and its literals; None if it is to be parsed in full."""
+        if not isinstance(text, str) or len(text) > _MAX_TEXT:
+            return None
+        pieces: list[str | None] = _PIECES.split(text)
+        literals = pieces[_LITERAL::_STRIDE]
+        del pieces[_LITERAL::_STRIDE]
+        shape = tuple(pieces)
+        template = self._templates.get(shape)
+        if template is None:
+            template = self._derive(shape, text)
+            if template is None:
+                return None
+        # Where there are quoted names, they stand in the list as None.
+        return template, [literal for literal in literals if literal is not None]
+
+    def _derive(self, shape: _Shape, text: str) -> Template | None:
+        """The template of a shape that has none yet, if it comes for the second time."""
+        if shape in self._templates or len(self._templates) >= self._limit:
+            return None
+        if shape not in self._seen_once:
+            if len(self._seen_once) >= self._limit:
+                self._seen_once.clear()
+            self._seen_once.add(shape)
+            return None
+        template = self._templates[shape] = _template_of(text)
+        self._seen_once.discard(shape)
+        return template
+
+
+class _Sentinel(NamedTuple):
+    source: str
+    value: Value
+    convert: Callable[[str], Value]
+
+
+def _template_of(text: str) -> Template | None:
+    """The template of the shape of `text`, or None if it cannot have one."""
+    pieces: list[str | None] = _PIECES.split(text)
+    sentinels: list[_Sentinel] = []
+    for literal_at in range(_LITERAL, len(pieces), _STRIDE):
+        if pieces[literal_at] is None:
+            continue
+        sentinel = _sentinel(len(sentinels), pieces, literal_at)
+        pieces[literal_at] = sentinel.source
+        sentinels.append(sentinel)
+    if len(sentinels) > _MAX_LITERALS:
+        return None
+    try:
+        expr = parse("".join([piece for piece in pieces if piece]))
+    except RuleError:
+        return None
+    slots = _slots_by_value(sentinels)
+    leaves = tuple([_leaf(predicate, slots) for predicate in predicates(expr)])
+    found = [value.literal for leaf in leaves for value in leaf.values if isinstance(value, Slot)]
+    return Template(expr, leaves) if sorted(found) == list(range(len(sentinels))) else None
+
+
+def _sentinel(index: int, pieces: list[str | None], literal_at: int) -> _Sentinel:
+    """A literal that no rule holds, of the kind of the one that it stands for."""
+    if pieces[literal_at - _LITERAL + _INTEGER] is not None:
+        whole = 7_310_000_000_000_000 + index
+        return _Sentinel(str(whole), whole, literals.integer)
+    if pieces[literal_at - _LITERAL + _DOUBLE] is not None:
+        double = 7_310_000_000_000.5 + index
+        return _Sentinel(repr(double), double, literals.double)
+    before = _KEYWORD.search(pieces[literal_at - _LITERAL] or "")
+    keyword = before[1].upper() if before else ""
+    if keyword == "ESCAPE":
+        # One character of the private use area, of which there are more than literals.
+        string = chr(0xE000 + index)
+    elif keyword:
+        moment = datetime(1310, 1, 1, tzinfo=UTC) + timedelta(days=index)
+        convert = _quoted_day if keyword == "DATE" else _quoted_timestamp
+        return _Sentinel(f"'{moment.date()}'", moment, convert)
+    else:
+        string = f"sentinel\uf8ff{index}"
+    return _Sentinel(f"'{string}'", string, literals.string)
+
+
+def _slots_by_value(sentinels: list[_Sentinel]) -> dict[Value, Slot]:
+    slots: dict[Value, Slot] = {}
+    for index, (_, value, convert) in enumerate(sentinels):
+        slots[value] = Slot(index, convert)
+        if isinstance(value, int | float):
+            slots[-value] = Slot(index, literals.negative)
+    return slots
+
+
+def _leaf(predicate: Predicate, slots: dict[Value, Slot]) -> Leaf:
+    values = tuple([slots.get(value, value) for value in predicate.values])
+    return Leaf(predicate.attribute, predicate.op, values, predicate.negated)
+
+
+def _rebuilt(expr: Expr, leaves: Iterator[Predicate]) -> Expr:
+    """`expr` with the next of `leaves` for each predicate."""
+    if isinstance(expr, Predicate):
+        return next(leaves)
+    if isinstance(expr, Not):
+        return Not(_rebuilt(expr.child, leaves))
+    assert isinstance(expr, And | Or)
+    return type(expr)(tuple([_rebuilt(child, leaves) for child in expr.children]))
+
+
+def _quoted_day(source: str) -> Value:
+    return literals.day(literals.string(source))
+
+
+def _quoted_timestamp(source: str) -> Value:
+    return literals.timestamp(literals.string(source))

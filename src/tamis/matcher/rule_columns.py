@@ -1,0 +1,264 @@
+"""The rules of a segment as columns, from which a rule is made when somebody asks for it.
+
+A million rules are a dozen flat arrays here, in memory as in a file. Nothing grows with the number
+of rules that Python's garbage collector would have to walk through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.matcher.ids import IdIndex, Ids
+from tamis.matcher.rule import Row, Rule, Tagged
+from tamis.matcher.string_column import NO_STRINGS, Strings, ragged
+from tamis.matcher.validity import Lives
+
+__all__ = ["Records", "RecordsBuilder"]
+
+_NO_STARTS = np.zeros(1, np.int64)
+_NO_TAGS = np.empty(0, np.int32)
+_NOWHERE = np.empty(0, np.int64)
+
+
+class _Tags(NamedTuple):
+    """The tags of each rule."""
+
+    names: Strings
+    """All distinct tags."""
+    start: NDArray[np.int64]
+    tag: NDArray[np.int32]
+    """The numbers of each rule's tags. Where no rule has any there are no lists either."""
+
+    @classmethod
+    def of(cls, lists: Sequence[Sequence[str]]) -> _Tags:
+        if not any(lists):
+            return _UNTAGGED
+        numbers: dict[str, int] = {}
+        flat = [numbers.setdefault(tag, len(numbers)) for tags in lists for tag in tags]
+        starts = np.cumsum([0, *map(len, lists)], dtype=np.int64)
+        return cls(Strings.of(list(numbers)), starts, np.array(flat, np.int32))
+
+    @classmethod
+    def joined(cls, parts: Sequence[tuple[_Tags, int]]) -> _Tags:
+        """The tags of several parts, each with the number of its rules."""
+        if not any(len(tags.tag) for tags, _ in parts):
+            return _UNTAGGED
+        numbers: dict[bytes, int] = {}
+        sizes, flat = [], []
+        for tags, count in parts:
+            names = [tags.names.bytes_at(i) for i in range(tags.names.size)]
+            new = np.array([numbers.setdefault(n, len(numbers)) for n in names], np.int32)
+            sizes.append(np.diff(tags.start) if len(tags.tag) else np.zeros(count, np.int64))
+            flat.append(new[tags.tag] if len(names) else _NO_TAGS)
+        starts = np.cumsum(np.concatenate([[0], *sizes]), dtype=np.int64)
+        return cls(Strings.of(list(numbers)), starts, np.concatenate(flat))
+
+    def take(self, places: NDArray[np.integer]) -> _Tags:
+        if not len(self.tag):
+            return _UNTAGGED
+        starts, at = ragged(self.start, places)
+        return _Tags(self.names, starts, self.tag[at])
+
+    def at(self, place: int) -> tuple[str, ...]:
+        if not len(self.tag):
+            return ()
+        numbers = self.tag[self.start[place] : self.start[place + 1]].tolist()
+        return tuple(self.names.at(number) for number in numbers)
+
+    def places(self, name: str) -> NDArray[np.int64]:
+        """The rules that have the tag `name`."""
+        wanted = name.encode()
+        for number in range(self.names.size):
+            if self.names.bytes_at(number) == wanted:
+                found = np.flatnonzero(self.tag == number)
+                return np.searchsorted(self.start, found, side="right") - 1
+        return _NOWHERE
+
+
+_UNTAGGED = _Tags(NO_STRINGS, _NO_STARTS, _NO_TAGS)
+
+
+class Records:
+    """Rules by place; see `Row` for what is kept of each.
+
+    `weights` and `payloads` are without texts where no rule has any.
+    """
+
+    def __init__(
+        self,
+        ids: Ids,
+        kind: NDArray[np.uint8],
+        sources: Strings,
+        weights: Strings,
+        payloads: Strings,
+        tags: _Tags,
+        lives: Lives,
+    ) -> None:
+        self.ids = ids
+        self._kind = kind
+        self._sources = sources
+        self._weights = weights
+        self._payloads = payloads
+        self._tags = tags
+        self.lives = lives
+
+    @classmethod
+    def of(cls, rules: Sequence[Rule]) -> Records:
+        """The records of these rules."""
+        builder = RecordsBuilder()
+        builder.add(rules)
+        return builder.finish()
+
+    @classmethod
+    def joined(cls, parts: Sequence[Records]) -> Records:
+        """The rules of all parts, in this order."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            Ids.joined([part.ids for part in parts]),
+            np.concatenate([part._kind for part in parts]),
+            Strings.joined([part._sources for part in parts]),
+            _joined_optional([(part._weights, len(part)) for part in parts]),
+            _joined_optional([(part._payloads, len(part)) for part in parts]),
+            _Tags.joined([(part._tags, len(part)) for part in parts]),
+            Lives.joined((part.lives, len(part)) for part in parts),
+        )
+
+    def __len__(self) -> int:
+        return len(self._kind)
+
+    def take(self, places: NDArray[np.integer]) -> Records:
+        """The rules at these places, in this order."""
+        return Records(
+            self.ids.take(places),
+            self._kind[places],
+            self._sources.take(places),
+            self._weights.take(places) if self._weights.size else self._weights,
+            self._payloads.take(places) if self._payloads.size else self._payloads,
+            self._tags.take(places),
+            self.lives.take(places),
+        )
+
+    def row(self, place: int) -> Row:
+        """What is stored of the rule at `place`."""
+        return Row(
+            self.ids.at(place),
+            int(self._kind[place]),
+            self._sources.at(place),
+            self._weights.bytes_at(place) if self._weights.size else b"",
+            self._payloads.bytes_at(place) if self._payloads.size else b"",
+            self._tags.at(place),
+            self.lives.at(place),
+        )
+
+    def rule(self, place: int) -> Rule:
+        """The rule at `place`."""
+        return self.row(place).rule()
+
+    def marks_tagged(self, tagged: Tagged) -> NDArray[np.uint8]:
+        """A mark for each rule with certain tags."""
+        marks = np.ones(len(self), np.uint8)
+        if tagged.some is not None:
+            marks[:] = 0
+            for tag in tagged.some:
+                marks[self._tags.places(tag)] = 1
+        for tag in tagged.every:
+            has = np.zeros(len(self), np.uint8)
+            has[self._tags.places(tag)] = 1
+            marks &= has
+        for tag in tagged.without:
+            marks[self._tags.places(tag)] = 0
+        return marks
+
+    @property
+    def nbytes(self) -> int:
+        """The size of all columns."""
+        return sum(array.nbytes for array in self.arrays().values())
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All columns by name; see `of_arrays`."""
+        ids = self.ids
+        return {
+            "numbers": ids.numbers,
+            "is_text": ids.is_text,
+            "key": ids.index.key,
+            "key_place": ids.index.place,
+            "kind": self._kind,
+            "tag_start": self._tags.start,
+            "tag": self._tags.tag,
+            "lives": self.lives.numbers.ravel(),
+            **_halves("texts", ids.texts),
+            **_halves("sources", self._sources),
+            **_halves("weights", self._weights),
+            **_halves("payloads", self._payloads),
+            **_halves("tag_names", self._tags.names),
+        }
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Records:
+        """The records that `arrays` took apart; nothing is copied."""
+
+        def strings(name: str) -> Strings:
+            return Strings(arrays[f"{name}_start"], arrays[f"{name}_data"])
+
+        index = IdIndex(arrays["key"], arrays["key_place"])
+        return cls(
+            Ids(arrays["numbers"], strings("texts"), arrays["is_text"], index),
+            arrays["kind"],
+            strings("sources"),
+            strings("weights"),
+            strings("payloads"),
+            _Tags(strings("tag_names"), arrays["tag_start"], arrays["tag"]),
+            Lives(arrays["lives"].reshape(-1, 3)),
+        )
+
+
+def _halves(name: str, strings: Strings) -> dict[str, NDArray[Any]]:
+    return {f"{name}_start": strings.start, f"{name}_data": strings.data}
+
+
+def _joined_optional(parts: Sequence[tuple[Strings, int]]) -> Strings:
+    """As `Strings.joined`, where parts of so many rules may have no texts."""
+    if not any(strings.size for strings, _ in parts):
+        return NO_STRINGS
+    return Strings.joined([s if s.size else _empty(count) for s, count in parts])
+
+
+def _empty(count: int) -> Strings:
+    return Strings(np.zeros(count + 1, np.int64), np.empty(0, np.uint8))
+
+
+class RecordsBuilder:
+    """Takes rules, a few thousand at a time, and makes columns of them."""
+
+    def __init__(self) -> None:
+        self._parts: list[Records] = []
+
+    def add(self, rules: Iterable[Rule]) -> None:
+        """Take more rules. In long calls other threads wait, so there should not be too many."""
+        rows = [Row.of(rule) for rule in rules]
+        if rows:
+            self._parts.append(_records(rows))
+
+    def finish(self) -> Records:
+        """All the rules taken."""
+        return Records.joined(self._parts or [_records([])])
+
+
+def _records(rows: Sequence[Row]) -> Records:
+    ids, kinds, sources, weights, payloads, tags, lives = (
+        zip(*rows, strict=True) if rows else ((),) * 7
+    )
+    return Records(
+        Ids.of(ids),
+        np.array(kinds, np.uint8),
+        Strings.of(sources),
+        Strings.of(weights) if any(weights) else NO_STRINGS,
+        Strings.of(payloads) if any(payloads) else NO_STRINGS,
+        _Tags.of(tags),
+        Lives.of(lives),
+    )

@@ -1,0 +1,1 @@
+"""The writing side of a matcher: changes, states, segments and merges."""

@@ -1,0 +1,1 @@
+"""A table of rules becomes a published index with versions."""

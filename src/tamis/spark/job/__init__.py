@@ -1,0 +1,1 @@
+"""Whole jobs described by a file."""

@@ -1,0 +1,1 @@
+"""Events on Spark matched against a published index."""

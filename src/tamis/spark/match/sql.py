@@ -1,0 +1,110 @@
+"""Matching as a table function of SQL: ``SELECT * FROM tamis_match(TABLE(events))``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import cast
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import arrow_udtf
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+from pyspark.sql.udtf import UserDefinedTableFunction
+
+from tamis.errors import EventError
+from tamis.spark.index.versions import PathLike
+from tamis.spark.match.event_columns import Names
+from tamis.spark.match.query import asked, check_names, make_task
+from tamis.spark.match.worker import EVENT, Ask, Task
+
+__all__ = ["register"]
+
+
+def register(
+    spark: SparkSession,
+    path: PathLike,
+    name: str = "tamis_match",
+    *,
+    ask: Ask = "match",
+    n: int = 5,
+    keys: str | StructType = "id STRING",
+    events: Names = None,
+    version: int | None = None,
+    ship: bool = False,
+) -> None:
+    """Have SQL know a function that matches the rows of a table.
+
+    All columns of the table go to Python; ``TABLE(SELECT id, price FROM events)`` leaves out what
+    rules do not mention.
+
+    Parameters
+    ----------
+    spark
+        The session.
+    path
+        A published index. The function keeps the version that is in force now; register it again
+        to have a newer one.
+    name
+        What SQL calls the function.
+    ask
+        ``"match"``, ``"counts"`` or ``"top"``: the answers are those of the function of that name.
+    n
+        How many rules ``"top"`` gives at most.
+    keys
+        The columns that an event is known by, with their types, which SQL has to know now:
+        ``"id BIGINT, day DATE"``. What has another type is cast.
+    events, version, ship
+        As in :func:`match`.
+
+    Raises
+    ------
+    StorageError
+        There is no such index or version, or it cannot be read.
+    """
+    fields = cast(StructType, StructType.fromDDL(keys)) if isinstance(keys, str) else keys
+    pinned, answers = asked(path, version, ask, n)
+    check_names(fields.fields, answers)
+    task = make_task(spark, (pinned.shards,), ship, ask, n, "columns", fields.names, answers)
+    names = events if events is None or isinstance(events, str) else tuple(events)
+    table_task = _TableTask(task, to_arrow_schema(fields, timezone="UTC"), names)
+
+    class TamisMatch:
+        def eval(self, table: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+            yield from table_task.run(table)
+
+    returned = StructType([*fields.fields, *answers])
+    function = cast(UserDefinedTableFunction, arrow_udtf(TamisMatch, returnType=returned))
+    spark.udtf.register(name, function)
+
+
+@dataclass(frozen=True)
+class _TableTask:
+    """What is done to each batch of a table, whose columns are known only then."""
+
+    task: Task
+    keys: pa.Schema
+    events: str | tuple[str, ...] | None
+
+    def run(self, table: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        keys = [_column(table, key.name).cast(key.type) for key in self.keys]
+        if isinstance(self.events, str):
+            event = _column(table, self.events)
+        else:
+            names = self.events or table.schema.names
+            event = pa.StructArray.from_arrays([_column(table, name) for name in names], names)
+        is_text = pa.types.is_string(event.type) or pa.types.is_large_string(event.type)
+        task = replace(self.task, shape="json") if is_text else self.task
+        names = [f"k{i}" for i in range(len(keys))]
+        yield from task.answer(pa.RecordBatch.from_arrays([*keys, event], [*names, EVENT]))
+
+
+def _column(table: pa.RecordBatch, name: str) -> pa.Array:
+    place = table.schema.get_field_index(name)
+    if place < 0:
+        raise EventError(
+            f"there is no column {name!r} in the table, or more than one; "
+            f"its columns are {', '.join(table.schema.names)}"
+        )
+    return table.column(place)

@@ -1,0 +1,1 @@
+"""How Spark and Java are found and started."""

@@ -1,0 +1,1 @@
+"""Streams of events, matched batch by batch."""
