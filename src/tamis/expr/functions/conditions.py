@@ -32,6 +32,9 @@ class Condition(NamedTuple):
     literals: int
     """How many literals stand behind the terms; 0 for one list of them."""
     build: Callable[[_Terms, _Values], Expr]
+    inspects_literals: bool = True
+    """Whether `build` may decide by what the literals are. If not, all calls with literals of the
+    same kinds build the same tree with other values, and can share a template."""
 
 
 def _name(term: Term) -> str:
@@ -113,7 +116,7 @@ CONDITIONS: Final[dict[str, Condition]] = {
     "regexp_full": Condition((Type.STRING,), 1, _regexp_full),
     "cidr": Condition((Type.STRING,), 1, _cidr),
     "within_box": Condition((Type.NUMBER, Type.NUMBER), 4, _within_box),
-    "intersects": Condition((Type.ANY,), 0, _intersects),
+    "intersects": Condition((Type.ANY,), 0, _intersects, inspects_literals=False),
     **{function: _of_family(function) for function in FAMILIES},
 }
 """The conditions by their names."""

@@ -7,8 +7,9 @@ them. The first rule of a shape is parsed as usual; for the second the shape is 
 of all later rules go.
 
 The regular expression need not know the language. It must only agree with the tokenizer on
-where strings and quoted names end; a shape whose sentinels do not all come out, each once,
-as values of predicates is left to :func:`tamis.expr.text.sql.parse`, as is every rule that fails.
+where strings and quoted names end. A shape whose sentinels do not all come out, each once,
+as values of predicates is left to :func:`tamis.expr.text.sql.parse`, as is every rule that fails
+and every shape whose tree depends on what its literals are.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from tamis.expr.model import (
     predicates,
 )
 from tamis.expr.text import literals
-from tamis.expr.text.sql import parse
+from tamis.expr.text.sql import parse, parse_template
 
 __all__ = ["Leaf", "Shapes", "Slot", "Template"]
 
@@ -214,8 +215,10 @@ def _template_of(text: str) -> Template | None:
     if len(sentinels) > _MAX_LITERALS:
         return None
     try:
-        expr = parse("".join([piece for piece in pieces if piece]))
+        expr = parse_template("".join([piece for piece in pieces if piece]))
     except RuleError:
+        return None
+    if expr is None:
         return None
     slots = _slots_by_value(sentinels)
     leaves = tuple([_leaf(predicate, slots) for predicate in predicates(expr)])

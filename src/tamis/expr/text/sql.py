@@ -62,7 +62,7 @@ from tamis.expr.text.literals import spell
 from tamis.expr.text.token_reader import LITERALS, Reader
 from tamis.expr.text.tokens import BOOLEAN, END, NAME, QUOTED_NAME
 
-__all__ = ["join_of", "joined", "parse", "to_sql"]
+__all__ = ["join_of", "joined", "parse", "parse_template", "to_sql"]
 
 
 def parse(text: str) -> Expr:
@@ -82,6 +82,18 @@ def parse(text: str) -> Expr:
     expr = _Reader(text).rule()
     check_size(expr)
     return expr
+
+
+def parse_template(text: str) -> Expr | None:
+    """The rule that `text` spells, if other literals of the same kinds give the same tree.
+
+    Returns None where the tree depends on the literals, as in ``within_box``, which is one range of
+    longitudes or two. Raises as :func:`parse` does.
+    """
+    reader = _Reader(text)
+    expr = reader.rule()
+    check_size(expr)
+    return None if reader.inspected_literals else expr
 
 
 def to_sql(expr: Expr) -> str:
@@ -241,6 +253,8 @@ class _Reader(Reader):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.closing: dict[int, int] = {}
+        self.inspected_literals = False
+        """Whether the tree read so far depends on what the literals are, beyond their kinds."""
 
     def rule(self) -> Expr:
         """The whole text; levels of parentheses are kept in a list, not on Python's stack."""
@@ -310,7 +324,8 @@ class _Reader(Reader):
         """A function that is a condition by itself."""
         start = self.at
         self.at += 2
-        takes, count, build = CONDITIONS[function]
+        takes, count, build, inspects_literals = CONDITIONS[function]
+        self.inspected_literals |= inspects_literals
         if count:
             terms, values = self.arguments(function, len(takes), count, count)
         else:
