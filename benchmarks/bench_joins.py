@@ -91,15 +91,14 @@ def measure(
     name: str, joins: Sequence[str], rules: int, size: int, count: int, constants: float
 ) -> Row:
     grown = growth(joins, size)
-    matcher = matcher_of(rules, joins)
+    matcher = matcher_of(rules, joins, tamis.Retention(count=size + count))
     events = documents(count, 1)
     remember(matcher, size)
     matcher.match(events[0])
-    evaluated = matcher.documents.evaluated
+    evaluated = matcher.documents.stats()["evaluated"]
     match = measured(matcher.match, events)
-    evaluated = matcher.documents.evaluated - evaluated
+    evaluated = matcher.documents.stats()["evaluated"] - evaluated
     publish = measured(matcher.publish, events)
-    matcher.documents.retention = tamis.Retention(count=len(matcher.documents))
     forget = measured(matcher.publish, events)
     return {
         "joins": name,
@@ -131,10 +130,12 @@ def remember(matcher: tamis.Matcher, size: int) -> None:
         matcher.documents.add_many(documents(min(AT_ONCE, size - first), first + 2))
 
 
-def matcher_of(size: int, joins: Sequence[str | None]) -> tamis.Matcher:
+def matcher_of(
+    size: int, joins: Sequence[str | None], retention: tamis.Retention | None = None
+) -> tamis.Matcher:
     """Rules that take turns with these join predicates."""
     random = Random(7)
-    matcher = tamis.Matcher()
+    matcher = tamis.Matcher(documents=retention)
     texts = []
     for number in range(size):
         constants = f"topic = 't{random.randrange(1_000)}' AND price < {random.randrange(1_000)}"

@@ -13,8 +13,8 @@ from tamis.expr.evaluate import join_truth
 from tamis.expr.event import flatten
 from tamis.expr.model import Predicate
 from tamis.expr.text.sql import join_of
-from tamis.joins import evaluate as answers
-from tamis.joins import ordered_index as ordered
+from tamis.joins import evaluate, ordered_index
+from tamis.joins.document_store import DocumentStore
 
 VALUES = [1, 2, 3, 2.5, 2.0, -1, True, "a", "b", 2**53 + 1, float(2**53), float("inf")]
 VALUES.append(datetime(2020, 1, 1, tzinfo=UTC))
@@ -70,15 +70,15 @@ def name_of(random: Random) -> str:
 def test_indexes_answer_as_the_reference(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random = Random(seed)
     # So that documents are looked at one by one, or by bit vectors, over few or many blocks.
-    monkeypatch.setattr(answers, "_FEW", random.choice([0, 2, 128]))
-    monkeypatch.setattr(ordered, "_BLOCK", random.choice([1, 2, 512]))
+    monkeypatch.setattr(evaluate, "_FEW", random.choice([0, 2, 128]))
+    monkeypatch.setattr(ordered_index, "_BLOCK", random.choice([1, 2, 512]))
     names = [name_of(random) for _ in range(40)]
-    store, several = tamis.Documents(), seed % 2 == 0
+    store, several = DocumentStore(), seed % 2 == 0
     kept: dict[Any, Any] = {}
     for _ in range(25):
         for _ in range(random.randrange(4)):
             made = document(random, several)
-            kept[store.add(made)] = flatten(made)
+            kept[store.add(flatten(made))] = flatten(made)
         if kept and random.random() < 0.5:
             id = random.choice(list(kept))
             store.remove(id)
@@ -86,15 +86,15 @@ def test_indexes_answer_as_the_reference(seed: int, monkeypatch: pytest.MonkeyPa
         event = flatten(document(random, several))
         for name in names:
             expected = join_truth(join_of(name), event, kept.values())
-            assert store.truth(name, event) is expected, (name, event, kept)
+            assert store.evaluate_join(name, event) is expected, (name, event, kept)
 
 
 def test_a_few_old_documents_among_many_numbers() -> None:
     """Bit vectors would be long, so documents are looked at instead."""
-    store = tamis.Documents(tamis.Retention(count=10_000))
-    store.add({"x": 1, "y": 1})
+    store = DocumentStore(tamis.Retention(count=10_000))
+    store.add(flatten({"x": 1, "y": 1}))
     for number in range(6_000):
-        store.remove(store.add({"x": number}))
+        store.remove(store.add(flatten({"x": number})))
     event = {"x": 2, "y": [2, 3]}
     for text, truth in (
         ("EXISTS (SELECT 1 FROM seen d WHERE d.x < x AND d.y < y)", True),
@@ -103,12 +103,12 @@ def test_a_few_old_documents_among_many_numbers() -> None:
     ):
         predicate = tamis.parse(text)
         assert isinstance(predicate, Predicate)
-        assert store.truth(predicate.attribute, flatten(event)) is truth
+        assert store.evaluate_join(predicate.attribute, flatten(event)) is truth
 
 
 def test_an_index_stays_in_order_while_documents_come_and_go() -> None:
     random = Random(3)
-    line, kept = ordered.Line("q"), []
+    line, kept = ordered_index.Line("q"), []
     for number in range(6_000):
         key = random.randrange(50)
         line.add(key, number)

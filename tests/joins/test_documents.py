@@ -26,7 +26,7 @@ def test_documents_are_found_by_their_ids() -> None:
         documents.remove("four")
     with pytest.raises(tamis.UnknownDocumentError):
         documents[17]
-    with pytest.raises(tamis.EventError, match="a document's id is a string"):
+    with pytest.raises(tamis.EventError, match="a document's id must be a string"):
         documents.add({}, id=7)  # type: ignore[arg-type]
     documents.clear()
     assert not len(documents)
@@ -96,5 +96,5 @@ def test_retention_is_checked(arguments: dict[str, object], message: str) -> Non
 
 
 def test_bits_are_those_of_join_predicates_only() -> None:
-    with pytest.raises(tamis.EventError, match="is no join predicate"):
+    with pytest.raises(tamis.EventError, match="is not a join predicate"):
         tamis.Documents().bits("x > 3", {})

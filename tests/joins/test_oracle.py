@@ -20,6 +20,7 @@ from tamis.expr.evaluate import evaluate_flat, with_joined
 from tamis.expr.event import flatten
 from tamis.expr.model import predicates
 from tamis.expr.names import JOINED
+from tamis.joins.document_store import DocumentStore
 from tests.joins import joinings
 
 RULES = 60
@@ -42,12 +43,12 @@ def test_joins_mean_the_same_to_duckdb(db: duckdb.DuckDBPyConnection, seed: int)
     random = Random(seed)
     spelled = [joinings.rule(random) for _ in range(RULES)]
     rules = [tamis.parse(ours) for ours, _ in spelled]
-    store = tamis.Documents()
+    store = DocumentStore()
     documents: dict[Any, dict[str, Any]] = {}
     for _ in range(STATES):
         for _ in range(random.randrange(8)):
             document = joinings.document(random)
-            documents[store.add(document)] = document
+            documents[store.add(flatten(document))] = document
         for id in random.sample(sorted(documents), min(3, len(documents))):
             store.remove(id)
             del documents[id]
@@ -59,7 +60,7 @@ def test_joins_mean_the_same_to_duckdb(db: duckdb.DuckDBPyConnection, seed: int)
             for event, answer in zip(map(flatten, events), column, strict=True):
                 whole = with_joined(rule, event, flat_documents)
                 assert evaluate_flat(rule, whole, "strong") is answer, (text, event, documents)
-                joined = store.joined(names, event)
+                joined = store.evaluate_joins(names, event)
                 assert {n: whole[n][0] for n in names if n in whole} == joined, (text, event)
 
 

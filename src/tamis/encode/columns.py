@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -21,7 +21,7 @@ from tamis.expr.event import Event, FlatEvent, Kind, flatten, value_key, value_o
 from tamis.expr.model import Value
 from tamis.expr.names import is_worked_out
 
-__all__ = ["AttributeConflict", "ColumnEncoder", "Conform"]
+__all__ = ["AttributeConflict", "ColumnEncoder", "Conform", "columns_of", "read_rows"]
 
 Conform: TypeAlias = Callable[[str, pa.Array, bool], pa.Array]
 """Takes an attribute's name, its values, and whether they come from lists."""
@@ -92,9 +92,7 @@ class ColumnEncoder:
         self._by_value, self._by_row = self._derived_by_road()
         self._texts = rules.texts
         self._guards = TextGuards(rules)
-        self._prefixes = {
-            name[:i] for name in self._attributes for i, char in enumerate(name) if char == "."
-        } | {_EVENT}
+        self._columns = columns_of(self._attributes)
 
     def encode(self, batch: pa.RecordBatch) -> Events:
         """The events of a batch, one a row.
@@ -183,9 +181,7 @@ class ColumnEncoder:
     def _derive_by_row(self, batch: pa.RecordBatch, codes: list[_Entries]) -> None:
         """Work out what depends on several attributes, or on a list as a whole."""
         bases = {item.attribute for derived in self._by_row for item in derived.how.inputs}
-        heads = bases | {name[:i] for name in bases for i, char in enumerate(name) if char == "."}
-        chosen = [i for i, name in enumerate(batch.schema.names) if name in heads | {_EVENT}]
-        events = [self._read(row) for row in self.rows(batch.select(chosen))]
+        events = [self._read(row) for row in read_rows(batch, columns_of(bases))]
         for derived in self._by_row:
             rows: list[int] = []
             found: list[int] = []
@@ -197,15 +193,8 @@ class ColumnEncoder:
             codes.append(entries)
 
     def rows(self, batch: pa.RecordBatch) -> list[dict[str, Any]]:
-        """The rows as mappings, with what rules mention only; columns of one name are joined."""
-        rows: list[dict[str, Any]] = [{} for _ in range(batch.num_rows)]
-        for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            if name in self._attributes or name in self._prefixes:
-                values = column.to_pylist(maps_as_pydicts="strict")
-                for row, value in zip(rows, values, strict=True):
-                    for key, item in (value or {}).items() if name == _EVENT else [(name, value)]:
-                        row[key] = [row[key], item] if key in row else item
-        return rows
+        """The rows as mappings, with the columns that rules mention only."""
+        return read_rows(batch, self._columns)
 
     def _leaves(self, batch: pa.RecordBatch) -> Iterator[_Leaf]:
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
@@ -216,7 +205,7 @@ class ColumnEncoder:
         if pa.types.is_dictionary(kind) and pa.types.is_nested(kind.value_type):
             values = values.dictionary_decode()
             kind = values.type
-        if path not in self._attributes and path not in self._prefixes:
+        if path not in self._columns:
             return
         if pa.types.is_struct(kind):
             for field, child in zip(kind, values.flatten(), strict=True):
@@ -250,7 +239,7 @@ class ColumnEncoder:
         begin = 0
         for key, end in zip(keys.dictionary.to_pylist(), ends.tolist(), strict=True):
             here, begin, name = order[begin:end], end, _within(path, key)
-            if name in self._attributes or name in self._prefixes:
+            if name in self._columns:
                 yield from self._walk(name, items.take(pa.array(here)), inner[here])
 
     def _codes(self, leaf: _Leaf) -> NDArray[np.int32]:
@@ -278,6 +267,25 @@ class ColumnEncoder:
         found = [held[i] for i in indices[lengths > 0]]
         texts = np.concatenate(found) if found else np.empty(0, np.int32)
         return _Entries(leaf.attribute, np.repeat(rows, lengths), texts)
+
+
+def columns_of(attributes: Iterable[str]) -> frozenset[str]:
+    """Names of the columns that may hold these attributes: nested ones, and whole events."""
+    names = frozenset(attributes)
+    prefixes = {name[:i] for name in names for i, char in enumerate(name) if char == "."}
+    return names | prefixes | {_EVENT}
+
+
+def read_rows(batch: pa.RecordBatch, columns: Container[str]) -> list[dict[str, Any]]:
+    """The rows of a batch as mappings, with some columns; those of one name become a list."""
+    rows: list[dict[str, Any]] = [{} for _ in range(batch.num_rows)]
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if name not in columns:
+            continue
+        for row, value in zip(rows, column.to_pylist(maps_as_pydicts="strict"), strict=True):
+            for key, item in (value or {}).items() if name == _EVENT else [(name, value)]:
+                row[key] = [row[key], item] if key in row else item
+    return rows
 
 
 def _numbered(values: list[Value | None]) -> tuple[NDArray[np.int64], list[Value]]:

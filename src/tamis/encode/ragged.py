@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tamis.encode.kernel import kernel
 
-__all__ = ["item_places", "joined", "run_places", "starts", "taken"]
+__all__ = ["concatenate_lists", "item_places", "run_places", "starts", "take_lists"]
 
 _Items = TypeVar("_Items", bound=np.generic)
 
@@ -44,7 +44,7 @@ def item_places(
     return starts(sizes), run_places(begin, sizes)
 
 
-def taken(
+def take_lists(
     start: NDArray[np.int64], items: NDArray[_Items], chosen: NDArray[np.integer[Any]]
 ) -> tuple[NDArray[np.int64], NDArray[_Items]]:
     """The lists `chosen`, in that order."""
@@ -52,7 +52,7 @@ def taken(
     return new_start, items[places]
 
 
-def joined(
+def concatenate_lists(
     lists: Sequence[tuple[NDArray[np.int64], NDArray[_Items]]],
 ) -> tuple[NDArray[np.int64], NDArray[_Items]]:
     """Lists end to end, those of one pair after those of the other."""

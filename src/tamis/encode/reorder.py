@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import FormArrays, ScoreArrays
-from tamis.encode.ragged import item_places, taken
+from tamis.encode.ragged import item_places, take_lists
 from tamis.encode.rules import EncodedRules
 
 __all__ = ["reordered"]
@@ -30,12 +30,12 @@ def reordered(
 
 
 def _forms(forms: FormArrays, rule_order: _Numbers, conjunction_order: _Numbers) -> FormArrays:
-    start, atom = taken(forms.conjunction_start, forms.conjunction_atom, conjunction_order)
+    start, atom = take_lists(forms.conjunction_start, forms.conjunction_atom, conjunction_order)
     number = np.empty(len(rule_order), np.int32)
     number[rule_order] = np.arange(len(rule_order), dtype=np.int32)
     owner_start, owner = forms.owner_start, forms.owner
     if len(owner):
-        owner_start, owner = taken(owner_start, number[owner], conjunction_order)
+        owner_start, owner = take_lists(owner_start, number[owner], conjunction_order)
         conjunction = np.repeat(np.arange(len(owner_start) - 1), np.diff(owner_start))
         owner = owner[np.lexsort((owner, conjunction))]
     return forms._replace(

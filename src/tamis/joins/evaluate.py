@@ -33,7 +33,7 @@ from tamis.expr.model import Op, Predicate
 from tamis.joins.ordered_index import AttributeIndex, compared_with
 from tamis.joins.value_sets import EVERYTHING, Spans, of_predicate
 
-__all__ = ["Answers", "Held"]
+__all__ = ["IndexedDocuments", "JoinEvaluator"]
 
 _FEW: Final = 128
 """How many documents are looked at one by one rather than by bit vectors."""
@@ -45,7 +45,7 @@ Bits = NDArray[np.bool_]
 """A mark for each number from the oldest document's on."""
 
 
-class Held(Protocol):
+class IndexedDocuments(Protocol):
     """Documents by number."""
 
     oldest: int
@@ -77,11 +77,11 @@ class _Part(NamedTuple):
     """Documents that satisfy it have a value there in `where`."""
 
 
-class Answers:
-    """Answers join predicates from documents, which stay the same meanwhile."""
+class JoinEvaluator:
+    """JoinEvaluator join predicates from documents, which stay the same meanwhile."""
 
-    def __init__(self, held: Held) -> None:
-        self._held = held
+    def __init__(self, documents: IndexedDocuments) -> None:
+        self._documents = documents
 
     def truth(self, join: Join, event: FlatEvent) -> bool | None:
         """As :func:`tamis.expr.evaluate.join_truth`, but faster."""
@@ -94,24 +94,24 @@ class Answers:
         decisive = _negated(compared) if is_all else compared
         if self.exists(_both(where, decisive), event):
             return not is_all
-        if self._held.index(compared.old).present < len(self._held):
+        if self._documents.index(compared.old).present < len(self._documents):
             lacking = Test(Predicate(compared.old, Op.PRESENT, (), negated=True), of_old=True)
             if self.exists(_both(where, lacking), event):
                 return None
         return is_all
 
-    def compiled(self, join: Join) -> Callable[[FlatEvent], bool | None]:
+    def compile(self, join: Join) -> Callable[[FlatEvent], bool | None]:
         """What :meth:`truth` says about one join predicate, with all decided that can be."""
         comparison = join.compared
         if comparison is not None and join.where == NO_CONDITION:
-            return self._compiled_quantifier(join.quantifier, comparison)
+            return self._compile_quantifier(join.quantifier, comparison)
         if isinstance(join.where, Comparison) and not join.where.negated and comparison is None:
-            return self._compiled_exists(join.where)
+            return self._compile_exists(join.where)
         return lambda event: self.truth(join, event)
 
-    def _compiled_exists(self, comparison: Comparison) -> Callable[[FlatEvent], bool]:
+    def _compile_exists(self, comparison: Comparison) -> Callable[[FlatEvent], bool]:
         new, op = comparison.new, comparison.op
-        index = self._held.index(comparison.old)
+        index = self._documents.index(comparison.old)
         by_end = index.number_test(op)
 
         def exists(event: FlatEvent) -> bool:
@@ -124,10 +124,14 @@ class Answers:
 
         return exists
 
-    def _compiled_quantifier(
+    def _compile_quantifier(
         self, quantifier: Quantifier, comparison: Comparison
     ) -> Callable[[FlatEvent], bool | None]:
-        held, index, new = self._held, self._held.index(comparison.old), comparison.new
+        documents, index, new = (
+            self._documents,
+            self._documents.index(comparison.old),
+            comparison.new,
+        )
         is_all = quantifier is Quantifier.ALL
         decisive = _negated(comparison) if is_all else comparison
         by_end, exists = index.number_test(decisive.op, decisive.negated), self._exists_compared
@@ -135,11 +139,11 @@ class Answers:
         def truth(event: FlatEvent) -> bool | None:
             news = event.get(new)
             if news is None:
-                return None if len(held) else is_all
+                return None if len(documents) else is_all
             is_plain = len(news) == 1 and news[0].__class__ in _NUMBERS and not index.several
             if by_end(news[0]) if is_plain else exists(decisive, event):
                 return not is_all
-            return is_all if index.present == len(held) else None
+            return is_all if index.present == len(documents) else None
 
         return truth
 
@@ -154,11 +158,11 @@ class Answers:
                 return any(self.exists(child, event) for child in children)
             case Every(children):
                 if not children:
-                    return len(self._held) > 0
+                    return len(self._documents) > 0
                 return self._exists_all(children, event)
 
     def _exists_compared(self, comparison: Comparison, event: FlatEvent) -> bool:
-        news, index = event.get(comparison.new), self._held.index(comparison.old)
+        news, index = event.get(comparison.new), self._documents.index(comparison.old)
         if news is None or not index.present:
             return False
         if not comparison.negated:
@@ -169,11 +173,11 @@ class Answers:
 
     def _exists_tested(self, test: Test, event: FlatEvent) -> bool:
         if not test.of_old:
-            return len(self._held) > 0 and _holds(test.predicate, event)
+            return len(self._documents) > 0 and _holds(test.predicate, event)
         predicate = test.predicate
-        index = self._held.index(predicate.attribute)
+        index = self._documents.index(predicate.attribute)
         if predicate.op is Op.PRESENT:
-            return index.present < len(self._held) if predicate.negated else index.present > 0
+            return index.present < len(self._documents) if predicate.negated else index.present > 0
         spans = of_predicate(predicate)
         if spans is None or (predicate.negated and index.several):
             return self._marks_any(test, event)
@@ -190,7 +194,7 @@ class Answers:
         rest = Every(conditions)
         if parts[0].estimate <= _FEW or self._is_sparse():
             return any(
-                is_true(rest, self._held.document(number), event)
+                is_true(rest, self._documents.document(number), event)
                 for number in self._candidates(parts[0])
             )
         found: Bits | None = None
@@ -205,13 +209,13 @@ class Answers:
 
     def _part(self, condition: Condition, event: FlatEvent) -> _Part | None:
         """Where to look for what satisfies a condition; None where nothing does."""
-        everything = len(self._held)
+        everything = len(self._documents)
         match condition:
             case Comparison(old, op, new, negated):
                 news = event.get(new)
                 if news is None:
                     return None
-                index = self._held.index(old)
+                index = self._documents.index(old)
                 if negated:
                     several = bool(index.several)
                     spans = EVERYTHING if several else ~compared_with(op, news)
@@ -221,7 +225,7 @@ class Answers:
             case Test(predicate, of_old):
                 if not of_old:
                     return _Part(condition, everything) if _holds(predicate, event) else None
-                index = self._held.index(predicate.attribute)
+                index = self._documents.index(predicate.attribute)
                 if predicate.op is Op.PRESENT and predicate.negated:
                     return _Part(condition, everything - index.present)
                 plain = None if predicate.negated and index.several else of_predicate(predicate)
@@ -232,16 +236,16 @@ class Answers:
 
     def _candidates(self, part: _Part) -> Iterator[int]:
         if part.where is None:
-            return self._held.numbers()
+            return self._documents.numbers()
         return iter(part.where.numbers(part.spans).tolist())
 
     def _is_sparse(self) -> bool:
-        span = self._held.next - self._held.oldest
-        return span > _SPARSE * len(self._held) + 4096
+        span = self._documents.next - self._documents.oldest
+        return span > _SPARSE * len(self._documents) + 4096
 
     def _marks_any(self, condition: Condition, event: FlatEvent) -> bool:
         if self._is_sparse():
-            documents = (self._held.document(number) for number in self._held.numbers())
+            documents = (self._documents.document(number) for number in self._documents.numbers())
             return any(is_true(condition, document, event) for document in documents)
         return bool(self._bits(condition, event).any())
 
@@ -252,13 +256,13 @@ class Answers:
         condition = join.where
         if join.compared is not None:
             condition = _both(condition, join.compared)
-        numbers = np.fromiter(self._held.numbers(), np.int64, len(self._held))
-        return self._bits(condition, event)[numbers - self._held.oldest]
+        numbers = np.fromiter(self._documents.numbers(), np.int64, len(self._documents))
+        return self._bits(condition, event)[numbers - self._documents.oldest]
 
     def _bits(self, condition: Condition, event: FlatEvent) -> Bits:
         match condition:
             case Comparison(old, op, new, negated):
-                news, index = event.get(new), self._held.index(old)
+                news, index = event.get(new), self._documents.index(old)
                 if news is None:
                     return self._marked(_NONE)
                 found = self._marked(index.numbers(compared_with(op, news)))
@@ -279,25 +283,25 @@ class Answers:
                 return found
 
     def _bits_of_test(self, predicate: Predicate) -> Bits:
-        index = self._held.index(predicate.attribute)
+        index = self._documents.index(predicate.attribute)
         if predicate.op is Op.PRESENT and predicate.negated:
             return self._all() & ~self._marked(index.numbers())
         spans = of_predicate(predicate.positive)
         if spans is None:
             numbers = index.numbers().tolist()
-            held = [n for n in numbers if _holds(predicate.positive, self._held.document(n))]
+            held = [n for n in numbers if _holds(predicate.positive, self._documents.document(n))]
             found = self._marked(np.array(held, np.int64))
         else:
             found = self._marked(index.numbers(spans))
         return self._marked(index.numbers()) & ~found if predicate.negated else found
 
     def _marked(self, numbers: NDArray[np.int64]) -> Bits:
-        bits = np.zeros(self._held.next - self._held.oldest, np.bool_)
-        bits[numbers - self._held.oldest] = True
+        bits = np.zeros(self._documents.next - self._documents.oldest, np.bool_)
+        bits[numbers - self._documents.oldest] = True
         return bits
 
     def _all(self) -> Bits:
-        return self._marked(np.fromiter(self._held.numbers(), np.int64, len(self._held)))
+        return self._marked(np.fromiter(self._documents.numbers(), np.int64, len(self._documents)))
 
 
 _NUMBERS: Final = frozenset((int, float))

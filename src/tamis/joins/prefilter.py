@@ -14,25 +14,25 @@ these are what takes time to evaluate: it is cleared where no profile with the p
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from tamis.expr.event import FlatEvent
 from tamis.expr.joins.predicate import NO_CONDITION, Comparison, Condition, Every, Quantifier, Test
 from tamis.expr.model import Op
 from tamis.expr.text.sql import join_of
+from tamis.joins.evaluate import IndexedDocuments
 from tamis.joins.implied import implied
-from tamis.joins.ordered_index import AttributeIndex
 from tamis.joins.value_sets import EVERYTHING, HIGHEST, LOWEST, Spans, of_predicate
 
-__all__ = ["Demand", "Watches"]
+__all__ = ["JoinUsage", "Prefilter"]
 
 
-class Demand(NamedTuple):
+class JoinUsage(NamedTuple):
     """What the rules make of a join predicate."""
 
     name: str
     """The attribute that the predicate becomes."""
-    is_plain: bool = False
+    is_positive: bool = False
     """Whether no rule negates it, so that it makes no difference why it is not true."""
     known: tuple[tuple[str, Spans], ...] = ()
     """Attributes of the new document, and the values that all rules with the predicate confine
@@ -48,13 +48,6 @@ class _Constraint(NamedTuple):
     """Whether all documents must have a value in `spans`, and not only one."""
     single: str | None = None
     """An attribute of the new document which must have one value, or else nothing follows."""
-
-
-class _Indexed(Protocol):
-    """Documents with an index for each attribute."""
-
-    def index(self, attribute: str) -> AttributeIndex:
-        """The index of an attribute."""
 
 
 class _Watch:
@@ -82,51 +75,51 @@ class _Watch:
 _Key = tuple[str, Spans, bool]
 
 
-class Watches:
+class Prefilter:
     """The constraints of all join predicates, kept up to date.
 
     Attributes
     ----------
-    demands
+    usages
         What is watched.
-    out
+    ruled_out
         The predicates that are ruled out, and for each constraint that fails the attribute of the
         new document which must have one value, or None.
     """
 
-    def __init__(self, documents: _Indexed) -> None:
+    def __init__(self, documents: IndexedDocuments) -> None:
         self._documents = documents
-        self.demands: Mapping[str, Demand] = {}
-        self.out: dict[str, list[str | None]] = {}
+        self.usages: Mapping[str, JoinUsage] = {}
+        self.ruled_out: dict[str, list[str | None]] = {}
         self._watches: dict[_Key, _Watch] = {}
         self._seeking: dict[str, list[_Watch]] = {}
         """By attribute, those without a witness."""
         self._witnessed: dict[int, list[_Watch]] = {}
         """By the number of the witness."""
 
-    def watch(self, demands: Mapping[str, Demand]) -> None:
+    def watch(self, usages: Mapping[str, JoinUsage]) -> None:
         """Watch the constraints of these, and of no others."""
         before, self._watches = self._watches, {}
-        self.demands, self.out, self._seeking, self._witnessed = demands, {}, {}, {}
-        for name, demand in demands.items():
-            for attribute, spans, is_universal, single in _constraints(demand):
+        self.usages, self.ruled_out, self._seeking, self._witnessed = usages, {}, {}, {}
+        for name, usage in usages.items():
+            for attribute, spans, is_universal, single in _constraints(usage):
                 key = attribute, spans, is_universal
                 watch = self._watches.get(key)
                 if watch is None:
-                    watch = self._watches[key] = before.get(key) or self._new(key)
+                    watch = self._watches[key] = before.get(key) or self._create(key)
                     watch.names = []
                 watch.names.append((name, single))
         for watch in self._watches.values():
-            self._file(watch)
+            self._register(watch)
             if watch.fails:
                 self._rule_out(watch)
 
     def rules_out(self, name: str, event: FlatEvent) -> bool:
         """Whether nothing depends on a predicate for this event: no rule matches by it."""
-        singles = self.out.get(name, ())
+        singles = self.ruled_out.get(name, ())
         return any(single is None or len(event.get(single, ())) < 2 for single in singles)
 
-    def added(self, number: int, document: FlatEvent) -> None:
+    def add(self, number: int, document: FlatEvent) -> None:
         """A document has come."""
         if not self._seeking:
             return
@@ -135,38 +128,38 @@ class Watches:
                 holds = any(value in watch.spans for value in values)
                 self._decide(watch, number if holds is not watch.is_universal else None)
 
-    def removed(self, number: int) -> None:
+    def remove(self, number: int) -> None:
         """A document has gone, from the indexes too."""
         for watch in self._witnessed.pop(number, ()):
-            self._decide(watch, self._found(watch))
+            self._decide(watch, self._find_witness(watch))
 
     def _decide(self, watch: _Watch, witness: int | None) -> None:
         failed, watch.witness = watch.fails, witness
-        self._file(watch)
+        self._register(watch)
         if watch.fails and not failed:
             self._rule_out(watch)
         elif failed and not watch.fails:
             for name, single in watch.names:
-                self.out[name].remove(single)
-                if not self.out[name]:
-                    del self.out[name]
+                self.ruled_out[name].remove(single)
+                if not self.ruled_out[name]:
+                    del self.ruled_out[name]
 
     def _rule_out(self, watch: _Watch) -> None:
         for name, single in watch.names:
-            self.out.setdefault(name, []).append(single)
+            self.ruled_out.setdefault(name, []).append(single)
 
-    def _file(self, watch: _Watch) -> None:
+    def _register(self, watch: _Watch) -> None:
         if watch.witness is None:
             self._seeking.setdefault(watch.attribute, []).append(watch)
         else:
             self._witnessed.setdefault(watch.witness, []).append(watch)
 
-    def _new(self, key: _Key) -> _Watch:
+    def _create(self, key: _Key) -> _Watch:
         watch = _Watch(*key)
-        watch.witness = self._found(watch)
+        watch.witness = self._find_witness(watch)
         return watch
 
-    def _found(self, watch: _Watch) -> int | None:
+    def _find_witness(self, watch: _Watch) -> int | None:
         index = self._documents.index(watch.attribute)
         if watch.is_universal and index.several:
             # A value outside the spans says nothing of a document that has others as well.
@@ -174,15 +167,15 @@ class Watches:
         return index.first(watch.sought)
 
 
-def _constraints(demand: Demand) -> Iterator[_Constraint]:
-    join, known = join_of(demand.name), dict(demand.known)
+def _constraints(usage: JoinUsage) -> Iterator[_Constraint]:
+    join, known = join_of(usage.name), dict(usage.known)
     if join.quantifier is Quantifier.ALL:
         # That documents lack the attribute is seen as fast by evaluating it.
-        if demand.is_plain and join.where == NO_CONDITION and join.compared is not None:
+        if usage.is_positive and join.where == NO_CONDITION and join.compared is not None:
             yield from _implied(join.compared, known, is_universal=True)
         return
     if join.compared is not None:
-        if not demand.is_plain:
+        if not usage.is_positive:
             return
         yield _Constraint(join.compared.old, EVERYTHING)
         yield from _implied(join.compared, known)
@@ -191,7 +184,7 @@ def _constraints(demand: Demand) -> Iterator[_Constraint]:
     for part in parts:
         if isinstance(part, Comparison):
             yield _Constraint(part.old, EVERYTHING)
-            if demand.is_plain:
+            if usage.is_positive:
                 yield from _implied(part, known)
         elif isinstance(part, Test) and part.of_old:
             is_absence = part.predicate.op is Op.PRESENT and part.predicate.negated

@@ -12,7 +12,7 @@ import pyarrow as pa
 from tamis.encode.arrays import Events, rows_between
 from tamis.expr.event import FlatEvent
 from tamis.matcher.inputs import event_chunks
-from tamis.matcher.join_plan import JoinedRules, joined_of
+from tamis.matcher.join_predicates import JoinPredicates, evaluate_batch_joins
 from tamis.matcher.results import id_type, joined_matches, joined_tops
 from tamis.matcher.rule import RuleId, Tagged
 from tamis.matcher.searcher import Asking, check_n
@@ -141,11 +141,13 @@ class Batching(Asking):
     ) -> Iterator[tuple[int, int, list[Events]]]:
         """`events` in chunks: the first one's number, how many, and encoded for each view."""
         first = 0
-        names = JoinedRules(views, ()).demands
+        names = JoinPredicates(views, ()).usages
         for chunk in event_chunks(events):
             joined: list[FlatEvent] = []
             if names:
-                joined = joined_of(chunk, first, names, self._schema, self._documents)
+                joined = evaluate_batch_joins(
+                    chunk, first, names, self._schema, self._document_store
+                )
             encoded = [view.segment.encode_chunk(chunk, first, joined) for view in views]
             yield first, len(chunk), encoded
             first += len(chunk)

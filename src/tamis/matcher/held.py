@@ -14,8 +14,9 @@ from tamis.expr.functions.derive import bases_of
 from tamis.expr.model import Expr, Logic, predicates
 from tamis.expr.names import JOINED
 from tamis.expr.text.sql import join_of
+from tamis.joins.document_store import DocumentStore
 from tamis.joins.documents import Documents
-from tamis.matcher.join_plan import JoinedRules, joins_of, with_truths
+from tamis.matcher.join_predicates import JoinPredicates, add_join_attributes
 from tamis.matcher.rule import Rule, RuleId, Tagged
 from tamis.matcher.schema import Schema
 from tamis.matcher.snapshot import Chosen, Snapshot, View
@@ -39,7 +40,8 @@ class Held:
     _collection: Collection
     _store: Store | None
     _documents: Documents
-    _seen_joins: tuple[Snapshot, JoinedRules | None] | None
+    _document_store: DocumentStore
+    _seen_joins: tuple[Snapshot, JoinPredicates | None] | None
     """What the join predicates of the last snapshot were."""
 
     @property
@@ -109,7 +111,7 @@ class Held:
             "programs": sum(len(r.forms.program_rule) for r in rules),
             "text_predicates": sum(r.texts.size for r in rules),
             "bytes": sum(segment.engine.nbytes for segment in segments),
-            "documents": len(self._documents),
+            "documents": len(self._document_store),
             **({} if self._store is None else self._store.stats()),
         }
 
@@ -121,16 +123,16 @@ class Held:
     def _with_joined(self, event: FlatEvent, names: Several[str]) -> FlatEvent:
         if not names:
             return event
-        return with_truths(event, self._documents.joined(names, event))
+        return add_join_attributes(event, self._document_store.evaluate_joins(names, event))
 
-    def _joins(self, snapshot: Snapshot) -> JoinedRules | None:
+    def _joins(self, snapshot: Snapshot) -> JoinPredicates | None:
         """The join predicates of the rules in a snapshot; None where there are none."""
         seen = self._seen_joins
         if seen is None or seen[0] is not snapshot:
             # Two readers may do so at once, and both are right.
-            seen = self._seen_joins = snapshot, joins_of(snapshot)
+            seen = self._seen_joins = snapshot, JoinPredicates.of(snapshot)
             if seen[1] is not None:
-                self._documents.watch(seen[1].demands)
+                self._document_store.watch(seen[1].usages)
         return seen[1]
 
     def _frozen_views(self, snapshot: Snapshot) -> tuple[View, ...]:

@@ -12,11 +12,12 @@ from tamis.engines.registry import engine_named
 from tamis.errors import RuleError, StorageError
 from tamis.expr.event import Event
 from tamis.expr.model import check_logic
+from tamis.joins.document_store import DocumentStore
 from tamis.joins.documents import Documents
 from tamis.joins.retention import Retention
 from tamis.matcher.batch_searcher import Batching
 from tamis.matcher.inputs import event_chunks, rule_items
-from tamis.matcher.join_plan import JoinedRules
+from tamis.matcher.join_predicates import JoinPredicates
 from tamis.matcher.rule import Rule, RuleId, RuleSource, Tagged, expr_of, make_rule
 from tamis.matcher.schema import Schema
 from tamis.matcher.searcher import check_n
@@ -93,11 +94,12 @@ class Matcher(Batching):
         self._maker = Maker(self._engine, self._schema, takes_joins=documents is not False)
         self._collection = Collection(self._maker)
         self._store: Store | None = None
-        self._have_documents(Documents(documents or None, self._schema.read))
+        self._have_documents(DocumentStore(documents or None))
 
-    def _have_documents(self, documents: Documents) -> None:
-        self._documents = documents
-        self._seen_joins: tuple[Snapshot, JoinedRules | None] | None = None
+    def _have_documents(self, documents: DocumentStore) -> None:
+        self._document_store = documents
+        self._documents = Documents(read=self._schema.read, store=documents)
+        self._seen_joins: tuple[Snapshot, JoinPredicates | None] | None = None
         """What the join predicates of the last snapshot were."""
         self._document_file: DocumentFile | None = None
         self._seen_documents: tuple[int, int] | None = None
@@ -110,7 +112,7 @@ class Matcher(Batching):
         maker: Maker,
         store: Store,
         clock: Clock | None,
-        documents: Documents,
+        documents: DocumentStore,
     ) -> Matcher:
         """A matcher over what a directory holds; see :func:`tamis.open`."""
         matcher = cls.__new__(cls)
@@ -128,16 +130,16 @@ class Matcher(Batching):
 
     def _keep_documents(self, store: Store) -> None:
         """Have the documents of a directory, and keep what comes there."""
-        self._documents.check_writable = store.check_writable
+        self._document_store.check_writable = store.check_writable
         if store.read_only:
             self._restore_documents()
             return
         state = read_documents(store.folder)
         if state is not None:
-            self._documents.restore(state.documents.values(), state.following)
-        file = DocumentFile(store.folder, self._documents, state)
+            self._document_store.restore(state.documents.values(), state.following)
+        file = DocumentFile(store.folder, self._document_store, state)
         self._document_file = file
-        self._documents.keep_in(file)
+        self._document_store.attach_journal(file)
 
     def add(
         self,
@@ -310,7 +312,7 @@ class Matcher(Batching):
             create(folder, settings, segment, self._write_documents)
 
     def _write_documents(self, folder: Path) -> None:
-        write_documents(folder, self._documents)
+        write_documents(folder, self._document_store)
 
     def refresh(self) -> bool:
         """See what a writer has changed since a directory was opened read-only.
@@ -337,7 +339,7 @@ class Matcher(Batching):
         if seen == self._seen_documents or state is None:
             return False
         self._seen_documents = seen
-        self._documents.restore(state.documents.values(), state.following)
+        self._document_store.restore(state.documents.values(), state.following)
         return True
 
     def close(self) -> None:
@@ -388,9 +390,9 @@ class Matcher(Batching):
         [['new low'], [], ['new low']]
         """
         flat = self._schema.read(event)
-        with self._documents.publishing:
+        with self._document_store.publishing:
             found = self._ids(*self._found_flat(flat, self._chosen(only, at)))
-            self._documents.remember(flat, id)
+            self._document_store.add(flat, id)
         return found
 
     def similar(

@@ -10,7 +10,7 @@ from typing import Literal
 from tamis.engines.registry import engine_named
 from tamis.errors import StorageError
 from tamis.expr.model import check_logic
-from tamis.joins.documents import Documents
+from tamis.joins.document_store import DocumentStore
 from tamis.joins.retention import Retention
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.schema import Schema
@@ -86,7 +86,7 @@ def open_matcher(
     store = Store(folder, maker, read_only=read_only, sync=sync, verify=verify is True)
     if verify is False:
         store.trust_files()
-    kept = Documents(documents or _stored_retention(folder), maker.schema.read)
+    kept = DocumentStore(documents or _stored_retention(folder))
     return Matcher._stored(settings.logic, maker, store, clock, kept)
 
 

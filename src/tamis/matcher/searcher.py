@@ -141,7 +141,7 @@ class Asking(Held):
         scored: list[tuple[RuleId, float]] = []
         joins, flat = self._joins(snapshot), None
         if joins is not None or weights is not None or snapshot.tail or not snapshot.views:
-            flat = self._with_joined(self._schema.read(event), joins.demands if joins else ())
+            flat = self._with_joined(self._schema.read(event), joins.usages if joins else ())
         for view in snapshot.views:
             segment = view.segment
             if flat is None:
@@ -301,7 +301,7 @@ class Asking(Held):
         if joins is None:
             encoded = [view.segment.encode_flat(event) for view in snapshot.views]
         else:
-            encoded, event = joins.encoded(snapshot.views, event, self._documents)
+            encoded, event = joins.encode_event(snapshot.views, event, self._document_store)
         segments = [
             (view.segment, view.segment.engine.match_one(part, view.mask(chosen)))
             for view, part in zip(snapshot.views, encoded, strict=True)

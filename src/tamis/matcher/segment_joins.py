@@ -20,7 +20,7 @@ from tamis.expr.event import Kind
 from tamis.expr.joins.predicate import Comparison, Every, Join
 from tamis.expr.names import JOINED
 from tamis.expr.text.sql import join_of
-from tamis.joins.prefilter import Demand
+from tamis.joins.prefilter import JoinUsage
 from tamis.joins.value_sets import HIGHEST, LOWEST, Span, Spans, above, below
 
 __all__ = ["MOST_SPANS", "SegmentJoins"]
@@ -58,9 +58,9 @@ class SegmentJoins:
         for place, name in enumerate(self.attributes):
             by_bit[place % _BITS].append(name)
         self._by_bit = by_bit
-        self.demands = {name: self._demand(name) for name in self.attributes}
+        self.usages = {name: self._usage(name) for name in self.attributes}
 
-    def needed(self, event: Events) -> Iterator[str]:
+    def find_needed(self, event: Events) -> Iterator[str]:
         """The join predicates that one event without them may need."""
         guards = self._guards
         woken = guards.always
@@ -72,7 +72,7 @@ class SegmentJoins:
             yield from self._by_bit[lowest.bit_length() - 1]
             woken ^= lowest
 
-    def with_truths(self, event: Events, truths: Mapping[str, bool]) -> Events:
+    def add_join_attributes(self, event: Events, truths: Mapping[str, bool]) -> Events:
         """One event with the attributes of join predicates."""
         added = [(self.attributes[n], t) for n, t in truths.items() if n in self.attributes]
         if not added:
@@ -86,11 +86,11 @@ class SegmentJoins:
             code=np.concatenate([event.code, code]),
         )
 
-    def _demand(self, name: str) -> Demand:
+    def _usage(self, name: str) -> JoinUsage:
         table, number = self._rules.atoms.table, self.attributes[name]
         of_name = table[:, 0] == number
-        is_plain = not (table[of_name, 1] & (NEGATED | IF_ABSENT)).any()
-        return Demand(name, is_plain, tuple(self._known(join_of(name), of_name)))
+        is_positive = not (table[of_name, 1] & (NEGATED | IF_ABSENT)).any()
+        return JoinUsage(name, is_positive, tuple(self._known(join_of(name), of_name)))
 
     def _known(self, join: Join, of_name: NDArray[np.bool_]) -> Iterator[tuple[str, Spans]]:
         """What the rules with a join predicate say besides about what it compares."""

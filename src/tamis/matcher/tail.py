@@ -106,7 +106,7 @@ class _Shelf:
 
     def __init__(self) -> None:
         self.entries: list[TailRule] = []
-        self.joined: list[int] = []
+        self.join_places: list[int] = []
         """The places of rules that speak of documents."""
         self.tree = LiveTree() if _is_warm else None
         self._places: dict[RuleId, int] = {}
@@ -118,7 +118,7 @@ class _Shelf:
         place = len(self.entries)
         self.entries.append(entry)
         if entry.has_joins:
-            self.joined.append(place)
+            self.join_places.append(place)
         if self.tree is not None:
             self.tree.add(place, entry.tree)
         earlier = self._places.get(entry.rule.id)
@@ -162,9 +162,9 @@ class _Stretch(NamedTuple):
             if place not in removed:
                 yield entries[place]
 
-    def joined(self) -> Iterator[TailRule]:
+    def join_rules(self) -> Iterator[TailRule]:
         """The living rules that speak of documents."""
-        for place in self.shelf.joined:
+        for place in self.shelf.join_places:
             if self.first <= place < self.last and place not in self.removed:
                 yield self.shelf.entries[place]
 
@@ -210,10 +210,10 @@ class Tail:
         for stretch in self._stretches:
             yield from stretch.entries()
 
-    def joined(self) -> Iterator[TailRule]:
+    def join_rules(self) -> Iterator[TailRule]:
         """The rules that speak of documents."""
         for stretch in self._stretches:
-            yield from stretch.joined()
+            yield from stretch.join_rules()
 
     def find(self, id: RuleId) -> TailRule | None:
         """The rule `id`."""

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import RANGE, SET, TEXT, AtomArrays, DictionaryArrays, TextArrays
 from tamis.encode.dictionary import FIRST, Dictionary
 from tamis.encode.kernel import kernel
-from tamis.encode.ragged import joined, run_places, starts, taken
+from tamis.encode.ragged import concatenate_lists, run_places, starts, take_lists
 from tamis.encode.rules import EncodedRules
 from tamis.encode.text_predicates import TextIndex
 from tamis.encode.values import pack_texts, unpack_texts
@@ -71,7 +71,7 @@ class _Values(NamedTuple):
         return cls(
             np.concatenate([d.number for d in dictionaries]),
             np.concatenate([_all_below(d) for d in dictionaries]),
-            *joined([(d.text_start, d.text) for d in dictionaries]),
+            *concatenate_lists([(d.text_start, d.text) for d in dictionaries]),
             np.concatenate([d.time for d in dictionaries]),
         )
 
@@ -187,7 +187,9 @@ def _texts(
 ) -> tuple[NDArray[np.int32], TextArrays]:
     """The new id of each old text predicate, or -1; and the predicates in use, each once."""
     is_text = (table[:, 1] & 3) == TEXT
-    start, text = joined([(part.texts.arrays.start, part.texts.arrays.text) for part in parts])
+    start, text = concatenate_lists(
+        [(part.texts.arrays.start, part.texts.arrays.text) for part in parts]
+    )
     new = np.full(len(start) - 1, -1, np.int32)
     ids: dict[tuple[int, str], int] = {}
     old_ids, first = np.unique(table[is_text, 2], return_index=True)
@@ -213,7 +215,7 @@ def _dictionary(
         values.number[numbers],
         below if below.any() else below[:0].copy(),
         string_start,
-        *taken(values.text_start, values.text, strings),
+        *take_lists(values.text_start, values.text, strings),
         time_start,
         values.time[times],
         orders,

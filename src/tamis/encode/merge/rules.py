@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import SET, AtomArrays, FormArrays, ScoreArrays
 from tamis.encode.merge.deduplicate import number_atoms, number_conjunctions
 from tamis.encode.merge.dictionaries import united
-from tamis.encode.ragged import item_places, joined, run_places, starts, taken
+from tamis.encode.ragged import concatenate_lists, item_places, run_places, starts, take_lists
 from tamis.encode.rule_forms import owner_arrays, settled, spelled_out
 from tamis.encode.rules import EncodedRules
 
@@ -93,11 +93,11 @@ def _piece(rules: EncodedRules, chosen: NDArray[np.int64], first: int) -> _Piece
     rank = np.full(rules.size, -1, np.int64)
     rank[chosen] = np.arange(first, first + len(chosen))
     conjunctions, owned, owner = _owned(forms, chosen, rank)
-    start, atom = taken(forms.conjunction_start, forms.conjunction_atom, conjunctions)
+    start, atom = take_lists(forms.conjunction_start, forms.conjunction_atom, conjunctions)
     programs = np.flatnonzero(rank[forms.program_rule] >= 0)
     programs = programs[np.argsort(rank[forms.program_rule[programs]])]
-    program = taken(forms.program_start, forms.program, programs)
-    cover = taken(forms.cover_start, forms.cover_atom, programs)
+    program = take_lists(forms.program_start, forms.program, programs)
+    cover = take_lists(forms.cover_start, forms.cover_atom, programs)
     scores = _chosen_scores(rules, chosen, start, atom)
     used = np.zeros(len(rules.atoms.table), np.bool_)
     for numbers in (atom, program[1][:, 0], cover[1], scores.code[scores.code >= 0]):
@@ -181,17 +181,17 @@ def _taken_atoms(atoms: AtomArrays, chosen: NDArray[np.int64]) -> AtomArrays:
 
 
 def _forms(pieces: Sequence[_Piece], size: int) -> FormArrays:
-    start, atom = joined([(p.conjunction_start, p.conjunction_atom) for p in pieces])
+    start, atom = concatenate_lists([(p.conjunction_start, p.conjunction_atom) for p in pieces])
     number, first = number_conjunctions(start, atom)
     bases = starts(len(piece.conjunction_start) - 1 for piece in pieces)
     owned = [number[base + piece.owned] for base, piece in zip(bases, pieces, strict=False)]
     owner = np.concatenate([piece.owner for piece in pieces])
     return FormArrays(
-        *taken(start, atom, first),
+        *take_lists(start, atom, first),
         *owner_arrays(np.concatenate(owned).astype(np.int64), owner, len(first), size),
-        *joined([(piece.program_start, piece.program) for piece in pieces]),
+        *concatenate_lists([(piece.program_start, piece.program) for piece in pieces]),
         np.concatenate([piece.program_rule for piece in pieces]).astype(np.int32),
-        *joined([(piece.cover_start, piece.cover_atom) for piece in pieces]),
+        *concatenate_lists([(piece.cover_start, piece.cover_atom) for piece in pieces]),
     )
 
 
@@ -199,7 +199,7 @@ def _scores(
     pieces: Sequence[_Piece],
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
     """The scores of all pieces, as `settled` takes them."""
-    start, code = joined([(piece.scores.start, piece.scores.code) for piece in pieces])
+    start, code = concatenate_lists([(piece.scores.start, piece.scores.code) for piece in pieces])
     weight = np.concatenate([piece.scores.weight for piece in pieces])
     if len(weight) == 0:
         return start, code, np.empty(0, np.int32), weight

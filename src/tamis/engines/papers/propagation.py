@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from tamis.encode.arrays import IF_ABSENT, NEGATED, TEXT, Events
 from tamis.encode.kernel import kernel
-from tamis.encode.ragged import starts, taken
+from tamis.encode.ragged import starts, take_lists
 from tamis.encode.rules import EncodedRules
 from tamis.engines.atom_order import rarest_first
 from tamis.engines.base import Capabilities, Engine, Parts, Scratch
@@ -273,4 +273,4 @@ def _tests(
     kept = atom != access[conjunction]
     test_sizes = np.zeros(len(order), np.int64)
     test_sizes[: len(sizes)] = np.bincount(conjunction[kept], minlength=len(sizes))
-    return taken(starts(test_sizes), atom[kept], order)
+    return take_lists(starts(test_sizes), atom[kept], order)

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from tamis.errors import CorruptFileError, StorageError
-from tamis.joins.documents import Documents, StoredDocument
+from tamis.joins.document_store import DocumentStore, StoredDocument
 from tamis.joins.retention import Retention
 from tamis.matcher.storage.atomic import ASIDE, storing
 from tamis.matcher.storage.log import Log, create_log, read_frames
@@ -110,7 +110,7 @@ def _forget(documents: dict[int, StoredDocument], numbers: Iterable[int]) -> Non
         documents.pop(number, None)
 
 
-def write_documents(folder: Path, documents: Documents) -> None:
+def write_documents(folder: Path, documents: DocumentStore) -> None:
     """Have a copy of documents in a directory, in the place of those that are there."""
     numbers = _numbers(folder)
     if not numbers and not len(documents) and not documents.next:
@@ -119,20 +119,20 @@ def write_documents(folder: Path, documents: Documents) -> None:
     _sweep(folder)
 
 
-def _write(path: Path, documents: Documents) -> int:
+def _write(path: Path, documents: DocumentStore) -> int:
     """Write a file of documents, all of it or nothing, and return its length."""
     create_log(path, _contents(documents))
     return path.stat().st_size
 
 
-def _contents(documents: Documents) -> Iterator[bytes]:
+def _contents(documents: DocumentStore) -> Iterator[bytes]:
     yield _encode(_settings(documents))
-    stored = documents.stored()
+    stored = documents.stored_documents()
     for start in range(0, len(stored), _AT_ONCE):
         yield _encode(_Came(tuple(stored[start : start + _AT_ONCE])))
 
 
-def _settings(documents: Documents) -> _Settings:
+def _settings(documents: DocumentStore) -> _Settings:
     retention = documents.retention
     return _Settings(documents.next, retention.count, retention.age, retention.by)
 
@@ -153,7 +153,7 @@ class DocumentFile:
     def __init__(
         self,
         folder: Path,
-        documents: Documents,
+        documents: DocumentStore,
         state: DocumentState | None,
     ) -> None:
         self._folder = folder
@@ -167,11 +167,11 @@ class DocumentFile:
                 self._log.append_frame(_encode(_settings(documents)))
         _sweep(folder)
 
-    def added(self, document: StoredDocument, removed: list[int]) -> None:
+    def record_added(self, document: StoredDocument, removed: list[int]) -> None:
         """Keep a document, and that others went when it came."""
         self._append(_Came((document,), tuple(removed)))
 
-    def removed(self, numbers: list[int]) -> None:
+    def record_removed(self, numbers: list[int]) -> None:
         """Keep that documents went."""
         self._append(_Went(tuple(numbers)))
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tamis.encode.arrays import Events
 from tamis.encode.kernel import kernel
-from tamis.encode.ragged import joined, starts, taken
+from tamis.encode.ragged import concatenate_lists, starts, take_lists
 from tamis.encode.rules import EncodedRules
 from tamis.engines.atom_order import rarest_first
 from tamis.engines.base import Capabilities, Engine, Parts, Scratch
@@ -132,7 +132,7 @@ class BetreeBatch(Betree):
         wishes = rarest_attributes(rules.atoms, start, atom, MIN_PARTITION)
         # Those without a wish come last, so that they find all partitions.
         order = np.argsort(wishes == NOWHERE, kind="stable")
-        tree.insert_many(order, rules.atoms, *taken(start, atom, order), wishes[order])
+        tree.insert_many(order, rules.atoms, *take_lists(start, atom, order), wishes[order])
 
 
 class _Expressions(NamedTuple):
@@ -151,7 +151,7 @@ def _expressions(rules: EncodedRules) -> _Expressions:
     program = np.repeat(np.arange(len(forms.program_rule)), np.diff(forms.cover_start))
     uncovered = np.flatnonzero(np.diff(forms.cover_start) == 0)
     sizes = np.concatenate((np.ones(len(program), np.int64), np.zeros(len(uncovered), np.int64)))
-    start, atom = joined(
+    start, atom = concatenate_lists(
         [
             (forms.conjunction_start, rarest_first(rules)),
             (starts(sizes), forms.cover_atom),

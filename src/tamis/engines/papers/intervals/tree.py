@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.ragged import joined, starts
+from tamis.encode.ragged import concatenate_lists, starts
 from tamis.engines.papers.code_trees import Lists
 from tamis.engines.papers.intervals.arrays import NOWHERE, TreeArrays, VectorArrays, packed
 
@@ -90,9 +90,9 @@ def planted(trees: Iterable[tuple[int, Tree]], attributes: int) -> TreeArrays:
         root,
         np.concatenate([tree.node for tree in forest]),
         VectorArrays(
-            *joined([(vector.start, vector.place) for vector in vectors]),
+            *concatenate_lists([(vector.start, vector.place) for vector in vectors]),
             np.concatenate([vector.word for vector in vectors]),
         ),
-        *joined([tree.rising for tree in forest]),
-        joined([tree.falling for tree in forest])[1],
+        *concatenate_lists([tree.rising for tree in forest]),
+        concatenate_lists([tree.falling for tree in forest])[1],
     )

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import NEGATED
-from tamis.encode.ragged import joined, starts, taken
+from tamis.encode.ragged import concatenate_lists, starts, take_lists
 from tamis.encode.rule_forms import spelled_out
 from tamis.encode.rules import EncodedRules
 from tamis.engines.papers.kindex.bounds import AND, are_normal
@@ -69,11 +69,11 @@ def clauses_of(rules: EncodedRules) -> Clauses:
     normal = are_normal(scores.start, scores.code, outer=AND)
     order = np.argsort(~normal, kind="stable")
     as_it_is, others = np.split(order, [int(normal.sum())])
-    first = _as_it_is(*taken(scores.start, scores.code, as_it_is))
-    second = _by_plans(rules, *taken(scores.start, scores.code, others))
+    first = _as_it_is(*take_lists(scores.start, scores.code, as_it_is))
+    second = _by_plans(rules, *take_lists(scores.start, scores.code, others))
     place = np.argsort(order)
-    start, sizes = taken(*joined([first.sizes, second.sizes]), place)
-    _, atom = taken(*joined([first.atoms, second.atoms]), place)
+    start, sizes = take_lists(*concatenate_lists([first.sizes, second.sizes]), place)
+    _, atom = take_lists(*concatenate_lists([first.atoms, second.atoms]), place)
     traits = np.concatenate((first.traits, second.traits))[place]
     return Clauses(start, starts(sizes), atom, traits)
 

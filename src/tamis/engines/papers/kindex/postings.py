@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import IF_ABSENT, NEGATED, RANGE, TEXT, AtomArrays
-from tamis.encode.ragged import joined
+from tamis.encode.ragged import concatenate_lists
 from tamis.encode.rules import EncodedRules
 from tamis.engines.papers.code_trees import Trees, filed, grouped
 from tamis.engines.papers.kindex.bounds import key_bounds
@@ -181,7 +181,7 @@ def _by_key(
     places = np.arange(len(atom), dtype=np.int32)
     is_text = atoms.test[atom] == TEXT
     nodes = filed(atoms, trees, atom, places)
-    return joined([nodes, grouped(atoms.low[atom[is_text]], places[is_text], texts)])
+    return concatenate_lists([nodes, grouped(atoms.low[atom[is_text]], places[is_text], texts)])
 
 
 def _nth_of_thing(key: NDArray[np.int32], thing: NDArray[np.int32]) -> NDArray[np.int32]:

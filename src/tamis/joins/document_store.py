@@ -1,0 +1,410 @@
+"""Documents in the order they came, with ordered indexes and the evaluation of join predicates."""
+
+from __future__ import annotations
+
+import heapq
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple, Protocol, TypeAlias
+
+import msgspec
+
+from tamis.errors import EventError, UnknownDocumentError
+from tamis.expr.event import FlatEvent
+from tamis.expr.joins.predicate import Join
+from tamis.expr.model import is_unicode
+from tamis.expr.text.sql import join_of
+from tamis.joins.evaluate import JoinEvaluator
+from tamis.joins.ordered_index import AttributeIndex
+from tamis.joins.prefilter import JoinUsage, Prefilter
+from tamis.joins.retention import Retention
+
+__all__ = ["DocumentId", "DocumentJournal", "DocumentStore", "StoredDocument"]
+
+DocumentId: TypeAlias = str | int
+"""A string given by the user, or a number given by Tamis."""
+
+
+class StoredDocument(NamedTuple):
+    """A document as it is stored."""
+
+    number: int
+    came: float
+    """When it came, in seconds since 1970."""
+    id: str | None
+    """The user's id, if there is one."""
+    encoded: bytes
+    """Its attributes in MessagePack."""
+
+
+class DocumentJournal(Protocol):
+    """Makes changes of a `DocumentStore` durable."""
+
+    def record_added(self, document: StoredDocument, removed: list[int]) -> None:
+        """Record a new document and the numbers it displaced; if it raises, nothing changes."""
+
+    def record_removed(self, numbers: list[int]) -> None:
+        """Record that documents were removed."""
+
+    def sync(self) -> None:
+        """Return once everything recorded survives a crash of the machine."""
+
+
+class DocumentStore:
+    """Documents by number, with ordered indexes and the evaluation of join predicates.
+
+    Any number of threads may use it at once. Numbers rise from document to document.
+
+    Parameters
+    ----------
+    retention
+        Which documents expire; by default none do.
+
+    Attributes
+    ----------
+    oldest, next
+        No document has a number below `oldest`; the next one gets `next`.
+    check_writable
+        Raises if documents may not be added or removed.
+    evaluated
+        How many join predicates were evaluated.
+    spared
+        How many were not, because no rule could match by them.
+    """
+
+    def __init__(self, retention: Retention | None = None) -> None:
+        self.retention = retention or Retention()
+        self.check_writable: Callable[[], None] = lambda: None
+        self.evaluated = 0
+        self.spared = 0
+        self._journal: DocumentJournal | None = None
+        self._create_locks()
+        self._reset()
+        _stores.add(self)
+
+    def _create_locks(self) -> None:
+        self.lock = threading.RLock()
+        """Held during each look-up and each change."""
+        self.publishing = threading.Lock()
+        """Held from the match of an event until it is added."""
+
+    def _reset(self) -> None:
+        self._encoded: dict[int, bytes] = {}
+        self._bytes = 0
+        self._came: dict[int, float] = {}
+        """Only where there is a journal or an age limit."""
+        self._ids: dict[int, str] = {}
+        self._numbers: dict[str, int] = {}
+        self._indexes: dict[str, AttributeIndex] = {}
+        self._by_age: list[tuple[float, int]] = []
+        """A heap of times and numbers, where there is an age limit; may name removed documents."""
+        self.oldest = self.next = 0
+        self._evaluator = JoinEvaluator(self)
+        self._evaluators: dict[str, Callable[[FlatEvent], bool | None]] = {}
+        """By join attribute."""
+        self._prefilter = Prefilter(self)
+
+    # --- Documents come and go ---
+
+    def add(self, document: FlatEvent, id: str | None = None) -> DocumentId:
+        """Add a document and return its id.
+
+        Parameters
+        ----------
+        document
+            The flattened document.
+        id
+            The user's id; it replaces a document of the same id.
+        """
+        if id is not None and not (isinstance(id, str) and is_unicode(id)):
+            raise EventError(f"a document's id must be a string, not {id!r}")
+        self.check_writable()
+        encoded = _encode(document)
+        with self.lock:
+            number, came = self.next, 0.0
+            if self._keeps_time:
+                came = self.retention.clock()
+            displaced = self._find_displaced(id)
+            if self._journal is not None:
+                self._journal.record_added(StoredDocument(number, came, id, encoded), displaced)
+            for other in displaced:
+                self._drop(other)
+            if self.retention.count != 0:
+                self._insert(number, came, id, encoded, document)
+            self.next = number + 1
+            return number if id is None else id
+
+    def remove(self, id: DocumentId) -> None:
+        """Remove a document, or raise UnknownDocumentError."""
+        self.check_writable()
+        with self.lock:
+            number = self._find_number(id)
+            if self._journal is not None:
+                self._journal.record_removed([number])
+            self._drop(number)
+
+    def clear(self) -> None:
+        """Remove all documents; numbers continue."""
+        self.check_writable()
+        with self.lock:
+            if self._journal is not None:
+                self._journal.record_removed(list(self._encoded))
+            following = self.next
+            self._reset()
+            self.oldest = self.next = following
+
+    def expire(self) -> int:
+        """Remove the documents that are past their age, and return how many."""
+        with self.lock:
+            expired = self._pop_expired()
+            if expired:
+                if self._journal is not None:
+                    self._journal.record_removed(expired)
+                for number in expired:
+                    self._drop(number)
+            return len(expired)
+
+    def restore(self, documents: Iterable[StoredDocument], following: int) -> None:
+        """Replace all documents by these; `following` is the next number."""
+        with self.lock:
+            self._reset()
+            for document in documents:
+                self.oldest = document.number if not self._encoded else self.oldest
+                self._insert(*document, _decode(document.encoded))
+                self.next = document.number + 1
+            self.next = max(self.next, following)
+            self.oldest = self.oldest if self._encoded else self.next
+
+    def attach_journal(self, journal: DocumentJournal) -> None:
+        """Record all changes from now on in `journal`."""
+        self._journal = journal
+        self.expire()
+
+    def sync(self) -> None:
+        """Return once all changes are on the disk, if there is a journal."""
+        with self.lock:
+            if self._journal is not None:
+                self._journal.sync()
+
+    # --- Look-ups ---
+
+    def __len__(self) -> int:
+        return len(self._encoded)
+
+    def __contains__(self, id: object) -> bool:
+        return self._number_of(id) is not None
+
+    def ids(self) -> list[DocumentId]:
+        """The ids of all documents, oldest first."""
+        with self.lock:
+            return [self._ids.get(number, number) for number in self._encoded]
+
+    def find(self, id: DocumentId) -> FlatEvent:
+        """The document of that id, or UnknownDocumentError."""
+        with self.lock:
+            return self.document(self._find_number(id))
+
+    def stored_documents(self) -> list[StoredDocument]:
+        """All documents as they are stored, oldest first."""
+        with self.lock:
+            now = self.retention.clock()
+            return [
+                StoredDocument(number, self._came.get(number, now), self._ids.get(number), code)
+                for number, code in self._encoded.items()
+            ]
+
+    @property
+    def stored_bytes(self) -> int:
+        """About how many bytes the documents take in a file."""
+        return self._bytes + _OVERHEAD * len(self._encoded)
+
+    def stats(self) -> dict[str, int]:
+        """See `Documents.stats`."""
+        with self.lock:
+            return {
+                "documents": len(self._encoded),
+                "indexed_attributes": len(self._indexes),
+                "evaluated": self.evaluated,
+                "spared": self.spared,
+                "ruled_out": len(self._prefilter.ruled_out),
+            }
+
+    # --- What the evaluator and the pre-filter read ---
+
+    def index(self, attribute: str) -> AttributeIndex:
+        """The index of an attribute, built at the first call."""
+        index = self._indexes.get(attribute)
+        if index is None:
+            index = AttributeIndex()
+            documents = ((number, self.document(number)) for number in self._encoded)
+            index.fill((n, flat[attribute]) for n, flat in documents if attribute in flat)
+            self._indexes[attribute] = index
+        return index
+
+    def document(self, number: int) -> FlatEvent:
+        """The document of that number."""
+        return _decode(self._encoded[number])
+
+    def numbers(self) -> Iterator[int]:
+        """The numbers of all documents, rising."""
+        return iter(self._encoded)
+
+    # --- Join predicates ---
+
+    def evaluate_join(self, name: str, event: FlatEvent) -> bool | None:
+        """The truth of a join predicate, named by its attribute; None where it is unknown."""
+        self.evaluated += 1
+        return (self._evaluators.get(name) or self._compile(name))(event)
+
+    def _compile(self, name: str) -> Callable[[FlatEvent], bool | None]:
+        evaluate = self._evaluators[name] = self._evaluator.compile(join_of(name))
+        return evaluate
+
+    def evaluate_joins(self, names: Iterable[str], event: FlatEvent) -> dict[str, bool]:
+        """The truths of join predicates by attribute, without those that are unknown."""
+        with self.lock:
+            self._remove_expired()
+            truths = {name: self.evaluate_join(name, event) for name in names}
+        return {name: truth for name, truth in truths.items() if truth is not None}
+
+    def evaluate_used_joins(
+        self, names: Iterable[str], usages: Mapping[str, JoinUsage], event: FlatEvent
+    ) -> dict[str, bool]:
+        """As `evaluate_joins`, for join predicates whose use in the rules is known.
+
+        A predicate that the pre-filter rules out counts as false: no rule matches by it.
+        """
+        truths: dict[str, bool] = {}
+        with self.lock:
+            self._remove_expired()
+            evaluators = self._evaluators
+            # Another thread may have watched others since.
+            is_watched = usages is self._prefilter.usages and self._prefilter.ruled_out
+            for name in names:
+                if is_watched and self._prefilter.rules_out(name, event):
+                    self.spared += 1
+                    truths[name] = False
+                    continue
+                self.evaluated += 1
+                truth = (evaluators.get(name) or self._compile(name))(event)
+                if truth is not None:
+                    truths[name] = truth
+        return truths
+
+    def watch(self, usages: Mapping[str, JoinUsage]) -> None:
+        """Keep the pre-filter up to date for these join predicates, and for no others."""
+        with self.lock:
+            self._prefilter.watch(usages)
+
+    def bits(self, join: Join, event: FlatEvent) -> list[bool]:
+        """Whether each document, oldest first, satisfies the condition of a join predicate."""
+        with self.lock:
+            self._remove_expired()
+            bits: list[bool] = self._evaluator.bits(join, event).tolist()
+            return bits
+
+    # --- Inside ---
+
+    @property
+    def _keeps_time(self) -> bool:
+        return self._journal is not None or self.retention.age is not None
+
+    def _insert(
+        self, number: int, came: float, id: str | None, encoded: bytes, document: FlatEvent
+    ) -> None:
+        self._encoded[number] = encoded
+        self._bytes += len(encoded)
+        if self._keeps_time:
+            self._came[number] = came
+        if id is not None:
+            self._ids[number] = id
+            self._numbers[id] = number
+        for attribute, index in self._indexes.items():
+            values = document.get(attribute)
+            if values is not None:
+                index.add(number, values)
+        self._prefilter.add(number, document)
+        if self.retention.age is not None:
+            moment = self.retention.moment(document, came)
+            heapq.heappush(self._by_age, (moment, number))
+
+    def _drop(self, number: int) -> None:
+        encoded = self._encoded.pop(number)
+        self._bytes -= len(encoded)
+        self._came.pop(number, None)
+        id = self._ids.pop(number, None)
+        if id is not None:
+            del self._numbers[id]
+        if self._indexes:
+            document = _decode(encoded)
+            for attribute, index in self._indexes.items():
+                values = document.get(attribute)
+                if values is not None:
+                    index.remove(number, values)
+        while self.oldest < self.next and self.oldest not in self._encoded:
+            self.oldest += 1
+        self._prefilter.remove(number)
+
+    def _find_displaced(self, id: str | None) -> list[int]:
+        """The documents that a new one of that id removes."""
+        if id is None and self.retention.count is None and self.retention.age is None:
+            return []
+        displaced = dict.fromkeys(self._pop_expired())
+        if id is not None and id in self._numbers:
+            displaced[self._numbers[id]] = None
+        count = self.retention.count
+        if count is not None:
+            number = self.oldest
+            while len(self._encoded) - len(displaced) >= max(count, 1):
+                if number in self._encoded:
+                    displaced[number] = None
+                number += 1
+        return list(displaced)
+
+    def _pop_expired(self) -> list[int]:
+        if self.retention.age is None:
+            return []
+        horizon = self.retention.clock() - self.retention.age
+        expired = []
+        while self._by_age and self._by_age[0][0] < horizon:
+            _, number = heapq.heappop(self._by_age)
+            if number in self._encoded:
+                expired.append(number)
+        return expired
+
+    def _remove_expired(self) -> None:
+        if self.retention.age is not None:
+            self.expire()
+
+    def _number_of(self, id: object) -> int | None:
+        if isinstance(id, str):
+            return self._numbers.get(id)
+        is_number = isinstance(id, int) and not isinstance(id, bool) and id not in self._ids
+        return id if is_number and id in self._encoded else None
+
+    def _find_number(self, id: DocumentId) -> int:
+        number = self._number_of(id)
+        if number is None:
+            raise UnknownDocumentError(f"there is no document {id!r}")
+        return number
+
+
+_OVERHEAD = 48
+"""About how many bytes a document takes in a file besides its attributes."""
+
+_encode = msgspec.msgpack.encode
+_decode: Callable[[bytes], FlatEvent] = msgspec.msgpack.decode
+
+_stores: weakref.WeakSet[DocumentStore] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """Replace all locks: those that other threads held at the fork are never released here."""
+    for store in list(_stores):
+        store._create_locks()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
