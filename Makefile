@@ -1,15 +1,16 @@
-# People and CI run the same targets. Each one that needs Python makes .venv first, from the
-# locks and from nothing that happens to be installed.
+# People and CI run the same targets. A target that needs Python first creates .venv from the
+# locks; it uses nothing else that is installed on the machine.
 
 PYTHON ?= python3
 ARGS ?=
+BASE ?=
 PAPER ?= vldb09
 
 BIN := .venv/bin
 LOCKED := .venv/.locked
 INSTALLED := .venv/.installed
-# Only `make lock` uses it, in an environment of its own: a lock that cannot be installed
-# must not keep anybody from making a better one.
+# Only `make lock` uses uv, in an environment of its own: it must work even when the current
+# lock cannot be installed.
 UV := uv==0.13.7
 LOCK_BIN := .venv-lock/bin
 COMPILE := pip compile --quiet --universal --python-version 3.11 --generate-hashes \
@@ -20,7 +21,7 @@ unexport PYTHONHOME
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: bench clean crash demo experiments format help lint lock test venv
+.PHONY: bench clean compare coverage crash demo experiments format help lint lock test venv
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,11 +29,14 @@ help: ## list the targets
 demo: $(INSTALLED) ## match 336,776 real flights against 100,000 alert rules, on Spark
 	@$(BIN)/tamis demo $(ARGS)
 
-# The tests of a file share what they set up, a session of Spark for one: they go to one process.
+# The tests of a file run in one process, because they share fixtures such as a Spark session.
 test: $(INSTALLED) ## run the tests on all cores; ARGS="-k name" picks some, ARGS=-n0 uses one process
 	@$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
 
-crash: $(INSTALLED) ## kill a streaming job 20 times, and compare what it wrote
+coverage: $(INSTALLED) ## run the tests, print what they cover and write htmlcov; ARGS as for test
+	@$(BIN)/python -m pytest -n auto --dist loadfile --cov --cov-report=term --cov-report=html $(ARGS)
+
+crash: $(INSTALLED) ## kill a streaming job 20 times and check its output
 	@TAMIS_KILLS=20 $(BIN)/python -m pytest tests/spark/test_streaming.py -m slow
 
 lint: $(INSTALLED) ## check style (ruff) and types (mypy)
@@ -40,28 +44,33 @@ lint: $(INSTALLED) ## check style (ruff) and types (mypy)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 
-format: $(INSTALLED) ## put the code into its standard form
+format: $(INSTALLED) ## format the code
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
 
-bench: $(INSTALLED) ## measure the engines, the roads in, and reading while writing
-	@for file in benchmarks/bench_*.py; do $(BIN)/python "$$file" $(ARGS) || exit; done
+bench: $(INSTALLED) ## run all benchmarks, about 40 minutes
+	@for file in benchmarks/bench_*.py; do \
+		$(BIN)/python -m "benchmarks.$$(basename "$$file" .py)" $(ARGS) || exit; done
 
-experiments: $(INSTALLED) ## draw the figures of the k-index paper again; PAPER=sigmod11, profiles01 others'
+compare: $(INSTALLED) ## measure this tree and another checkout in turn: make compare BASE=../other
+	@test -n "$(BASE)" || { echo "name the other checkout: make compare BASE=../other"; exit 2; }
+	@$(BIN)/python -m benchmarks.compare "$(BASE)" $(ARGS)
+
+experiments: $(INSTALLED) ## reproduce the figures of a paper: PAPER=vldb09 (default), sigmod11 or profiles01
 	@$(BIN)/python -m experiments.$(PAPER).run $(ARGS)
 
-venv: $(INSTALLED) ## make .venv and install Tamis into it, as every target does on its own
+venv: $(INSTALLED) ## create .venv and install Tamis into it; the other targets do this themselves
 
-lock: ## choose the newest versions that pyproject.toml allows and write the locks
+lock: ## write the locks after a change of pyproject.toml; ARGS=--upgrade takes the newest versions
 	@$(PYTHON) -m venv --clear .venv-lock
 	@$(LOCK_BIN)/pip install --quiet --disable-pip-version-check $(UV)
-	@$(LOCK_BIN)/uv $(COMPILE) --upgrade --group build -o requirements-build.lock
-	@$(LOCK_BIN)/uv $(COMPILE) --upgrade --extra dev pyproject.toml -o requirements.lock
+	@$(LOCK_BIN)/uv $(COMPILE) $(ARGS) --group build -o requirements-build.lock
+	@$(LOCK_BIN)/uv $(COMPILE) $(ARGS) --extra dev pyproject.toml -o requirements.lock
 	@! grep -nE '://' requirements.lock requirements-build.lock
 
-clean: ## remove everything that was made here, the environments too
-	rm -rf .venv .venv-lock .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist \
-		src/*.egg-info tamis-demo
+clean: ## remove all generated files and the environments
+	rm -rf .venv .venv-lock .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist \
+		htmlcov src/*.egg-info tamis-demo
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(LOCKED): requirements.lock requirements-build.lock scripts/make-venv

@@ -14,7 +14,7 @@ the other, because on a busy machine ratios mean more than times.
   compared with a tree that was built of the same rules: the median of microseconds for an event,
   and its work. *observed* is such a tree after it has observed the same events, too.
 
-Usage: python benchmarks/bench_betree.py [--quick] [--rules N] [--adapting N] [--engines NAME …]
+Usage: python -m benchmarks.bench_betree [--quick] [--rules N] [--adapting N] [--engines NAME …]
        [--results FOLDER]
 """
 
@@ -28,8 +28,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from report import RESULTS, Row, save, show
 
+from benchmarks.report import RESULTS, Row, save, show
 from tamis.encode.arrays import Events, rows_between
 from tamis.encode.events import EventEncoder
 from tamis.encode.rules import EncodedRules, RuleEncoder

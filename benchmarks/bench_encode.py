@@ -11,7 +11,7 @@
 All of it runs on one core. Rates are by CPU time, which a busy machine spoils less than the
 seconds that passed; both are shown.
 
-Usage: python benchmarks/bench_encode.py [--quick] [--results FOLDER]
+Usage: python -m benchmarks.bench_encode [--quick] [--results FOLDER]
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from report import RESULTS, Row, save, show
 
 import tamis
+from benchmarks.report import RESULTS, Row, save, show
 from tamis.encode.columns import ColumnEncoder
 from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.expr.text.shapes import Shapes

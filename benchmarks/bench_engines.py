@@ -22,7 +22,7 @@ rules, compiles all kernels and encodes the rules once. Each engine is measured 
 `--growth` measures something else: how build, size and kernels grow from 1M to 8M rules at 0.01 %,
 without a matcher around them and without the engines that look at every rule.
 
-Usage: python benchmarks/bench_engines.py [--quick] [--scenarios NAME …] [--engines NAME …]
+Usage: python -m benchmarks.bench_engines [--quick] [--scenarios NAME …] [--engines NAME …]
        [--rules N] [--growth] [--sizes N …] [--results FOLDER]
 """
 
@@ -42,10 +42,10 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from report import RESULTS, Row, resident_bytes, save, show
-from scenarios import BATCH, EVENTS, SCENARIOS, Events, Load, NotAtHand
 
 import tamis
+from benchmarks.report import RESULTS, Row, resident_bytes, save, show
+from benchmarks.scenarios import BATCH, EVENTS, SCENARIOS, Events, Load, NotAtHand
 from tamis.encode.events import EventEncoder
 from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.base import Engine

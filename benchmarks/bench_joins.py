@@ -20,7 +20,7 @@ For as many documents as are named, up to a million:
 
 Times are medians over events.
 
-Usage: python benchmarks/bench_joins.py [--quick] [--rules N] [--documents N …] [--results FOLDER]
+Usage: python -m benchmarks.bench_joins [--quick] [--rules N] [--documents N …] [--results FOLDER]
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from report import RESULTS, Row, save, show
 
 import tamis
+from benchmarks.report import RESULTS, Row, save, show
 
 SIMPLE = [
     "EXISTS (SELECT 1 FROM seen d WHERE d.price > price)",

@@ -19,7 +19,7 @@
 - *stored*: seconds to save a set of rules, to open it, and to the first match; seconds of an
   `add` that waits for the disk, alone and by eight threads at once.
 
-Usage: python benchmarks/bench_live.py [--quick] [--rules N] [--results FOLDER]
+Usage: python -m benchmarks.bench_live [--quick] [--rules N] [--results FOLDER]
 """
 
 from __future__ import annotations
@@ -30,14 +30,15 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from time import perf_counter, process_time, sleep
 from typing import Any
 
 import numpy as np
-from report import RESULTS, Row, save, show
 
 import tamis
+from benchmarks.report import RESULTS, Row, save, show
 from tamis.matcher import tail
 from tamis.matcher.rule import make_rule
 from tamis.matcher.write.responsive import short_turns
@@ -173,9 +174,9 @@ def measure_changes(size: int) -> list[Row]:
     matcher.add_many(Workload(size=size).rules_table())
     more = [(f"new {i}", text) for i, text in Workload(size=2_000, seed=3).rules()]
     rows = [
-        timed("add", [lambda rule=rule: matcher.add(*rule) for rule in more]),
-        timed("remove", [lambda rule=rule: matcher.remove(rule[0]) for rule in more[:500]]),
-        timed("remove of an old one", [lambda i=i: matcher.remove(i) for i in range(500)]),
+        timed("add", [partial(matcher.add, *rule) for rule in more]),
+        timed("remove", [partial(matcher.remove, id) for id, _ in more[:500]]),
+        timed("remove of an old one", [partial(matcher.remove, id) for id in range(500)]),
     ]
     settle(matcher)
     return [{**row, "segments after": matcher.stats()["segments"]} for row in rows]
@@ -223,16 +224,16 @@ def tail_times(
     way: str, size: int, rules: Sequence[tuple[Any, str]], events: Sequence[dict[str, Any]]
 ) -> Iterator[tuple[str, float]]:
     matcher = tamis.Matcher()
-    matcher._collection._wake_worker = lambda: None  # nobody makes a segment meanwhile
+    setattr(matcher._collection, "_wake_worker", lambda: None)  # noqa: B010  keeps the tail unmerged
     for id, text in rules[:size]:
         matcher.add(id, text)
     if way == "segment":
         matcher.optimize()
     matcher.match(events[0])
-    yield "match", median_us([lambda event=event: matcher.match(event) for event in events])
+    yield "match", median_us([partial(matcher.match, event) for event in events])
     if way != "segment":
         coming = rules[size : size + 100]
-        yield "add", median_us([lambda rule=rule: matcher.add(*rule) for rule in coming])
+        yield "add", median_us([partial(matcher.add, *rule) for rule in coming])
         kept = tail_rules(matcher, rules[size : size + 100])
         state = matcher._collection.snapshot.tail
         yield "insert", median_us([Inserting(state, entry) for entry in kept])
@@ -320,7 +321,7 @@ def trickled(
     def write() -> None:
         nonlocal taken
         try:
-            taken = seconds_of(lambda rule=rule: matcher.add(*rule) for rule in rules)
+            taken = seconds_of(partial(matcher.add, *rule) for rule in rules)
         finally:
             done.set()
 
@@ -366,10 +367,10 @@ def measure_stored(size: int) -> list[Row]:
         note("20 more matches", lambda: [opened.match_array(event) for event in events])
         adds = iter(range(10**9))
 
-        def add(_: int = 0) -> None:
+        def add(_: int) -> None:
             opened.add(f"n{next(adds)}", "attribute1 = 5")
 
-        note("200 adds", lambda: [add() for _ in range(200)])
+        note("200 adds", lambda: list(map(add, range(200))))
         with ThreadPoolExecutor(8) as threads:
             note("200 adds by 8 threads", lambda: list(threads.map(add, range(200))))
         opened.close()

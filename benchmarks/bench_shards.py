@@ -11,7 +11,7 @@
 
 Rules and events are those of the BE-Tree paper, of which 0.01 % match.
 
-Usage: python benchmarks/bench_shards.py [--quick] [--rules N] [--job] [--memory SIZE]
+Usage: python -m benchmarks.bench_shards [--quick] [--rules N] [--job] [--memory SIZE]
                                          [--events N] [--results FOLDER]
 """
 
@@ -29,9 +29,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from report import RESULTS, Row, save, show
 
 import tamis
+from benchmarks.report import RESULTS, Row, save, show
 from tamis.workloads import begen
 from tamis.workloads.tables import PartedTable
 

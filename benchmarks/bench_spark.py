@@ -12,7 +12,7 @@
   honest rival); a join on every predicate, and a count of those that hold by event and rule; one
   generated expression a rule. All of them give the same matches, which is checked.
 
-Usage: python benchmarks/bench_spark.py [--quick] [--rules N] [--events N] [--results FOLDER]
+Usage: python -m benchmarks.bench_spark [--quick] [--rules N] [--events N] [--results FOLDER]
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from report import RESULTS, Row, save, show
 
 import tamis
+from benchmarks.report import RESULTS, Row, save, show
 from tamis import spark as ts
 from tamis.workloads.begen import Workload
 
@@ -174,7 +174,9 @@ def measure_roads(spark: SparkSession, data: Data, cores: int) -> list[Row]:
     def note(road: str, ask: str, events: int, answers: Callable[[], DataFrame]) -> None:
         rows.append(row(road, ask, cores, events, timed(lambda: sink(answers()))))
 
-    for ask, function in (("match", ts.match), ("counts", ts.counts)):
+    asks: tuple[tuple[Literal["match", "counts"], Callable[..., DataFrame]], ...]
+    asks = ("match", ts.match), ("counts", ts.counts)
+    for ask, function in asks:
         maps, columns, texts = (
             spark.read.parquet(str(path)) for path in (data.maps, data.columns, data.texts)
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,12 +14,7 @@ import pyarrow as pa
 import tamis
 from tamis.expr.model import Expr, Logic
 from tamis.workloads import ads, begen, nested
-
-TOP = Path(__file__).resolve().parents[1]
-# The readers of the real rules belong to the tests, which are no installed package.
-sys.path.insert(1, str(TOP))
-
-from tests.real.neutral import (  # noqa: E402  (after the line above)
+from tests.real.neutral import (
     UNSUPPORTED,
     debian_rule,
     operators,
@@ -28,6 +22,8 @@ from tests.real.neutral import (  # noqa: E402  (after the line above)
     sigma_event,
     sigma_rule,
 )
+
+TOP = Path(__file__).resolve().parents[1]
 
 BATCH = 10_000
 """The rows of a batch."""

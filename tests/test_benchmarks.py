@@ -13,16 +13,22 @@ import pytest
 
 import tamis
 
-BENCHMARKS = Path(__file__).resolve().parent.parent / "benchmarks"
+ROOT = Path(__file__).resolve().parent.parent
+BENCHMARKS = ROOT / "benchmarks"
 
 
 def run(name: str, results: Path, *options: str) -> tuple[str, dict[str, Any]]:
     """What a benchmark prints on tiny sizes, and what it saves."""
-    command = [sys.executable, str(BENCHMARKS / name), "--quick", "--results", str(results)]
+    command = [sys.executable, "-m", f"benchmarks.{name}", "--quick", "--results", str(results)]
     # Real rules have no tiny size.
     without_data = {**os.environ, "TAMIS_DATA": str(results / "nowhere")}
     done = subprocess.run(
-        [*command, *options], capture_output=True, text=True, check=False, env=without_data
+        [*command, *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        env=without_data,
     )
     assert done.returncode == 0, done.stderr
     (saved,) = results.glob("*.json")
@@ -42,7 +48,7 @@ USUAL = [engine for engine in tamis.engines() if engine not in LARGE]
 
 def test_engines_are_measured_side_by_side(tmp_path: Path) -> None:
     names = ["begen-1", "ads", "nested", "debian"]
-    printed, saved = run("bench_engines.py", tmp_path, "--scenarios", *names)
+    printed, saved = run("bench_engines", tmp_path, "--scenarios", *names)
     assert list(saved["skipped"]) == ["debian"]
     assert "left out" in printed
     rows = saved["rows"]
@@ -58,7 +64,7 @@ def test_engines_are_measured_side_by_side(tmp_path: Path) -> None:
 
 
 def test_growth_is_measured(tmp_path: Path) -> None:
-    printed, saved = run("bench_engines.py", tmp_path, "--growth")
+    printed, saved = run("bench_engines", tmp_path, "--growth")
     assert {row["engine"] for row in saved["rows"]} == set(USUAL) - {"scan", "sift"}
     assert sorted({row["rules"] for row in saved["rows"]}) == [500, 1_000]
     assert all(row["us_kernel_p50"] > 0 and row["rss_mb"] > 0 for row in saved["rows"])
@@ -66,7 +72,7 @@ def test_growth_is_measured(tmp_path: Path) -> None:
 
 
 def test_the_roads_in_are_measured(tmp_path: Path) -> None:
-    printed, saved = run("bench_encode.py", tmp_path)
+    printed, saved = run("bench_encode", tmp_path)
     assert [row["road"] for row in saved["rules"]] == [
         "parsed in full",
         "through Shapes",
@@ -78,7 +84,7 @@ def test_the_roads_in_are_measured(tmp_path: Path) -> None:
 
 
 def test_reading_while_writing_is_measured(tmp_path: Path) -> None:
-    printed, saved = run("bench_live.py", tmp_path)
+    printed, saved = run("bench_live", tmp_path)
     assert [row["when"] for row in saved["reader"]] == [
         "before",
         "beside a counter",
@@ -96,7 +102,7 @@ def test_reading_while_writing_is_measured(tmp_path: Path) -> None:
 
 
 def test_joins_are_measured(tmp_path: Path) -> None:
-    printed, saved = run("bench_joins.py", tmp_path)
+    printed, saved = run("bench_joins", tmp_path)
     assert [(row["joins"], row["distinct"]) for row in saved["rows"]] == [
         ("simple", 2),
         ("simple", 4),
@@ -110,7 +116,7 @@ def test_joins_are_measured(tmp_path: Path) -> None:
 
 
 def test_the_be_tree_is_measured_beside_its_rivals(tmp_path: Path) -> None:
-    printed, saved = run("bench_betree.py", tmp_path)
+    printed, saved = run("bench_betree", tmp_path)
     for distribution in ("uniform", "zipf"):
         rows = [row for row in saved["matching"] if row["rules"] == distribution]
         assert {"betree", "betree-batch", "kindex", "scan", "tiles"} < {r["engine"] for r in rows}
@@ -125,7 +131,7 @@ def test_the_be_tree_is_measured_beside_its_rivals(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_spark_is_measured_beside_one_process_and_rivals(tmp_path: Path) -> None:
-    printed, saved = run("bench_spark.py", tmp_path)
+    printed, saved = run("bench_spark", tmp_path)
     roads = {(row["road"], row["ask"]) for row in saved["roads"]}
     assert {
         ("maps", "match"),
@@ -139,7 +145,7 @@ def test_spark_is_measured_beside_one_process_and_rivals(tmp_path: Path) -> None
 
 
 def test_rules_of_many_kinds_are_measured(tmp_path: Path) -> None:
-    printed, saved = run("bench_kit.py", tmp_path)
+    printed, saved = run("bench_kinds", tmp_path)
     assert [row["road"] for row in saved["criteria"]] == [
         "match",
         "match_many of mappings",
@@ -151,13 +157,22 @@ def test_rules_of_many_kinds_are_measured(tmp_path: Path) -> None:
     assert "Criteria of 26 attributes with 100 values" in printed
 
 
+def test_two_trees_are_compared(tmp_path: Path) -> None:
+    printed, saved = run("compare", tmp_path, str(ROOT))
+    names = [row["what"] for row in saved["rows"]]
+    assert {"match 1%", "count_many 9%", "add", "open", "build from texts"} < set(names)
+    assert all(row["base"] > 0 and row["ratio"] > 0 for row in saved["rows"])
+    assert saved["rows"][-1]["ratio"] == 1, "the same tree takes the same bytes"
+    assert all(name in printed for name in names)
+
+
 def test_every_benchmark_is_run_here() -> None:
     assert {path.name for path in BENCHMARKS.glob("bench_*.py")} == {
         "bench_betree.py",
         "bench_encode.py",
         "bench_engines.py",
         "bench_joins.py",
-        "bench_kit.py",
+        "bench_kinds.py",
         "bench_live.py",
         "bench_shards.py",
         "bench_spark.py",
@@ -165,7 +180,7 @@ def test_every_benchmark_is_run_here() -> None:
 
 
 def test_shards_are_measured(tmp_path: Path) -> None:
-    printed, saved = run("bench_shards.py", tmp_path)
+    printed, saved = run("bench_shards", tmp_path)
     rows = saved["shards"]
     assert [row["shards"] for row in rows] == [1, 2, 4, 8]
     assert len({row["matches"] for row in rows}) == 1
@@ -174,7 +189,7 @@ def test_shards_are_measured(tmp_path: Path) -> None:
 
 
 def test_a_job_in_shards_is_measured(tmp_path: Path) -> None:
-    printed, saved = run("bench_shards.py", tmp_path, "--job")
+    printed, saved = run("bench_shards", tmp_path, "--job")
     assert [row["step"] for row in saved["steps"]] == ["generate", "build", "match"]
     assert all(0 < row["own_mb"] < row["with_files_mb"] for row in saved["steps"])
     (index,) = saved["index"]

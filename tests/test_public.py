@@ -83,13 +83,13 @@ WATCH_NUMBA = """
     with event.install_recorder("numba:compile") as compiled:
         {body}
 
-    ready = [
+    ready = {{
         f"{{module.__name__}}.{{name}}"
         for module in list(sys.modules.values())
         if (module.__name__ or "").partition(".")[0] in ("tamis", "__main__")
         for name, value in vars(module).items()
         if isinstance(value, Dispatcher) and value.overloads
-    ]
+    }}
     print(len(compiled.buffer) > 0, *ready)
 """
 

@@ -36,7 +36,8 @@ class Profiles:
         chance = np.arange(1, most + 1) ** -self.skew
         shape = (self.size, len(ATTRIBUTES))
         distance = random.choice(np.arange(most), shape, p=chance / chance.sum())
-        return most + random.choice([-1, 1], shape) * distance
+        begins: NDArray[np.int64] = most + random.choice([-1, 1], shape) * distance
+        return begins
 
     @property
     def overlap(self) -> float:

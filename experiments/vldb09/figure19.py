@@ -14,12 +14,14 @@ from tamis.workloads.ads import Form, Workload
 MONTHS = (12, 4, 1)
 CNF_SHARE = 0.4
 """The paper ranks a million DNFs and 0.4 million CNFs."""
+FORMS: tuple[tuple[Form, float], ...] = (("dnf", 1.0), ("cnf", CNF_SHARE))
+"""The forms of rules, with how many there are as a part of those that the run asks for."""
 
 
 def make(settings: Settings) -> Figure:
     rows: list[Row] = []
     for months in MONTHS:
-        for form, share in (("dnf", 1.0), ("cnf", CNF_SHARE)):
+        for form, share in FORMS:
             rows += measured(form, round(share * settings.rules), months, settings)
 
     def saved(engine: str, form: str) -> list[float]:

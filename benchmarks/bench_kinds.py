@@ -10,7 +10,7 @@
   columns, and rules found an event, by the processor's time. The literals are drawn at random, so
   that there are thousands of sets, circles, networks and versions, which is the hard case.
 
-Usage: python benchmarks/bench_kit.py [--quick] [--results FOLDER]
+Usage: python -m benchmarks.bench_kinds [--quick] [--results FOLDER]
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from time import process_time
 from typing import Any
 
 import pyarrow as pa
-from report import RESULTS, Row, save, show
 
 import tamis
+from benchmarks.report import RESULTS, Row, save, show
 
 ATTRIBUTES = [chr(ord("a") + i) for i in range(26)]
 VALUES = 100
@@ -45,7 +45,7 @@ def main() -> None:
     kinds = measure_kinds(*((500, 20) if args.quick else (100_000, 500)))
     show("Criteria of 26 attributes with 100 values", criteria)
     show("Rules with functions", kinds)
-    save("bench_kit", {"criteria": criteria, "kinds": kinds}, args.results)
+    save("bench_kinds", {"criteria": criteria, "kinds": kinds}, args.results)
 
 
 def measure_criteria(rules: int, events: int) -> list[Row]:
