@@ -33,7 +33,7 @@ import pyarrow as pa
 import tamis
 from benchmarks.report import RESULTS, Row, save, show
 from tamis.workloads import begen
-from tamis.workloads.tables import PartedTable
+from tamis.workloads.partitioned import PartitionedTable
 
 BATCH = 10_000
 SHARDS = (1, 2, 4, 8)
@@ -97,9 +97,9 @@ def measure_job(workload: begen.Workload, events: int, memory: str) -> dict[str,
     with tempfile.TemporaryDirectory() as name:
         rules, sent, index = (Path(name, part) for part in ("rules", "events", "index"))
         session = ts.local_session(2)
-        generate(session, PartedTable(workload, events), sent)
+        generate(session, PartitionedTable(workload, events), sent)
         with watched("generate") as generating:
-            generate(session, PartedTable(workload), rules)
+            generate(session, PartitionedTable(workload), rules)
         with watched("build") as building:
             version = ts.build(session.read.parquet(str(rules)), index)
         with watched("match") as matching:

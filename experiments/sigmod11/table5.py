@@ -16,7 +16,7 @@ from experiments.sigmod11.measuring import LOGIC, MEASURED, chosen
 from experiments.sigmod11.page import PAPER
 from experiments.sigmod11.texts import source
 from tamis.workloads import begen, qgrams
-from tamis.workloads.chunks import ChunkedWorkload
+from tamis.workloads.base import ChunkedWorkload
 
 BETREE = {
     "uniform": "4.75 s, 84 MB for 1,000,000",

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 import tamis
 from tamis.spark.generate import generate
 from tamis.workloads import ads, begen, nested
-from tamis.workloads.chunks import ChunkedWorkload
-from tamis.workloads.tables import PartedTable, write_parquet
+from tamis.workloads.base import ChunkedWorkload
+from tamis.workloads.partitioned import PartitionedTable, write_parquet
 
 FEW: dict[str, ChunkedWorkload] = {
     "ads": ads.Workload(70_000, attributes=40, dimensions=40, event_size=9, seed=5),
@@ -25,7 +25,7 @@ FEW: dict[str, ChunkedWorkload] = {
 @pytest.mark.parametrize("name", list(FEW))
 def test_rules_are_those_of_one_process(name: str, spark: SparkSession, tmp_path: Path) -> None:
     workload = FEW[name]
-    rows = generate(spark, PartedTable(workload), tmp_path / "rules", rows_a_file=60_000)
+    rows = generate(spark, PartitionedTable(workload), tmp_path / "rules", rows_a_file=60_000)
     assert rows == workload.size
     assert len(list((tmp_path / "rules").glob("*.parquet"))) == 2
     assert pq.read_table(tmp_path / "rules").equals(workload.rules_table())
@@ -35,7 +35,7 @@ def test_rules_are_those_of_one_process(name: str, spark: SparkSession, tmp_path
 def test_events_are_those_of_one_process(
     rows_a_file: int, spark: SparkSession, tmp_path: Path
 ) -> None:
-    table = PartedTable(FEW["ads"], 3_500)
+    table = PartitionedTable(FEW["ads"], 3_500)
     generate(spark, table, tmp_path / "events", rows_a_file=rows_a_file)
     written = pq.read_table(tmp_path / "events")
     assert written["event_id"].to_pylist() == list(range(3_500))
@@ -48,4 +48,4 @@ def test_events_are_those_of_one_process(
 def test_what_is_there_is_not_overwritten(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "kept").touch()
     with pytest.raises(tamis.StorageError, match="there is something already"):
-        generate(spark, PartedTable(FEW["ads"], 10), tmp_path)
+        generate(spark, PartitionedTable(FEW["ads"], 10), tmp_path)

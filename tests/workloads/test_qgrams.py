@@ -12,7 +12,7 @@ from tamis.expr.model import And, Op, predicates
 from tamis.expr.text.sql import parse
 from tamis.workloads.qgrams import ATTRIBUTES, Workload, grams
 from tamis.workloads.registry import make_workload
-from tamis.workloads.texts import texts_of
+from tamis.workloads.text_sources import read_texts
 
 
 def written(text: str) -> dict[str, str]:
@@ -46,7 +46,7 @@ def test_each_rule_is_a_text_of_its_own() -> None:
     assert all(leaf.op is Op.EQ for rule in rules for leaf in predicates(rule))
     sizes = [len(rule.children) if isinstance(rule, And) else 1 for rule in rules]
     assert 10 < sum(sizes) / len(sizes) < 35
-    known = {tuple(written(text).items()) for text in texts_of("characters")}
+    known = {tuple(written(text).items()) for text in read_texts("characters")}
     assert {
         tuple((leaf.attribute, leaf.values[0]) for leaf in predicates(r)) for r in rules
     } <= known
@@ -97,7 +97,7 @@ def test_texts_of_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("source", ["synopses", "maintainers"])
 def test_texts_of_debian(source: str) -> None:
     try:
-        texts = texts_of(source)
+        texts = read_texts(source)
     except ValueError as error:
         pytest.skip(str(error))
     assert not any(text.startswith(" ") or "@" in text for text in texts[:20])

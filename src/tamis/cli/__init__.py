@@ -1,14 +1,13 @@
 """The command ``tamis``.
 
-Results go to standard output, everything else to standard error. Bad input is one line there and
-exit code 1, wrong usage exit code 2. A progress bar is shown to people, never to a pipe.
+Results go to standard output, everything else to standard error. Bad input prints one line there
+and exits with code 1; wrong usage exits with code 2. A progress bar appears on a terminal only.
 """
 
 from __future__ import annotations
 
 import sys
 
-from tamis.cli import checking, importing, keeping, looking, making, spark  # noqa: F401  add commands
 from tamis.cli.app import app
 
 __all__ = ["app", "main"]
@@ -16,7 +15,7 @@ __all__ = ["app", "main"]
 
 def main() -> None:
     """Run the command."""
-    # Not every terminal has all the characters that explanations and messages use.
+    # Explanations and messages use characters that not every terminal can show.
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")

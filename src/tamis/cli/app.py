@@ -1,23 +1,51 @@
-"""The command itself, to which the other modules add what it can do."""
+"""The Typer app: every command in the order of ``tamis --help``, and how errors are reported."""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
 
 import tamis
-from tamis.cli.console import one_line
+from tamis.cli.commands.build import build_index
+from tamis.cli.commands.demo import run_demo
+from tamis.cli.commands.explain import explain_rule
+from tamis.cli.commands.export import export_rules
+from tamis.cli.commands.generate import generate_workload
+from tamis.cli.commands.import_ import import_rules
+from tamis.cli.commands.lint import lint_rules
+from tamis.cli.commands.match import match_events
+from tamis.cli.commands.pipeline import pipeline_app
+from tamis.cli.commands.ratify import ratify_rules
+from tamis.cli.commands.similar import find_similar
+from tamis.cli.commands.stats import show_stats
+from tamis.cli.commands.warmup import compile_kernels
+from tamis.cli.console import print_error
 from tamis.errors import RuleSyntaxError, TamisError
 
-__all__ = ["Commands", "app"]
+__all__ = ["app"]
+
+_PANELS: Final[dict[str, dict[str, Callable[..., None] | typer.Typer]]] = {
+    "Match events": {"match": match_events, "explain": explain_rule},
+    "Store and convert rules": {
+        "build": build_index,
+        "export": export_rules,
+        "import": import_rules,
+        "stats": show_stats,
+    },
+    "Check rules": {"lint": lint_rules, "similar": find_similar, "ratify": ratify_rules},
+    "Run on Spark": {"pipeline": pipeline_app, "demo": run_demo},
+    "Prepare": {"generate": generate_workload, "warmup": compile_kernels},
+}
+"""The commands by name, under the headings that ``tamis --help`` shows."""
 
 
-class Commands(TyperGroup):
-    """The commands, which all report bad input alike."""
+class _Commands(TyperGroup):
+    """Runs a command, and reports bad input in one line."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
@@ -25,29 +53,24 @@ class Commands(TyperGroup):
             result = super().invoke(ctx)
             sys.stdout.flush()
         except TamisError as error:
-            _complain(error)
+            print_error(error.summary if isinstance(error, RuleSyntaxError) else str(error))
             raise typer.Exit(1) from None
         except BrokenPipeError:
-            # Whoever read the results has enough.
-            _drop_output()
+            # The reader of the results has closed the pipe, as `head` does.
+            _discard_output()
             raise typer.Exit(0) from None
         except OSError as error:
-            _drop_output()
-            _complain(error)
+            _discard_output()
+            print_error(str(error))
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
         return result
 
 
-app = typer.Typer(
-    cls=Commands,
-    name="tamis",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+def _discard_output() -> None:
+    """Discard buffered output, so that Python does not fail to write it at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _print_version(wanted: bool) -> None:
@@ -56,8 +79,18 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
+app = typer.Typer(
+    cls=_Commands,
+    name="tamis",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
 @app.callback()
-def options(
+def show_version(
     version: Annotated[
         bool,
         typer.Option(
@@ -67,16 +100,14 @@ def options(
 ) -> None:
     """Find the rules that events satisfy.
 
-    Files are JSON lines, CSV or Parquet, told by their names; - is standard
+    Files are JSON lines, CSV or Parquet, by their extension; - is standard
     input, as JSON lines.
     """
 
 
-def _drop_output() -> None:
-    """Send what is still to be written nowhere, or Python complains about it at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _complain(error: TamisError | OSError) -> None:
-    message = error.summary if isinstance(error, RuleSyntaxError) else str(error)
-    typer.echo(f"tamis: {one_line(message)}", err=True)
+for _panel, _commands in _PANELS.items():
+    for _name, _command in _commands.items():
+        if isinstance(_command, typer.Typer):
+            app.add_typer(_command, name=_name, rich_help_panel=_panel)
+        else:
+            app.command(_name, rich_help_panel=_panel)(_command)

@@ -1,4 +1,4 @@
-"""The arguments that commands share, and what they stand for."""
+"""Arguments and options that commands share, and how commands read them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import tamis
-from tamis.cli.console import Show, one_line
+from tamis.cli.console import ShowProgress, print_error
 from tamis.errors import UnknownRuleError
 from tamis.files import STDIN, load_rules
 from tamis.matcher.matcher import Matcher
@@ -20,32 +20,33 @@ __all__ = [
     "AsJson",
     "AtTime",
     "EngineName",
+    "EngineOverride",
     "Logic",
     "LogicName",
+    "LogicOverride",
     "OnlyIds",
     "OnlyTags",
-    "OtherEngine",
-    "OtherLogic",
     "RulesFile",
-    "RulesPlace",
+    "RulesOutput",
+    "RulesPath",
     "SkipBadRules",
-    "chosen_of",
+    "add_rules",
+    "find_rule_id",
     "is_stored",
-    "load",
-    "matcher_of",
-    "refuse_if",
-    "rule_id_of",
+    "open_rules",
+    "reject_if",
+    "select_rules",
 ]
 
 
 class Logic(StrEnum):
-    """The logic of rules that do not name their own."""
+    """The logic of rules that name none."""
 
     STRONG = "strong"
     WEAK = "weak"
 
 
-def _known_engine(name: str | None) -> str | None:
+def _check_engine(name: str | None) -> str | None:
     known = ["auto", *tamis.engines()]
     if name is not None and name not in known:
         raise typer.BadParameter(f"{name!r} is not one of {', '.join(known)}.")
@@ -53,47 +54,45 @@ def _known_engine(name: str | None) -> str | None:
 
 
 RulesFile = Annotated[str, typer.Argument(metavar="RULES", help="A file of rules.")]
-RulesPlace = Annotated[
+RulesPath = Annotated[
     str,
-    typer.Argument(metavar="RULES", help="A file of rules, or a directory that build made."),
+    typer.Argument(metavar="RULES", help="A file of rules, or a directory written by tamis build."),
 ]
 EngineName = Annotated[
     str,
     typer.Option(
         "--engine",
         metavar="NAME",
-        callback=_known_engine,
+        callback=_check_engine,
         help=f"How to match: {', '.join(['auto', *tamis.engines()])}.",
     ),
 ]
-LogicName = Annotated[
-    Logic, typer.Option("--logic", help="The logic of rules that do not name their own.")
-]
-OtherEngine = Annotated[
+LogicName = Annotated[Logic, typer.Option("--logic", help="The logic of rules that name none.")]
+EngineOverride = Annotated[
     str | None,
     typer.Option(
         "--engine",
         metavar="NAME",
-        callback=_known_engine,
+        callback=_check_engine,
         help=f"How to match: {', '.join(['auto', *tamis.engines()])}.",
         show_default="auto, or the stored one",
     ),
 ]
-OtherLogic = Annotated[
+LogicOverride = Annotated[
     Logic | None,
     typer.Option(
         "--logic",
-        help="The logic of rules that do not name their own.",
+        help="The logic of rules that name none.",
         show_default="strong, or the stored one",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 SkipBadRules = Annotated[
-    bool, typer.Option("--skip-bad-rules", help="Leave out rules that are refused, and say which.")
+    bool, typer.Option("--skip-bad-rules", help="Leave out invalid rules, and name each of them.")
 ]
 OnlyIds = Annotated[
     list[str] | None,
-    typer.Option("--only", metavar="ID", help="Look at this rule only; may be repeated."),
+    typer.Option("--only", metavar="ID", help="Use only the rule of this id; may be repeated."),
 ]
 AtTime = Annotated[
     datetime | None,
@@ -101,62 +100,72 @@ AtTime = Annotated[
         "--at",
         metavar="TIME",
         formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S%z"],
-        help="When rules have to be valid, such as 2026-05-01T12:00:00.",
+        help="Use the rules valid at this time, such as 2026-05-01T12:00:00.",
         show_default="now",
     ),
 ]
 OnlyTags = Annotated[
     list[str] | None,
-    typer.Option("--tag", metavar="TAG", help="Look at rules with this tag only; may be repeated."),
+    typer.Option("--tag", metavar="TAG", help="Use only rules with this tag; may be repeated."),
 ]
 
 
-def load(matcher: Matcher, path: str, logic: Logic, skip_bad: bool, show: Show) -> list[Rule]:
-    """Add a file's rules, and say which were skipped."""
+RulesOutput = Annotated[
+    str,
+    typer.Option(
+        "-o", "--output", metavar="FILE", help="Write to this .jsonl file; - for standard output."
+    ),
+]
+
+
+def is_stored(rules: str) -> bool:
+    """Whether `rules` names a directory of stored rules, not a file."""
+    return rules != STDIN and Path(rules).is_dir()
+
+
+def open_rules(
+    rules: str,
+    engine: str | None,
+    logic: Logic | None,
+    skip_bad: bool,
+    show: ShowProgress,
+    writable: bool = False,
+) -> Matcher:
+    """Open the rules of a file or a directory; a `writable` directory also takes documents."""
+    if is_stored(rules):
+        return tamis.open(rules, read_only=not writable, engine=engine, logic=logic)
+    matcher = Matcher(engine or "auto", logic or Logic.STRONG)
+    add_rules(matcher, rules, logic or Logic.STRONG, skip_bad, show)
+    return matcher
+
+
+def add_rules(
+    matcher: Matcher, path: str, logic: Logic, skip_bad: bool, show: ShowProgress
+) -> list[Rule]:
+    """Add the rules of a file, name those that were skipped, and return those that were added."""
 
     def watch(count: int, fraction: float | None) -> None:
         show("Adding rules" if fraction is None else "Reading rules", count, fraction)
 
     report = load_rules(matcher, path, logic=logic, skip_bad=skip_bad, watch=watch)
     for error in report.bad:
-        typer.echo(f"tamis: skipped: {one_line(str(error))}", err=True)
+        print_error(f"skipped: {error}")
     if report.bad:
-        typer.echo(f"tamis: {len(report.bad):,} rules were skipped", err=True)
+        print_error(f"{len(report.bad):,} rules were skipped")
     return [rule for rule in report.rules if rule.id in matcher]
 
 
-def is_stored(rules: str) -> bool:
-    """Whether `rules` names a directory, and not a file."""
-    return rules != STDIN and Path(rules).is_dir()
-
-
-def matcher_of(
-    rules: str,
-    engine: str | None,
-    logic: Logic | None,
-    skip_bad: bool,
-    show: Show,
-    publishes: bool = False,
-) -> Matcher:
-    """The rules of a file or a directory, to which documents come if it publishes."""
-    if is_stored(rules):
-        return tamis.open(rules, read_only=not publishes, engine=engine, logic=logic)
-    matcher = Matcher(engine or "auto", logic or Logic.STRONG)
-    load(matcher, rules, logic or Logic.STRONG, skip_bad, show)
-    return matcher
-
-
-def chosen_of(
+def select_rules(
     matcher: Matcher, only: list[str] | None, tags: list[str] | None
 ) -> Tagged | list[RuleId] | None:
-    """The rules that --only and --tag stand for."""
+    """The rules that --only and --tag select; None selects all."""
     if tags:
         return tagged(*tags)
-    return [rule_id_of(matcher, text) for text in only] if only else None
+    return [find_rule_id(matcher, text) for text in only] if only else None
 
 
-def rule_id_of(matcher: Matcher, text: str) -> RuleId:
-    """The id that `text` stands for: that string, or else that integer."""
+def find_rule_id(matcher: Matcher, text: str) -> RuleId:
+    """The id written as `text`: that string, or else that integer."""
     if text in matcher:
         return text
     if text.removeprefix("-").isdecimal() and int(text) in matcher:
@@ -164,7 +173,7 @@ def rule_id_of(matcher: Matcher, text: str) -> RuleId:
     raise UnknownRuleError(f"there is no rule {text!r}")
 
 
-def refuse_if(wrong: bool, message: str) -> None:
-    """Complain about how a command is used."""
+def reject_if(wrong: bool, message: str) -> None:
+    """Exit with `message` and code 2 if the command was called in a `wrong` way."""
     if wrong:
         raise typer.BadParameter(message)

@@ -8,24 +8,31 @@ from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import msgspec
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-__all__ = ["Show", "one_line", "print_json", "progress", "table_of"]
+__all__ = [
+    "ShowProgress",
+    "escape_unprintable",
+    "print_error",
+    "print_json",
+    "print_table",
+    "progress",
+]
 
-Show: TypeAlias = Callable[[str, int, float | None], None]
-"""Shows what is going on: a title, how many things are done, and what part of all that is."""
+ShowProgress: TypeAlias = Callable[[str, int, float | None], None]
+"""Takes a title, how many things are done, and the fraction of all; None if that is unknown."""
 
 
 @contextmanager
-def progress(wanted: bool) -> Iterator[Show]:
-    """A progress bar on standard error, for people only.
+def progress(results_on_stdout: bool = False) -> Iterator[ShowProgress]:
+    """Show a progress bar on standard error, if that is a terminal.
 
-    Results on the terminal are progress enough, and would get in its way: `wanted` is false if
-    results go to standard output as they come.
+    No bar is shown where `results_on_stdout` scroll by on the same terminal.
     """
-    if not sys.stderr.isatty() or (sys.stdout.isatty() and not wanted):
+    if not sys.stderr.isatty() or (results_on_stdout and sys.stdout.isatty()):
         yield lambda title, done, fraction: None
         return
     columns = (
@@ -35,28 +42,29 @@ def progress(wanted: bool) -> Iterator[Show]:
         TextColumn("{task.fields[done]:,}"),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
 
         def show(title: str, done: int, fraction: float | None) -> None:
             total = None if fraction is None else 1.0
-            if not progress.tasks or progress.tasks[0].description != title:
-                for old in progress.task_ids:
-                    progress.remove_task(old)
-                progress.add_task(title, total=total, done=done)
-            task = progress.task_ids[0]
-            progress.update(task, total=total, completed=fraction or 0.0, done=done)
+            if not bar.tasks or bar.tasks[0].description != title:
+                for old in bar.task_ids:
+                    bar.remove_task(old)
+                bar.add_task(title, total=total, done=done)
+            task = bar.task_ids[0]
+            bar.update(task, total=total, completed=fraction or 0.0, done=done)
 
         yield show
 
 
-def table_of(titles: list[str], rows: list[tuple[str, Any]], header: bool = True) -> Table:
-    """Names and what belongs to them, as a table of two columns."""
-    table = Table(box=None, pad_edge=False, show_header=header, header_style="bold")
-    table.add_column(titles[0], overflow="fold")
-    table.add_column(titles[1], justify="right")
+def print_table(rows: list[tuple[str, Any]], titles: tuple[str, str] | None = None) -> None:
+    """Print names and their values as a table of two columns."""
+    table = Table(box=None, pad_edge=False, show_header=titles is not None, header_style="bold")
+    left, right = titles or ("", "")
+    table.add_column(left, overflow="fold")
+    table.add_column(right, justify="right")
     for name, value in rows:
         table.add_row(name, f"{value:,}" if isinstance(value, int) else str(value))
-    return table
+    Console(highlight=False).print(table)
 
 
 def print_json(value: Any) -> None:
@@ -64,6 +72,11 @@ def print_json(value: Any) -> None:
     sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
 
 
-def one_line(text: str) -> str:
-    """`text` on one line, whatever a file's name or a rule's text holds."""
+def print_error(message: str) -> None:
+    """Print one line on standard error."""
+    typer.echo(f"tamis: {escape_unprintable(message)}", err=True)
+
+
+def escape_unprintable(text: str) -> str:
+    """`text` with line breaks and other control characters escaped, so that it fills one line."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

@@ -1,7 +1,8 @@
-"""Rules and events out of files, matches into files; the format is told by the file's name.
+"""Reads rules and events from files, matches them, and writes matches and rules.
 
-Whatever is wrong with a file is an :class:`~tamis.errors.InputFileError`, which names the file and,
-where there is one, the line.
+The file's extension decides the format: JSON lines, CSV or Parquet. A file that cannot be used
+raises :class:`~tamis.errors.InputFileError`, which names the file and, where there is one, the
+line.
 
 >>> import tamis
 >>> from tamis.files import load_rules, read_events
@@ -11,24 +12,24 @@ where there is one, the line.
 ...     print(m.match_many(batch.events))
 """
 
-from tamis.files.events import EventBatch, read_event, read_events
-from tamis.files.export import save_rules, write_rules
-from tamis.files.match import Answer, Question, answers, expression_answer
-from tamis.files.output import open_output
-from tamis.files.rules import LoadReport, load_rule, load_rules
+from tamis.files.event_reader import EventBatch, read_event, read_events
+from tamis.files.match_writer import open_match_writer
+from tamis.files.matching import MatchBatch, Query, match_expression, match_file
+from tamis.files.rule_reader import LoadReport, load_rule, load_rules
+from tamis.files.rule_writer import save_rules, write_rules
 from tamis.files.source import STDIN
 
 __all__ = [
     "STDIN",
-    "Answer",
     "EventBatch",
     "LoadReport",
-    "Question",
-    "answers",
-    "expression_answer",
+    "MatchBatch",
+    "Query",
     "load_rule",
     "load_rules",
-    "open_output",
+    "match_expression",
+    "match_file",
+    "open_match_writer",
     "read_event",
     "read_events",
     "save_rules",

@@ -18,10 +18,18 @@ import pyarrow as pa
 
 from tamis.errors import InputFileError
 
-__all__ = ["STDIN", "Format", "Source", "blaming", "format_of", "open_source", "shown"]
+__all__ = [
+    "STDIN",
+    "Format",
+    "Source",
+    "detect_format",
+    "display_path",
+    "open_source",
+    "wrap_read_errors",
+]
 
 STDIN: Final = "-"
-"""The name that stands for standard input; what comes from there is JSON lines."""
+"""The name of standard input, which is read as JSON lines; for output, of standard output."""
 
 Bytes: TypeAlias = io.BufferedIOBase
 
@@ -32,7 +40,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class Format(StrEnum):
-    """What a file holds."""
+    """The format of a file."""
 
     JSON_LINES = "JSON lines"
     CSV = "CSV"
@@ -47,26 +55,26 @@ _FORMATS: Final = {
 }
 
 
-def shown(path: str) -> str:
-    """`path` as errors name it."""
+def display_path(path: str) -> str:
+    """The name of `path` in error messages."""
     return "<stdin>" if path == STDIN else path
 
 
-def format_of(path: str) -> tuple[Format, bool]:
-    """The format that the file's name tells, and whether it is compressed with gzip.
+def detect_format(path: str) -> tuple[Format, bool]:
+    """The format by the file's extension, and whether the file is compressed with gzip.
 
     Raises
     ------
     InputFileError
-        The extension is not known.
+        The extension is unknown.
     """
     name = PurePath(path).name.lower()
     compressed = name.endswith(".gz")
     found = _FORMATS.get(PurePath(name.removesuffix(".gz")).suffix)
     if found is None or (compressed and found is Format.PARQUET):
         raise InputFileError(
-            "unknown extension; expected .jsonl, .ndjson or .csv, each also with .gz behind it, "
-            "or .parquet",
+            "unknown extension; expected .jsonl, .ndjson or .csv, each optionally followed by "
+            ".gz, or .parquet",
             path=path,
         )
     return found, compressed
@@ -78,44 +86,44 @@ class Source:
     Parameters
     ----------
     path
-        The file as it was named.
-    holds
+        The file, as the caller named it.
+    file_format
         Its format.
     stream
         Its bytes, decompressed.
     raw
-        The file below `stream`, which tells how far it was read.
+        The file below `stream`; its position is how far it was read.
     size
         The size of `raw`; None for a pipe.
     """
 
     def __init__(
-        self, path: str, holds: Format, stream: Bytes, raw: Bytes, size: int | None
+        self, path: str, file_format: Format, stream: Bytes, raw: Bytes, size: int | None
     ) -> None:
-        self.path = shown(path)
-        self.format = holds
+        self.path = display_path(path)
+        self.format = file_format
         self.stream = stream
         self._raw = raw
         self._size = size
 
     @property
     def fraction(self) -> float | None:
-        """How much of the file was read; None for a pipe, of which nobody knows."""
+        """The fraction of the file that was read; None for a pipe, whose size is unknown."""
         return None if self._size is None else min(1.0, self._raw.tell() / self._size)
 
     def error(self, message: str, number: int | None = None) -> InputFileError:
-        """An error at the line `number`, or at the row of that number where there are no lines."""
+        """An error at the line `number`; in Parquet, at the row of that number."""
         if self.format is not Format.PARQUET:
             return InputFileError(message, path=self.path, line=number)
-        where = "" if number is None else f"{self.place(number)}: "
+        where = "" if number is None else f"{self.locate(number)}: "
         return InputFileError(where + message, path=self.path)
 
-    def place(self, number: int) -> str:
-        """What `number` counts, in words."""
+    def locate(self, number: int) -> str:
+        """``line 7``; in Parquet, ``row 7``."""
         return f"{'row' if self.format is Format.PARQUET else 'line'} {number}"
 
     def line_blocks(self) -> Iterator[list[bytes]]:
-        """All lines, some at a time; of a pipe those that have come, without waiting for more."""
+        """All lines, a block at a time; from a pipe, those that have arrived, without waiting."""
         read = self.stream.read1 if self._size is None else self.stream.read
         first = True
         while block := read(_BLOCK):
@@ -135,10 +143,10 @@ class Source:
         for lines in self.line_blocks():
             for line in lines:
                 number += 1
-                yield self.text(line, number) + "\n"
+                yield self.decode(line, number) + "\n"
 
-    def text(self, line: bytes, number: int) -> str:
-        """`line` as text.
+    def decode(self, line: bytes, number: int) -> str:
+        """Decode `line`.
 
         Raises
         ------
@@ -158,29 +166,29 @@ class Source:
 def open_source(path: str) -> Iterator[Source]:
     """Open the file `path`; standard input is ``-``.
 
-    While it is open, whatever goes wrong in reading it becomes an `InputFileError`. A pipe that
-    has a name, such as the shell's ``<(…)``, is read as JSON lines.
+    Errors that occur while it is open become `InputFileError`. A named pipe, such as the shell's
+    ``<(…)``, is read as JSON lines.
     """
-    with blaming(shown(path)):
+    with wrap_read_errors(display_path(path)):
         if path == STDIN:
             stdin = cast(Bytes, sys.stdin.buffer)
             yield Source(path, Format.JSON_LINES, stdin, stdin, None)
             return
-        with open(path, "rb") as raw:  # noqa: PTH123  # the path is shown as it was given
+        with open(path, "rb") as raw:  # noqa: PTH123  # errors name the path as given
             status = os.fstat(raw.fileno())
             if not stat.S_ISREG(status.st_mode):
                 yield Source(path, Format.JSON_LINES, raw, raw, None)
                 return
-            holds, compressed = format_of(path)
+            file_format, compressed = detect_format(path)
             if not status.st_size:
                 raise InputFileError("the file is empty", path=path)
             stream = gzip.GzipFile(fileobj=raw) if compressed else raw
-            yield Source(path, holds, stream, raw, status.st_size)
+            yield Source(path, file_format, stream, raw, status.st_size)
 
 
 @contextmanager
-def blaming(path: str) -> Iterator[None]:
-    """Whatever goes wrong in reading the file `path` becomes an `InputFileError`."""
+def wrap_read_errors(path: str) -> Iterator[None]:
+    """Turn any error in reading the file `path` into an `InputFileError`."""
     try:
         yield
     except FileNotFoundError:

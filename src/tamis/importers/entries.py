@@ -10,26 +10,35 @@ import gzip
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from tamis.errors import InputFileError, RuleError
-from tamis.files.jsonlines import object_blocks
-from tamis.files.source import STDIN, blaming, open_source
-from tamis.importers.result import Entry
+from tamis.files.json_lines import read_objects
+from tamis.files.source import STDIN, open_source, wrap_read_errors
 from tamis.matcher.rule import RuleId, checked_id
 
-__all__ = ["Documents", "entries", "named", "read_json"]
+__all__ = ["Entry", "RuleSource", "identify_by", "read_entries", "read_json"]
 
-Documents: TypeAlias = str | os.PathLike[str] | Mapping[RuleId, Any] | Iterable[Any]
+RuleSource: TypeAlias = str | os.PathLike[str] | Mapping[RuleId, Any] | Iterable[Any]
 """A file, a mapping of ids to documents, or documents that say their ids."""
 
 _LINES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 
 
-def entries(
-    source: Documents, unpack: Callable[[Any], Any] = lambda documents: documents
+class Entry(NamedTuple):
+    """One rule as its source holds it."""
+
+    id: RuleId | None
+    """The name under which the source keeps it; None where the content has to tell."""
+    content: Any
+    place: str
+    """Where it stands, for people: ``rules.jsonl:7``."""
+
+
+def read_entries(
+    source: RuleSource, unpack: Callable[[Any], Any] = lambda documents: documents
 ) -> Iterator[Entry]:
     """The rules of `source`.
 
@@ -50,15 +59,17 @@ def entries(
     if isinstance(source, str | os.PathLike):
         path = os.fspath(source)
         if path == STDIN or path.lower().endswith(_LINES):
-            return _lines(path)
+            return _read_lines(path)
         source, prefix = read_json(path), f"{path}: "
     documents = unpack(source)
     if isinstance(documents, str | bytes) or not isinstance(documents, Iterable):
         raise RuleError(f"{prefix}expected an array or an object of rules")
-    return _members(documents, prefix)
+    return _list_members(documents, prefix)
 
 
-def named(*contents: str, ids: Sequence[str] = ("id",)) -> Callable[[Entry], tuple[RuleId, Any]]:
+def identify_by(
+    *contents: str, ids: Sequence[str] = ("id",)
+) -> Callable[[Entry], tuple[RuleId, Any]]:
     """Tells the id and the content of an entry.
 
     An entry that came with its id is the content. Otherwise it is an object that holds the id under
@@ -83,7 +94,7 @@ def named(*contents: str, ids: Sequence[str] = ("id",)) -> Callable[[Entry], tup
 
 def read_json(path: str) -> Any:
     """The one JSON value of a file, which may be compressed with gzip."""
-    with blaming(path):
+    with wrap_read_errors(path):
         data = Path(path).read_bytes()
         if path.lower().endswith(".gz"):
             data = gzip.decompress(data)
@@ -93,14 +104,14 @@ def read_json(path: str) -> Any:
         raise InputFileError(f"not valid JSON: {error}", path=path) from None
 
 
-def _lines(path: str) -> Iterator[Entry]:
+def _read_lines(path: str) -> Iterator[Entry]:
     with open_source(path) as source:
-        for block in object_blocks(source):
+        for block in read_objects(source):
             for line, content in zip(block.lines, block.objects, strict=True):
                 yield Entry(None, content, f"{source.path}:{line}")
 
 
-def _members(documents: Iterable[Any], prefix: str) -> Iterator[Entry]:
+def _list_members(documents: Iterable[Any], prefix: str) -> Iterator[Entry]:
     if isinstance(documents, Mapping):
         for id, content in documents.items():
             yield Entry(id, content, f"{prefix}{id}")

@@ -17,7 +17,7 @@ import msgspec
 
 from tamis.errors import RuleError
 from tamis.expr.model import Expr, Op, Predicate, all_of, any_of
-from tamis.importers.entries import Documents, entries, named
+from tamis.importers.entries import RuleSource, identify_by, read_entries
 from tamis.importers.predicates import (
     Wild,
     absent,
@@ -32,7 +32,7 @@ from tamis.importers.predicates import (
     starts_with,
     within_network,
 )
-from tamis.importers.result import Imported, import_all
+from tamis.importers.result import Imported, import_entries
 from tamis.matcher.rule import Rule, RuleId, make_rule
 
 __all__ = ["pattern", "read"]
@@ -42,7 +42,7 @@ _LOWS: Final = (Op.GT, Op.GE)
 _NO_CASE: Final = "equals-ignore-case"
 
 
-def read(source: Documents) -> Imported:
+def read(source: RuleSource) -> Imported:
     """The patterns of `source` as rules.
 
     Parameters
@@ -57,8 +57,8 @@ def read(source: Documents) -> Imported:
         return make_rule(id, pattern(document), "strong")
 
     contents = ("pattern", "EventPattern", "event_pattern")
-    identify = named(*contents, ids=("id", "Name", "name"))
-    return import_all(entries(source, _unpacked), identify, take)
+    identify = identify_by(*contents, ids=("id", "Name", "name"))
+    return import_entries(read_entries(source, _unpacked), identify, take)
 
 
 def _unpacked(documents: Any) -> Any:

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from tamis.errors import RuleError
 from tamis.expr.functions.terms import Attribute, Call, Constant, Term, call, name_of
 from tamis.expr.model import FALSE, TRUE, Expr, Op, Predicate, all_of, any_of
-from tamis.importers.entries import Documents, entries, named
+from tamis.importers.entries import RuleSource, identify_by, read_entries
 from tamis.importers.javascript import as_number, loosely_equal, ordered, strictly_equal
 from tamis.importers.predicates import (
     COMPARISONS,
@@ -32,7 +32,7 @@ from tamis.importers.predicates import (
     on_one_value,
     present,
 )
-from tamis.importers.result import Imported, import_all
+from tamis.importers.result import Imported, import_entries
 from tamis.matcher.rule import Rule, RuleId, make_rule
 
 __all__ = ["logic", "read"]
@@ -58,7 +58,7 @@ class _Variable(NamedTuple):
 _Operand: TypeAlias = _Variable | str | int | float | bool | None
 
 
-def read(source: Documents, *, typed: bool = False) -> Imported:
+def read(source: RuleSource, *, typed: bool = False) -> Imported:
     """The rules of `source`.
 
     Parameters
@@ -73,7 +73,7 @@ def read(source: Documents, *, typed: bool = False) -> Imported:
     def take(id: RuleId, document: Any) -> Rule:
         return make_rule(id, logic(document, typed=typed), "weak")
 
-    return import_all(entries(source), named("rule", "logic"), take)
+    return import_entries(read_entries(source), identify_by("rule", "logic"), take)
 
 
 def logic(document: Any, *, typed: bool = False) -> Expr:

@@ -20,7 +20,7 @@ from tamis.errors import RuleError
 from tamis.expr.functions.semver import semver_key
 from tamis.expr.functions.terms import Attribute, Constant, call, name_of
 from tamis.expr.model import FALSE, TRUE, Expr, Op, Predicate, all_of, any_of
-from tamis.importers.entries import Documents, entries, named
+from tamis.importers.entries import RuleSource, identify_by, read_entries
 from tamis.importers.javascript import ordered
 from tamis.importers.predicates import (
     COMPARISONS,
@@ -34,7 +34,7 @@ from tamis.importers.predicates import (
     on_one_value,
     present,
 )
-from tamis.importers.result import Imported, import_all
+from tamis.importers.result import Imported, import_entries
 from tamis.matcher.rule import Rule, RuleId, make_rule
 
 __all__ = ["Dialect", "condition", "read"]
@@ -55,7 +55,7 @@ _LOWS: Final = {"$gt", "$gte"}
 
 
 def read(
-    source: Documents,
+    source: RuleSource,
     *,
     dialect: Dialect = Dialect.GROWTHBOOK,
     groups: Mapping[str, Sequence[Any]] | None = None,
@@ -85,7 +85,9 @@ def read(
     def take(id: RuleId, document: Any) -> Rule:
         return make_rule(id, condition(document, dialect=dialect, groups=known), "weak")
 
-    return import_all(entries(source, unpack), named("condition", "query", "filter"), take)
+    return import_entries(
+        read_entries(source, unpack), identify_by("condition", "query", "filter"), take
+    )
 
 
 def _conditions_of(features: Mapping[str, Any]) -> dict[RuleId, Any]:

@@ -7,19 +7,10 @@ from typing import Any, NamedTuple
 
 from tamis.errors import DuplicateRuleError, RuleError
 from tamis.expr.weights import RuleWeights
+from tamis.importers.entries import Entry
 from tamis.matcher.rule import Rule, RuleId
 
-__all__ = ["Entry", "Imported", "Refused", "import_all"]
-
-
-class Entry(NamedTuple):
-    """One rule as its source holds it."""
-
-    id: RuleId | None
-    """The name under which the source keeps it; None where the content has to tell."""
-    content: Any
-    place: str
-    """Where it stands, for people: ``rules.jsonl:7``."""
+__all__ = ["Imported", "Refused", "import_entries"]
 
 
 class Refused(NamedTuple):
@@ -46,7 +37,7 @@ class Imported(NamedTuple):
     """Every rule of the source that is not among `rules`."""
 
 
-def import_all(
+def import_entries(
     entries: Iterable[Entry],
     identify: Callable[[Entry], tuple[RuleId, Any]],
     take: Callable[[RuleId, Any], Rule],

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, Final
 from tamis.errors import InputFileError, MissingExtraError, RuleError
 from tamis.expr.functions.terms import Attribute, call, name_of
 from tamis.expr.model import Expr, Op, Predicate, all_of, any_of
-from tamis.files.source import blaming
+from tamis.files.source import wrap_read_errors
+from tamis.importers.entries import Entry
 from tamis.importers.predicates import (
     Wild,
     absent,
@@ -31,7 +32,7 @@ from tamis.importers.predicates import (
     present,
     within_network,
 )
-from tamis.importers.result import Entry, Imported, import_all
+from tamis.importers.result import Imported, import_entries
 from tamis.matcher.rule import Rule, RuleId, make_rule
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def read(
             "Sigma rules are read by pySigma; install it with: pip install 'tamis[sigma]'"
         ) from None
     through = None if pipeline is None else _pipeline(os.fspath(pipeline))
-    return import_all(
+    return import_entries(
         _documents(os.fspath(source)),
         _identified,
         lambda id, content: _taken(id, content, through),
@@ -82,7 +83,7 @@ def _pipeline(path: str) -> ProcessingPipeline:
     from sigma.exceptions import SigmaError
     from sigma.processing.pipeline import ProcessingPipeline
 
-    with blaming(path):
+    with wrap_read_errors(path):
         text = Path(path).read_text(encoding="utf-8")
     try:
         return ProcessingPipeline.from_yaml(text)

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from tamis.errors import StorageError
 from tamis.spark.index.versions import root_of
-from tamis.workloads.tables import PartedTable, write_parquet
+from tamis.workloads.partitioned import PartitionedTable, write_parquet
 
 __all__ = ["generate"]
 
@@ -26,7 +26,7 @@ _ROWS_A_FILE = 1 << 18
 
 def generate(
     spark: SparkSession,
-    table: PartedTable,
+    table: PartitionedTable,
     path: str | os.PathLike[str],
     *,
     rows_a_file: int = _ROWS_A_FILE,
@@ -80,12 +80,12 @@ def generate(
 
 
 @lru_cache(maxsize=1)
-def _known(table: PartedTable) -> PartedTable:
+def _known(table: PartitionedTable) -> PartitionedTable:
     """The same table, but as an earlier task of this worker left it, with what it computed."""
     return table
 
 
-def _parts_a_file(table: PartedTable, rows: int) -> int:
+def _parts_a_file(table: PartitionedTable, rows: int) -> int:
     return max(1, rows * table.parts // max(1, table.rows))
 
 

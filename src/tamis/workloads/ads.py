@@ -34,7 +34,7 @@ Where the paper leaves something open, or says it loosely:
   is taken as the standard deviation. A rule weighs a key once, in whichever of its
   conjunctions it stands.
 
-A seed gives the same workload on any machine; see `draws`.
+A seed gives the same workload on any machine; see `portable_random`.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tamis.workloads.chunks import ChunkedWorkload, require
-from tamis.workloads.draws import Draws, Ints, ceilings_of
+from tamis.workloads.base import ChunkedWorkload, check_parameters
+from tamis.workloads.portable_random import Ints, PortableRandom, cumulate
 
 __all__ = ["Form", "Weights", "Workload"]
 
@@ -171,26 +171,26 @@ class Workload(ChunkedWorkload):
             ),
             "event_size lies above 1 and below attributes": 1 < self.event_size < self.attributes,
         }
-        require(required, self)
+        check_parameters(required, self)
 
     def weighted_rules(self) -> Iterator[tuple[int, str, Weights]]:
         """The same rules as (id, text, weights); a rule weighs the values of its IN."""
         for start in range(0, self.size, _CHUNK):
-            rules = self._drawn_rules(start)
+            rules = self._draw_rules(start)
             texts = self._texts_of(rules).to_pylist()
             weights = self._rule_weights(rules, start // _CHUNK)
             yield from zip(range(start, start + len(texts)), texts, weights, strict=True)
 
     def events(self, n: int) -> list[dict[str, int]]:
         """`n` events; fewer are a prefix of more."""
-        return [event for values in self._drawn_events(n) for event in self._dicts(values)]
+        return [event for values in self._draw_events(n) for event in self._dicts(values)]
 
     def weighted_events(self, n: int) -> Iterator[tuple[dict[str, int], Weights]]:
         """The same `n` events with a weight from 0 to 1 for each of their keys."""
         places = {name: place for place, name in enumerate(self._names)}
-        for chunk, values in enumerate(self._drawn_events(n)):
-            draws = Draws(self.seed, _Stream.EVENT_WEIGHTS, chunk)
-            weights = (draws.below(1 << 32, (_EVENTS, self.attributes)) / 2**32)[: len(values)]
+        for chunk, values in enumerate(self._draw_events(n)):
+            rng = PortableRandom(self.seed, _Stream.EVENT_WEIGHTS, chunk)
+            weights = (rng.below(1 << 32, (_EVENTS, self.attributes)) / 2**32)[: len(values)]
             for event, row in zip(self._dicts(values), weights.tolist(), strict=True):
                 yield event, {key: row[places[key[0]]] for key in event.items()}
 
@@ -206,9 +206,9 @@ class Workload(ChunkedWorkload):
     @cached_property
     def _sets(self) -> Ints:
         """The values of each value set, sorted and filled up with -1; `_SETS` rows an attribute."""
-        draws = Draws(self.seed, _Stream.SETS)
+        rng = PortableRandom(self.seed, _Stream.SETS)
         cardinality = self._cardinality.repeat(_SETS)
-        size = 1 + draws.by_frequency(ceilings_of(_SET_SIZES), cardinality.size)
+        size = 1 + rng.by_frequency(cumulate(_SET_SIZES), cardinality.size)
         # A set of all the values would ask for no more than the attribute.
         size = np.minimum(size, cardinality - 1)
         slots = np.arange(_SET_SIZES.size)
@@ -216,7 +216,7 @@ class Workload(ChunkedWorkload):
         for slot in slots:
             rows = np.flatnonzero(slot < size)
             while rows.size:
-                value = _value(cardinality[rows], draws)
+                value = _value(cardinality[rows], rng)
                 fresh = (sets[rows, :slot] != value[:, None]).all(axis=1)
                 sets[rows[fresh], slot] = value[fresh]
                 rows = rows[~fresh]
@@ -236,75 +236,75 @@ class Workload(ChunkedWorkload):
             texts.append(f"{name} NOT IN ({values})" if more else f"{name} <> {first}")
         return pa.array([*texts, *(f"{_MONTH} = {month}" for month in range(1, 13))])
 
-    def _drawn_rules(self, start: int) -> _Rules:
+    def _draw_rules(self, start: int) -> _Rules:
         """The chunk of rules that begins at `start`."""
-        draws = Draws(self.seed, _Stream.RULES, start // _CHUNK)
-        parts = 1 + draws.by_frequency(_part_ceilings(self.exponent), _CHUNK)
-        month = 1 + draws.below(self.months, _CHUNK)
-        size = 1 + draws.by_frequency(ceilings_of(_CONTRACT_SIZES), int(parts.sum()))
+        rng = PortableRandom(self.seed, _Stream.RULES, start // _CHUNK)
+        parts = 1 + rng.by_frequency(_part_frequencies(self.exponent), _CHUNK)
+        month = 1 + rng.below(self.months, _CHUNK)
+        size = 1 + rng.by_frequency(cumulate(_CONTRACT_SIZES), int(parts.sum()))
         predicate = np.full((size.size, _LONGEST), -1, dtype=np.int64)
         first = parts.cumsum() - parts
         for nth in range(_MOST_PARTS):
             rows = first[parts > nth] + nth
             if nth:
-                predicate[rows] = self._copies(predicate[rows - 1], size[rows], draws)
-            self._fill(predicate, rows, size, draws)
+                predicate[rows] = self._copies(predicate[rows - 1], size[rows], rng)
+            self._fill(predicate, rows, size, rng)
         kept = min(_CHUNK, self.size - start)
         ends = int(parts[:kept].sum())
         return _Rules(parts[:kept], month[:kept], size[:ends], predicate[:ends])
 
-    def _copies(self, before: Ints, size: Ints, draws: Draws) -> Ints:
+    def _copies(self, before: Ints, size: Ints, rng: PortableRandom) -> Ints:
         """What parts of `size` copy from those before them, first and then -1."""
-        copying = draws.chance(self.copying, size.size)
-        kept = draws.chance(self.copied, before.shape) & copying[:, None] & (before >= 0)
+        copying = rng.chance(self.copying, size.size)
+        kept = rng.chance(self.copied, before.shape) & copying[:, None] & (before >= 0)
         order = np.argsort(~kept, axis=1, kind="stable")
         copies = np.take_along_axis(np.where(kept, before, -1), order, axis=1)
         copies[np.arange(_LONGEST) >= size[:, None]] = -1
         return copies
 
-    def _fill(self, predicate: Ints, rows: Ints, size: Ints, draws: Draws) -> None:
+    def _fill(self, predicate: Ints, rows: Ints, size: Ints, rng: PortableRandom) -> None:
         """Draw the predicates that these parts still lack, each of another attribute."""
-        attributes = ceilings_of(_by_rank(self.dimensions - 1))
-        sets = ceilings_of(_by_rank(_SETS))
+        attributes = cumulate(_by_rank(self.dimensions - 1))
+        sets = cumulate(_by_rank(_SETS))
         for slot in range(_LONGEST):
             lacking = rows[(slot < size[rows]) & (predicate[rows, slot] < 0)]
             while lacking.size:
-                attribute = draws.by_frequency(attributes, lacking.size)
-                value_set = attribute * _SETS + draws.by_frequency(sets, lacking.size)
-                drawn = 2 * value_set + draws.chance(self.negated, lacking.size)
+                attribute = rng.by_frequency(attributes, lacking.size)
+                value_set = attribute * _SETS + rng.by_frequency(sets, lacking.size)
+                drawn = 2 * value_set + rng.chance(self.negated, lacking.size)
                 others = predicate[lacking, :slot] // (2 * _SETS)
                 fresh = (others != attribute[:, None]).all(axis=1)
                 predicate[lacking[fresh], slot] = drawn[fresh]
                 lacking = lacking[~fresh]
 
     def _texts(self, start: int) -> pa.StringArray:
-        return self._texts_of(self._drawn_rules(start))
+        return self._texts_of(self._draw_rules(start))
 
     def _texts_of(self, rules: _Rules) -> pa.StringArray:
         month = 2 * len(self._sets) + rules.month - 1
         if self.form == "dnf":
             ends = month.repeat(rules.parts)
-            parts = self._joined(np.column_stack([rules.predicate, ends]), " AND ")
+            parts = self._join_predicates(np.column_stack([rules.predicate, ends]), " AND ")
             several = rules.parts.repeat(rules.parts) > 1
-            return _joined_lists(_in_brackets(parts, several), rules.parts, " OR ")
-        parts = _in_brackets(self._joined(rules.predicate, " OR "), rules.size > 1)
+            return _join_lists(_parenthesize(parts, several), rules.parts, " OR ")
+        parts = _parenthesize(self._join_predicates(rules.predicate, " OR "), rules.size > 1)
         months = self._predicate_texts.take(pa.array(month))
-        conjuncts = _joined_lists(parts, rules.parts, " AND ")
+        conjuncts = _join_lists(parts, rules.parts, " AND ")
         return pc.binary_join_element_wise(conjuncts, months, " AND ")
 
-    def _joined(self, predicate: Ints, separator: str) -> pa.StringArray:
+    def _join_predicates(self, predicate: Ints, separator: str) -> pa.StringArray:
         """The text of each row of predicates."""
         there = predicate >= 0
         texts = self._predicate_texts.take(pa.array(predicate[there]))
-        return _joined_lists(texts, there.sum(axis=1), separator)
+        return _join_lists(texts, there.sum(axis=1), separator)
 
     def _rule_weights(self, rules: _Rules, chunk: int) -> list[Weights]:
         """A weight for each value of each IN of each rule."""
-        rule, attribute, value = self._weighable(rules)
+        rule, attribute, value = self._list_weighted_values(rules)
         bound = self._upper_bounds[attribute, value]
         # Twelve numbers from 0 to 1 have a sum with mean 6 and variance 1, and all but normal.
-        draws = Draws(self.seed, _Stream.RULE_WEIGHTS, chunk)
-        normal = draws.below(1 << 32, (rule.size, 12)).sum(axis=1) / 2**32 - 6
+        rng = PortableRandom(self.seed, _Stream.RULE_WEIGHTS, chunk)
+        normal = rng.below(1 << 32, (rule.size, 12)).sum(axis=1) / 2**32 - 6
         weight = bound * np.minimum(0.8 + 0.05 * normal, 1.0)
         weights: list[Weights] = [{} for _ in rules.parts]
         names = np.array(self._names, dtype=object)[attribute]
@@ -314,7 +314,7 @@ class Workload(ChunkedWorkload):
             weights[place][key[0], key[1]] = w
         return weights
 
-    def _weighable(self, rules: _Rules) -> tuple[Ints, Ints, Ints]:
+    def _list_weighted_values(self, rules: _Rules) -> tuple[Ints, Ints, Ints]:
         """The rule, attribute and value of each value of an IN, once a rule, by rule."""
         owner = np.arange(rules.parts.size).repeat(rules.parts)
         row, slot = np.nonzero((rules.predicate >= 0) & (rules.predicate % 2 == 0))
@@ -334,7 +334,7 @@ class Workload(ChunkedWorkload):
     def _upper_bounds(self) -> NDArray[np.float64]:
         """UB by attribute and value."""
         number = np.zeros((self.attributes, max(13, _CARDINALITIES.max())), dtype=np.int64)
-        for values in self._drawn_events(_LOGGED):
+        for values in self._draw_events(_LOGGED):
             row, attribute = np.nonzero(values >= 0)
             np.add.at(number, (attribute, values[row, attribute]), 1)
         return 1 / np.maximum(number, 1)
@@ -349,22 +349,22 @@ class Workload(ChunkedWorkload):
             low, high = (middle, high) if size < self.event_size else (low, middle)
         return np.array([round(2**32 * low / (low + r)) for r in rank], dtype=np.uint64)
 
-    def _drawn_events(self, n: int) -> Iterator[NDArray[np.int32]]:
+    def _draw_events(self, n: int) -> Iterator[NDArray[np.int32]]:
         """Chunks of `n` events: a row an event, a column an attribute, -1 where it is absent."""
         for start in range(0, n, _EVENTS):
-            yield self._drawn_chunk(start)[: n - start]
+            yield self._draw_event_chunk(start)[: n - start]
 
-    def _drawn_chunk(self, start: int) -> NDArray[np.int32]:
+    def _draw_event_chunk(self, start: int) -> NDArray[np.int32]:
         """The chunk of events that begins at `start`."""
-        draws = Draws(self.seed, _Stream.EVENTS, start // _EVENTS)
+        rng = PortableRandom(self.seed, _Stream.EVENTS, start // _EVENTS)
         shape = (_EVENTS, self.attributes - 1)
-        present = draws.below(1 << 32, shape).astype(np.uint64) < self._presence
-        value = _value(np.broadcast_to(self._cardinality, shape), draws)
-        month = 1 + draws.below(self.months, (_EVENTS, 1))
+        present = rng.below(1 << 32, shape).astype(np.uint64) < self._presence
+        value = _value(np.broadcast_to(self._cardinality, shape), rng)
+        month = 1 + rng.below(self.months, (_EVENTS, 1))
         return np.concatenate([np.where(present, value, -1), month], axis=1).astype(np.int32)
 
     def _events(self, start: int, count: int) -> pa.Table:
-        cells = self._drawn_chunk(start)[:count]
+        cells = self._draw_event_chunk(start)[:count]
         columns = [pa.array(column, mask=column < 0) for column in cells.T.copy()]
         return pa.table(columns, names=self._names)
 
@@ -381,24 +381,24 @@ def _by_rank(count: int) -> Ints:
     return (1 << 24) // np.arange(1, count + 1)
 
 
-def _part_ceilings(exponent: float) -> Ints:
+def _part_frequencies(exponent: float) -> Ints:
     """How frequent rules of 1, 2, … parts are."""
     weights = [round((1 << 24) * k ** (0.5 - exponent)) for k in range(1, _MOST_PARTS + 1)]
-    return ceilings_of(np.array(weights))
+    return cumulate(np.array(weights))
 
 
-def _value(cardinality: Ints, draws: Draws) -> Ints:
+def _value(cardinality: Ints, rng: PortableRandom) -> Ints:
     """A value below each cardinality, 0 the most frequent."""
-    ceilings = ceilings_of(_by_rank(int(_CARDINALITIES.max())))
-    return np.searchsorted(ceilings, draws.below(ceilings[cardinality - 1]), side="right")
+    cumulative = cumulate(_by_rank(int(_CARDINALITIES.max())))
+    return np.searchsorted(cumulative, rng.below(cumulative[cardinality - 1]), side="right")
 
 
-def _joined_lists(texts: pa.StringArray, lengths: Ints, separator: str) -> pa.StringArray:
+def _join_lists(texts: pa.StringArray, lengths: Ints, separator: str) -> pa.StringArray:
     """Lists of texts that stand end to end, each joined into one text."""
     offsets = pa.array(np.concatenate([[0], lengths.cumsum()]), pa.int32())
     return pc.binary_join(pa.ListArray.from_arrays(offsets, texts), separator)
 
 
-def _in_brackets(texts: pa.StringArray, where: NDArray[Any]) -> pa.StringArray:
+def _parenthesize(texts: pa.StringArray, where: NDArray[Any]) -> pa.StringArray:
     bracketed = pc.binary_join_element_wise("(", texts, ")", "")
     return pc.if_else(pa.array(where), bracketed, texts)

@@ -1,6 +1,6 @@
 """BEGen: the synthetic workload of the BE-Tree paper (section 7.1, Tables 2 and 3).
 
-Random rules over hundreds of attributes match next to nothing, so the paper draws its rules
+Random rules over hundreds of attributes match next to nothing, so the paper rng its rules
 from its events. First come *base expressions*, conjunctions of equalities: they are the
 events. Then each rule is *derived* from one base: it keeps each of the base's predicates with
 probability ``rule_size / event_size`` and widens a kept equality with probability
@@ -30,7 +30,7 @@ Where the paper leaves something open, or says it loosely:
 - values are uniform, also where attributes follow Zipf's law (with exponent 1);
 - the rules of different bases are shuffled together, as they would arrive.
 
-A seed gives the same workload on any machine; see `draws`.
+A seed gives the same workload on any machine; see `portable_random`.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tamis.workloads.chunks import ChunkedWorkload, require
-from tamis.workloads.draws import Draws, Ints, ceilings_of
+from tamis.workloads.base import ChunkedWorkload, check_parameters
+from tamis.workloads.portable_random import Ints, PortableRandom, cumulate
 from tamis.workloads.predicates import ORDERED, Operator, Values
 
-__all__ = ["OPERATOR_CLASSES", "Distribution", "OperatorClass", "Workload", "drawn_operators"]
+__all__ = ["OPERATOR_CLASSES", "Distribution", "OperatorClass", "Workload", "draw_operators"]
 
 Distribution: TypeAlias = Literal["uniform", "zipf"]
 OperatorClass: TypeAlias = Literal["min", "low", "med", "high"]
@@ -160,7 +160,7 @@ class Workload(ChunkedWorkload):
             ),
             "distribution is uniform or zipf": self.distribution in ("uniform", "zipf"),
         }
-        require(required, self)
+        check_parameters(required, self)
 
     def events(self, n: int) -> list[dict[str, int]]:
         """`n` events; fewer are a prefix of more."""
@@ -169,7 +169,7 @@ class Workload(ChunkedWorkload):
             dict(zip(*pair, strict=True))
             for pair in zip(names, self.bases.value.tolist(), strict=True)
         ]
-        return [bases[base].copy() for base in self._drawn_bases(0, n)]
+        return [bases[base].copy() for base in self._draw_bases(0, n)]
 
     @property
     def names(self) -> list[str]:
@@ -184,21 +184,21 @@ class Workload(ChunkedWorkload):
     @cached_property
     def bases(self) -> Bases:
         """What events are drawn from, and rules derived from."""
-        draws = Draws(self.seed, _Stream.BASES)
+        rng = PortableRandom(self.seed, _Stream.BASES)
         count = round(1 / self.match_probability) if self.clustered else _UNCLUSTERED
-        rows = [_distinct_attributes(self.event_size, self._ceilings, draws) for _ in range(count)]
+        rows = [_distinct_attributes(self.event_size, self._cumulative, rng) for _ in range(count)]
         attribute = np.array(rows)
-        return Bases(attribute, draws.below(self.cardinality, attribute.shape))
+        return Bases(attribute, rng.below(self.cardinality, attribute.shape))
 
     @cached_property
     def owners(self) -> Ints:
         """The base that each rule is derived from: equal shares, shuffled."""
-        order = Draws(self.seed, _Stream.OWNERS).order(self.size)
+        order = PortableRandom(self.seed, _Stream.OWNERS).permutation(self.size)
         return order % len(self.bases.value)
 
     @property
-    def _ceilings(self) -> Ints:
-        return ceilings_of(_frequencies(self.dimensions, self.distribution))
+    def _cumulative(self) -> Ints:
+        return cumulate(_frequencies(self.dimensions, self.distribution))
 
     @cached_property
     def _bases_table(self) -> pa.Table:
@@ -208,27 +208,27 @@ class Workload(ChunkedWorkload):
         return pa.table([pa.array(row, mask=row < 0) for row in cells], names=self.names)
 
     def _events(self, start: int, count: int) -> pa.Table:
-        return self._bases_table.take(pa.array(self._drawn_bases(start, count)))
+        return self._bases_table.take(pa.array(self._draw_bases(start, count)))
 
-    def _drawn_bases(self, start: int, count: int) -> Ints:
+    def _draw_bases(self, start: int, count: int) -> Ints:
         """The bases of `count` events from `start` on."""
-        draws = Draws(self.seed, _Stream.EVENTS)
-        draws.skip(start)
-        return draws.below(len(self.bases.value), count)
+        rng = PortableRandom(self.seed, _Stream.EVENTS)
+        rng.skip(start)
+        return rng.below(len(self.bases.value), count)
 
     def _texts(self, start: int) -> pa.StringArray:
         """The texts of the chunk of rules that begins at `start`."""
-        draws = Draws(self.seed, _Stream.RULES, start // _CHUNK)
-        kept = self._kept(self.owners[start : start + _CHUNK], draws)
+        rng = PortableRandom(self.seed, _Stream.RULES, start // _CHUNK)
+        kept = self._kept(self.owners[start : start + _CHUNK], rng)
         names = pa.array(self.names).take(pa.array(kept.attribute))
-        texts = self.values.predicates(names, kept.operator, kept.value, draws)
+        texts = self.values.predicates(names, kept.operator, kept.value, rng)
         lists = pa.ListArray.from_arrays(pa.array(kept.offsets, pa.int32()), texts)
         return pc.binary_join(lists, " AND ")
 
-    def _kept(self, owners: Ints, draws: Draws) -> _Kept:
+    def _kept(self, owners: Ints, rng: PortableRandom) -> _Kept:
         """Which of its base's predicates each rule keeps, and the operator each turns into."""
-        keep = draws.chance(self.rule_size / self.event_size, (len(owners), self.event_size))
-        at_least = draws.below(self.event_size, len(owners))
+        keep = rng.chance(self.rule_size / self.event_size, (len(owners), self.event_size))
+        at_least = rng.below(self.event_size, len(owners))
         empty = ~keep.any(axis=1)
         keep[empty, at_least[empty]] = True
         base, place = np.nonzero(keep)
@@ -236,27 +236,29 @@ class Workload(ChunkedWorkload):
         if self.clustered:
             base = owners[base]
         else:
-            bases = self._own_bases(len(owners), draws)
+            bases = self._own_bases(len(owners), rng)
         return _Kept(
             offsets=np.concatenate([[0], keep.sum(axis=1).cumsum()]),
             attribute=bases.attribute[base, place],
             value=bases.value[base, place],
-            operator=drawn_operators(self.operators, self.equality, len(base), draws),
+            operator=draw_operators(self.operators, self.equality, len(base), rng),
         )
 
-    def _own_bases(self, count: int, draws: Draws) -> Bases:
+    def _own_bases(self, count: int, rng: PortableRandom) -> Bases:
         """A base for each of `count` rules."""
-        attribute = draws.distinct_by_frequency(self._ceilings, (count, self.event_size))
-        return Bases(attribute, draws.below(self.cardinality, attribute.shape))
+        attribute = rng.distinct_by_frequency(self._cumulative, (count, self.event_size))
+        return Bases(attribute, rng.below(self.cardinality, attribute.shape))
 
 
-def drawn_operators(operators: OperatorClass, equality: float, count: int, draws: Draws) -> Ints:
+def draw_operators(
+    operators: OperatorClass, equality: float, count: int, rng: PortableRandom
+) -> Ints:
     """What `count` equalities turn into: the share `equality` stays as it is."""
     widened = np.array(OPERATOR_CLASSES[operators], dtype=np.int64)
     if not widened.size:
         return np.full(count, Operator.EQ, dtype=np.int64)
-    drawn = widened[draws.below(widened.size, count)]
-    return np.where(draws.chance(equality, count), int(Operator.EQ), drawn)
+    drawn = widened[rng.below(widened.size, count)]
+    return np.where(rng.chance(equality, count), int(Operator.EQ), drawn)
 
 
 def _frequencies(dimensions: int, distribution: Distribution) -> Ints:
@@ -264,9 +266,9 @@ def _frequencies(dimensions: int, distribution: Distribution) -> Ints:
     return np.ones_like(rank) if distribution == "uniform" else (1 << 24) // rank
 
 
-def _distinct_attributes(count: int, ceilings: Ints, draws: Draws) -> list[int]:
+def _distinct_attributes(count: int, cumulative: Ints, rng: PortableRandom) -> list[int]:
     """Attributes of one base: each is the next one drawn that is not there yet."""
     seen: dict[int, None] = {}
     while len(seen) < count:
-        seen.update(dict.fromkeys(draws.by_frequency(ceilings, count).tolist()))
+        seen.update(dict.fromkeys(rng.by_frequency(cumulative, count).tolist()))
     return list(seen)[:count]

@@ -18,7 +18,7 @@ what Tamis makes conjunctions of; all others have at most 64. A leaf that must h
 takes the next of the event's attributes in an order of the rule's own; a rule with more such leaves
 than the event has attributes repeats some.
 
-A seed gives the same workload on any machine; see `draws`.
+A seed gives the same workload on any machine; see `portable_random`.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tamis.workloads import begen
-from tamis.workloads.chunks import ChunkedWorkload, require
-from tamis.workloads.draws import Draws, Ints
+from tamis.workloads.base import ChunkedWorkload, check_parameters
+from tamis.workloads.portable_random import Ints, PortableRandom
 from tamis.workloads.predicates import Operator
 
 __all__ = ["Workload"]
@@ -66,7 +66,7 @@ class _Must(IntEnum):
     FAIL = 1
     FREE = 2
 
-    def turned(self) -> _Must:
+    def negate(self) -> _Must:
         """What it is under a NOT."""
         return {_Must.HOLD: _Must.FAIL, _Must.FAIL: _Must.HOLD, _Must.FREE: _Must.FREE}[self]
 
@@ -122,7 +122,7 @@ class Workload(ChunkedWorkload):
             "deepest is at most 6": self.deepest <= 6,
             "large lies between 0 and 1": 0 <= self.large <= 1,
         }
-        require(required, self)
+        check_parameters(required, self)
         # Refuses the others.
         _ = self._begen
 
@@ -150,50 +150,50 @@ class Workload(ChunkedWorkload):
     @cached_property
     def _shapes(self) -> list[list[_Piece]]:
         """The ordinary shapes, and then the large ones."""
-        draws = Draws(self.seed, _Stream.SHAPES)
+        rng = PortableRandom(self.seed, _Stream.SHAPES)
         ordinary: list[_Node] = []
         while len(ordinary) < _SHAPES:
-            depth = self.shallowest + _below(self.deepest - self.shallowest + 1, draws)
-            shape = _ordinary(depth, draws)
-            if _conjunctions(shape) <= _MOST_CONJUNCTIONS:
+            depth = self.shallowest + _draw_below(self.deepest - self.shallowest + 1, rng)
+            shape = _draw_ordinary(depth, rng)
+            if _count_conjunctions(shape) <= _MOST_CONJUNCTIONS:
                 ordinary.append(shape)
-        large = [_large(draws) for _ in range(_SHAPES)]
-        return [list(_pieces(shape, _Must.HOLD, draws)) for shape in ordinary + large]
+        large = [_draw_large(rng) for _ in range(_SHAPES)]
+        return [list(_cut_pieces(shape, _Must.HOLD, rng)) for shape in ordinary + large]
 
     def _texts(self, start: int) -> pa.StringArray:
         """The texts of the chunk of rules that begins at `start`."""
-        draws = Draws(self.seed, _Stream.RULES, start // _CHUNK)
+        rng = PortableRandom(self.seed, _Stream.RULES, start // _CHUNK)
         owners = self._begen.owners[start : start + _CHUNK]
-        shape = draws.below(_SHAPES, owners.size)
-        shape += _SHAPES * draws.chance(self.large, owners.size)
+        shape = rng.below(_SHAPES, owners.size)
+        shape += _SHAPES * rng.chance(self.large, owners.size)
         places = [np.flatnonzero(shape == number) for number in range(len(self._shapes))]
         leaves = [
-            self._leaves(pieces, owners[place], draws)
+            self._leaves(pieces, owners[place], rng)
             for pieces, place in zip(self._shapes, places, strict=True)
         ]
         attribute, value = (np.concatenate(column) for column in zip(*leaves, strict=True))
-        texts = self._predicates(attribute, value, draws)
+        texts = self._predicates(attribute, value, rng)
         parts: list[pa.StringArray] = []
         first = 0
         for pieces, place, (filled, _) in zip(self._shapes, places, leaves, strict=True):
             if place.size:
-                parts.append(_filled(pieces, texts.slice(first, filled.size), place.size))
+                parts.append(_fill_leaves(pieces, texts.slice(first, filled.size), place.size))
             first += filled.size
         back = np.argsort(np.concatenate(places))
         return pa.concat_arrays(parts).take(pa.array(back))
 
-    def _leaves(self, pieces: list[_Piece], owners: Ints, draws: Draws) -> tuple[Ints, Ints]:
+    def _leaves(self, pieces: list[_Piece], owners: Ints, rng: PortableRandom) -> tuple[Ints, Ints]:
         """The attributes and values of the leaves of rules of one shape, leaf by leaf."""
         bases = self._begen.bases
         # The base's attributes in an order of the rule's own.
-        order = draws.orders(owners.size, self.event_size).T
+        order = rng.permutations(owners.size, self.event_size).T
         attributes: list[Ints] = []
         values: list[Ints] = []
         bound = 0
         for piece in pieces:
             if piece is _Must.FREE:
-                attributes.append(draws.below(self.dimensions, owners.size))
-                values.append(draws.below(self.cardinality, owners.size))
+                attributes.append(rng.below(self.dimensions, owners.size))
+                values.append(rng.below(self.cardinality, owners.size))
             elif isinstance(piece, _Must):
                 place = order[bound % self.event_size]
                 attributes.append(bases.attribute[owners, place])
@@ -201,14 +201,14 @@ class Workload(ChunkedWorkload):
                 bound += 1
         return np.concatenate(attributes), np.concatenate(values)
 
-    def _predicates(self, attribute: Ints, value: Ints, draws: Draws) -> pa.StringArray:
+    def _predicates(self, attribute: Ints, value: Ints, rng: PortableRandom) -> pa.StringArray:
         """A predicate of any operator on each attribute, which its value satisfies."""
-        operator = draws.below(len(Operator), attribute.size)
+        operator = rng.below(len(Operator), attribute.size)
         names = pa.array(self._begen.names).take(pa.array(attribute))
-        return self._begen.values.predicates(names, operator, value, draws)
+        return self._begen.values.predicates(names, operator, value, rng)
 
 
-def _filled(pieces: list[_Piece], leaves: pa.StringArray, rules: int) -> pa.StringArray:
+def _fill_leaves(pieces: list[_Piece], leaves: pa.StringArray, rules: int) -> pa.StringArray:
     """The texts of `rules` rules of one shape from those of their leaves, leaf by leaf."""
     columns: list[str | pa.StringArray] = []
     first = 0
@@ -222,72 +222,72 @@ def _filled(pieces: list[_Piece], leaves: pa.StringArray, rules: int) -> pa.Stri
     return pc.binary_join_element_wise(*columns, "")
 
 
-def _below(bound: int, draws: Draws) -> int:
-    return int(draws.below(bound, 1)[0])
+def _draw_below(bound: int, rng: PortableRandom) -> int:
+    return int(rng.below(bound, 1)[0])
 
 
 _LEAF = _Node("leaf")
 
 
-def _ordinary(depth: int, draws: Draws) -> _Node:
+def _draw_ordinary(depth: int, rng: PortableRandom) -> _Node:
     """A shape of `depth` levels: two leaves, a subtree of full depth, and perhaps another."""
-    subtrees = [_below_root("or", depth - 1, draws)]
-    if _below(2, draws):
-        subtrees.append(_below_root("or", 1, draws))
+    subtrees = [_draw_subtree("or", depth - 1, rng)]
+    if _draw_below(2, rng):
+        subtrees.append(_draw_subtree("or", 1, rng))
     return _Node("and", (_LEAF, _LEAF, *subtrees))
 
 
-def _below_root(kind: Literal["and", "or"], depth: int, draws: Draws) -> _Node:
+def _draw_subtree(kind: Literal["and", "or"], depth: int, rng: PortableRandom) -> _Node:
     """A subtree of `depth` levels, the first of which is `kind`; a NOT may stand before it."""
-    children = [_LEAF] * (1 + _below(2, draws))
+    children = [_LEAF] * (1 + _draw_below(2, rng))
     if depth > 1:
-        children.append(_below_root("or" if kind == "and" else "and", depth - 1, draws))
+        children.append(_draw_subtree("or" if kind == "and" else "and", depth - 1, rng))
     else:
         children.append(_LEAF)
     node = _Node(kind, tuple(children))
-    return node if _below(4, draws) else _Node("not", (node,))
+    return node if _draw_below(4, rng) else _Node("not", (node,))
 
 
-def _large(draws: Draws) -> _Node:
+def _draw_large(rng: PortableRandom) -> _Node:
     """Two leaves and five ORs of four: 1,024 conjunctions."""
     pair = _Node("and", (_LEAF, _LEAF))
     ors = [
-        _Node("or", (_LEAF, _LEAF, _LEAF, pair if _below(2, draws) else _LEAF)) for _ in range(5)
+        _Node("or", (_LEAF, _LEAF, _LEAF, pair if _draw_below(2, rng) else _LEAF)) for _ in range(5)
     ]
     return _Node("and", (_LEAF, _LEAF, *ors))
 
 
-def _conjunctions(node: _Node, turned: bool = False) -> int:
+def _count_conjunctions(node: _Node, turned: bool = False) -> int:
     """How many conjunctions the DNF of a shape has; `turned` says whether under a NOT."""
     if node.kind == "not":
-        return _conjunctions(node.children[0], not turned)
-    counts = [_conjunctions(child, turned) for child in node.children]
+        return _count_conjunctions(node.children[0], not turned)
+    counts = [_count_conjunctions(child, turned) for child in node.children]
     if node.kind == "leaf":
         return 1
     return prod(counts) if (node.kind == "and") != turned else sum(counts)
 
 
-def _pieces(node: _Node, must: _Must, draws: Draws) -> Iterator[_Piece]:
+def _cut_pieces(node: _Node, must: _Must, rng: PortableRandom) -> Iterator[_Piece]:
     """The text of a shape, with what each leaf must be."""
     if node.kind == "leaf":
         yield must
     elif node.kind == "not":
         yield "NOT ("
-        yield from _pieces(node.children[0], must.turned(), draws)
+        yield from _cut_pieces(node.children[0], must.negate(), rng)
         yield ")"
     else:
-        musts = _of_children(node, must, draws)
+        musts = _constrain_children(node, must, rng)
         for place, (child, its) in enumerate(zip(node.children, musts, strict=True)):
             brackets = child.kind in ("and", "or")
             yield (f" {node.kind.upper()} " if place else "") + ("(" if brackets else "")
-            yield from _pieces(child, its, draws)
+            yield from _cut_pieces(child, its, rng)
             yield ")" if brackets else ""
 
 
-def _of_children(node: _Node, must: _Must, draws: Draws) -> list[_Must]:
+def _constrain_children(node: _Node, must: _Must, rng: PortableRandom) -> list[_Must]:
     """What the children of an AND or OR must be: all the same, or one and the others free."""
     deciding = _Must.FAIL if node.kind == "and" else _Must.HOLD
     if must is not deciding:
         return [must] * len(node.children)
-    chosen = _below(len(node.children), draws)
+    chosen = _draw_below(len(node.children), rng)
     return [deciding if n == chosen else _Must.FREE for n in range(len(node.children))]

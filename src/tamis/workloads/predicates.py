@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tamis.workloads.draws import Draws, Ints
+from tamis.workloads.portable_random import Ints, PortableRandom
 
 __all__ = ["ORDERED", "Operator", "Values", "digits"]
 
@@ -63,14 +63,14 @@ class Values(NamedTuple):
     """How values are written, and also the two that lie before the first and behind the last."""
 
     def predicates(
-        self, names: pa.StringArray, operator: Ints, value: Ints, draws: Draws
+        self, names: pa.StringArray, operator: Ints, value: Ints, rng: PortableRandom
     ) -> pa.StringArray:
         """For each name and operator, a predicate that `value` satisfies."""
         parts: list[pa.StringArray] = []
         places: list[Ints] = []
         for each in Operator:
             place = np.flatnonzero(operator == each)
-            operands = self._operands(each, value[place], draws)
+            operands = self._operands(each, value[place], rng)
             parts.append(self._texts(each, names.take(pa.array(place)), operands))
             places.append(place)
         back = np.argsort(np.concatenate(places))
@@ -92,7 +92,7 @@ class Values(NamedTuple):
             return join(names, _SPELLING[operator], lists, ")", "")
         return join(names, _SPELLING[operator], self.literals(operand), "")
 
-    def _operands(self, operator: Operator, value: Ints, draws: Draws) -> list[Ints]:
+    def _operands(self, operator: Operator, value: Ints, rng: PortableRandom) -> list[Ints]:
         """What `operator` compares with, such that each `value` satisfies it.
 
         For IN and NOT IN a matrix whose rows are the lists, filled up with -1; for BETWEEN
@@ -102,48 +102,48 @@ class Values(NamedTuple):
             case Operator.EQ:
                 return [value]
             case Operator.NE:
-                return [_but(value, draws.below(self.cardinality - 1, value.shape))]
+                return [_but(value, rng.below(self.cardinality - 1, value.shape))]
             case Operator.LT:
-                return [value + 1 + draws.below(self.cardinality - value)]
+                return [value + 1 + rng.below(self.cardinality - value)]
             case Operator.LE:
-                return [value + draws.below(self.cardinality - value)]
+                return [value + rng.below(self.cardinality - value)]
             case Operator.GT:
-                return [value - 1 - draws.below(value + 1)]
+                return [value - 1 - rng.below(value + 1)]
             case Operator.GE:
-                return [value - draws.below(value + 1)]
+                return [value - rng.below(value + 1)]
             case Operator.IN:
-                return [self._lists(value, draws, with_value=True)]
+                return [self._lists(value, rng, with_value=True)]
             case Operator.NOT_IN:
-                return [self._lists(value, draws, with_value=False)]
+                return [self._lists(value, rng, with_value=False)]
             case Operator.BETWEEN:
-                return self._ranges(value, draws)
+                return self._ranges(value, rng)
 
-    def _lists(self, value: Ints, draws: Draws, with_value: bool) -> Ints:
+    def _lists(self, value: Ints, rng: PortableRandom, with_value: bool) -> Ints:
         """Two to six distinct values a row, in order; with `value`, or without it."""
         others = self.cardinality - 1
         longest = min(_MAX_LIST, self.cardinality if with_value else others)
         shortest = min(2, longest)
-        length = shortest + draws.below(longest - shortest + 1, value.shape)
+        length = shortest + rng.below(longest - shortest + 1, value.shape)
         lists = np.full((value.size, longest), -1, dtype=np.int64)
         for count in range(shortest, longest + 1):
             rows = np.flatnonzero(length == count)
-            chosen = draws.subsets(others, count - with_value, rows.size)
+            chosen = rng.subsets(others, count - with_value, rows.size)
             members = _but(value[rows, None], chosen)
             if with_value:
                 members = np.concatenate([members, value[rows, None]], axis=1)
             lists[rows, :count] = np.sort(members, axis=1)
         return lists
 
-    def _ranges(self, value: Ints, draws: Draws) -> list[Ints]:
+    def _ranges(self, value: Ints, rng: PortableRandom) -> list[Ints]:
         """Both ends of a range around each value that spans `range_percent` on average."""
         # Spans are uniform from 2 to 2 * mean - 2; the fraction of the upper end, which is
         # seldom whole, is the chance of one more.
         mean = self.range_percent / 100 * self.cardinality
         most = max(2.0, 2 * mean - 2)
-        ceiling = int(most) + draws.chance(most - int(most), value.shape)
-        span = np.minimum(2 + draws.below(ceiling - 1), self.cardinality)
+        ceiling = int(most) + rng.chance(most - int(most), value.shape)
+        span = np.minimum(2 + rng.below(ceiling - 1), self.cardinality)
         first = np.maximum(0, value - span + 1)
-        low = first + draws.below(np.minimum(value, self.cardinality - span) - first + 1)
+        low = first + rng.below(np.minimum(value, self.cardinality - span) - first + 1)
         return [low, low + span - 1]
 
 

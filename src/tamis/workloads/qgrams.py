@@ -6,7 +6,7 @@ AND g_on = 'g'``. Rules and events are such strings; a rule matches the events t
 grams.
 
 The paper takes authors and titles from DBLP. That is not at hand, so the texts come from what a
-machine has: see :mod:`tamis.workloads.texts`, or from a file of yours.
+machine has: see :mod:`tamis.workloads.text_sources`, or from a file of yours.
 
 **How the match probability is steered.** Without one, each rule is a text of its own, events are
 any texts, and next to nothing matches but a text itself. With `match_probability` there are but
@@ -42,11 +42,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tamis.workloads.begen import OPERATOR_CLASSES, OperatorClass, drawn_operators
-from tamis.workloads.chunks import ChunkedWorkload, require
-from tamis.workloads.draws import Draws, Ints
+from tamis.workloads.base import ChunkedWorkload, check_parameters
+from tamis.workloads.begen import OPERATOR_CLASSES, OperatorClass, draw_operators
+from tamis.workloads.portable_random import Ints, PortableRandom
 from tamis.workloads.predicates import Values
-from tamis.workloads.texts import texts_of
+from tamis.workloads.text_sources import read_texts
 
 __all__ = ["ATTRIBUTES", "Workload", "distinct", "grams"]
 
@@ -63,9 +63,6 @@ ATTRIBUTES: Final = (*(f"g_{a}{b}" for a, b in product(_LETTERS, _LETTERS)), "g_
 """The 677 attributes."""
 
 _WORD = re.compile(r"[^\W\d_]+")
-
-_LITERALS: Final = pa.array([f"'{chr(code)}'" for code in range(ord("a") - 1, ord("z") + 2)])
-"""The letters as rules write them, and the characters before and behind them."""
 
 
 class _Stream(IntEnum):
@@ -88,14 +85,14 @@ class Expressions(NamedTuple):
 def grams(text: str) -> dict[int, int]:
     """The attributes of a text by their numbers, and the number of the letter of each."""
     found: dict[int, int] = {}
-    for word in _WORD.findall(_folded(text)):
+    for word in _WORD.findall(_fold(text)):
         for at in range(len(word) - 2):
-            attribute, value = _place(word[at : at + 3])
+            attribute, value = _encode_gram(word[at : at + 3])
             found.setdefault(attribute, value)
     return found
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     """`text` in lower case and without accents."""
     if text.isascii():
         return text.lower()
@@ -104,7 +101,7 @@ def _folded(text: str) -> str:
 
 
 @cache
-def _place(gram: str) -> tuple[int, int]:
+def _encode_gram(gram: str) -> tuple[int, int]:
     a, b, c = (_LETTERS.find(letter) for letter in gram)
     if min(a, b, c) < 0:
         return _OTHER, crc32(gram.encode()) % len(_LETTERS)
@@ -114,7 +111,7 @@ def _place(gram: str) -> tuple[int, int]:
 @cache
 def _expressions(source: str) -> Expressions:
     """The distinct expressions of the texts of a source."""
-    return _flat(dict.fromkeys(tuple(grams(text).items()) for text in texts_of(source)))
+    return _flatten(dict.fromkeys(tuple(grams(text).items()) for text in read_texts(source)))
 
 
 def distinct(source: str) -> int:
@@ -122,15 +119,24 @@ def distinct(source: str) -> int:
     return len(_expressions(source).start) - 1
 
 
-def _flat(expressions: Iterable[tuple[tuple[int, int], ...]]) -> Expressions:
+def _flatten(expressions: Iterable[tuple[tuple[int, int], ...]]) -> Expressions:
     kept = [expression for expression in expressions if expression]
     pairs = np.array([pair for expression in kept for pair in expression], np.int64).reshape(-1, 2)
     sizes = np.array([0, *map(len, kept)], np.int64)
     return Expressions(sizes.cumsum(), pairs[:, 0], pairs[:, 1])
 
 
+@cache
+def _letter_literals() -> pa.StringArray:
+    """The letters as rules write them, and the characters before the first and after the last.
+
+    Not a constant: the first array that pyarrow makes imports pandas.
+    """
+    return pa.array([f"'{chr(code)}'" for code in range(ord("a") - 1, ord("z") + 2)])
+
+
 def _letters(numbers: Ints) -> pa.StringArray:
-    return _LITERALS.take(pa.array(numbers + 1))
+    return _letter_literals().take(pa.array(numbers + 1))
 
 
 @dataclass(frozen=True)
@@ -183,7 +189,7 @@ class Workload(ChunkedWorkload):
             ),
             "range_percent lies above 0 and at most at 100": 0 < self.range_percent <= 100,
         }
-        require(required, self)
+        check_parameters(required, self)
         known = distinct(self.texts)
         wanted = self.size if self.match_probability is None else round(1 / self.match_probability)
         if wanted > known:
@@ -199,7 +205,7 @@ class Workload(ChunkedWorkload):
     @cached_property
     def _bases(self) -> Ints:
         """The texts that rules are made of, and events are."""
-        order = Draws(self.seed, _Stream.TEXTS).order(distinct(self.texts))
+        order = PortableRandom(self.seed, _Stream.TEXTS).permutation(distinct(self.texts))
         return (
             order if self.match_probability is None else order[: round(1 / self.match_probability)]
         )
@@ -212,12 +218,12 @@ class Workload(ChunkedWorkload):
                 ATTRIBUTES[a]: _LETTERS[v]
                 for a, v in zip(attribute[first:last], value[first:last], strict=True)
             }
-            for base in self._drawn_bases(0, n)
+            for base in self._draw_bases(0, n)
             for first, last in [start[base : base + 2]]
         ]
 
     def _events(self, start: int, count: int) -> pa.Table:
-        bases = self._drawn_bases(start, count)
+        bases = self._draw_bases(start, count)
         row, place = self._places(bases)
         cells = np.full((len(ATTRIBUTES), count), -1, np.int64)
         cells[self._known.attribute[place], row] = self._known.value[place]
@@ -225,11 +231,11 @@ class Workload(ChunkedWorkload):
         columns = [letters.take(pa.array(column, mask=column < 0)) for column in cells]
         return pa.table(columns, names=list(ATTRIBUTES))
 
-    def _drawn_bases(self, start: int, count: int) -> Ints:
+    def _draw_bases(self, start: int, count: int) -> Ints:
         """The texts of `count` events from `start` on."""
-        draws = Draws(self.seed, _Stream.EVENTS)
-        draws.skip(start)
-        return self._bases[draws.below(len(self._bases), count)]
+        rng = PortableRandom(self.seed, _Stream.EVENTS)
+        rng.skip(start)
+        return self._bases[rng.below(len(self._bases), count)]
 
     def _places(self, bases: Ints) -> tuple[Ints, Ints]:
         """For all grams of some texts, which of these they belong to, and where they stand."""
@@ -240,23 +246,23 @@ class Workload(ChunkedWorkload):
 
     def _texts(self, start: int) -> pa.StringArray:
         """The texts of the chunk of rules that begins at `start`."""
-        draws = Draws(self.seed, _Stream.RULES, start // _CHUNK)
+        rng = PortableRandom(self.seed, _Stream.RULES, start // _CHUNK)
         rules = np.arange(start, min(start + _CHUNK, self.size))
         row, place = self._places(self._bases[rules % len(self._bases)])
-        keep = self._kept(np.bincount(row, minlength=len(rules)), draws)
+        keep = self._kept(np.bincount(row, minlength=len(rules)), rng)
         row, place = row[keep], place[keep]
-        operator = drawn_operators(self.operators, self.equality, len(place), draws)
+        operator = draw_operators(self.operators, self.equality, len(place), rng)
         names = pa.array(ATTRIBUTES).take(pa.array(self._known.attribute[place]))
         values = Values(len(_LETTERS), self.range_percent, _letters)
-        texts = values.predicates(names, operator, self._known.value[place], draws)
+        texts = values.predicates(names, operator, self._known.value[place], rng)
         offsets = np.searchsorted(row, np.arange(len(rules) + 1))
         lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), texts)
         return pc.binary_join(lists, " AND ")
 
-    def _kept(self, sizes: Ints, draws: Draws) -> Ints:
+    def _kept(self, sizes: Ints, rng: PortableRandom) -> Ints:
         """The places of the grams that rules of these sizes keep: one of each at least."""
-        keep = draws.chance(self.kept, int(sizes.sum()))
-        at_least = sizes.cumsum() - sizes + draws.below(sizes)
+        keep = rng.chance(self.kept, int(sizes.sum()))
+        at_least = sizes.cumsum() - sizes + rng.below(sizes)
         row = np.repeat(np.arange(len(sizes)), sizes)
         empty = np.bincount(row[keep], minlength=len(sizes)) == 0
         keep[at_least[empty]] = True

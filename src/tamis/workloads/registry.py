@@ -9,7 +9,7 @@ from typing import Final, get_type_hints
 import msgspec
 
 from tamis.workloads import ads, begen, nested, qgrams
-from tamis.workloads.chunks import ChunkedWorkload
+from tamis.workloads.base import ChunkedWorkload
 
 __all__ = ["WORKLOADS", "make_workload"]
 

@@ -31,11 +31,11 @@ from tamis.expr.model import (
     predicates,
 )
 from tamis.expr.names import name_shown
-from tamis.importers.entries import Documents, entries
+from tamis.importers.entries import Entry, RuleSource, read_entries
 from tamis.importers.mustang.operations import Kind, Subject, subjects
 from tamis.importers.mustang.paths import attribute_of
 from tamis.importers.predicates import absent, between, equals_any, is_number, negation, present
-from tamis.importers.result import Entry, Imported, import_all
+from tamis.importers.result import Imported, import_entries
 from tamis.matcher.rule import Rule, RuleId, checked_id, make_rule
 
 __all__ = ["read"]
@@ -50,7 +50,7 @@ _BITS: Final = 32
 """How many digits Mustang's binary numbers have."""
 
 
-def read(source: Documents, *, zone: str = "UTC") -> Imported:
+def read(source: RuleSource, *, zone: str = "UTC") -> Imported:
     """The criteria of `source` as rules.
 
     Parameters
@@ -71,7 +71,7 @@ def read(source: Documents, *, zone: str = "UTC") -> Imported:
         weights = {key: weight for key, weight in reader.weights.items() if weight != 1}
         return make_rule(id, expr, "weak", weights)
 
-    return import_all(entries(source, _unpacked), _identified, take)
+    return import_entries(read_entries(source, _unpacked), _identified, take)
 
 
 def _unpacked(documents: Any) -> Any:

@@ -1,0 +1,1 @@
+"""The commands of ``tamis``, one file each; :mod:`tamis.cli.app` puts them together."""

@@ -1,0 +1,49 @@
+"""``tamis build``: store rules in a directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tamis.cli.arguments import (
+    EngineName,
+    Logic,
+    LogicName,
+    RulesFile,
+    SkipBadRules,
+    add_rules,
+)
+from tamis.cli.console import progress
+from tamis.errors import StorageError
+from tamis.matcher.matcher import Matcher
+
+__all__ = ["build_index"]
+
+
+def build_index(
+    rules: RulesFile,
+    out: Annotated[
+        str,
+        typer.Option("-o", "--output", metavar="INDEX", help="The directory to create."),
+    ],
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the index stored there, atomically.")
+    ] = False,
+    engine: EngineName = "auto",
+    logic: LogicName = Logic.STRONG,
+    skip_bad_rules: SkipBadRules = False,
+) -> None:
+    """Store rules in a directory that opens without parsing.
+
+    Every command that takes a file of rules also takes such a directory.
+    """
+    if not overwrite and Path(out).is_dir() and any(Path(out).iterdir()):
+        raise StorageError("the directory is not empty; replace it with --overwrite", path=out)
+    matcher = Matcher(engine, logic)
+    with progress() as show:
+        add_rules(matcher, rules, logic, skip_bad_rules, show)
+        show("Writing", len(matcher), None)
+        matcher.save(out, overwrite=overwrite)
+    typer.echo(f"{len(matcher):,} rules in {out}")

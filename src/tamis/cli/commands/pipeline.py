@@ -1,0 +1,83 @@
+"""``tamis pipeline``: run a whole job on Spark, as a configuration file describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tamis.cli.console import ShowProgress, progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["pipeline_app"]
+
+pipeline_app = typer.Typer(
+    no_args_is_help=True,
+    help="Run whole jobs on Spark: rules in, a published index, matches out.",
+)
+
+ConfigFile = Annotated[
+    str, typer.Argument(metavar="CONFIG", help="A description of the job: .toml, .yaml or .yml.")
+]
+
+
+@pipeline_app.command("run")
+def run_job(config: ConfigFile) -> None:
+    """Build an index, match events with it, and write what CONFIG asks for."""
+    from tamis.spark.job.config import read_config
+
+    read = read_config(config)
+    with progress() as show:
+        show("Starting Spark", 0, None)
+        from tamis.spark.job.pipeline import run_pipeline
+
+        outcome = run_pipeline(read, stage=lambda name, spark: _stage(name, spark, show))
+    version = outcome.version
+    rows = {
+        "index": f"version {version.number}: {version.rules:,} rules, {version.bad:,} refused",
+        **{name: f"{seconds:,.1f} s" for name, seconds in outcome.seconds.items()},
+        **({} if outcome.batches is None else {"batches": f"{outcome.batches:,}"}),
+        **{f"{what} in": place for what, place in outcome.written.items()},
+    }
+    for name, value in rows.items():
+        typer.echo(f"{name:<12} {value}")
+
+
+@pipeline_app.command("check")
+def check_job(config: ConfigFile) -> None:
+    """Say what is wrong with CONFIG, or what it would do, without starting Spark."""
+    from tamis.spark.job.config import read_config
+
+    pipeline = read_config(config).pipeline
+    steps = []
+    if pipeline.rules is not None:
+        steps.append(f"build {pipeline.index.path} from {pipeline.rules.path}")
+    if pipeline.events is not None:
+        source = pipeline.events.path or pipeline.events.format
+        kind = "the stream" if pipeline.mode == "stream" else "the events"
+        steps.append(f"match {kind} of {source} with {pipeline.index.path}")
+    output = pipeline.output
+    places = {
+        "matches": output.matches,
+        "counts": output.counts,
+        "best rules": output.top and output.top.path,
+        "report": output.report,
+    }
+    steps += [f"write {what} to {place}" for what, place in places.items() if place]
+    for step in steps:
+        typer.echo(step)
+
+
+@contextmanager
+def _stage(name: str, spark: SparkSession, show: ShowProgress) -> Iterator[None]:
+    """A stage of a pipeline on the progress bar."""
+    from tamis.spark.progress import watched
+
+    title = name.capitalize()
+    show(title, 0, None)
+    with watched(spark, lambda done, tasks: show(title, done, done / tasks)):
+        yield

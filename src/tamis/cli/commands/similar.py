@@ -1,0 +1,45 @@
+"""``tamis similar``: find the rules that match much the same events as a given one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tamis.cli.arguments import (
+    AsJson,
+    LogicOverride,
+    RulesPath,
+    SkipBadRules,
+    find_rule_id,
+    open_rules,
+)
+from tamis.cli.console import escape_unprintable, print_json, progress
+
+__all__ = ["find_similar"]
+
+
+def find_similar(
+    rules: RulesPath,
+    rule: Annotated[str, typer.Argument(metavar="RULE", help="A rule's id, or the rule itself.")],
+    n: Annotated[int, typer.Option("-n", min=1, metavar="N", help="How many at most.")] = 10,
+    logic: LogicOverride = None,
+    skip_bad_rules: SkipBadRules = False,
+    as_json: AsJson = False,
+) -> None:
+    """Find the rules that match much the same events as a given one."""
+    with progress() as show:
+        matcher = open_rules(rules, None, logic, skip_bad_rules, show)
+    is_number = rule.removeprefix("-").isdecimal()
+    found = matcher.similar(find_rule_id(matcher, rule) if is_number else rule, n)
+    if as_json:
+        print_json([similar._asdict() for similar in found])
+        return
+    for similar in found:
+        relation = {
+            (True, True): " says the same",
+            (True, False): " wider",
+            (False, True): " narrower",
+            (False, False): "",
+        }[similar.implied, similar.implies]
+        typer.echo(escape_unprintable(f"{similar.similarity:5.0%}  {similar.id}{relation}"))

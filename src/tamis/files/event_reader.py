@@ -1,0 +1,213 @@
+"""Reads events batch by batch: objects from JSON lines, Arrow data from CSV and Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from tamis.errors import InputFileError
+from tamis.files.json_lines import parse_object, read_objects
+from tamis.files.source import STDIN, Format, Source, open_source
+
+__all__ = ["EventBatch", "read_event", "read_events"]
+
+_ROWS = 65_536
+_CSV_BLOCK = 1 << 22
+"""How many bytes of CSV are read at a time; the first block decides the types of columns."""
+
+_ROW = re.compile(r"Row #(\d+): ")
+_CONVERSION = re.compile(r"In CSV column #(\d+): CSV conversion error to (.+?): (.*)", re.DOTALL)
+
+
+class EventBatch(NamedTuple):
+    """Consecutive events of a file, in a form that `Matcher.match_many` takes."""
+
+    events: list[dict[str, Any]] | pa.RecordBatch
+    numbers: NDArray[np.int64]
+    """The 1-based number of each event: its line in JSON lines, its row in CSV and Parquet."""
+    fraction: float | None
+    """The fraction of the file that was read; None for a pipe."""
+
+
+def read_events(path: str) -> Iterator[EventBatch]:
+    """Read the events of a file, batch by batch.
+
+    Parameters
+    ----------
+    path
+        A file of JSON lines, CSV or Parquet; ``-`` is standard input, as JSON lines. From a
+        pipe, a batch is what has arrived.
+
+    Raises
+    ------
+    InputFileError
+        The file cannot be read; the error names the file and, where there is one, the line.
+    """
+    with open_source(path) as source:
+        match source.format:
+            case Format.JSON_LINES:
+                for lines, objects in read_objects(source):
+                    yield EventBatch(objects, np.array(lines, np.int64), source.fraction)
+            case Format.CSV:
+                yield from _number_batches(_read_csv(source), source)
+            case Format.PARQUET:
+                yield from _read_parquet(source)
+
+
+def read_event(text: str) -> dict[str, Any]:
+    """Read one event: a JSON object, ``FILE:NUMBER``, or ``-`` for an object on standard input.
+
+    Raises
+    ------
+    InputFileError
+        The text is not a JSON object, or the file has no such event.
+    """
+    if text == STDIN:
+        with open_source(STDIN) as source:
+            return parse_object(source.stream.read(), source)
+    if text.lstrip().startswith(("{", "[", '"')):
+        stream = io.BytesIO(text.encode(errors="surrogateescape"))
+        return parse_object(stream.read(), Source("EVENT", Format.JSON_LINES, stream, stream, None))
+    path, _, number = text.rpartition(":")
+    if not path or not number.isdecimal():
+        raise InputFileError(
+            "expected a JSON object, FILE:NUMBER, or - for standard input", path=text
+        )
+    return _read_event_at(path, int(number))
+
+
+def _read_event_at(path: str, number: int) -> dict[str, Any]:
+    """The event that `tamis match` prints as `number`; events count from 0."""
+    offset = number
+    for events, numbers, _ in read_events(path):
+        if offset < len(numbers):
+            return events[offset] if isinstance(events, list) else _row_to_dict(events, offset)
+        offset -= len(numbers)
+    raise InputFileError(f"there is no event {number}", path=path)
+
+
+def _row_to_dict(batch: pa.RecordBatch, row: int) -> dict[str, Any]:
+    rows: list[dict[str, Any]] = batch.slice(row, 1).to_pylist(maps_as_pydicts="strict")
+    return rows[0]
+
+
+def _number_batches(batches: Iterator[pa.RecordBatch], source: Source) -> Iterator[EventBatch]:
+    first = 1
+    for batch in batches:
+        numbers = np.arange(first, first + batch.num_rows)
+        first += batch.num_rows
+        yield EventBatch(batch, numbers, source.fraction)
+
+
+def _read_parquet(source: Source) -> Iterator[EventBatch]:
+    file = pq.ParquetFile(source.stream)
+    _check_names(source, file.schema_arrow.names)
+    rows = file.metadata.num_rows
+    for batch in _number_batches(file.iter_batches(_ROWS), source):
+        # The footer is read first, so the position in the file says nothing about progress.
+        yield batch._replace(fraction=int(batch.numbers[-1]) / rows)
+
+
+def _read_csv(source: Source) -> Iterator[pa.RecordBatch]:
+    names: list[str] = []
+    try:
+        reader = _open_csv(source, {})
+        names = reader.schema.names
+        _check_names(source, names)
+        if any(pa.types.is_binary(kind) for kind in reader.schema.types):
+            raise _utf8_error(source)
+        times = {f.name: pa.string() for f in reader.schema if pa.types.is_time(f.type)}
+        if times:
+            # Rules cannot compare times of day, but can compare their ISO texts.
+            source.stream.seek(0)
+            reader = _open_csv(source, times)
+        for batch in reader:
+            if batch.num_rows:
+                yield _nullify_empty(batch)
+    except UnicodeDecodeError:
+        raise _utf8_error(source) from None
+    except pa.ArrowInvalid as error:
+        raise _explain_csv_error(source, str(error), names) from None
+
+
+def _open_csv(source: Source, types: dict[str, pa.DataType]) -> pa_csv.CSVStreamingReader:
+    return pa_csv.open_csv(
+        source.stream,
+        # Errors name the row only without threads.
+        pa_csv.ReadOptions(block_size=_CSV_BLOCK, use_threads=False),
+        pa_csv.ParseOptions(newlines_in_values=True),
+        pa_csv.ConvertOptions(column_types=types),
+    )
+
+
+def _nullify_empty(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [
+        pc.if_else(pc.equal(column, ""), None, column) if pa.types.is_string(kind) else column
+        for kind, column in zip(batch.schema.types, batch.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _check_names(source: Source, names: list[str]) -> None:
+    seen = set()
+    for name in names:
+        if name in seen:
+            raise source.error(f"two columns have the name {name!r}")
+        seen.add(name)
+
+
+def _explain_csv_error(source: Source, message: str, names: list[str]) -> InputFileError:
+    """The error that pyarrow raised, with the column's name and the line."""
+    if "Empty CSV" in message:
+        return source.error("the file is empty")
+    if "invalid UTF8" in message:
+        return _utf8_error(source)
+    row = _ROW.search(message)
+    line = None if row is None else _find_line(source, int(row[1]))
+    message = _ROW.sub("", message)
+    conversion = _CONVERSION.match(message)
+    if conversion is None:
+        return source.error(f"malformed CSV: {message.removeprefix('CSV parse error: ')}", line)
+    column, kind, reason = conversion.groups()
+    return source.error(
+        f"column {names[int(column)]!r} was {kind} so far: {reason}; "
+        "use JSON lines for a column of mixed values",
+        line,
+    )
+
+
+def _utf8_error(source: Source) -> InputFileError:
+    """The error that names the first line that is not UTF-8."""
+    source.stream.seek(0)
+    try:
+        for _ in source.text_lines():
+            pass
+    except InputFileError as error:
+        return error
+    return source.error("not UTF-8")
+
+
+def _find_line(source: Source, row: int) -> int | None:
+    """The line of a 1-based row; rows count the header, but not blank lines."""
+    source.stream.seek(0)
+    reader = csv.reader(source.text_lines())
+    line = 1
+    try:
+        for cells in reader:
+            row -= bool(cells)
+            if not row:
+                return line
+            line = reader.line_num + 1
+    except csv.Error:
+        pass
+    return None

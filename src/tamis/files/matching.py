@@ -1,0 +1,155 @@
+"""Matches the events of a file batch by batch, so that files of any size fit in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from tamis.errors import EventError, InputFileError, SchemaError
+from tamis.files.event_reader import EventBatch, read_events
+from tamis.files.source import display_path
+from tamis.matcher.ids import Ids, id_column
+from tamis.matcher.matcher import Matcher
+from tamis.matcher.rule import RuleId, Tagged
+
+__all__ = ["MatchBatch", "Query", "match_expression", "match_file"]
+
+_FIRST_EVENTS = 1_024
+_MOST_EVENTS = 65_536
+"""How many events are matched at once: the first time, and at most."""
+
+_TARGET_MATCHES = 4_000_000
+"""How many matches a batch should have at most."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """What to find for each event."""
+
+    kind: Literal["match", "count", "top", "publish"] = "match"
+    n: int = 10
+    """How many rules ``"top"`` returns at most."""
+    only: Tagged | Sequence[RuleId] | None = None
+    """The rules to consider, as in `Matcher.match`."""
+    at: datetime | None = None
+    """The time at which rules must be valid; now by default."""
+    event_id: str | None = None
+    """The attribute that identifies an event; by default its number in the file, from 0."""
+
+    def run(self, matcher: Matcher, events: Any) -> pa.Table:
+        """Find the rules for `events`, in the table that `Matcher` returns."""
+        match self.kind:
+            case "match":
+                return matcher.match_many(events, only=self.only, at=self.at)
+            case "count":
+                return matcher.count_many(events, only=self.only, at=self.at)
+            case "top":
+                return matcher.top_many(events, self.n, only=self.only, at=self.at)
+            case "publish":
+                rows = events if isinstance(events, list) else events.to_pylist()
+                found = [matcher.publish(event, only=self.only, at=self.at) for event in rows]
+                return _build_table(found)
+
+
+class MatchBatch(NamedTuple):
+    """The matches of consecutive events."""
+
+    keys: list[str | int]
+    """The number or the id of each event."""
+    table: pa.Table
+    """The table that `Matcher` returns; its column ``event`` is a position in `keys`."""
+    fraction: float | None
+    """The fraction of the file that is done; None for a pipe."""
+
+
+def match_file(matcher: Matcher, path: str, query: Query) -> Iterator[MatchBatch]:
+    """Match all events of a file; a file without events gives one batch without rows.
+
+    Raises
+    ------
+    InputFileError
+        The file or one of its events cannot be read; the error names the line.
+    """
+    size, done = _FIRST_EVENTS, 0
+    for batch in read_events(path):
+        start = 0
+        while start < len(batch.numbers):
+            part = _slice_batch(batch, start, size)
+            start += len(part.numbers)
+            keys = _event_keys(part, done, query.event_id, path)
+            table = _match_batch(matcher, part, query, path)
+            yield MatchBatch(keys, table, part.fraction)
+            done += len(keys)
+            # As many events as give _TARGET_MATCHES, judging by the last part.
+            size = min(_MOST_EVENTS, 1 + _TARGET_MATCHES * len(keys) // max(table.num_rows, 1))
+    if not done:
+        yield MatchBatch([], query.run(matcher, []), None)
+
+
+def match_expression(matcher: Matcher, expression: str, query: Query) -> MatchBatch:
+    """Find the rules that a partially known event could satisfy; it becomes event 0."""
+    found = matcher.match_expression(expression, only=query.only, at=query.at)
+    return MatchBatch([0], _build_table([found]), None)
+
+
+def _build_table(found: Sequence[list[RuleId]]) -> pa.Table:
+    """The rules found for each event, in the table that `Matcher.match_many` returns."""
+    ids = [id for event_ids in found for id in event_ids]
+    rules = id_column([(Ids.of(ids), np.arange(len(ids)))], None)
+    numbers = np.repeat(np.arange(len(found)), [len(event_ids) for event_ids in found])
+    return pa.table({"event": numbers, "rule": rules})
+
+
+def _slice_batch(batch: EventBatch, start: int, size: int) -> EventBatch:
+    events, numbers, fraction = batch
+    end = start + size
+    part = events[start:end] if isinstance(events, list) else events.slice(start, size)
+    return EventBatch(part, numbers[start:end], fraction)
+
+
+def _match_batch(matcher: Matcher, batch: EventBatch, query: Query, path: str) -> pa.Table:
+    try:
+        return query.run(matcher, batch.events)
+    except (EventError, SchemaError) as error:
+        raise _find_bad_event(matcher, batch, path) or InputFileError(
+            str(error), path=display_path(path)
+        ) from error
+
+
+def _find_bad_event(matcher: Matcher, batch: EventBatch, path: str) -> InputFileError | None:
+    """The error of the first event that cannot be matched; None if a whole column cannot."""
+    if isinstance(batch.events, list):
+        for number, event in zip(batch.numbers.tolist(), batch.events, strict=True):
+            try:
+                matcher.match(event)  # unlike publish, this remembers nothing
+            except (EventError, SchemaError) as error:
+                return InputFileError(str(error), path=display_path(path), line=number)
+    return None
+
+
+def _event_keys(batch: EventBatch, first: int, event_id: str | None, path: str) -> list[str | int]:
+    if event_id is None:
+        return list(range(first, first + len(batch.numbers)))
+    keys = _attribute_values(batch, event_id, path)
+    for number, key in enumerate(keys, first):
+        if isinstance(key, bool) or not isinstance(key, str | int):
+            problem = "is missing" if key is None else f"is {key!r}, not a string or an integer"
+            raise InputFileError(
+                f"the id {event_id!r} of event {number} {problem}", path=display_path(path)
+            )
+    return keys
+
+
+def _attribute_values(batch: EventBatch, name: str, path: str) -> list[Any]:
+    if isinstance(batch.events, list):
+        return [event.get(name) for event in batch.events]
+    index = batch.events.schema.get_field_index(name)
+    if index < 0:
+        raise InputFileError(f"there is no column {name!r}", path=display_path(path))
+    values: list[Any] = batch.events.column(index).to_pylist()
+    return values

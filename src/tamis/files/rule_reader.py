@@ -1,0 +1,248 @@
+"""Reads rules from a file and adds them to a collection.
+
+A line of JSON lines is an object with an ``id``, a ``rule`` (as text or in the JSON form) and
+optionally ``logic``, ``weights``, ``payload``, ``tags``, ``priority``, ``valid_from`` and
+``valid_until``; times are in the ISO form. CSV has the columns id and rule and optionally logic,
+priority, valid_from and valid_until; all are texts. Parquet has the same columns, with times as
+texts or timestamps, and optionally a list of tags.
+
+:func:`tamis.matcher.rule.read_weights` describes the form of weights.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import pyarrow.parquet as pq
+
+from tamis.errors import (
+    DuplicateRuleError,
+    InputFileError,
+    RuleError,
+    RuleSyntaxError,
+    UnknownRuleError,
+)
+from tamis.files.json_lines import read_objects
+from tamis.files.source import Format, Source, open_source
+from tamis.matcher.matcher import Matcher
+from tamis.matcher.rule import Rule, RuleId, make_rule, read_weights
+from tamis.matcher.validity import Life
+
+__all__ = ["LoadReport", "load_rule", "load_rules"]
+
+Watch: TypeAlias = Callable[[int, float | None], None]
+"""Takes the number of rules, and the fraction of the file that was read; None if unknown."""
+
+_REQUIRED: Final = ("id", "rule")
+_CSV_COLUMNS: Final = ("id", "rule", "logic", "priority", "valid_from", "valid_until")
+_PARQUET_COLUMNS: Final = (*_CSV_COLUMNS, "tags")
+_ROWS = 65_536
+
+
+class LoadReport(NamedTuple):
+    """The result of loading a file of rules."""
+
+    rules: list[Rule]
+    """The rules that could be read; the collection may have refused some of them."""
+    bad: list[InputFileError]
+    """One error for each rule that was skipped."""
+
+
+class _Record(NamedTuple):
+    """The fields of a rule in a file."""
+
+    number: int
+    """The 1-based line; in Parquet, the row."""
+    fields: dict[str, Any]
+
+
+def load_rules(
+    matcher: Matcher,
+    path: str,
+    *,
+    logic: str = "strong",
+    skip_bad: bool = False,
+    watch: Watch = lambda count, fraction: None,
+) -> LoadReport:
+    """Add the rules of a file: all of them, or none if one is invalid.
+
+    Parameters
+    ----------
+    matcher
+        The collection that the rules are added to.
+    path
+        A file of rules; ``-`` is standard input.
+    logic
+        The logic of rules that name none.
+    skip_bad
+        Skip and report invalid rules, instead of raising. A line that is not a JSON object is still
+        an error, because the file is broken.
+    watch
+        Called repeatedly with the number of rules, and the fraction of the file that was read.
+
+    Raises
+    ------
+    InputFileError
+        The file cannot be read, or one of its rules is invalid.
+    """
+    bad: list[InputFileError] = []
+    numbers: dict[RuleId, int] = {}
+    rules: list[Rule] = []
+    with open_source(path) as source:
+        for records in _read_records(source):
+            for record in records:
+                try:
+                    rules.append(_build_unique_rule(source, record, logic, numbers))
+                except RuleError as error:
+                    located = _locate_error(source, error, record.number)
+                    if not skip_bad:
+                        raise located from error
+                    bad.append(located)
+            watch(len(rules), source.fraction)
+    watch(len(rules), None)
+    try:
+        report = matcher.add_many(rules, on_error="skip" if skip_bad else "raise")
+    except RuleError as error:
+        number = None if error.rule_id is None else numbers.get(error.rule_id)
+        raise _locate_error(source, error, number) from error
+    for id, position, message in report.bad:
+        skipped = RuleSyntaxError(message, text="", position=position, rule_id=id)
+        bad.append(_locate_error(source, skipped, numbers[id]))
+    return LoadReport(rules, sorted(bad, key=lambda error: error.line or 0))
+
+
+def load_rule(matcher: Matcher, path: str, id: str, *, logic: str = "strong") -> Rule:
+    """Add the one rule of a file whose id is written `id`, without checking the other rules.
+
+    Raises
+    ------
+    InputFileError
+        The file cannot be read, or the rule is invalid.
+    UnknownRuleError
+        No rule has that id.
+    """
+    with open_source(path) as source:
+        for records in _read_records(source):
+            for record in records:
+                if str(record.fields.get("id")) == id:
+                    try:
+                        rule = _build_rule(record.fields, logic)
+                        matcher.add_many([rule])
+                    except RuleError as error:
+                        raise _locate_error(source, error, record.number) from error
+                    return rule
+    raise UnknownRuleError(f"{source.path}: there is no rule {id!r}")
+
+
+def _locate_error(source: Source, error: RuleError, number: int | None) -> InputFileError:
+    message = error.summary if isinstance(error, RuleSyntaxError) else str(error)
+    return source.error(message, number)
+
+
+def _build_unique_rule(
+    source: Source, record: _Record, logic: str, numbers: dict[RuleId, int]
+) -> Rule:
+    """Build the rule of a record, and note its number; raise if `numbers` already has its id."""
+    rule = _build_rule(record.fields, logic)
+    first = numbers.setdefault(rule.id, record.number)
+    if first != record.number:
+        raise DuplicateRuleError(f"the id is taken by {source.locate(first)}", rule_id=rule.id)
+    return rule
+
+
+def _build_rule(fields: dict[str, Any], logic: str) -> Rule:
+    for name in _REQUIRED:
+        if fields.get(name) is None:
+            raise RuleError(f"the rule has no {name!r}")
+    try:
+        return make_rule(
+            fields["id"],
+            fields["rule"],
+            fields.get("logic") or logic,
+            read_weights(fields.get("weights")),
+            fields.get("payload"),
+            _read_tags(fields.get("tags")),
+            Life.of(_read_priority(fields), fields.get("valid_from"), fields.get("valid_until")),
+        )
+    except RuleError as error:
+        error.rule_id = fields["id"]
+        raise
+
+
+def _read_priority(fields: dict[str, Any]) -> Any:
+    priority = fields.get("priority") or 0
+    if isinstance(priority, str):  # from CSV
+        try:
+            return int(priority)
+        except ValueError:
+            return priority
+    return priority
+
+
+def _read_tags(tags: Any) -> list[str]:
+    if tags is None or isinstance(tags, list):
+        return tags or []
+    raise RuleError(f"tags are a list of strings, not {tags!r}")
+
+
+def _read_records(source: Source) -> Iterator[Iterable[_Record]]:
+    match source.format:
+        case Format.JSON_LINES:
+            for block in read_objects(source):
+                yield map(_Record, block.lines, block.objects)
+        case Format.CSV:
+            yield _read_csv(source)
+        case Format.PARQUET:
+            yield from _read_parquet(source)
+
+
+def _read_csv(source: Source) -> Iterator[_Record]:
+    """Read CSV with Python's own reader, which knows the line and guesses no types."""
+    reader = csv.reader(source.text_lines(), strict=True)
+    try:
+        with _allow_long_fields():
+            header = next(reader, [])
+            if not header:
+                raise source.error("the file is empty")
+            _check_columns(source, header)
+            line = reader.line_num + 1
+            for row in reader:
+                if row and len(row) != len(header):
+                    raise source.error(f"expected {len(header)} columns, found {len(row)}", line)
+                if row:
+                    pairs = zip(header, row, strict=True)
+                    yield _Record(line, {k: v for k, v in pairs if v and k in _CSV_COLUMNS})
+                line = reader.line_num + 1
+    except csv.Error as error:
+        raise source.error(f"malformed CSV: {error}", reader.line_num) from None
+
+
+@contextmanager
+def _allow_long_fields() -> Iterator[None]:
+    """Lift the limit of Python's reader, which refuses fields of more than 128 KiB."""
+    before = csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def _read_parquet(source: Source) -> Iterator[Iterator[_Record]]:
+    file = pq.ParquetFile(source.stream)
+    names = file.schema_arrow.names
+    _check_columns(source, names)
+    columns = [name for name in _PARQUET_COLUMNS if name in names]
+    first = 1
+    for batch in file.iter_batches(_ROWS, columns=columns):
+        yield map(_Record, range(first, first + batch.num_rows), batch.to_pylist())
+        first += batch.num_rows
+
+
+def _check_columns(source: Source, names: Sequence[str]) -> None:
+    for name in _REQUIRED:
+        if name not in names:
+            raise source.error(f"the file has no column {name!r}; it has {', '.join(names)}")

@@ -1,0 +1,67 @@
+"""What all workloads share: they are made chunk by chunk, and their parameters are checked.
+
+Any chunk can be made without the others, so many machines can make one workload, each a part.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+__all__ = ["ChunkedWorkload", "check_parameters"]
+
+
+class ChunkedWorkload(ABC):
+    """Rules and events, each numbered from 0 and made some at a time."""
+
+    size: int
+    chunk: ClassVar[int]
+    """How many rules are made at a time. Each chunk has its own stream of random numbers."""
+    event_chunk: ClassVar[int]
+    """How many events are made at a time."""
+
+    @abstractmethod
+    def _texts(self, start: int) -> pa.StringArray:
+        """The texts of the chunk of rules from `start` on."""
+
+    @abstractmethod
+    def _events(self, start: int, count: int) -> pa.Table:
+        """Of the chunk of events from `start` on, the first `count`: null where absent."""
+
+    def rules(self) -> Iterator[tuple[int, str]]:
+        """The rules as (id, text), in the order in which they are to be added."""
+        for start in range(0, self.size, self.chunk):
+            yield from enumerate(self._texts(start).to_pylist(), start)
+
+    def rules_chunk(self, number: int) -> pa.Table:
+        """The chunk `number` of the rules, counted from 0, with the columns id and rule."""
+        start = number * self.chunk
+        texts = self._texts(start)
+        return pa.table({"id": pa.array(np.arange(start, start + len(texts))), "rule": texts})
+
+    def rules_table(self) -> pa.Table:
+        """The rules as an Arrow table with the columns id and rule."""
+        none = pa.table({"id": pa.array([], pa.int64()), "rule": pa.array([], pa.string())})
+        chunks = range(-(-self.size // self.chunk))
+        return pa.concat_tables([none, *map(self.rules_chunk, chunks)])
+
+    def events_chunk(self, number: int, n: int) -> pa.Table:
+        """The chunk `number` of `n` events, counted from 0: a column an attribute."""
+        start = number * self.event_chunk
+        return self._events(start, max(0, min(self.event_chunk, n - start)))
+
+    def events_table(self, n: int) -> pa.Table:
+        """`n` events as an Arrow table: a column an attribute, null where absent."""
+        chunks = range(max(1, -(-n // self.event_chunk)))
+        return pa.concat_tables(self.events_chunk(number, n) for number in chunks)
+
+
+def check_parameters(requirements: Mapping[str, bool], given: object) -> None:
+    """Raise if one of the requirements, named by what they say, does not hold."""
+    for requirement, holds in requirements.items():
+        if not holds:
+            raise ValueError(f"{requirement}; got {given}")

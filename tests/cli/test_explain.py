@@ -1,0 +1,40 @@
+"""Why a rule matches an event, as a tree and as JSON."""
+
+from __future__ import annotations
+
+import os
+
+from tests.cli.command import parse_lines, run, start
+
+
+def test_explain_prints_a_tree() -> None:
+    assert run("explain", "rules.jsonl", "teens", '{"age": 15}').splitlines() == [
+        "teens does not match:",
+        "? AND   [unknown]",
+        "  ✓ age BETWEEN 13 AND 19   [age = 15: held]",
+        "  ∅ country IN ('FR', 'BE')   [country is absent: absent]",
+        "it would match with:",
+        "  country IN ('FR', 'BE')   [country is absent]",
+    ]
+    assert run("explain", "rules.jsonl", "fans", "events.jsonl:2").startswith("fans matches:\n✓ OR")
+    pretty = '{\n  "state": "NY"\n}\n'
+    assert run("explain", "rules.jsonl", "not-ca", "-", stdin=pretty).startswith("not-ca matches")
+    assert run("explain", "rules.jsonl", "not-ca", "{}", "--logic", "weak").startswith("not-ca mat")
+
+
+def test_explain_prints_json() -> None:
+    (found,) = parse_lines(run("explain", "rules.jsonl", "7", "events.jsonl:1", "--json"))
+    assert found["rule"] == 7
+    assert found["matches"] is True
+    assert found["explanation"]["values"] == [40]
+    assert found["changes"] == []
+    (found,) = parse_lines(run("explain", "rules.jsonl", "7", '{"age": 2}', "--json"))
+    assert [change["values"] for change in found["changes"]] == [[2]]
+
+
+def test_explain_does_without_unicode() -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
+    command = start("explain", "rules.jsonl", "7", '{"age": 18}', env=environment)
+    out, err = command.communicate()
+    assert command.returncode == 0, err
+    assert b"age >= 18" in out

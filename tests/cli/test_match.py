@@ -1,0 +1,133 @@
+"""Matching a file of events from the shell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import tamis
+from tamis.cli import app
+from tests.cli.command import MATCHES, RULES, parse_lines, run, run_failing, write
+
+
+def match(*options: str) -> list[Any]:
+    """The lines that the command prints for the usual rules and events."""
+    return parse_lines(run("match", "rules.jsonl", "events.jsonl", *options))
+
+
+def test_match_prints_a_line_for_each_event() -> None:
+    expected = [{"event": n, "rules": rules} for n, rules in enumerate(MATCHES)]
+    assert match() == expected
+
+
+@pytest.mark.parametrize("engine", ["auto", *tamis.engines()])
+def test_every_engine_matches_the_same(engine: str) -> None:
+    found = match("--engine", engine)
+    assert [line["rules"] for line in found] == MATCHES
+
+
+def test_events_may_be_remembered_for_those_to_come() -> None:
+    write("lows.jsonl", [{"id": "low", "rule": "x < ALL (SELECT d.x FROM seen d)"}])
+    write("first.jsonl", [{"x": 5}, {"x": 7}, {"x": 3}])
+    write("more.jsonl", [{"x": 4}, {"x": 2}])
+    found = parse_lines(run("match", "lows.jsonl", "first.jsonl", "--publish"))
+    assert [line["rules"] for line in found] == [["low"], [], ["low"]]
+    found = parse_lines(run("match", "lows.jsonl", "first.jsonl"))
+    assert [line["rules"] for line in found] == [["low"]] * 3
+    run("build", "lows.jsonl", "-o", "index")
+    run("match", "index", "first.jsonl", "--publish")
+    found = parse_lines(run("match", "index", "more.jsonl", "--publish", "--event-id", "x"))
+    assert found == [{"event": 4, "rules": []}, {"event": 2, "rules": ["low"]}]
+    run("match", "lows.jsonl", "more.jsonl", "--publish", "--count", code=2)
+
+
+def test_an_event_may_be_known_by_an_attribute() -> None:
+    found = match("--event-id", "id")
+    assert [line["event"] for line in found] == ["e1", "e2", "e3", "e4"]
+
+
+def test_count_and_top() -> None:
+    found = match("--count")
+    assert [line["matches"] for line in found] == [1, 2, 1, 0]
+    found = match("--top", "1")
+    assert found[1]["top"] == [{"rule": 7, "score": 1.0}]
+    assert found[2]["top"] == [{"rule": "fans", "score": 2.0}]
+
+
+def test_only_some_rules() -> None:
+    found = match("--only", "7", "--only", "fans")
+    assert [line["rules"] for line in found] == [[], [7], ["fans"], []]
+    found = match("--tag", "eu", "--tag", "none")
+    assert [line["rules"] for line in found] == [["teens"], [], [], []]
+
+
+def test_an_event_may_be_an_expression() -> None:
+    asked = ["match", "rules.jsonl", "--expression"]
+    assert run(*asked, "age BETWEEN 19 AND 30 AND country = 'FR'") == (
+        '{"event":0,"rules":["teens",7]}\n'
+    )
+    assert run(*asked, "age < 15", "--logic", "weak") == '{"event":0,"rules":["not-ca"]}\n'
+    assert run(*asked, "age > 15", "-o", "out.csv", "--only", "7") == ""
+    assert Path("out.csv").read_text() == "event,rule\n0,7\n"
+    assert "at character 6" in run_failing(*asked, "age >")
+    assert "= or IN" in run_failing(*asked, "country LIKE '%R'")
+
+
+def test_the_logic_of_rules_without_one() -> None:
+    found = match("--logic", "weak")
+    assert [line["rules"] for line in found][3] == ["not-ca"]
+
+
+@pytest.mark.parametrize("name", ["out.jsonl", "out.csv", "out.parquet"])
+def test_output_goes_to_a_file(name: str) -> None:
+    assert run("match", "rules.jsonl", "events.jsonl", "-o", name, "--count") == ""
+    if name.endswith("jsonl"):
+        assert Path(name).read_text() == run("match", "rules.jsonl", "events.jsonl", "--count")
+    elif name.endswith("csv"):
+        assert Path(name).read_text() == "event,matches\n0,1\n1,2\n2,1\n3,0\n"
+    else:
+        assert pq.read_table(name).to_pydict() == {"event": [0, 1, 2, 3], "matches": [1, 2, 1, 0]}
+
+
+def test_rules_or_events_come_from_standard_input() -> None:
+    expected = run("match", "rules.jsonl", "events.jsonl")
+    events, rules = Path("events.jsonl").read_text(), Path("rules.jsonl").read_text()
+    assert run("match", "rules.jsonl", "-", stdin=events) == expected
+    assert run("match", "-", "events.jsonl", stdin=rules) == expected
+
+
+def test_bad_rules_are_skipped_if_asked_and_named() -> None:
+    write("rules.jsonl", [*RULES, {"id": "bad", "rule": "a = "}, {"rule": "TRUE"}])
+    result = CliRunner().invoke(app, ["match", "rules.jsonl", "events.jsonl", "--skip-bad-rules"])
+    assert result.exit_code == 0
+    assert [line["rules"] for line in parse_lines(result.stdout)] == MATCHES
+    first, second, last = result.stderr.splitlines()
+    assert first.startswith("tamis: skipped: rules.jsonl:5: rule 'bad': ")
+    assert second == "tamis: skipped: rules.jsonl:6: the rule has no 'id'"
+    assert last == "tamis: 2 rules were skipped"
+
+
+def test_a_time_may_be_given() -> None:
+    write(
+        "timed.jsonl",
+        [{"id": "r", "rule": "a = 1", "valid_from": "2026-05-01T12:00:00Z", "priority": 2}],
+    )
+    write("one.jsonl", [{"a": 1}])
+    for at, expected in (
+        ("2026-05-01", []),
+        ("2026-05-01T12:00:00", ["r"]),
+        ("2026-05-01T13:59:00+0200", []),
+    ):
+        (found,) = parse_lines(run("match", "timed.jsonl", "one.jsonl", "--at", at))
+        assert found["rules"] == expected
+        shown = run("explain", "timed.jsonl", "r", '{"a": 1}', "--at", at)
+        assert shown.startswith("r matches" if expected else "r does not match")
+    assert "only from 2026-05-01" in run(
+        "explain", "timed.jsonl", "r", '{"a": 1}', "--at", "2026-05-01"
+    )
+    (printed,) = parse_lines(run("export", "timed.jsonl"))
+    assert (printed["priority"], printed["valid_from"]) == (2, "2026-05-01T12:00:00+00:00")

@@ -1,0 +1,101 @@
+"""The command as a process: pipes, signals and terminals."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import MATCHES, parse_lines, start, write
+
+
+def test_a_pipe_gets_results_and_nothing_else() -> None:
+    command = start("match", "rules.jsonl", "-", stdin=subprocess.PIPE)
+    out, err = command.communicate(Path("events.jsonl").read_bytes())
+    assert command.returncode == 0
+    assert err == b""
+    assert [line["rules"] for line in parse_lines(out.decode())] == MATCHES
+
+
+def test_results_do_not_wait_for_the_end_of_a_pipe() -> None:
+    with start("match", "rules.jsonl", "-", stdin=subprocess.PIPE) as command:
+        assert command.stdin is not None
+        assert command.stdout is not None
+        for n in (0, 1):
+            command.stdin.write(b'{"age": 30}\n')
+            command.stdin.flush()
+            assert json.loads(command.stdout.readline()) == {"event": n, "rules": [7]}
+
+
+def test_bad_input_is_exit_code_1_without_a_traceback() -> None:
+    Path("events.jsonl").write_bytes(b'{"age": 15, "country": "FR"}\n' * 3 + b"{")
+    command = start("match", "rules.jsonl", "events.jsonl", "-o", "out.parquet")
+    out, err = command.communicate()
+    assert command.returncode == 1
+    assert out == b""
+    assert err == b"tamis: events.jsonl:4: not valid JSON: input data was truncated\n"
+    assert not list(Path().glob("*out*"))
+
+
+def test_a_reader_that_has_enough_ends_the_command_in_silence() -> None:
+    write("events.jsonl", [{"age": 15, "country": "FR"}] * 200_000)
+    with start("match", "rules.jsonl", "events.jsonl") as command:
+        assert command.stdout is not None
+        assert command.stderr is not None
+        assert json.loads(command.stdout.readline())["event"] == 0
+        command.stdout.close()
+        assert command.stderr.read() == b""
+    assert command.returncode == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_output_that_cannot_be_written_is_one_line() -> None:
+    with Path("/dev/full").open("wb") as full:
+        command = start("match", "rules.jsonl", "events.jsonl", stdout=full)
+        _, err = command.communicate()
+    assert command.returncode == 1
+    assert err == b"tamis: [Errno 28] No space left on device\n"
+
+
+def test_an_interrupt_ends_the_command_in_silence() -> None:
+    with start("match", "rules.jsonl", "-", "-o", "out.csv", stdin=subprocess.PIPE) as command:
+        assert command.stdin is not None
+        assert command.stderr is not None
+        # The file aside is made when the command has begun.
+        while not list(Path().glob(".out.csv*")):
+            assert command.poll() is None
+            time.sleep(0.05)
+        command.send_signal(signal.SIGINT)
+        assert command.stderr.read() == b""
+    assert command.returncode == 130
+    assert not list(Path().glob(".out.csv*"))
+
+
+def test_a_terminal_gets_a_progress_bar() -> None:
+    ours, theirs = pty.openpty()
+    command = start(
+        "match", "rules.jsonl", "events.jsonl", "-o", "out.csv", stdout=theirs, stderr=theirs
+    )
+    command.wait()
+    os.close(theirs)
+    shown = os.read(ours, 1 << 20).decode()
+    os.close(ours)
+    assert command.returncode == 0
+    assert "Matching events" in shown
+    assert Path("out.csv").exists()
+
+
+def test_no_progress_bar_gets_between_results_on_a_terminal() -> None:
+    ours, theirs = pty.openpty()
+    command = start("match", "rules.jsonl", "events.jsonl", stdout=theirs, stderr=theirs)
+    command.wait()
+    os.close(theirs)
+    shown = os.read(ours, 1 << 20).decode()
+    os.close(ours)
+    assert [line["rules"] for line in parse_lines(shown)] == MATCHES

@@ -1,0 +1,16 @@
+"""Finding rules that are much alike."""
+
+from __future__ import annotations
+
+import json
+
+from tests.cli.command import run, run_failing, write
+
+
+def test_similar_takes_an_id_or_a_rule() -> None:
+    write("some.jsonl", [{"id": "wide", "rule": "a >= 1"}, {"id": 5, "rule": "a >= 2"}])
+    assert run("similar", "some.jsonl", "5").endswith("%  wide wider\n")
+    assert run("similar", "some.jsonl", "NOT a < 2 AND a IS NOT NULL", "-n", "1").endswith("  5\n")
+    (found,) = json.loads(run("similar", "some.jsonl", "wide", "--json"))
+    assert (found["id"], found["implies"], found["implied"]) == (5, True, False)
+    assert run_failing("similar", "some.jsonl", "7") == "there is no rule '7'"

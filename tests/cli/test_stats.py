@@ -1,0 +1,36 @@
+"""The figures of a file of rules and of a stored index."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.command import parse_lines, run, run_failing, write
+
+
+def test_stats_count_rules_and_what_they_use() -> None:
+    write("many.jsonl", [{"id": n, "rule": f"a = {n} AND b <> 'x'"} for n in range(1_000)])
+    (found,) = parse_lines(run("stats", "many.jsonl", "--json"))
+    assert (found["rules"], found["atoms"], found["conjunctions"]) == (1_000, 1_001, 1_000)
+    assert found["bytes"] > 0
+    assert found["attribute_uses"] == {"a": 1_000, "b": 1_000}
+    assert found["operator_uses"] == {"=": 1_000, "<>": 1_000}
+    shown = run("stats", "many.jsonl")
+    assert "1,001" in shown
+    assert "attribute" in shown
+
+
+def test_what_a_directory_comes_to() -> None:
+    run("build", "rules.jsonl", "-o", "index")
+    shown = run("stats", "index", "--verify")
+    for words in ("rules", "segments", "segment bytes", "log bytes", "engine"):
+        assert words in shown
+    stats = json.loads(run("stats", "index", "--json"))
+    assert (stats["rules"], stats["segments"]) == (4, 1)
+    assert stats["stored_bytes"]["segment"] > 0
+    segment = next(Path("index").glob("segment-*"))
+    data = bytearray(segment.read_bytes())
+    data[data.rindex(b"Smith")] ^= 1
+    segment.write_bytes(data)
+    assert segment.name in run_failing("stats", "index", "--verify")
+    run("stats", "rules.jsonl", "--verify", code=2)

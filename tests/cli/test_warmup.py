@@ -1,0 +1,66 @@
+"""Compiling kernels ahead of time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import run, run_failing
+
+
+def test_warmup_names_the_engines_that_it_compiled() -> None:
+    for options, engines in (
+        ([], ["tiles"]),
+        (["--engine", "sift", "--engine", "scan"], ["sift", "scan"]),
+    ):
+        lines = run("warmup", *options).splitlines()
+        assert [line.split()[0] for line in lines] == engines
+    assert "unknown engine 'steam'" in run_failing("warmup", "--engine", "steam")
+
+
+USES = """
+import pyarrow as pa
+import tamis
+from numba.core import event
+
+rules = [(n, f"a = {n} AND b <> 'x' AND c > {n}") for n in range(100)]
+nested = " AND ".join(f"(a = {i} OR b LIKE '{i}%' OR c < {i})" for i in range(12))
+with event.install_recorder("numba:compile") as compiled:
+    for engine in tamis.engines():
+        m = tamis.Matcher(engine)
+        m.add_many([*rules, ("nested", nested)])
+        one = {"a": [1, 2], "b": "y", "c": 1.5}
+        flat = {"a": 1, "b": "y", "c": 2}
+        m.match(one), m.match(one, only=[1, "nested"]), m.top(one)
+        for many in ([one, {}], pa.Table.from_pylist([one, {}]), pa.Table.from_pylist([flat])):
+            m.match_many(many), m.count_many(many), m.top_many(many)
+        m.add_many([(f"new {n}", f"a = {n} OR b LIKE '%{n}'") for n in range(50)])
+        m.remove(5)
+        m.optimize()
+        m.match(one), m.match_many([one])
+        m.save(f"index-{engine}")
+        with tamis.open(f"index-{engine}") as m:
+            m.match(one), m.match_many([one]), m.top(one)
+print(len(compiled.buffer))
+"""
+
+
+@pytest.mark.slow
+def test_after_warmup_nothing_is_left_to_compile(tmp_path: Path) -> None:
+    """In a cache of its own: what other tests compiled must not help."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
+    engines = ["tiles", "scan"]
+    warm = f"from tamis.warmup import warmup; warmup({engines})"
+    for script, compiled in [(warm, ""), (USES.replace("tamis.engines()", str(engines)), "0\n")]:
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=environment,
+        )
+        assert done.stdout == compiled

@@ -1,0 +1,63 @@
+"""Matching a file of events batch by batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tamis
+from tamis.files import (
+    Query,
+    match_file,
+)
+from tests.files.samples import (
+    RULES,
+    load_matcher,
+    match_all,
+    write,
+)
+
+
+def test_a_file_without_rows_is_fine(tmp_path: Path) -> None:
+    matcher = load_matcher(write(tmp_path / "rules.jsonl", RULES))
+    header = tmp_path / "events.csv"
+    header.write_text("age,name\n")
+    assert match_all(matcher, str(header)) == []
+    table = pa.table({"age": pa.array([], pa.int64())})
+    pq.write_table(table, tmp_path / "events.parquet")
+    assert match_all(matcher, str(tmp_path / "events.parquet")) == []
+
+
+def test_many_matches_come_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tamis.files.matching._FIRST_EVENTS", 4)
+    monkeypatch.setattr("tamis.files.matching._TARGET_MATCHES", 20)
+    rules = [{"id": n, "rule": "TRUE"} for n in range(10)]
+    matcher = load_matcher(write(tmp_path / "rules.jsonl", rules))
+    path = write(tmp_path / "events.parquet", [{"a": n} for n in range(12)])
+    sizes = [len(matches.keys) for matches in match_file(matcher, path, Query())]
+    assert sizes == [4, 3, 3, 2]
+    assert len(match_all(matcher, path)) == 120
+
+
+def test_an_event_that_cannot_be_read_is_named_with_its_line(tmp_path: Path) -> None:
+    matcher = load_matcher(write(tmp_path / "rules.jsonl", [{"id": 1, "rule": "a = 1"}]))
+    path = write(tmp_path / "events.jsonl", [{"a": 1}, {"a": 2**70}])
+    with pytest.raises(tamis.InputFileError, match=r"attribute 'a' holds 1180.*64 bits") as caught:
+        match_all(matcher, path)
+    assert (caught.value.path, caught.value.line) == (path, 2)
+
+
+def test_a_column_that_no_rule_can_compare_is_named(tmp_path: Path) -> None:
+    matcher = load_matcher(write(tmp_path / "rules.jsonl", [{"id": 1, "rule": "a = 1"}]))
+    path = write(tmp_path / "events.parquet", [{"a": b"bytes"}])
+    with pytest.raises(tamis.InputFileError, match="column 'a' has the type binary"):
+        match_all(matcher, path)
+
+
+def test_a_column_of_event_ids_that_is_not_there_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "events.parquet", [{"a": 1}])
+    with pytest.raises(tamis.InputFileError, match="there is no column 'key'"):
+        list(match_file(tamis.Matcher(), path, Query(event_id="key")))
