@@ -35,8 +35,8 @@ from tamis.encode.events import EventEncoder
 from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.base import Engine
 from tamis.engines.betree import BeTree
-from tamis.engines.betree.search import leave, search, sit_down
-from tamis.engines.registry import ENGINES
+from tamis.engines.betree.search import begin_search, end_search, search
+from tamis.engines.registry import ENGINES, load_engine
 from tamis.workloads.begen import Distribution, Workload
 
 RULES, ADAPTING, EVENTS = 1_000_000, 100_000, 200
@@ -105,7 +105,7 @@ def encoded_rules(workloads: Sequence[Workload]) -> EncodedRules:
 
 def measure_engine(name: str, encoded: EncodedRules, rows: Events) -> Row:
     start = perf_counter()
-    engine = ENGINES[name](encoded)
+    engine = load_engine(name)(encoded)
     seconds = perf_counter() - start
     taken, matches = kernel_times(engine, rows)
     return {
@@ -214,12 +214,12 @@ def measure_adaptation(size: int, events: int) -> list[Row]:
 
 def measure_tree(tree: BeTree, rows: Events) -> Row:
     """Microseconds of a search in the compacted tree, and its work."""
-    nodes, desk = tree.compacted(), tree.new_desk()
+    nodes, state = tree.compacted(), tree.new_search_state()
     taken = []
     for row in range(len(rows.start) - 1):
         start = perf_counter()
-        search(nodes, rows, desk, sit_down(rows, row, desk))
-        leave(rows, row, desk)
+        search(nodes, rows, state, begin_search(rows, row, state))
+        end_search(rows, row, state)
         taken.append(1e6 * (perf_counter() - start))
     work = tree.work(rows)
     return {

@@ -14,14 +14,25 @@ import numpy as np
 import pytest
 from numba.core.registry import CPUDispatcher
 
+from tamis.engines.registry import ENGINES, load_engine
+
 
 def dispatchers() -> Iterator[tuple[Any, str, Any]]:
-    """Every kernel, wherever it is known by a name."""
+    """Every kernel, wherever a module or an engine knows it by a name.
+
+    All engines are loaded first: one that was loaded later would keep plain Python for good.
+    """
+    engines = [load_engine(name) for name in ENGINES]
     for name, module in list(sys.modules.items()):
         if name.startswith("tamis."):
             for attribute, value in list(vars(module).items()):
                 if isinstance(value, CPUDispatcher):
                     yield module, attribute, value
+    for engine in engines:
+        for attribute in ("kernel", "top_kernel"):
+            kernel = getattr(engine, attribute)
+            if isinstance(kernel, CPUDispatcher):
+                yield engine, attribute, kernel
 
 
 def interpret(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,7 +40,10 @@ def interpret(monkeypatch: pytest.MonkeyPatch) -> None:
     found = list(dispatchers())
     assert len(found) > 20
     for module, name, kernel in found:
-        monkeypatch.setattr(module, name, kernel.py_func)
+        plain = kernel.py_func
+        monkeypatch.setattr(
+            module, name, staticmethod(plain) if isinstance(module, type) else plain
+        )
     # An intrinsic is made of machine instructions, and has no Python to run.
     for name, module in list(sys.modules.items()):
         for intrinsic, twin in INTRINSICS.items():

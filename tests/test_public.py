@@ -72,6 +72,38 @@ def test_import_loads_no_optional_dependency() -> None:
     assert loaded == ""
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "tamis.Matcher()",
+        "matcher = tamis.Matcher(); matcher.add('low', 'price < 10'); matcher.match({'price': 5})",
+    ],
+)
+def test_a_matcher_loads_no_engine_of_a_paper(body: str) -> None:
+    loaded = run(
+        f"""
+        import sys
+        import tamis
+        {body}
+        papers = [name for name in sys.modules if name.startswith("tamis.engines.papers")]
+        print(*sorted(papers + list(sys.modules.keys() & {{"pandas", "pyspark"}})))
+        """
+    )
+    assert loaded == ""
+
+
+def test_naming_an_engine_of_a_paper_loads_it() -> None:
+    loaded = run(
+        """
+        import sys
+        import tamis
+        tamis.Matcher("gryphon")
+        print(*[name for name in sys.modules if name.startswith("tamis.engines.papers.")])
+        """
+    )
+    assert loaded == "tamis.engines.papers.gryphon"
+
+
 # Numba announces each compilation. A kernel loaded from its cache is not compiled, but loading
 # takes time as well and leaves an overload in its dispatcher.
 WATCH_NUMBA = """
@@ -94,8 +126,9 @@ WATCH_NUMBA = """
 """
 
 
-def test_import_compiles_no_kernel() -> None:
-    assert run(WATCH_NUMBA.format(body="import tamis")) == "False"
+@pytest.mark.parametrize("body", ["import tamis", "import tamis; tamis.Matcher()"])
+def test_nothing_is_compiled_before_the_first_rule(body: str) -> None:
+    assert run(WATCH_NUMBA.format(body=body)) == "False"
 
 
 def test_a_compiled_kernel_would_be_noticed() -> None:

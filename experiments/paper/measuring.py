@@ -24,7 +24,7 @@ from tamis.encode.arrays import Events
 from tamis.encode.events import EventEncoder
 from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.base import Engine
-from tamis.engines.registry import ENGINES
+from tamis.engines.registry import load_engine
 from tamis.expr.model import Logic
 from tamis.expr.text.sql import parse
 from tamis.expr.weights import RuleWeights
@@ -76,7 +76,7 @@ def matching(workload: Any, engines: Sequence[str], settings: Settings, logic: L
     rules, _ = encoded(workload, logic)
     encoder = EventEncoder(rules)
     events = [encoder.encode(event) for event in workload.events(settings.events)]
-    built = [ENGINES[name](rules) for name in engines]
+    built = [load_engine(name)(rules) for name in engines]
     taken, found = in_turns([match_call(engine) for engine in built], events, settings.seconds)
     return [
         {"engine": name, "matches": float(found.mean() / rules.size), **summary(times)}
@@ -92,7 +92,7 @@ def construction(
     for name in engines:
         gc.collect()
         start = process_time()
-        engine = ENGINES[name](rules)
+        engine = load_engine(name)(rules)
         built = process_time() - start
         yield (
             engine,
@@ -119,7 +119,7 @@ def summary(taken: NDArray[np.float64]) -> Row:
 
 def match_call(engine: Engine) -> Callable[[Events], int]:
     """A call that matches an event and says how many rules it matches."""
-    scratch, all_of = engine.new_scratch(), engine._all
+    scratch, all_of = engine.new_scratch(), engine.all_rules
     out, counts = np.empty(engine.rules.size, np.int32), np.zeros(1, np.int64)
 
     def match(events: Events) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 from experiments.paper.measuring import Row, encoded
 from tamis.encode.events import EventEncoder
 from tamis.engines.papers.intervals.count_predicates import count_evaluations
-from tamis.engines.registry import ENGINES
+from tamis.engines.registry import load_engine
 
 INDEXES = ("cluster", "interval", "hybrid", "segment", "interval-tree")
 BASELINES = ("naive", "lazy")
@@ -21,7 +21,7 @@ def evaluations(workload: Any, engines: tuple[str, ...], documents: int) -> list
     events = EventEncoder(rules).encode_many(workload.events(documents))
     rows = []
     for name in engines:
-        counts = count_evaluations(ENGINES[name](rules), events)  # type: ignore[arg-type]
+        counts = count_evaluations(load_engine(name)(rules), events)  # type: ignore[arg-type]
         rows.append({"engine": name, "evaluations": float(counts.mean()), "events": len(counts)})
     return rows
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import Events
 from tamis.encode.rules import EncodedRules
 from tamis.engines.betree import BeTree
-from tamis.engines.betree.search import leave, search, sit_down
+from tamis.engines.betree.search import begin_search, end_search, search
 from tamis.engines.betree.tree import MAX_CAPACITY
 from tamis.workloads.begen import Workload
 
@@ -45,11 +45,11 @@ def insert(tree: BeTree, rules: EncodedRules, numbers: NDArray[np.int64]) -> Non
 
 def match_call(tree: BeTree) -> Callable[[Events], int]:
     """A call that matches an event with the tree as it is now, and says how many it matches."""
-    nodes, desk = tree.compacted(), tree.new_desk()
+    nodes, state = tree.compacted(), tree.new_search_state()
 
     def match(events: Events) -> int:
-        found = search(nodes, events, desk, sit_down(events, 0, desk))
-        leave(events, 0, desk)
+        found = search(nodes, events, state, begin_search(events, 0, state))
+        end_search(events, 0, state)
         return int(found)
 
     return match

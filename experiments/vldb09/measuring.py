@@ -13,7 +13,7 @@ from experiments.paper.measuring import Row, Settings, encoded, in_turns, match_
 from tamis.encode.arrays import Events
 from tamis.encode.events import EventEncoder
 from tamis.engines.base import Engine
-from tamis.engines.registry import ENGINES
+from tamis.engines.registry import load_engine
 from tamis.expr.event import flatten
 from tamis.expr.model import Logic
 from tamis.expr.weights import EventWeights
@@ -43,7 +43,7 @@ def ranking(workload: Workload, engines: Sequence[str], settings: Settings) -> l
         encoder.encode_weighted(flatten(event), EventWeights.of(weights))
         for event, weights in workload.weighted_events(settings.events)
     ]
-    built = [ENGINES[name](rules) for name in engines]
+    built = [load_engine(name)(rules) for name in engines]
     calls = [call for engine in built for call in (match_call(engine), _rank_call(engine))]
     taken, found = in_turns(calls, events, settings.seconds)
     rows = []

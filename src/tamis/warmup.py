@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tamis.engines.registry import engine_named
+from tamis.engines.registry import load_engine
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.rule import Rule, tagged
 from tamis.matcher.tail import warm_up
@@ -53,7 +53,7 @@ def warmup(engines: Iterable[str] = ("auto",)) -> dict[str, float]:
         How many seconds each engine took; the first one's also cover what all of them share.
     """
     warm_up()
-    names = dict.fromkeys(engine_named(engine).name for engine in engines)
+    names = dict.fromkeys(load_engine(engine).name for engine in engines)
     return {name: _seconds(name) for name in names}
 
 

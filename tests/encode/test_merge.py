@@ -17,7 +17,7 @@ from tamis.encode.events import EventEncoder
 from tamis.encode.merge.rules import merged
 from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.encode.serialize import from_arrays, to_arrays
-from tamis.engines.registry import ENGINES
+from tamis.engines.registry import load_engine
 from tamis.expr.event import FlatEvent, flatten
 from tamis.expr.model import LOGICS, And, Expr, Logic, Op, Or, Predicate, predicates
 from tamis.expr.weights import EventWeights, RuleWeights
@@ -84,7 +84,7 @@ def split(random: Random, rules: Sequence[Weighed], parts: int) -> tuple[list[Pa
 
 
 def answers(rules: EncodedRules, engine: str, events: Sequence[FlatEvent]) -> list[Any]:
-    built = ENGINES[engine](rules)
+    built = load_engine(engine)(rules)
     encoder = EventEncoder(rules)
     plain = encoder.encode_flat(events)
     matches = built.match(plain)

@@ -10,7 +10,7 @@ import pytest
 from tamis.encode.events import EventEncoder
 from tamis.encode.reorder import reordered
 from tamis.encode.rules import EncodedRules, RuleEncoder
-from tamis.engines.registry import ENGINES
+from tamis.engines.registry import ENGINES, load_engine
 from tamis.expr.event import flatten
 from tamis.expr.model import LOGICS, Expr, predicates
 from tamis.expr.weights import EventWeights, RuleWeights
@@ -37,8 +37,8 @@ def check(
     if len(rules.forms.owner) == 0:
         conjunction_order = rule_order
     ours, theirs = (
-        ENGINES[engine](rules),
-        ENGINES[engine](reordered(rules, rule_order, conjunction_order)),
+        load_engine(engine)(rules),
+        load_engine(engine)(reordered(rules, rule_order, conjunction_order)),
     )
     encoder = EventEncoder(rules)
     for event in events:

@@ -12,7 +12,7 @@ from tamis.encode.events import EventEncoder
 from tamis.encode.rule_forms import spelled_out
 from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.base import Engine
-from tamis.engines.registry import ENGINES
+from tamis.engines.registry import ENGINES, load_engine
 from tamis.expr.evaluate import score
 from tamis.expr.event import flatten
 from tamis.expr.model import And, Expr, Op, Or, Predicate
@@ -63,7 +63,7 @@ def is_implied(rules: EncodedRules) -> bool:
 def test_plain_rules_score_in_the_order_of_their_text(engine: str) -> None:
     random = Random(31)
     rules = plain_rules(random, 120)
-    built = ENGINES[engine](encoded(rules))
+    built = load_engine(engine)(encoded(rules))
     assert is_implied(built.rules)
     for _ in range(20):
         event = {name: random.choice(([1, 2], 1, 2)) for name in NAMES}
@@ -75,7 +75,7 @@ def test_the_same_atoms_in_another_order_add_up_in_that_order(engine: str) -> No
     random = Random(32)
     rules = plain_rules(random, 40)
     rules += [And(tuple(reversed(rule.children))) for rule in rules if isinstance(rule, And)]
-    built = ENGINES[engine](encoded(rules))
+    built = load_engine(engine)(encoded(rules))
     assert not is_implied(built.rules)
     assert len(built.rules.scores.weights) == 0
     event = {name: [1, 2] for name in NAMES}
@@ -88,7 +88,7 @@ def test_a_few_rules_may_repeat_another(engine: str) -> None:
     rules = plain_rules(random, 80)
     rules += [And(tuple(reversed(rule.children))) for rule in rules[:5] if isinstance(rule, And)]
     rules.append(rules[7])
-    built = ENGINES[engine](encoded(rules))
+    built = load_engine(engine)(encoded(rules))
     assert is_implied(built.rules)
     assert len(built.rules.forms.owner) == 0
     event = {name: [1, 2] for name in NAMES}

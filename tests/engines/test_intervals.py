@@ -18,7 +18,7 @@ from tamis.encode.dictionary import FIRST
 from tamis.encode.events import EventEncoder
 from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.papers.intervals import arrays, match
-from tamis.engines.papers.intervals.arrays import LISTED, NOWHERE, PASS, STOP, TreeArrays
+from tamis.engines.papers.intervals.arrays import LISTED, NO_NODE, PASS, STOP, TreeArrays
 from tamis.engines.papers.intervals.cluster_index import Splits, best_key, grow_cluster
 from tamis.engines.papers.intervals.count_predicates import (
     count_evaluations,
@@ -33,7 +33,7 @@ from tamis.engines.papers.intervals.interval_tree import grow_interval_tree
 from tamis.engines.papers.intervals.intervals import Intervals, elementary
 from tamis.engines.papers.intervals.segment_tree import grow_segment
 from tamis.engines.papers.intervals.tree import Tree, balanced, middle, planted
-from tamis.engines.registry import ENGINES
+from tamis.engines.registry import load_engine
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import flatten
 from tamis.expr.model import LOGICS
@@ -137,7 +137,7 @@ def test_a_balanced_tree_has_the_middle_of_every_stretch_on_top(size: int) -> No
 
     def check(node: int, first: int, stop: int) -> None:
         if first == stop:
-            assert node == NOWHERE
+            assert node == NO_NODE
             return
         assert node == first + -(-(stop - first) // 2) - 1
         check(int(left[node]), first, node)
@@ -155,7 +155,7 @@ def test_the_cluster_index() -> None:
 
     def outline(node: int) -> Any:
         _, key, _, left, right = row(trees, node)
-        if left == NOWHERE:
+        if left == NO_NODE:
             return members_of(trees, node)
         assert not members_of(trees, node)
         return key, outline(left), outline(right)
@@ -172,11 +172,11 @@ def test_the_interval_index() -> None:
     trees = grown("interval")
     node = int(trees.root[0])
     path = []
-    while node != NOWHERE:
+    while node != NO_NODE:
         kind, low, high, left, right = row(trees, node)
         assert kind == STOP
         path.append(((low, high), members_of(trees, node)))
-        node = NOWHERE if low <= 20 <= high else left if low > 20 else right
+        node = NO_NODE if low <= 20 <= high else left if low > 20 else right
     assert path == [
         ((35, 35), {1, 2, 4, 6, 7}),
         ((13, 14), {1, 2, 4, 6}),
@@ -197,11 +197,11 @@ def test_the_hybrid_index() -> None:
     assert row(trees, right)[:2] == (PASS, 60)
     node = row(trees, left)[3]
     path = []
-    while node != NOWHERE:
+    while node != NO_NODE:
         kind, low, high, left, right = row(trees, node)
         assert kind == STOP
         path.append(((low, high), members_of(trees, node)))
-        node = NOWHERE if low <= 20 <= high else left if low > 20 else right
+        node = NO_NODE if low <= 20 <= high else left if low > 20 else right
     assert path == [
         ((11, 11), {1, 4, 6}),
         ((15, 15), MATCHING),
@@ -223,7 +223,7 @@ def test_the_segment_tree() -> None:
     trees = grown("segment")
     node = int(trees.root[0])
     path = []
-    while node != NOWHERE:
+    while node != NO_NODE:
         kind, key, _, left, right = row(trees, node)
         assert kind == PASS
         path.append((key, members_of(trees, node)))
@@ -246,10 +246,10 @@ def test_the_interval_tree() -> None:
     kind, key, _, left, right = row(trees, root)
     assert (kind, key) == (LISTED, 35)
     assert listed(trees, root) == ([4, 6, 1, 2, 7], [7, 6, 4, 2, 1])
-    assert row(trees, left)[:4] == (LISTED, 25, 25, NOWHERE)
+    assert row(trees, left)[:4] == (LISTED, 25, 25, NO_NODE)
     assert listed(trees, left) == ([0], [0])
-    assert row(trees, row(trees, left)[4])[1:] == (28, 28, NOWHERE, NOWHERE)
-    assert row(trees, right)[1:] == (65, 65, NOWHERE, NOWHERE)
+    assert row(trees, row(trees, left)[4])[1:] == (28, 28, NO_NODE, NO_NODE)
+    assert row(trees, right)[1:] == (65, 65, NO_NODE, NO_NODE)
     assert listed(trees, right) == ([3, 8], [8, 3])
     # In the order of the paper; then 7 is looked at, which does not contain it.
     assert searched(trees, 0, 20).found == [4, 6, 1, 2, 0]
@@ -302,7 +302,7 @@ def encoded(*rules: str) -> EncodedRules:
 
 
 def built(name: str, rules: EncodedRules) -> IntervalEngine:
-    made = ENGINES[name](rules)
+    made = load_engine(name)(rules)
     assert isinstance(made, IntervalEngine)
     return made
 

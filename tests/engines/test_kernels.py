@@ -19,7 +19,7 @@ from tamis.encode.events import EventEncoder
 from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.base import Engine
 from tamis.engines.kernels import bits, output, scores, sorting, truth
-from tamis.engines.registry import ENGINES
+from tamis.engines.registry import ENGINES, load_engine
 from tamis.expr.evaluate import evaluate_flat, score
 from tamis.expr.event import FlatEvent, flatten
 from tamis.expr.model import LOGICS, And, Atom, Expr, Logic, Op, Or, Predicate
@@ -76,7 +76,7 @@ CASE = made(1)
 
 
 def engines() -> list[Engine]:
-    return [engine(CASE.encoded) for engine in ENGINES.values()]
+    return [load_engine(name)(CASE.encoded) for name in ENGINES]
 
 
 # --- Atoms and programs -----------------------------------------------------------------
@@ -86,16 +86,16 @@ def check_atoms_and_programs() -> None:
     table, codes = CASE.encoded.atoms
     forms = CASE.encoded.forms
     assert len(forms.program_rule) > 3
-    loaded = truth.new_loaded(len(CASE.encoded.dictionary.axes), CASE.encoded.texts.size)
+    loaded = truth.new_loaded_event(len(CASE.encoded.dictionary.axes), CASE.encoded.texts.size)
     for row, flat in enumerate(CASE.flat):
-        truth.load(CASE.events, row, loaded)
+        truth.load_event(CASE.events, row, loaded)
         seen = (table, codes, CASE.events.code, *loaded)
         for number, atom in enumerate(CASE.atoms):
             assert truth.atom_holds(*seen, number) == evaluate_flat(atom, flat, "strong")
         for program, rule in enumerate(forms.program_rule):
             held = truth.program_holds(*seen, forms.program, forms.program_start[program])
             assert held == (rule in CASE.matching(row))
-        truth.unload(CASE.events, row, loaded)
+        truth.unload_event(CASE.events, row, loaded)
         assert not loaded.span.any()
         assert not loaded.text.any()
 
@@ -312,7 +312,7 @@ def test_the_best_of_equal_scores_came_first() -> None:
         encoder.add(Predicate("a", Op.EQ, (1,)), "strong")
     rules = encoder.finish()
     events = EventEncoder(rules).encode({"a": 1})
-    loaded = truth.new_loaded(1, 0)
+    loaded = truth.new_loaded_event(1, 0)
     best_rule, best_score = np.full(4, -1, np.int32), np.empty(4)
     stack = np.empty(rules.scores.depth)
     args = (rules.atoms, rules.forms, rules.scores, events, loaded, 0)
@@ -330,7 +330,7 @@ def test_the_best_of_equal_scores_came_first() -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("extra", [0, 1, 7, 100])
 def test_a_run_stops_when_its_buffer_is_full_and_goes_on(engine: str, extra: int) -> None:
-    built = ENGINES[engine](CASE.encoded)
+    built = load_engine(engine)(CASE.encoded)
     size, rules = len(CASE.flat), CASE.encoded.size
     scratch = built.new_scratch()
     mask = np.ones(rules, np.uint8)
@@ -355,7 +355,7 @@ def test_a_run_stops_when_its_buffer_is_full_and_goes_on(engine: str, extra: int
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_run_without_room_for_one_event_does_nothing(engine: str) -> None:
-    built = ENGINES[engine](CASE.encoded)
+    built = load_engine(engine)(CASE.encoded)
     mask = np.ones(CASE.encoded.size, np.uint8)
     out = np.full(CASE.encoded.size - 1, -1, np.int32)
     counts = np.full(len(CASE.flat), -1, np.int64)
@@ -368,7 +368,7 @@ def test_a_run_without_room_for_one_event_does_nothing(engine: str) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_scratch_is_clean_after_a_run(engine: str) -> None:
     """The same scratch serves any events after any others."""
-    built = ENGINES[engine](CASE.encoded)
+    built = load_engine(engine)(CASE.encoded)
     scratch, mask = built.new_scratch(), np.ones(CASE.encoded.size, np.uint8)
     out, counts = np.empty(CASE.encoded.size, np.int32), np.zeros(len(CASE.flat), np.int64)
     order = list(range(len(CASE.flat))) * 2
@@ -409,7 +409,7 @@ def test_rules_are_found_whatever_they_are_made_of(engine: str, name: str) -> No
     encoder = RuleEncoder()
     for rule in SETS[name]:
         encoder.add(rule, "strong")
-    built = ENGINES[engine](encoder.finish())
+    built = load_engine(engine)(encoder.finish())
     random = Random(7)
     events = [{f"b{i}": random.choice((1, 1, 1, 2)) for i in range(30)} for _ in range(10)]
     events += [{f"b{i}": 1 for i in random.sample(range(30), 30)} for _ in range(3)]
@@ -424,11 +424,11 @@ def test_rules_are_found_whatever_they_are_made_of(engine: str, name: str) -> No
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_no_rules_and_no_events(engine: str) -> None:
-    empty = ENGINES[engine](RuleEncoder().finish())
+    empty = load_engine(engine)(RuleEncoder().finish())
     events = EventEncoder(empty.rules).encode_many([{}, {"a": 1}])
     assert empty.match(events).start.tolist() == [0, 0, 0]
     assert empty.top(events, 3).start.tolist() == [0, 0, 0]
-    full = ENGINES[engine](CASE.encoded)
+    full = load_engine(engine)(CASE.encoded)
     nothing = EventEncoder(CASE.encoded).encode_many([])
     assert full.match(nothing).start.tolist() == [0]
     assert full.count(nothing).tolist() == []
@@ -437,8 +437,8 @@ def test_no_rules_and_no_events(engine: str) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_engine_knows_its_size(engine: str) -> None:
-    small = ENGINES[engine](made(5, size=5).encoded)
-    assert 0 < small.nbytes < ENGINES[engine](CASE.encoded).nbytes
+    small = load_engine(engine)(made(5, size=5).encoded)
+    assert 0 < small.nbytes < load_engine(engine)(CASE.encoded).nbytes
 
 
 def test_the_case_tells_rules_apart() -> None:

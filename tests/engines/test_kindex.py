@@ -127,15 +127,15 @@ def steps(interpreted, monkeypatch: pytest.MonkeyPatch) -> Any:
         found: list[Step] = []
         keys = index.key_of_list
 
-        def watched(desk: Any, partition: int, live: int, needed: int, bound: float) -> None:
-            first, last = desk.start[partition], desk.start[partition + 1]
-            assert (desk.head[:live] < END).all()
+        def watched(cursors: Any, partition: int, live: int, needed: int, bound: float) -> None:
+            first, last = cursors.start[partition], cursors.start[partition + 1]
+            assert (cursors.head[:live] < END).all()
             lists = []
-            for head in desk.head[: last - first].tolist():
+            for head in cursors.head[: last - first].tolist():
                 slot = walk.slot_of(head)
-                number = desk.chosen[desk.order[first + slot]]
+                number = cursors.chosen[cursors.order[first + slot]]
                 at = (walk.thing_of(head) + 1, IN if walk.stands_in(head) else OUT)
-                assert index.entry(desk.at[slot])[:2] == at or head >= END
+                assert index.entry(cursors.at[slot])[:2] == at or head >= END
                 lists.append((keys[number], None if head >= END else at))
             size = int(index.postings.size[partition])
             found.append(Step(size, lists, None if bound == walk.NO_FLOOR else bound))
@@ -296,8 +296,8 @@ def test_conjunctions_are_ranked_and_pruned_as_in_figures_10_to_12(
     seen = steps(index)
     bounds: list[tuple[int, float]] = []
 
-    def most_worth(desk: Any, count: int, size: int, several: bool) -> float:
-        bounds.append((size, plain(desk, count, size, several)))
+    def most_worth(cursors: Any, count: int, size: int, several: bool) -> float:
+        bounds.append((size, plain(cursors, count, size, several)))
         return bounds[-1][1]
 
     plain: Any = walk.most_worth

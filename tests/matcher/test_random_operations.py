@@ -42,7 +42,7 @@ class Shuffled(Scan):
 
 @pytest.fixture(autouse=True)
 def _shuffled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry.ENGINES, Shuffled.name, Shuffled)
+    monkeypatch.setitem(registry.ENGINES, Shuffled.name, f"{__name__}:Shuffled")
 
 
 class Shadow:

@@ -8,7 +8,10 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import NEGATED, RANGE, SET, AtomArrays
 from tamis.encode.rules import EncodedRules
 
-__all__ = ["rarest_first", "selectivity"]
+__all__ = ["TEXT_SHARE", "rarest_first", "selectivity"]
+
+TEXT_SHARE = 0.1
+"""The share of events with the attribute that are assumed to satisfy a text predicate."""
 
 
 def selectivity(rules: EncodedRules) -> NDArray[np.float64]:
@@ -23,7 +26,7 @@ def selectivity(rules: EncodedRules) -> NDArray[np.float64]:
     share = np.select(
         [atoms.test == RANGE, atoms.test == SET],
         [(codes + 1) / sizes[atoms.attribute], codes / sizes[atoms.attribute]],
-        0.1,
+        TEXT_SHARE,
     )
     return np.where(atoms.flags & NEGATED, 1.0 - share, share)
 

@@ -1,14 +1,13 @@
-"""The protocol of engines, and what all of them share.
+"""The protocol of engines, and the code that all engines share.
 
-An engine is built once from encoded rules and never changes. It answers for a range of rows of
-encoded events; everything else, threads, chunks and ranking, is done here for all engines alike.
+An engine is built once from encoded rules and never changes. It supplies a kernel that matches a
+range of encoded events; threads, chunks and ranking are handled here for all engines alike.
 """
 
 from __future__ import annotations
 
 import threading
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -18,160 +17,174 @@ from tamis.encode.arrays import Choices, Events
 from tamis.encode.rules import EncodedRules
 from tamis.engines.kernels.event_expressions import Stabbed, stab
 from tamis.engines.kernels.scores import top_rules
-from tamis.engines.kernels.truth import Loaded, new_loaded
-from tamis.engines.threads import in_threads, threads
+from tamis.engines.kernels.truth import LoadedEvent, new_loaded_event
+from tamis.engines.threads import map_in_threads, thread_count
 
 __all__ = ["Capabilities", "Engine", "Matches", "Parts", "Scratch", "Tops"]
 
-_Best = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float64]]
-"""How many rules are best for each row, which ones, and their scores."""
-
 _BUFFER = 1 << 20
-"""How many matches are collected at once, beyond what one event may need."""
+"""How many matches fit into one output buffer, beyond the room that a single event may need."""
 
 _LEAST_ROWS, _MOST_ROWS = 512, 8192
-"""How many events a thread takes at a time; up to the first number there is but one thread."""
+"""The fewest and the most events of one task; fewer events than the first run in one thread."""
 
 
 class Capabilities(NamedTuple):
-    """What an engine does by itself; the shared code makes up for the rest."""
+    """What an engine does by itself; the shared code does the rest."""
 
-    indexed: bool
-    """Whether it reads less than all the rules for an event."""
+    indexed: bool = True
+    """Whether an event is tested against fewer than all rules."""
     prunes_top: bool = False
-    """Whether it finds the best rules without finding all."""
+    """Whether the best rules are found without finding all matching rules."""
 
 
 class Matches(NamedTuple):
-    """The rules that each of several events matches."""
+    """The matching rules of each event."""
 
     start: NDArray[np.int64]
+    """Where the rules of each event begin, and last where those of the last one end."""
     rule: NDArray[np.int32]
     """In no particular order within an event."""
 
 
 class Tops(NamedTuple):
-    """The best rules of each of several events, best first."""
+    """The best rules of each event, best first."""
 
     start: NDArray[np.int64]
+    """Where the rules of each event begin, and last where those of the last one end."""
     rule: NDArray[np.int32]
     score: NDArray[np.float64]
 
 
 class Parts(NamedTuple):
-    """What an engine consists of; enough to have it again without building it."""
+    """Everything that building an engine computes: enough to restore it."""
 
     rules: EncodedRules
-    """The rules in the engine's own order: its numbers of rules are places in here."""
+    """The rules in the engine's own order; the engine numbers rules by this order."""
     order: NDArray[np.int32]
-    """For each place the number of the rule among those the engine was built from."""
+    """For each of these rules, its number among the rules that the engine was built from."""
     arrays: tuple[Any, ...]
-    """The engine's own arrays: a NamedTuple of arrays, or nothing."""
+    """The engine's own arrays: a NamedTuple of arrays, or an empty tuple."""
+
+
+class _Best(NamedTuple):
+    """Output of ranking: one row of `rule` and `score` for each event, best first."""
+
+    counts: NDArray[np.int64]
+    """How many entries of each row are filled."""
+    rule: NDArray[np.int32]
+    score: NDArray[np.float64]
+
+    @classmethod
+    def empty(cls, rows: int, most: int) -> _Best:
+        """Room for `most` rules in each of `rows` rows."""
+        return cls(
+            np.zeros(rows, np.int64),
+            np.empty((rows, most), np.int32),
+            np.empty((rows, most), np.float64),
+        )
 
 
 class Scratch:
-    """The working memory of one thread. Engines extend it."""
-
-    own: tuple[Any, ...] = ()
-    """What the engine's kernel takes beside the rest."""
-
-    def __init__(self, rules: EncodedRules) -> None:
-        self.loaded: Loaded = new_loaded(len(rules.dictionary.axes), rules.texts.size)
-        self.seen = np.zeros(rules.size if len(rules.forms.owner) else 0, np.uint8)
-        """A mark for each rule that was already found for the event; none where conjunction i is
-        rule i, since then nothing is found twice."""
-        self.room = np.empty(rules.size, np.int32)
-        """Where the rules of one event are written."""
-        self.count = np.zeros(1, np.int64)
-
-
-class Engine(ABC):
-    """Finds the rules that events match.
+    """The working memory of one thread.
 
     Parameters
     ----------
     rules
-        The rules; the engine keeps the arrays and adds its own.
+        The engine's rules.
+    workspace
+        The engine's own working memory.
+    """
+
+    top_arguments: tuple[Any, ...] = ()
+    """What the engine's `top_kernel` takes from here."""
+
+    def __init__(self, rules: EncodedRules, *workspace: Any) -> None:
+        self.loaded: LoadedEvent = new_loaded_event(len(rules.dictionary.axes), rules.texts.size)
+        self.seen = np.zeros(rules.size if len(rules.forms.owner) else 0, np.uint8)
+        """Marks the rules found for the current event; empty where conjunction i is rule i, since
+        then no rule is found twice."""
+        self.room = np.empty(rules.size, np.int32)
+        """Output for the rules of one event."""
+        self.count = np.zeros(1, np.int64)
+        """Output for the number of these rules."""
+        self.stack = np.empty(rules.scores.depth, np.float64)
+        """Room for the operands of the deepest rule, to score it."""
+        self.arguments: tuple[Any, ...] = (self.loaded, *workspace, self.seen)
+        """What the engine's `kernel` takes from here."""
+
+
+class Engine:
+    """Finds the rules that events match.
+
+    A subclass sets `name`, `kernel` and `arrays_type` and overrides `build_arrays`. Where its
+    kernel needs working memory it overrides `new_scratch`.
+
+    Parameters
+    ----------
+    rules
+        The rules. The engine keeps these arrays and adds its own.
     built
-        What `parts` of an engine of the same class gave; then nothing is computed. `rules` is
-        that engine's `rules`.
+        The `parts` of an engine of the same class, so that nothing is computed; `rules` are then
+        the rules of these parts.
     sample
-        Events like those to come, encoded for `rules`, if any are known.
+        Events like those to come, encoded for `rules`.
     """
 
     name: ClassVar[str]
-    capabilities: ClassVar[Capabilities]
+    capabilities: ClassVar[Capabilities] = Capabilities()
     arrays_type: ClassVar[type[tuple[Any, ...]]] = tuple
-    """What the engine's own arrays are: a NamedTuple of arrays, numbers and such NamedTuples, by
-    which they are stored and had again; `tuple` where there are none."""
+    """The type of the engine's own arrays: a NamedTuple of arrays, numbers and further such
+    NamedTuples. Files store the fields by name. `tuple` where the engine has no arrays."""
+    kernel: ClassVar[Callable[..., int]]
+    """Matches events as `run` says. Takes `kernel_inputs`, then events, row, last and mask, then
+    `Scratch.arguments`, then out and counts."""
+    top_kernel: ClassVar[Callable[..., None] | None] = None
+    """Writes the best rules of events without finding all matching rules, if the engine can. Takes
+    the rules' (atoms, forms, scores), the engine's arrays, events, row, last, mask and `order`,
+    then `Scratch.top_arguments`, then counts and the rows of best rules and scores."""
 
     def __init__(
         self, rules: EncodedRules, built: Parts | None = None, sample: Events | None = None
     ) -> None:
         self.rules, self.order, self.arrays = built or self.build(rules, sample)
+        self.kernel_inputs = self._kernel_inputs()
+        self.all_rules = self._mask_of_all()
+        """The mask that lets every rule through."""
         self._local = threading.local()
-        self._all = self._mask_of_all()
 
     @property
     def parts(self) -> Parts:
-        """All that was computed when the engine was built."""
+        """Everything that building the engine computed."""
         return Parts(self.rules, self.order, self.arrays)
 
     @classmethod
     def build(
         cls,
         rules: EncodedRules,
-        sample: Events | None = None,  # noqa: ARG003  engines that override this may go by it
+        sample: Events | None = None,  # noqa: ARG003  for engines that adapt to events
     ) -> Parts:
-        """Compute the engine's own arrays, and put the rules in the order it wants.
+        """Compute the engine's arrays, and put the rules in the order it wants.
 
-        `sample` holds events like those to come, encoded for `rules`; an engine may go by them.
+        `sample` has events like those to come, encoded for `rules`, for engines that adapt to them.
         """
-        return Parts(rules, np.arange(rules.size, dtype=np.int32), ())
+        return Parts(rules, np.arange(rules.size, dtype=np.int32), cls.build_arrays(rules))
 
-    @property
-    @abstractmethod
-    def kernel(self) -> Any:
-        """The engine's kernel, which does what `run` says."""
+    @classmethod
+    def build_arrays(cls, rules: EncodedRules) -> tuple[Any, ...]:  # noqa: ARG003  none here
+        """Compute the engine's own arrays, of `arrays_type`."""
+        return ()
 
-    def run(
-        self,
-        events: Events,
-        row: int,
-        last: int,
-        mask: NDArray[np.uint8],
-        scratch: Scratch,
-        out: NDArray[np.int32],
-        counts: NDArray[np.int64],
-        keep: bool = True,  # noqa: ARG002  engines that override this may spare themselves `out`
-    ) -> int:
-        """Match the events from `row` up to, not including, `last`.
+    def _kernel_inputs(self) -> tuple[Any, ...]:
+        """What the kernel takes first on every call."""
+        return self.rules.atoms, self.rules.forms, self.arrays
 
-        Writes the matching rules whose `mask` is set, in any order within each event, end to end
-        into `out`, and their number for each event into `counts`; what is in `out` does not matter
-        unless it is to be kept. Stops early before an event for which `out` has no room for all
-        rules. Returns the first row that is not done.
-        """
-        return int(
-            self.kernel(
-                self.rules.atoms,
-                self.rules.forms,
-                *self._own_arrays(),
-                events,
-                row,
-                last,
-                mask,
-                scratch.loaded,
-                *scratch.own,
-                scratch.seen,
-                out,
-                counts,
-            )
-        )
+    def _mask_of_all(self) -> NDArray[np.uint8]:
+        return np.ones(self.rules.size, np.uint8)
 
     @property
     def nbytes(self) -> int:
-        """The size of the engine's arrays, the encoded rules included."""
+        """The size of the engine's arrays, including the encoded rules."""
         rules = self.rules
         return _bytes_of(
             (
@@ -184,136 +197,136 @@ class Engine(ABC):
             )
         )
 
-    def _own_arrays(self) -> tuple[tuple[Any, ...], ...]:
-        return (self.arrays,) if self.arrays else ()
-
     def new_scratch(self) -> Scratch:
-        """Working memory for one thread."""
+        """Allocate working memory for one thread."""
         return Scratch(self.rules)
 
-    def _mask_of_all(self) -> NDArray[np.uint8]:
-        """What `run` takes for a mask where there is none."""
-        return np.ones(self.rules.size, np.uint8)
-
-    def match_one(self, events: Events, mask: NDArray[np.uint8] | None = None) -> NDArray[np.int32]:
-        """The matching rules of the only event, of those whose `mask` is set, in any order.
-
-        They are overwritten by the thread's next call.
-        """
-        scratch = self._scratch()
-        chosen = self._all if mask is None else mask
-        self.run(events, 0, 1, chosen, scratch, scratch.room, scratch.count)
-        return scratch.room[: scratch.count[0]]
-
-    def match(self, events: Events, mask: NDArray[np.uint8] | None = None) -> Matches:
-        """The matching rules of each event, of those whose `mask` is set."""
-        counts = np.zeros(_size(events), np.int64)
-        found = [part for parts in self._ranges(events, mask, counts, True) for part in parts]
-        start = np.concatenate(([0], np.cumsum(counts)))
-        return Matches(start, found[0] if len(found) == 1 else np.concatenate(found or [_NOTHING]))
-
-    def count(self, events: Events, mask: NDArray[np.uint8] | None = None) -> NDArray[np.int64]:
-        """How many rules each event matches."""
-        counts = np.zeros(_size(events), np.int64)
-        for _ in self._ranges(events, mask, counts, False):
-            pass
-        return counts
-
-    def top_one(
-        self, events: Events, n: int, mask: NDArray[np.uint8] | None = None
-    ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        """The `n` best of the matching rules of the only event, and their scores, as in `top`."""
-        most = min(n, self.rules.size)
-        count = np.zeros(1, np.int64)
-        rule, score = np.empty((1, most), np.int32), np.empty((1, most), np.float64)
-        chosen = self._all if mask is None else mask
-        self.run_top(events, 0, 1, chosen, self._scratch(), count, rule, score)
-        return rule[0, : count[0]], score[0, : count[0]]
-
-    def top(self, events: Events, n: int, mask: NDArray[np.uint8] | None = None) -> Tops:
-        """The `n` best of the matching rules of each event.
-
-        Of equal scores the rule comes first that came first when the engine was built.
-        """
-        chosen = self._all if mask is None else mask
-        size, most = _size(events), min(n, self.rules.size)
-        rows = min(_rows_per_task(size), max(1, _BUFFER // max(most, 1)))
-
-        def run_range(start: int) -> _Best:
-            return self._top_range(events, start, min(start + rows, size), most, chosen)
-
-        found = list(in_threads(run_range, range(0, size, rows)))
-        counts, rule, score = map(np.concatenate, zip(*found, strict=True)) if found else _NO_TOPS
-        return Tops(np.concatenate(([0], np.cumsum(counts))), rule, score)
-
-    def stab(self, choices: Choices, mask: NDArray[np.uint8] | None = None) -> Stabbed:
-        """The rules that match an event expression, of those whose `mask` is set.
-
-        All rules are looked at here; an engine may do better.
-        """
-        found = stab(self.rules, choices)
-        return found if mask is None else Stabbed(*(part[mask[part] != 0] for part in found))
-
-    def _top_range(
-        self, events: Events, row: int, last: int, most: int, mask: NDArray[np.uint8]
-    ) -> _Best:
-        counts = np.zeros(last - row, np.int64)
-        rule = np.empty((last - row, most), np.int32)
-        score = np.empty((last - row, most), np.float64)
-        self.run_top(events, row, last, mask, self._scratch(), counts, rule, score)
-        kept = np.arange(most) < counts[:, None]
-        return counts, rule[kept], score[kept]
-
-    def run_top(
+    def run(
         self,
         events: Events,
         row: int,
         last: int,
         mask: NDArray[np.uint8],
         scratch: Scratch,
+        out: NDArray[np.int32],
         counts: NDArray[np.int64],
-        rule: NDArray[np.int32],
-        score: NDArray[np.float64],
-    ) -> None:
-        """Write the best rules of the events from `row` up to, not including, `last`.
+        keep: bool = True,  # noqa: ARG002  an engine may skip `out` where only counts matter
+    ) -> int:
+        """Match the events from `row` up to, but not including, `last`.
 
-        They go into the rows of `rule` and `score`, best first, as many as these have room for, and
-        their number for each event into `counts`.
+        Writes the matching rules whose `mask` is set to `out`, event after event, in any order
+        within an event; the contents of `out` are undefined unless `keep`. Writes the number of
+        rules of each event to `counts`. Stops before an event for which `out` might lack room.
+
+        Returns the first row that was not matched.
         """
-        stack = np.empty(self.rules.scores.depth, np.float64)
+        return int(
+            self.kernel(
+                *self.kernel_inputs, events, row, last, mask, *scratch.arguments, out, counts
+            )
+        )
+
+    def match_one(self, events: Events, mask: NDArray[np.uint8] | None = None) -> NDArray[np.int32]:
+        """Find the rules that the only event matches, among those whose `mask` is set.
+
+        In any order. The thread's next call overwrites the result.
+        """
+        scratch = self._scratch()
+        chosen = self.all_rules if mask is None else mask
+        self.run(events, 0, 1, chosen, scratch, scratch.room, scratch.count)
+        return scratch.room[: scratch.count[0]]
+
+    def match(self, events: Events, mask: NDArray[np.uint8] | None = None) -> Matches:
+        """Find the rules that each event matches, among those whose `mask` is set."""
+        counts = np.zeros(_size(events), np.int64)
+        found = [part for parts in self._run_tasks(events, mask, counts, True) for part in parts]
+        start = np.concatenate(([0], np.cumsum(counts)))
+        return Matches(start, found[0] if len(found) == 1 else np.concatenate(found or [_NO_RULES]))
+
+    def count(self, events: Events, mask: NDArray[np.uint8] | None = None) -> NDArray[np.int64]:
+        """Count the rules that each event matches, among those whose `mask` is set."""
+        counts = np.zeros(_size(events), np.int64)
+        for _ in self._run_tasks(events, mask, counts, False):
+            pass
+        return counts
+
+    def top_one(
+        self, events: Events, n: int, mask: NDArray[np.uint8] | None = None
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """Find the `n` best matching rules of the only event, and their scores; see `top`."""
+        best = _Best.empty(1, min(n, self.rules.size))
+        self._rank(events, 0, 1, self.all_rules if mask is None else mask, best)
+        return best.rule[0, : best.counts[0]], best.score[0, : best.counts[0]]
+
+    def top(self, events: Events, n: int, mask: NDArray[np.uint8] | None = None) -> Tops:
+        """Find the `n` best matching rules of each event.
+
+        Among equal scores, the rule that came first when the engine was built wins.
+        """
+        chosen = self.all_rules if mask is None else mask
+        size, most = _size(events), min(n, self.rules.size)
+        rows = min(_rows_per_task(size), max(1, _BUFFER // max(most, 1)))
+
+        def rank_rows(row: int) -> tuple[NDArray[Any], ...]:
+            last = min(row + rows, size)
+            best = _Best.empty(last - row, most)
+            self._rank(events, row, last, chosen, best)
+            is_filled = np.arange(most) < best.counts[:, None]
+            return best.counts, best.rule[is_filled], best.score[is_filled]
+
+        found = list(map_in_threads(rank_rows, range(0, size, rows)))
+        counts, rule, score = map(np.concatenate, zip(*found, strict=True)) if found else _NO_TOPS
+        return Tops(np.concatenate(([0], np.cumsum(counts))), rule, score)
+
+    def stab(self, choices: Choices, mask: NDArray[np.uint8] | None = None) -> Stabbed:
+        """Find the rules that match an event expression, among those whose `mask` is set.
+
+        This tests every rule.
+        """
+        found = stab(self.rules, choices)
+        return found if mask is None else Stabbed(*(part[mask[part] != 0] for part in found))
+
+    def _rank(
+        self, events: Events, row: int, last: int, mask: NDArray[np.uint8], best: _Best
+    ) -> None:
+        """Write the best rules of the events from `row` up to, but not including, `last`."""
+        scratch, rules = self._scratch(), self.rules
+        scored = rules.atoms, rules.forms, rules.scores
+        if self.top_kernel is not None:
+            if best.rule.shape[1]:
+                fixed = (mask, self.order, *scratch.top_arguments)
+                self.top_kernel(scored, self.arrays, events, row, last, *fixed, *best)
+            return
         count = np.zeros(last, np.int64)
         for at in range(last - row):
-            self.run(events, row + at, row + at + 1, mask, scratch, scratch.room, count)
-            counts[at] = top_rules(
-                self.rules.atoms,
-                self.rules.forms,
-                self.rules.scores,
+            event = row + at
+            self.run(events, event, event + 1, mask, scratch, scratch.room, count)
+            best.counts[at] = top_rules(
+                *scored,
                 events,
                 scratch.loaded,
-                row + at,
-                scratch.room[: count[row + at]],
+                event,
+                scratch.room[: count[event]],
                 self.order,
-                stack,
-                rule[at],
-                score[at],
+                scratch.stack,
+                best.rule[at],
+                best.score[at],
             )
 
-    def _ranges(
+    def _run_tasks(
         self, events: Events, mask: NDArray[np.uint8] | None, counts: NDArray[np.int64], keep: bool
     ) -> Iterator[list[NDArray[np.int32]]]:
-        """Fill `counts`, and yield the matches of range after range of rows if they are kept."""
-        chosen = self._all if mask is None else mask
+        """Fill `counts`, and yield the matches of one range of rows after another if kept."""
+        chosen = self.all_rules if mask is None else mask
         size = len(counts)
         rows = _rows_per_task(size)
-        starts = range(0, size, rows)
 
-        def run_range(start: int) -> list[NDArray[np.int32]]:
-            last = min(start + rows, size)
-            return self._run_range(events, start, last, chosen, counts, keep)
+        def run_rows(row: int) -> list[NDArray[np.int32]]:
+            return self._run_rows(events, row, min(row + rows, size), chosen, counts, keep)
 
-        return in_threads(run_range, starts)
+        return map_in_threads(run_rows, range(0, size, rows))
 
-    def _run_range(
+    def _run_rows(
         self,
         events: Events,
         row: int,
@@ -334,18 +347,19 @@ class Engine(ABC):
         return parts
 
     def _scratch(self) -> Scratch:
+        """The working memory of the current thread."""
         scratch: Scratch | None = getattr(self._local, "scratch", None)
         if scratch is None:
             scratch = self._local.scratch = self.new_scratch()
         return scratch
 
 
-_NOTHING = np.empty(0, np.int32)
-_NO_TOPS = np.empty(0, np.int64), _NOTHING, np.empty(0, np.float64)
+_NO_RULES = np.empty(0, np.int32)
+_NO_TOPS = np.empty(0, np.int64), _NO_RULES, np.empty(0, np.float64)
 
 
 def _bytes_of(arrays: tuple[Any, ...]) -> int:
-    """The size of arrays, and of those in tuples among them."""
+    """The size of all arrays in nested tuples."""
     inner = sum(_bytes_of(group) for group in arrays if isinstance(group, tuple))
     return inner + sum(array.nbytes for array in arrays if isinstance(array, np.ndarray))
 
@@ -355,5 +369,5 @@ def _size(events: Events) -> int:
 
 
 def _rows_per_task(size: int) -> int:
-    """How many of `size` events a thread takes at a time, so that all threads have a share."""
-    return max(_LEAST_ROWS, min(_MOST_ROWS, -(-size // threads())))
+    """How many of `size` events make one task, so that every thread gets a share."""
+    return max(_LEAST_ROWS, min(_MOST_ROWS, -(-size // thread_count())))

@@ -14,13 +14,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import Events
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
 from tamis.engines.atom_order import rarest_first
-from tamis.engines.base import Capabilities, Engine, Parts
+from tamis.engines.base import Capabilities, Engine
 from tamis.engines.kernels.output import emit_owners, forget_seen
-from tamis.engines.kernels.truth import atom_holds, load, program_holds, unload
+from tamis.engines.kernels.truth import atom_holds, load_event, program_holds, unload_event
 
 __all__ = ["Scan"]
 
@@ -44,7 +43,7 @@ def _scan(atoms, forms, index, events, row, last, mask, loaded, seen, out, count
     found = 0
     while row < last and len(out) - found >= len(mask):
         first = found
-        load(events, row, loaded)
+        load_event(events, row, loaded)
         for conjunction in range(len(start) - 1):
             holds = True
             for i in range(start[conjunction], start[conjunction + 1]):
@@ -59,7 +58,7 @@ def _scan(atoms, forms, index, events, row, last, mask, loaded, seen, out, count
             ):
                 out[found] = program_rule[program]
                 found += 1
-        unload(events, row, loaded)
+        unload_event(events, row, loaded)
         forget_seen(out, first, found, seen)
         counts[row] = found - first
         row += 1
@@ -72,14 +71,9 @@ class Scan(Engine):
     name: ClassVar[str] = "scan"
     capabilities: ClassVar[Capabilities] = Capabilities(indexed=False)
     arrays_type: ClassVar[type[tuple[Any, ...]]] = ScanArrays
+    kernel: ClassVar[Any] = staticmethod(_scan)
 
     @classmethod
-    def build(cls, rules: EncodedRules, sample: Events | None = None) -> Parts:
-        """Nothing but the order of atoms."""
-        arrays = ScanArrays(rarest_first(rules))
-        return super().build(rules, sample)._replace(arrays=arrays)
-
-    @property
-    def kernel(self) -> Any:
-        """See `Engine.run`."""
-        return _scan
+    def build_arrays(cls, rules: EncodedRules) -> ScanArrays:
+        """Order the atoms of each conjunction."""
+        return ScanArrays(rarest_first(rules))

@@ -1,4 +1,4 @@
-"""The threads that share the rows of many events."""
+"""The threads among which the events of one call are divided."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import TypeVar
 
-__all__ = ["in_threads", "set_threads", "threads"]
+__all__ = ["map_in_threads", "set_threads", "thread_count"]
 
 _Result = TypeVar("_Result")
 
@@ -16,9 +16,10 @@ _chosen: int | None = None
 
 
 def set_threads(number: int | None) -> None:
-    """Have this process match many events at once with so many threads; None for all cores.
+    """Set how many threads this process uses to match many events; None uses all cores.
 
-    For processes that share a machine, each with events of its own, one thread is best.
+    Where several processes share a machine and each matches its own events, one thread each is
+    best.
     """
     global _chosen
     if number is not None and (type(number) is not int or number < 1):
@@ -26,16 +27,19 @@ def set_threads(number: int | None) -> None:
     _chosen = number
 
 
-def threads() -> int:
-    """How many threads there are to be."""
+def thread_count() -> int:
+    """How many threads this process uses to match many events."""
     return _chosen or os.cpu_count() or 1
 
 
-def in_threads(run: Callable[[int], _Result], starts: range) -> Iterator[_Result]:
-    """Run ranges of rows in all threads, if there are two or more of both."""
-    if len(starts) < 2 or threads() < 2:
+def map_in_threads(run: Callable[[int], _Result], starts: range) -> Iterator[_Result]:
+    """Call `run` with each start and yield the results in order.
+
+    Uses threads if there are at least two starts and two threads.
+    """
+    if len(starts) < 2 or thread_count() < 2:
         return map(run, starts)
-    return _pool(threads()).map(run, starts)
+    return _pool(thread_count()).map(run, starts)
 
 
 @cache

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
-from tamis.engines.registry import engine_named
+from tamis.engines.registry import load_engine
 from tamis.errors import RuleError, StorageError
 from tamis.expr.event import Event
 from tamis.expr.model import check_logic
@@ -88,7 +88,7 @@ class Matcher(Batching):
         documents: Retention | Literal[False] | None = None,
     ) -> None:
         self._now = clock_of(clock)
-        self._engine = engine_named(engine)
+        self._engine = load_engine(engine)
         self._logic = check_logic(logic)
         self._schema = Schema(schema or {})
         self._maker = Maker(self._engine, self._schema, takes_joins=documents is not False)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tamis.engines.registry import engine_named
+from tamis.engines.registry import load_engine
 from tamis.errors import StorageError
 from tamis.matcher.inputs import event_chunks
 from tamis.matcher.schema import Schema
@@ -42,13 +42,13 @@ def join(folders: Sequence[Path], path: Path, *, engine: str, sample: Any = None
         A directory cannot be read or written, or they do not go together.
     """
     first = settings_of(folders[0])
-    maker = Maker(engine_named(engine), Schema(first.schema))
+    maker = Maker(load_engine(engine), Schema(first.schema))
     views: list[View] = []
     for folder in folders:
         settings = settings_of(folder)
         if (settings.logic, settings.schema) != (first.logic, first.schema):
             raise StorageError(f"{folders[0]} has another logic or schema", path=str(folder))
-        reader = Maker(engine_named(settings.engine), maker.schema)
+        reader = Maker(load_engine(settings.engine), maker.schema)
         store = Store(folder, reader, read_only=True, sync=False, verify=True)
         assert store.state is not None
         views += store.state.views

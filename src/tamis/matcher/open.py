@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from tamis.engines.registry import engine_named
+from tamis.engines.registry import load_engine
 from tamis.errors import StorageError
 from tamis.expr.model import check_logic
 from tamis.joins.document_store import DocumentStore
@@ -77,12 +77,12 @@ def open_matcher(
     if verify not in (True, False, "background"):
         raise ValueError(f"verify is True, False or 'background', not {verify!r}")
     if not folder.exists() and not read_only:
-        name = engine_named(engine or "auto").name
+        name = load_engine(engine or "auto").name
         create(folder, Settings(name, check_logic(logic or "strong"), dict(schema or {})))
     settings = settings_of(folder)
     _check_same(folder, "logic", logic, settings.logic)
     _check_same(folder, "schema", None if schema is None else dict(schema), settings.schema)
-    maker = Maker(engine_named(engine or settings.engine), Schema(settings.schema), not read_only)
+    maker = Maker(load_engine(engine or settings.engine), Schema(settings.schema), not read_only)
     store = Store(folder, maker, read_only=read_only, sync=sync, verify=verify is True)
     if verify is False:
         store.trust_files()

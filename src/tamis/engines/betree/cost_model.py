@@ -54,7 +54,6 @@ __all__ = [
     "climb",
     "count_attributes",
     "discard",
-    "tally_entry",
 ]
 
 _SHARE = 10
@@ -99,8 +98,8 @@ def climb(nodes, books, c, count, gain, operations):
 
 
 @kernel
-def tally_entry(word, entry, books, by, touched):
-    """Add `by` to the tally of each attribute that an expression could be partitioned by.
+def _tally_expression(word, entry, books, touched):
+    """Count each attribute that an expression could be partitioned by.
 
     Returns how many attributes are touched by now.
     """
@@ -111,10 +110,10 @@ def tally_entry(word, entry, books, by, touched):
         attribute = attribute_of(word, at)
         if is_partitionable(word, at) and books.stamp[attribute] != serial:
             books.stamp[attribute] = serial
-            if books.tally[attribute] == 0 and by > 0:
+            if books.tally[attribute] == 0:
                 books.touched[touched] = attribute
                 touched += 1
-            books.tally[attribute] += by
+            books.tally[attribute] += 1
         at += predicate_length(word, at)
     return touched
 
@@ -136,7 +135,7 @@ def count_attributes(nodes, books, c):
     touched = 0
     at, end = cnode[c, LEAF], cnode[c, LEAF] + cnode[c, USED]
     while at < end:
-        touched = tally_entry(word, at, books, 1, touched)
+        touched = _tally_expression(word, at, books, touched)
         at += word[at + LENGTH]
     first = cnode[c, DIRECTORY]
     for i in range(first, first + cnode[c, SLOTS]):

@@ -24,7 +24,6 @@ from tamis.engines.kernels.truth import find_code
 
 __all__ = [
     "FIRST_CODE",
-    "SEVERAL",
     "attribute_of",
     "holds_on_single_values",
     "interval_on",
@@ -39,9 +38,6 @@ __all__ = [
 
 FIRST_CODE = 1
 """Where the codes of values begin: 0 is an absent attribute."""
-
-SEVERAL = -1
-"""In place of the code of an attribute with several values."""
 
 _ATTRIBUTE_AT = 4
 _TESTS = (1 << _ATTRIBUTE_AT) - 1

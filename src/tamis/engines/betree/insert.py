@@ -45,7 +45,6 @@ from tamis.engines.betree.cost_model import (
     clear_tallies,
     climb,
     count_attributes,
-    tally_entry,
 )
 from tamis.engines.betree.expressions import (
     attribute_of,
@@ -57,6 +56,7 @@ from tamis.engines.betree.expressions import (
 from tamis.engines.betree.pools import (
     find_partition,
     fit_leaf,
+    half_bounds,
     half_of,
     lacks_room,
     new_pnode,
@@ -190,37 +190,45 @@ def _extend(nodes, books, c):
 
 
 @kernel
-def _move_half(nodes, books, c, is_right):
-    """Move what one half of a split bucket encloses there."""
-    cnode, word = nodes.cnode, nodes.word
-    side, attribute = _GO_RIGHT if is_right else _GO_LEFT, cnode[c, ATTRIBUTE]
-    codes = books.codes[attribute]
+def _enclosed_words(nodes, books, c, attribute, low, high):
+    """How many words those expressions of an l-node have that the bucket low..high encloses."""
+    cnode, word, codes = nodes.cnode, nodes.word, books.codes[attribute]
     at, end = cnode[c, LEAF], cnode[c, LEAF] + cnode[c, USED]
     words = 0
     while at < end:
-        low, high = interval_on(word, at, attribute, codes)
-        if _side(cnode, c, low, high) == side:
+        first, last = interval_on(word, at, attribute, codes)
+        if low <= first and last <= high:
             words += word[at + LENGTH]
         at += word[at + LENGTH]
-    if words == 0:
-        return
-    half = half_of(nodes, books, c, is_right)
-    fit_leaf(nodes, books, half, words)
+    return words
+
+
+@kernel
+def _move_enclosed(nodes, books, c, target, words):
+    """Move the expressions of an l-node that another bucket encloses there.
+
+    The target is empty. The expressions have `words` words in all.
+    """
+    cnode, word = nodes.cnode, nodes.word
+    attribute, low, high = cnode[target, ATTRIBUTE], cnode[target, LOW], cnode[target, HIGH]
+    codes = books.codes[attribute]
+    fit_leaf(nodes, books, target, words)
     at = kept = cnode[c, LEAF]
+    end = at + cnode[c, USED]
     while at < end:
         length = word[at + LENGTH]
-        low, high = interval_on(word, at, attribute, codes)
-        if _side(cnode, c, low, high) == side:
-            moved = append(nodes, books, half, word, at)
-            subsume(word, moved, attribute, cnode[half, LOW], cnode[half, HIGH])
+        first, last = interval_on(word, at, attribute, codes)
+        if low <= first and last <= high:
+            moved = append(nodes, books, target, word, at)
+            subsume(word, moved, attribute, low, high)
             cnode[c, SIZE] -= 1
         else:
             _shift(word, at, kept, length)
             kept += length
         at += length
     cnode[c, USED] = kept - cnode[c, LEAF]
-    cnode[half, TOTAL] = cnode[half, SIZE]
-    books.crank[half, RANK] = cnode[half, SIZE] * cnode[half, LEVEL]
+    cnode[target, TOTAL] = cnode[target, SIZE]
+    books.crank[target, RANK] = cnode[target, SIZE] * cnode[target, LEVEL]
 
 
 @kernel
@@ -233,10 +241,13 @@ def _shift(word, at, to, length):
 @kernel
 def _split(nodes, books, c):
     """Split a bucket into halves, and move what they enclose there."""
-    cnode = nodes.cnode
+    cnode, attribute = nodes.cnode, nodes.cnode[c, ATTRIBUTE]
     cnode[c, LEFT], cnode[c, RIGHT] = EMPTY, EMPTY
-    _move_half(nodes, books, c, False)
-    _move_half(nodes, books, c, True)
+    for is_right in (False, True):
+        low, high = half_bounds(cnode, c, is_right)
+        words = _enclosed_words(nodes, books, c, attribute, low, high)
+        if words > 0:
+            _move_enclosed(nodes, books, c, half_of(nodes, books, c, is_right), words)
     fit_leaf(nodes, books, c, cnode[c, USED])
     for half in (cnode[c, LEFT], cnode[c, RIGHT]):
         if half != EMPTY:
@@ -245,33 +256,12 @@ def _split(nodes, books, c):
 
 @kernel
 def _move_partition(nodes, books, c, attribute):
-    """Make a partition for an attribute, and move there what has a predicate on it."""
-    cnode, word = nodes.cnode, nodes.word
-    codes = books.codes[attribute]
-    at, end = cnode[c, LEAF], cnode[c, LEAF] + cnode[c, USED]
-    words = 0
-    while at < end:
-        if interval_on(word, at, attribute, codes)[0] > 0:
-            words += word[at + LENGTH]
-        at += word[at + LENGTH]
+    """Create a partition for an attribute, and move there what has a predicate on it."""
     p = new_pnode(nodes, books, c, attribute)
-    top = nodes.pnode[p, TOP]
-    fit_leaf(nodes, books, top, words)
-    at = kept = cnode[c, LEAF]
-    while at < end:
-        length = word[at + LENGTH]
-        if interval_on(word, at, attribute, codes)[0] > 0:
-            tally_entry(word, at, books, -1, 0)
-            moved = append(nodes, books, top, word, at)
-            subsume(word, moved, attribute, cnode[top, LOW], cnode[top, HIGH])
-            cnode[c, SIZE] -= 1
-        else:
-            _shift(word, at, kept, length)
-            kept += length
-        at += length
-    cnode[c, USED] = kept - cnode[c, LEAF]
-    cnode[top, TOTAL] = cnode[top, SIZE]
-    books.crank[top, RANK] = books.prank[p, RANK] = cnode[top, SIZE] * cnode[top, LEVEL]
+    cnode, top = nodes.cnode, nodes.pnode[p, TOP]
+    words = _enclosed_words(nodes, books, c, attribute, cnode[top, LOW], cnode[top, HIGH])
+    _move_enclosed(nodes, books, c, top, words)
+    books.prank[p, RANK] = books.crank[top, RANK]
     climb(nodes, books, c, 0, cnode[top, SIZE], 0)
     wait(nodes, books, top)
 

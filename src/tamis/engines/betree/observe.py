@@ -19,27 +19,27 @@ __all__ = ["counted_search", "learn"]
 
 
 @kernel
-def counted_search(nodes, events, desk, present, waste, useful, work):
+def counted_search(nodes, events, state, present, waste, useful, work):
     """As `search`; adds to `work` what it did, as in `Work`, and returns how many nodes it visited.
 
     For each of them `waste` gets how many predicates were tested there in vain, and for each c-node
     `useful`, which has zeros, whether something was found in its l-node.
     """
-    cnode, word, visited = nodes.cnode, nodes.word, desk.visited
-    span, text = desk.loaded
-    visits = walk(nodes, events, desk, present)
+    cnode, word, visited = nodes.cnode, nodes.word, state.visited
+    span, text = state.loaded
+    visits = walk(nodes, events, state, present)
     found = 0
     for i in range(visits):
         c = visited[i]
         waste[i] = 0
         at, end = cnode[c, LEAF], cnode[c, LEAF] + cnode[c, USED]
         while at < end:
-            tested = tested_in_vain(word, at, desk.code_of, events.code, span, text)
+            tested = tested_in_vain(word, at, state.code_of, events.code, span, text)
             waste[i] += tested
             work[1] += 1
             if tested == 0:
                 useful[c] = 1
-                desk.hits[found] = word[at]
+                state.hits[found] = word[at]
                 found += 1
             at += word[at + LENGTH]
         work[2] += waste[i]

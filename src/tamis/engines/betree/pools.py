@@ -55,6 +55,7 @@ __all__ = [
     "fit_leaf",
     "free_cnode",
     "free_pnode",
+    "half_bounds",
     "half_of",
     "lacks_room",
     "new_cnode",
@@ -174,17 +175,20 @@ def free_cnode(nodes, books, c):
 
 
 @kernel
+def half_bounds(cnode, c, is_right):
+    """The first and the last code of a half of a bucket."""
+    low, high = cnode[c, LOW], cnode[c, HIGH]
+    middle = (low + high) >> 1
+    return (middle + 1, high) if is_right else (low, middle)
+
+
+@kernel
 def half_of(nodes, books, c, is_right):
     """The c-node of a half of a split bucket; a new one where that was empty."""
     cnode = nodes.cnode
     column = RIGHT if is_right else LEFT
     if cnode[c, column] == EMPTY:
-        low, high = cnode[c, LOW], cnode[c, HIGH]
-        middle = (low + high) >> 1
-        if is_right:
-            low = middle + 1
-        else:
-            high = middle
+        low, high = half_bounds(cnode, c, is_right)
         cnode[c, column] = new_cnode(
             nodes, books, c, cnode[c, ATTRIBUTE], low, high, cnode[c, LEVEL]
         )

@@ -33,22 +33,36 @@ from tamis.engines.betree.arrays import (
     USED,
     Nodes,
 )
-from tamis.engines.betree.expressions import SEVERAL, holds_on_single_values, tested_in_vain
+from tamis.engines.betree.expressions import holds_on_single_values, tested_in_vain
 from tamis.engines.betree.pools import find_partition
 from tamis.engines.kernels.bits import prefetch
-from tamis.engines.kernels.truth import Loaded, load, new_loaded, unload
+from tamis.engines.kernels.truth import (
+    SEVERAL,
+    LoadedEvent,
+    load_event,
+    new_loaded_event,
+    unload_event,
+)
 
-__all__ = ["Desk", "find", "leave", "new_desk", "search", "sit_down", "walk"]
+__all__ = [
+    "SearchState",
+    "begin_search",
+    "end_search",
+    "find",
+    "new_search_state",
+    "search",
+    "walk",
+]
 
 _AHEAD = 2
 _LINES, _WORDS_TO_A_LINE = 6, 16
 """How many l-nodes ahead memory is asked for, and how much of each."""
 
 
-class Desk(NamedTuple):
+class SearchState(NamedTuple):
     """One event, and room to match it. Belongs to one thread."""
 
-    loaded: Loaded
+    loaded: LoadedEvent
     code_of: NDArray[np.int32]
     """For each attribute the event's code, 0 where it is absent, or SEVERAL."""
     present: NDArray[np.int32]
@@ -63,10 +77,10 @@ class Desk(NamedTuple):
     """The expressions that were found."""
 
 
-def new_desk(nodes: Nodes, attributes: int, texts: int, expressions: int) -> Desk:
-    """A desk with no event on it."""
-    return Desk(
-        new_loaded(attributes, texts),
+def new_search_state(nodes: Nodes, attributes: int, texts: int, expressions: int) -> SearchState:
+    """A state with no event on it."""
+    return SearchState(
+        new_loaded_event(attributes, texts),
         np.zeros(attributes, np.int32),
         np.empty(attributes, np.int32),
         np.zeros(1, np.uint8),
@@ -77,29 +91,29 @@ def new_desk(nodes: Nodes, attributes: int, texts: int, expressions: int) -> Des
 
 
 @kernel
-def sit_down(events, row, desk):
-    """Make the event `row` the one on the desk; returns how many attributes it has."""
-    load(events, row, desk.loaded)
-    span = desk.loaded.span
+def begin_search(events, row, state):
+    """Make the event `row` the one on the state; returns how many attributes it has."""
+    load_event(events, row, state.loaded)
+    span = state.loaded.span
     size = 0
-    desk.several[0] = 0
+    state.several[0] = 0
     for i in range(events.start[row], events.start[row + 1]):
         attribute = events.attribute[i]
         if span[attribute, 0] == i:
-            desk.present[size] = attribute
+            state.present[size] = attribute
             size += 1
             is_single = span[attribute, 1] == i + 1
-            desk.code_of[attribute] = events.code[i] if is_single else SEVERAL
-            desk.several[0] |= not is_single
+            state.code_of[attribute] = events.code[i] if is_single else SEVERAL
+            state.several[0] |= not is_single
     return size
 
 
 @kernel
-def leave(events, row, desk):
-    """Clear what `sit_down` wrote."""
-    unload(events, row, desk.loaded)
+def end_search(events, row, state):
+    """Clear what `begin_search` wrote."""
+    unload_event(events, row, state.loaded)
     for i in range(events.start[row], events.start[row + 1]):
-        desk.code_of[events.attribute[i]] = 0
+        state.code_of[events.attribute[i]] = 0
 
 
 @kernel
@@ -111,9 +125,9 @@ def _has_value_between(event_code, span, attribute, low, high):
 
 
 @kernel
-def _push_partitions(nodes, c, desk, present, height):
+def _push_partitions(nodes, c, state, present, height):
     cnode, pnode, slot = nodes.cnode, nodes.pnode, nodes.slot
-    stack, code_of = desk.stack, desk.code_of
+    stack, code_of = state.stack, state.code_of
     slots = cnode[c, SLOTS]
     if slots <= 2 * present:
         first = cnode[c, DIRECTORY]
@@ -124,7 +138,7 @@ def _push_partitions(nodes, c, desk, present, height):
                 height += 1
         return height
     for i in range(present):
-        p = find_partition(cnode, slot, c, desk.present[i])
+        p = find_partition(cnode, slot, c, state.present[i])
         if p != NOWHERE:
             stack[height] = pnode[p, TOP]
             height += 1
@@ -132,17 +146,17 @@ def _push_partitions(nodes, c, desk, present, height):
 
 
 @kernel
-def _push_halves(nodes, c, desk, event_code, height):
-    cnode, stack = nodes.cnode, desk.stack
+def _push_halves(nodes, c, state, event_code, height):
+    cnode, stack = nodes.cnode, state.stack
     left, right = cnode[c, LEFT], cnode[c, RIGHT]
     if left <= EMPTY and right <= EMPTY:
         return height
     attribute, low, high = cnode[c, ATTRIBUTE], cnode[c, LOW], cnode[c, HIGH]
     middle = (low + high) >> 1
-    code = desk.code_of[attribute]
+    code = state.code_of[attribute]
     goes_left, goes_right = code <= middle, code > middle
     if code == SEVERAL:
-        span = desk.loaded.span
+        span = state.loaded.span
         goes_left = _has_value_between(event_code, span, attribute, low, middle)
         goes_right = _has_value_between(event_code, span, attribute, middle + 1, high)
     if goes_left and left > EMPTY:
@@ -155,9 +169,9 @@ def _push_halves(nodes, c, desk, event_code, height):
 
 
 @kernel
-def walk(nodes, events, desk, present):
+def walk(nodes, events, state, present):
     """Write the c-nodes that the event comes by, each after the one above it; returns how many."""
-    stack, visited = desk.stack, desk.visited
+    stack, visited = state.stack, state.visited
     visits = 0
     stack[0] = ROOT
     height = 1
@@ -166,8 +180,8 @@ def walk(nodes, events, desk, present):
         c = stack[height]
         visited[visits] = c
         visits += 1
-        height = _push_partitions(nodes, c, desk, present, height)
-        height = _push_halves(nodes, c, desk, events.code, height)
+        height = _push_partitions(nodes, c, state, present, height)
+        height = _push_halves(nodes, c, state, events.code, height)
     return visits
 
 
@@ -180,11 +194,11 @@ def _ask_for(nodes, c):
 
 
 @part
-def _scan(nodes, c, events, desk, found):
+def _scan(nodes, c, events, state, found):
     """Append the expressions of an l-node that hold; returns how many are found by now."""
-    cnode, word, hits = nodes.cnode, nodes.word, desk.hits
-    code_of, event_code = desk.code_of, events.code
-    span, text = desk.loaded
+    cnode, word, hits = nodes.cnode, nodes.word, state.hits
+    code_of, event_code = state.code_of, events.code
+    span, text = state.loaded
     at = cnode[c, LEAF]
     end = at + cnode[c, USED]
     while at < end:
@@ -196,13 +210,13 @@ def _scan(nodes, c, events, desk, found):
 
 
 @kernel
-def _scan_several(nodes, c, events, desk, found):
+def _scan_several(nodes, c, events, state, found):
     """The same for an event with several values for an attribute."""
-    cnode, word, hits = nodes.cnode, nodes.word, desk.hits
-    span, text = desk.loaded
+    cnode, word, hits = nodes.cnode, nodes.word, state.hits
+    span, text = state.loaded
     at, end = cnode[c, LEAF], cnode[c, LEAF] + cnode[c, USED]
     while at < end:
-        if tested_in_vain(word, at, desk.code_of, events.code, span, text) == 0:
+        if tested_in_vain(word, at, state.code_of, events.code, span, text) == 0:
             hits[found] = word[at]
             found += 1
         at += word[at + LENGTH]
@@ -210,23 +224,23 @@ def _scan_several(nodes, c, events, desk, found):
 
 
 @kernel
-def search(nodes, events, desk, present):
-    """Write the expressions that the event on the desk matches; returns how many these are."""
-    visited, visits = desk.visited, walk(nodes, events, desk, present)
+def search(nodes, events, state, present):
+    """Write the expressions that the event on the state matches; returns how many these are."""
+    visited, visits = state.visited, walk(nodes, events, state, present)
     found = 0
     for i in range(visits):
         if i + _AHEAD < visits:
             _ask_for(nodes, visited[i + _AHEAD])
-        if desk.several[0]:
-            found = _scan_several(nodes, visited[i], events, desk, found)
+        if state.several[0]:
+            found = _scan_several(nodes, visited[i], events, state, found)
         else:
-            found = _scan(nodes, visited[i], events, desk, found)
+            found = _scan(nodes, visited[i], events, state, found)
     return found
 
 
 @kernel
-def find(nodes, events, row, desk):
-    """As `search`, for the event `row`; the desk is cleared behind it."""
-    found = search(nodes, events, desk, sit_down(events, row, desk))
-    leave(events, row, desk)
+def find(nodes, events, row, state):
+    """As `search`, for the event `row`; the state is cleared behind it."""
+    found = search(nodes, events, state, begin_search(events, row, state))
+    end_search(events, row, state)
     return found

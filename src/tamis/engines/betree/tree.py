@@ -57,7 +57,13 @@ from tamis.engines.betree.arrays import (
 )
 from tamis.engines.betree.compact import compacted
 from tamis.engines.betree.observe import counted_search, learn
-from tamis.engines.betree.search import Desk, find, leave, new_desk, sit_down
+from tamis.engines.betree.search import (
+    SearchState,
+    begin_search,
+    end_search,
+    find,
+    new_search_state,
+)
 from tamis.engines.betree.update import delete_all, insert_all, settle
 
 __all__ = ["MAX_CAPACITY", "MIN_PARTITION", "BeTree", "Work"]
@@ -120,7 +126,7 @@ class BeTree:
         root = self.nodes.cnode[ROOT]
         root[[LEFT, RIGHT, ATTRIBUTE]] = UNSPLIT, UNSPLIT, NOWHERE
         root[CAPACITY] = max_capacity
-        self._desk: Desk | None = None
+        self._state: SearchState | None = None
         self._number, self._span = np.zeros(1, np.int64), np.zeros(2, np.int64)
         """What `insert` hands over, made once."""
 
@@ -214,57 +220,59 @@ class BeTree:
 
     def match(self, events: Events, row: int = 0) -> list[int]:
         """The numbers of the expressions that an event matches, rising."""
-        desk = self._desk_for()
-        found = find(self.nodes, events, row, desk)
-        return sorted(desk.hits[:found].tolist())
+        state = self._search_state()
+        found = find(self.nodes, events, row, state)
+        return sorted(state.hits[:found].tolist())
 
     def work(self, events: Events) -> Work:
         """What it costs to match events."""
-        work, desk = np.zeros(3, np.int64), self.new_desk()
+        work, state = np.zeros(3, np.int64), self.new_search_state()
         for row in range(len(events.start) - 1):
-            self._search_counting(events, row, desk, work)
+            self._search_counting(events, row, state, work)
         return Work(*work.tolist())
 
     def observe(self, events: Events) -> None:
         """Match events, and have the tree adapt to what each of them cost."""
         work = np.zeros(3, np.int64)
         for row in range(len(events.start) - 1):
-            desk = self._desk_for()
-            counted = self._search_counting(events, row, desk, work)
-            learn(self.nodes, self.books, desk.visited, *counted)
+            state = self._search_state()
+            counted = self._search_counting(events, row, state, work)
+            learn(self.nodes, self.books, state.visited, *counted)
             while not self._is_settled():
                 self._grow()
 
-    def new_desk(self) -> Desk:
-        """A desk that is large enough until the next change."""
-        return new_desk(self.nodes, len(self.books.codes), self._texts, len(self.books.home))
+    def new_search_state(self) -> SearchState:
+        """A state that is large enough until the next change."""
+        return new_search_state(
+            self.nodes, len(self.books.codes), self._texts, len(self.books.home)
+        )
 
     def compacted(self) -> Nodes:
         """The nodes as they are, without the room that changes would need."""
         return compacted(self.nodes, self.books)
 
     def _search_counting(
-        self, events: Events, row: int, desk: Desk, work: NDArray[np.int64]
+        self, events: Events, row: int, state: SearchState, work: NDArray[np.int64]
     ) -> tuple[int, NDArray[np.int64], NDArray[np.uint8]]:
         """How many nodes an event visits, what it tests in vain there, and where it finds some."""
         waste = np.empty(len(self.nodes.cnode), np.int64)
         useful = np.zeros(len(self.nodes.cnode), np.uint8)
-        present = sit_down(events, row, desk)
-        visits = counted_search(self.nodes, events, desk, present, waste, useful, work)
-        leave(events, row, desk)
+        present = begin_search(events, row, state)
+        visits = counted_search(self.nodes, events, state, present, waste, useful, work)
+        end_search(events, row, state)
         return visits, waste, useful
 
-    def _desk_for(self) -> Desk:
-        """The tree's own desk, made again when the tree has outgrown it."""
-        desk = self._desk
-        is_outgrown = desk is None or (
-            len(desk.stack) <= len(self.nodes.cnode)
-            or len(desk.hits) < len(self.books.home)
-            or len(desk.code_of) < len(self.books.codes)
+    def _search_state(self) -> SearchState:
+        """The tree's own state, made again when the tree has outgrown it."""
+        state = self._state
+        is_outgrown = state is None or (
+            len(state.stack) <= len(self.nodes.cnode)
+            or len(state.hits) < len(self.books.home)
+            or len(state.code_of) < len(self.books.codes)
         )
-        if desk is None or is_outgrown:
-            desk = self._desk = self.new_desk()
-        return desk
+        if state is None or is_outgrown:
+            state = self._state = self.new_search_state()
+        return state
 
     def _is_settled(self) -> bool:
         return bool(settle(self.nodes, self.books))

@@ -1,17 +1,24 @@
-"""Bit operations that Numba does not offer by itself."""
+"""Bit operations that Numba lacks, and the 64-bit constants of kernels.
+
+Numba turns an unsigned word plus a signed number into a float; these constants are unsigned.
+"""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, misc"
 # Numba infers the types of kernels and intrinsics.
 
 from __future__ import annotations
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-__all__ = ["count_bits", "lowest_bit", "prefetch"]
+__all__ = ["ALL_BITS", "BYTE", "EIGHT", "ONE", "ZERO", "count_bits", "lowest_bit", "prefetch"]
+
+ZERO, ONE, EIGHT = np.uint64(0), np.uint64(1), np.uint64(8)
+BYTE, ALL_BITS = np.uint64(0xFF), ~np.uint64(0)
 
 
 @intrinsic

@@ -34,7 +34,7 @@ _YES: Final = int(Verdict.YES)
 _UNKNOWN: Final = 3
 """In place of a verdict that was not asked for yet."""
 
-_NOWHERE: Final = 2**31 - 1
+_PAST_ALL: Final = 2**31 - 1
 """Above all codes."""
 
 
@@ -66,13 +66,13 @@ def _next_code(table, codes, atom, code):
     if test & 3 == RANGE:
         if test & NEGATED:
             return high + 1 if low <= code <= high else code
-        return max(code, low) if code <= high else _NOWHERE
+        return max(code, low) if code <= high else _PAST_ALL
     if test & NEGATED:
         while find_code(codes, low, high, code) >= 0:
             code += 1
         return code
     at = first_from(codes, low, high, code)
-    return codes[at] if at < high else _NOWHERE
+    return codes[at] if at < high else _PAST_ALL
 
 
 @kernel

@@ -11,9 +11,12 @@ from __future__ import annotations
 
 from tamis.encode.arrays import NEGATED, SET, TEXT
 from tamis.encode.kernel import kernel
-from tamis.engines.kernels.truth import atom_holds, find_code, load, unload
+from tamis.engines.kernels.truth import atom_holds, find_code, load_event, unload_event
 
-__all__ = ["keep_best", "rule_score", "top_rules"]
+__all__ = ["ROUNDING", "keep_best", "rule_score", "top_rules"]
+
+ROUNDING = 1.0 + 1e-9
+"""A factor above what adding up the same scores in another order can change."""
 
 _NOT_HELD = -1.0
 """The score of what does not hold; real ones are not negative."""
@@ -145,10 +148,10 @@ def top_rules(
     """
     if len(best_rule) == 0:
         return 0
-    load(events, row, loaded)
+    load_event(events, row, loaded)
     found = 0
     for rule in rules:
         score = rule_score(atoms, forms, scores, events, loaded, row, rule, stack)
         found = keep_best(rule, score, order, best_rule, best_score, found)
-    unload(events, row, loaded)
+    unload_event(events, row, loaded)
     return found

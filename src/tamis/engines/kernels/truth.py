@@ -18,18 +18,23 @@ from tamis.encode.arrays import GOTO_TRUE, IF_ABSENT, NEGATED, RANGE, SET
 from tamis.encode.kernel import kernel
 
 __all__ = [
-    "Loaded",
+    "SEVERAL",
+    "LoadedEvent",
     "atom_holds",
     "find_code",
     "first_from",
-    "load",
-    "new_loaded",
+    "load_event",
+    "new_loaded_event",
     "program_holds",
-    "unload",
+    "unload_event",
 ]
 
 
-class Loaded(NamedTuple):
+SEVERAL = -1
+"""In place of the code of an attribute that has several values."""
+
+
+class LoadedEvent(NamedTuple):
     """One event, ready to be tested. Belongs to one thread."""
 
     span: NDArray[np.int64]
@@ -38,13 +43,13 @@ class Loaded(NamedTuple):
     """For each text predicate, 1 where some value satisfies it."""
 
 
-def new_loaded(attributes: int, texts: int) -> Loaded:
+def new_loaded_event(attributes: int, texts: int) -> LoadedEvent:
     """Scratch space with no event in it."""
-    return Loaded(np.zeros((attributes, 2), np.int64), np.zeros(texts, np.uint8))
+    return LoadedEvent(np.zeros((attributes, 2), np.int64), np.zeros(texts, np.uint8))
 
 
 @kernel
-def load(events, row, loaded):
+def load_event(events, row, loaded):
     """Make the event `row` the one that is tested."""
     attributes, span = events.attribute, loaded.span
     i = events.start[row]
@@ -61,8 +66,8 @@ def load(events, row, loaded):
 
 
 @kernel
-def unload(events, row, loaded):
-    """Clear what `load` wrote."""
+def unload_event(events, row, loaded):
+    """Clear what `load_event` wrote."""
     attributes, span = events.attribute, loaded.span
     for i in range(events.start[row], events.start[row + 1]):
         span[attributes[i], 0] = 0

@@ -31,13 +31,19 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import IF_ABSENT, RANGE, AtomArrays, Events
+from tamis.encode.arrays import IF_ABSENT, RANGE, AtomArrays
 from tamis.encode.kernel import kernel, part
 from tamis.encode.ragged import starts
 from tamis.encode.rules import EncodedRules
-from tamis.engines.base import Capabilities, Engine, Parts, Scratch
+from tamis.engines.base import Engine, Scratch
 from tamis.engines.kernels.output import emit_owners, forget_seen
-from tamis.engines.kernels.truth import atom_holds, find_code, load, program_holds, unload
+from tamis.engines.kernels.truth import (
+    atom_holds,
+    find_code,
+    load_event,
+    program_holds,
+    unload_event,
+)
 
 __all__ = ["Gryphon"]
 
@@ -62,15 +68,6 @@ class GryphonArrays(NamedTuple):
     """Where the equalities among them begin."""
     edge: NDArray[np.int32]
     """The atom of each edge; for an equality its code, which rise within a test."""
-
-
-class GryphonScratch(Scratch):
-    """The nodes that are still to be visited, and marks for programs that were tried."""
-
-    def __init__(self, rules: EncodedRules, arrays: GryphonArrays) -> None:
-        super().__init__(rules)
-        stack = np.empty(len(arrays.edge) + 1, np.int32)
-        self.own = (stack, np.zeros(len(rules.forms.program_rule), np.uint8))
 
 
 @part
@@ -129,7 +126,7 @@ def _gryphon(atoms, forms, index, events, row, last, mask, loaded, stack, tried,
     found = 0
     while row < last and len(out) - found >= len(mask):
         first = found
-        load(events, row, loaded)
+        load_event(events, row, loaded)
         stack[0] = 0
         height = 1
         while height > 0:
@@ -140,7 +137,7 @@ def _gryphon(atoms, forms, index, events, row, last, mask, loaded, stack, tried,
             )
             for test in range(index.test_start[node], index.test_start[node + 1]):
                 height = _follow(atoms, index, events, loaded, test, stack, height)
-        unload(events, row, loaded)
+        unload_event(events, row, loaded)
         forget_seen(out, first, found, seen)
         tried[:] = 0
         counts[row] = found - first
@@ -152,23 +149,19 @@ class Gryphon(Engine):
     """Tests attributes in one order, and tests that conjunctions share but once."""
 
     name: ClassVar[str] = "gryphon"
-    capabilities: ClassVar[Capabilities] = Capabilities(indexed=True)
     arrays_type: ClassVar[type[tuple[Any, ...]]] = GryphonArrays
+    kernel: ClassVar[Any] = staticmethod(_gryphon)
     arrays: GryphonArrays
 
     @classmethod
-    def build(cls, rules: EncodedRules, sample: Events | None = None) -> Parts:
-        """The tree of `rules`."""
-        return super().build(rules, sample)._replace(arrays=_build(rules))
+    def build_arrays(cls, rules: EncodedRules) -> GryphonArrays:
+        """Grow the matching tree of `rules`."""
+        return _build(rules)
 
-    def new_scratch(self) -> GryphonScratch:
-        """A stack for one thread."""
-        return GryphonScratch(self.rules, self.arrays)
-
-    @property
-    def kernel(self) -> Any:
-        """See `Engine.run`."""
-        return _gryphon
+    def new_scratch(self) -> Scratch:
+        """Allocate a stack of nodes to visit, and a mark for each program that was tried."""
+        stack = np.empty(len(self.arrays.edge) + 1, np.int32)
+        return Scratch(self.rules, stack, np.zeros(len(self.rules.forms.program_rule), np.uint8))
 
 
 class _Tests(NamedTuple):

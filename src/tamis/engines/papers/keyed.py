@@ -22,13 +22,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import IF_ABSENT, NEGATED, TEXT, Events, FormArrays
+from tamis.encode.arrays import IF_ABSENT, NEGATED, TEXT, FormArrays
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
 from tamis.engines.atom_order import rarest_first, selectivity
-from tamis.engines.base import Capabilities, Engine, Parts, Scratch
+from tamis.engines.base import Engine, Scratch
 from tamis.engines.kernels.output import emit_owners, forget_seen
-from tamis.engines.kernels.truth import atom_holds, load, program_holds, unload
+from tamis.engines.kernels.truth import atom_holds, load_event, program_holds, unload_event
 from tamis.engines.papers.code_trees import Lists, Trees, filed, grouped
 from tamis.engines.signatures import attribute_bits, signatures
 
@@ -59,15 +59,6 @@ class KeyedArrays(NamedTuple):
     """The candidates under each text predicate."""
     always: NDArray[np.int32]
     """The candidates for every event."""
-
-
-class KeyedScratch(Scratch):
-    """Marks for what was considered for the event."""
-
-    def __init__(self, rules: EncodedRules) -> None:
-        super().__init__(rules)
-        candidates = len(rules.forms.conjunction_start) - 1 + len(rules.forms.program_rule)
-        self.own = (np.zeros(candidates, np.uint8), np.empty(candidates, np.int32))
 
 
 @kernel
@@ -156,7 +147,7 @@ def _keyed(
     while row < last and len(out) - found >= len(mask):
         first = found
         marked = 0
-        load(events, row, loaded)
+        load_event(events, row, loaded)
         lacking = ~np.uint64(0)
         for i in range(events.start[row], events.start[row + 1]):
             lacking &= ~index.attribute_bit[events.attribute[i]]
@@ -218,7 +209,7 @@ def _keyed(
                 found = _emit(forms, candidate, mask, seen, out, found)
         for i in range(marked):
             considered[considered_list[i]] = 0
-        unload(events, row, loaded)
+        unload_event(events, row, loaded)
         forget_seen(out, first, found, seen)
         counts[row] = found - first
         row += 1
@@ -229,22 +220,19 @@ class Keyed(Engine):
     """Files each conjunction under the rarest of its atoms."""
 
     name: ClassVar[str] = "keyed"
-    capabilities: ClassVar[Capabilities] = Capabilities(indexed=True)
     arrays_type: ClassVar[type[tuple[Any, ...]]] = KeyedArrays
+    kernel: ClassVar[Any] = staticmethod(_keyed)
 
     @classmethod
-    def build(cls, rules: EncodedRules, sample: Events | None = None) -> Parts:
-        """The keys of `rules`."""
-        return super().build(rules, sample)._replace(arrays=_build(rules))
+    def build_arrays(cls, rules: EncodedRules) -> KeyedArrays:
+        """File the conjunctions of `rules` under their keys."""
+        return _build(rules)
 
-    def new_scratch(self) -> KeyedScratch:
-        """Marks for one thread."""
-        return KeyedScratch(self.rules)
-
-    @property
-    def kernel(self) -> Any:
-        """See `Engine.run`."""
-        return _keyed
+    def new_scratch(self) -> Scratch:
+        """Allocate a mark for each candidate considered, and the list of these marks."""
+        forms = self.rules.forms
+        candidates = len(forms.conjunction_start) - 1 + len(forms.program_rule)
+        return Scratch(self.rules, np.zeros(candidates, np.uint8), np.empty(candidates, np.int32))
 
 
 def _build(rules: EncodedRules) -> KeyedArrays:

@@ -21,14 +21,14 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import IF_ABSENT, NEGATED, TEXT, Events
+from tamis.encode.arrays import IF_ABSENT, NEGATED, TEXT
 from tamis.encode.kernel import kernel
 from tamis.encode.ragged import starts, take_lists
 from tamis.encode.rules import EncodedRules
 from tamis.engines.atom_order import rarest_first
-from tamis.engines.base import Capabilities, Engine, Parts, Scratch
+from tamis.engines.base import Engine, Scratch
 from tamis.engines.kernels.output import emit_owners, forget_seen
-from tamis.engines.kernels.truth import load, program_holds, unload
+from tamis.engines.kernels.truth import load_event, program_holds, unload_event
 from tamis.engines.papers.code_trees import Trees, filed, grouped
 from tamis.engines.papers.keyed import access_atoms
 
@@ -57,21 +57,6 @@ class PropagationArrays(NamedTuple):
     test_start: NDArray[np.int64]
     test_atom: NDArray[np.int32]
     """What each of them has to look at: its other atoms, the least likely first."""
-
-
-class PropagationScratch(Scratch):
-    """The truth of atoms, and marks for the programs that were tried."""
-
-    def __init__(self, rules: EncodedRules) -> None:
-        super().__init__(rules)
-        atoms, programs = len(rules.atoms.table), len(rules.forms.program_rule)
-        truth = (rules.atoms.flags & IF_ABSENT != 0).astype(np.uint8)
-        self.own = (
-            truth,
-            np.empty(2 * atoms, np.int32),
-            np.empty(atoms, np.int32),
-            np.zeros(programs, np.uint8),
-        )
 
 
 @kernel
@@ -171,7 +156,7 @@ def _propagate(
     always = len(index.cluster_start) - 2
     while row < last and len(out) - found >= len(mask):
         first = found
-        load(events, row, loaded)
+        load_event(events, row, loaded)
         changes, held = _evaluate(index, events, row, loaded, truth, changed, satisfied)
         for i in range(held + 1):
             cluster = np.int64(satisfied[i]) if i < held else always
@@ -192,7 +177,7 @@ def _propagate(
         for i in range(changes - 1, -1, -1):
             atom = changed[i]
             truth[atom if atom >= 0 else ~atom] = 0 if atom >= 0 else 1
-        unload(events, row, loaded)
+        unload_event(events, row, loaded)
         forget_seen(out, first, found, seen)
         tried[:] = 0
         counts[row] = found - first
@@ -204,22 +189,25 @@ class Propagation(Engine):
     """Clusters each conjunction on its most selective predicate."""
 
     name: ClassVar[str] = "propagation"
-    capabilities: ClassVar[Capabilities] = Capabilities(indexed=True)
     arrays_type: ClassVar[type[tuple[Any, ...]]] = PropagationArrays
+    kernel: ClassVar[Any] = staticmethod(_propagate)
 
     @classmethod
-    def build(cls, rules: EncodedRules, sample: Events | None = None) -> Parts:
-        """The clusters of `rules`."""
-        return super().build(rules, sample)._replace(arrays=_build(rules))
+    def build_arrays(cls, rules: EncodedRules) -> PropagationArrays:
+        """Cluster the conjunctions of `rules`."""
+        return _build(rules)
 
-    def new_scratch(self) -> PropagationScratch:
-        """The truth of all atoms on the empty event, for one thread."""
-        return PropagationScratch(self.rules)
-
-    @property
-    def kernel(self) -> Any:
-        """See `Engine.run`."""
-        return _propagate
+    def new_scratch(self) -> Scratch:
+        """Allocate the truth of all atoms on the empty event, and marks for programs tried."""
+        rules = self.rules
+        atoms, programs = len(rules.atoms.table), len(rules.forms.program_rule)
+        return Scratch(
+            rules,
+            (rules.atoms.flags & IF_ABSENT != 0).astype(np.uint8),
+            np.empty(2 * atoms, np.int32),
+            np.empty(atoms, np.int32),
+            np.zeros(programs, np.uint8),
+        )
 
 
 def _build(rules: EncodedRules) -> PropagationArrays:

@@ -15,40 +15,30 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tamis.encode.kernel import kernel
-from tamis.encode.rules import EncodedRules
-from tamis.engines.base import Capabilities, Scratch
 from tamis.engines.kernels.scores import rule_score
-from tamis.engines.kernels.truth import load, unload
-from tamis.engines.papers.kindex.cnf import CnfArrays, CnfEngine, clauses_hold
+from tamis.engines.kernels.truth import load_event, unload_event
+from tamis.engines.papers.kindex.cnf import CnfEngine, CnfScratch, clauses_hold
 from tamis.engines.papers.kindex.postings import LOOSE
-from tamis.engines.papers.kindex.walk import gather, new_desk
+from tamis.engines.papers.kindex.walk import gather, new_cursors
 
 __all__ = ["PScan"]
 
 
-class PScanScratch(Scratch):
-    """The lists of an event, and marks for the rules that were met in them."""
-
-    def __init__(self, rules: EncodedRules, arrays: CnfArrays) -> None:
-        super().__init__(rules)
-        met, met_list = np.zeros(rules.size, np.uint8), np.empty(rules.size, np.int32)
-        stack = np.empty(rules.scores.depth, np.float64)
-        self.own = (new_desk(arrays.postings), met, met_list, stack)
-
-
 @kernel
-def _pscan(rules, index, events, row, last, mask, loaded, desk, met, met_list, stack, out, counts):
-    """As `Engine.run`; `rules` are their atoms, forms and scores."""
+def _pscan(
+    rules, index, events, row, last, mask, loaded, cursors, met, met_list, stack, out, counts
+):
+    """See `Engine.kernel`; `rules` are their atoms, forms and scores."""
     atoms, forms, scores = rules
     postings = index.postings
     found = 0
     while row < last and len(out) - found >= len(mask):
         first = found
         marks = 0
-        load(events, row, loaded)
-        gather(postings, events, row, loaded, desk)
-        for i in range(desk.start[len(desk.start) - 1]):
-            number = desk.chosen[i]
+        load_event(events, row, loaded)
+        gather(postings, events, row, loaded, cursors)
+        for i in range(cursors.start[len(cursors.start) - 1]):
+            number = cursors.chosen[i]
             is_loose = postings.traits[postings.partition[number]] & LOOSE
             for k in range(postings.entry_start[number], postings.entry_start[number + 1]):
                 rule = np.int64(postings.entry[k] >> 1)
@@ -67,7 +57,7 @@ def _pscan(rules, index, events, row, last, mask, loaded, desk, met, met_list, s
                 found += 1
         for i in range(marks):
             met[met_list[i]] = 0
-        unload(events, row, loaded)
+        unload_event(events, row, loaded)
         counts[row] = found - first
         row += 1
     return row
@@ -77,13 +67,10 @@ class PScan(CnfEngine):
     """Evaluates the rules in the lists of an event's keys."""
 
     name: ClassVar[str] = "pscan"
-    capabilities: ClassVar[Capabilities] = Capabilities(indexed=True)
+    kernel: ClassVar[Any] = staticmethod(_pscan)
 
-    def new_scratch(self) -> PScanScratch:
-        """Working memory for one thread."""
-        return PScanScratch(self.rules, self.arrays)
-
-    @property
-    def kernel(self) -> Any:
-        """See `CnfEngine.run`."""
-        return _pscan
+    def new_scratch(self) -> CnfScratch:
+        """Allocate list cursors, and a mark for each rule that was met with the list of marks."""
+        size = self.rules.size
+        met, met_list = np.zeros(size, np.uint8), np.empty(size, np.int32)
+        return CnfScratch(self.rules, new_cursors(self.arrays.postings), met, met_list)

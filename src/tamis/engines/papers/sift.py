@@ -21,20 +21,19 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import IF_ABSENT, NEGATED, TEXT, Events
+from tamis.encode.arrays import IF_ABSENT, NEGATED, TEXT
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
-from tamis.engines.base import Capabilities, Engine, Parts, Scratch
+from tamis.engines.base import Engine, Scratch
+from tamis.engines.kernels.bits import BYTE, EIGHT
 from tamis.engines.kernels.output import emit_owners, forget_seen
-from tamis.engines.kernels.truth import load, program_holds, unload
+from tamis.engines.kernels.truth import load_event, program_holds, unload_event
 from tamis.engines.papers.code_trees import Lists, Trees, filed, grouped
 
 __all__ = ["Sift"]
 
 _LOWEST_BITS = np.uint64(0x0101010101010101)
 _HIGHEST_BITS = np.uint64(0x8080808080808080)
-_BYTE = np.uint64(0xFF)
-_EIGHT = np.uint64(8)
 
 
 class SiftArrays(NamedTuple):
@@ -69,24 +68,9 @@ class SiftArrays(NamedTuple):
     """The programs that nothing covers, which are evaluated on every event."""
 
 
-class SiftScratch(Scratch):
-    """Counters, and marks for what was visited for the event."""
-
-    def __init__(self, rules: EncodedRules) -> None:
-        super().__init__(rules)
-        words = np.zeros(_words(len(rules.forms.conjunction_start) - 1), np.uint64)
-        marks = _Marks(
-            words.view(np.uint8),
-            words,
-            np.zeros(len(rules.atoms.table), np.uint8),
-            np.empty(len(rules.atoms.table), np.int32),
-            np.zeros(len(rules.forms.program_rule), np.uint8),
-            np.empty(len(rules.forms.program_rule), np.int32),
-        )
-        self.own = (marks,)
-
-
 class _Marks(NamedTuple):
+    """Counters, and marks for what the event led to."""
+
     counter: NDArray[np.uint8]
     words: NDArray[np.uint64]
     """The counters, eight at a time."""
@@ -96,6 +80,18 @@ class _Marks(NamedTuple):
     chosen: NDArray[np.uint8]
     """A mark for each program to evaluate."""
     chosen_list: NDArray[np.int32]
+
+
+def _new_marks(rules: EncodedRules) -> _Marks:
+    words = np.zeros(_words(len(rules.forms.conjunction_start) - 1), np.uint64)
+    return _Marks(
+        words.view(np.uint8),
+        words,
+        np.zeros(len(rules.atoms.table), np.uint8),
+        np.empty(len(rules.atoms.table), np.int32),
+        np.zeros(len(rules.forms.program_rule), np.uint8),
+        np.empty(len(rules.forms.program_rule), np.int32),
+    )
 
 
 @kernel
@@ -215,9 +211,9 @@ def _sweep(owner_start, owner, needed, counter, mask, seen, out, found):
         if (difference - _LOWEST_BITS) & ~difference & _HIGHEST_BITS == 0:
             continue
         for i in range(8):
-            if difference & _BYTE == 0:
+            if difference & BYTE == 0:
                 found = emit_owners(owner_start, owner, 8 * word + i, mask, seen, out, found)
-            difference >>= _EIGHT
+            difference >>= EIGHT
     return found
 
 
@@ -232,7 +228,7 @@ def _sift(atoms, forms, index, events, row, last, mask, loaded, marks, seen, out
     found = 0
     while row < last and len(out) - found >= len(mask):
         first = found
-        load(events, row, loaded)
+        load_event(events, row, loaded)
         choices = _count_event(index, events, row, loaded, marks)
         found = _sweep(owner_start, owner, index.needed, marks.words, mask, seen, out, found)
         for i in range(choices + len(uncovered)):
@@ -246,7 +242,7 @@ def _sift(atoms, forms, index, events, row, last, mask, loaded, marks, seen, out
             ):
                 out[found] = program_rule[program]
                 found += 1
-        unload(events, row, loaded)
+        unload_event(events, row, loaded)
         forget_seen(out, first, found, seen)
         counts[row] = found - first
         row += 1
@@ -257,22 +253,17 @@ class Sift(Engine):
     """Counts satisfied atoms for each conjunction."""
 
     name: ClassVar[str] = "sift"
-    capabilities: ClassVar[Capabilities] = Capabilities(indexed=True)
     arrays_type: ClassVar[type[tuple[Any, ...]]] = SiftArrays
+    kernel: ClassVar[Any] = staticmethod(_sift)
 
     @classmethod
-    def build(cls, rules: EncodedRules, sample: Events | None = None) -> Parts:
-        """The inverted lists of `rules`."""
-        return super().build(rules, sample)._replace(arrays=_build(rules))
+    def build_arrays(cls, rules: EncodedRules) -> SiftArrays:
+        """Build the inverted lists of `rules`."""
+        return _build(rules)
 
-    def new_scratch(self) -> SiftScratch:
-        """Counters for one thread."""
-        return SiftScratch(self.rules)
-
-    @property
-    def kernel(self) -> Any:
-        """See `Engine.run`."""
-        return _sift
+    def new_scratch(self) -> Scratch:
+        """Allocate counters and marks."""
+        return Scratch(self.rules, _new_marks(self.rules))
 
 
 def _words(size: int) -> int:

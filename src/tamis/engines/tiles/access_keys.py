@@ -13,12 +13,10 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import IF_ABSENT, NEGATED, RANGE, SET, TEXT, Events
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
+from tamis.engines.atom_order import TEXT_SHARE
 from tamis.engines.tiles.arrays import ALWAYS
 
 __all__ = ["Filings", "Keys", "choose_keys", "filings", "likelihood"]
-
-_TEXT_SHARE = 0.1
-"""The share of the events with the attribute that are taken to satisfy a text predicate."""
 
 _PIECE_COST = 0.25
 """What each further node that a key is filed under costs, in terms of its likelihood."""
@@ -136,7 +134,7 @@ def _shares(table, codes, base, total, share, result):
             for i in range(low, high):
                 result[atom] += share[first + codes[i]]
         else:
-            result[atom] = _TEXT_SHARE
+            result[atom] = TEXT_SHARE
 
 
 @kernel

@@ -31,11 +31,11 @@ from tamis.engines.tiles.arrays import (
 )
 
 __all__ = [
-    "Desk",
+    "ColumnWorkspace",
     "add_columns",
     "build_columns",
     "clear_columns",
-    "new_desk",
+    "new_column_workspace",
     "row_of",
     "tileable",
 ]
@@ -59,7 +59,7 @@ _MOST_TOGGLES = 255
 """A row serves up to 2 ** _STEPS positions: their counts, a byte each, are one word."""
 
 
-class Desk(NamedTuple):
+class ColumnWorkspace(NamedTuple):
     """Where columns are worked out.
 
     A *selector* names what a column looks at: an attribute or a text predicate, and whether its
@@ -91,10 +91,10 @@ class Desk(NamedTuple):
     """The bits that change an odd number of times."""
 
 
-def new_desk(rules: EncodedRules) -> Desk:
-    """An empty desk."""
+def new_column_workspace(rules: EncodedRules) -> ColumnWorkspace:
+    """An empty workspace."""
     selectors = 2 * (len(rules.dictionary.axes) + rules.texts.size)
-    return Desk(
+    return ColumnWorkspace(
         np.full(selectors, -1, np.int32),
         np.empty(_ITEMS, np.int32),
         np.empty(_ITEMS + 1, np.int32),
@@ -138,54 +138,63 @@ def tileable(table, attributes, start, conjunction_atom, result):
 
 
 @kernel
-def add_columns(table, attributes, start, conjunction_atom, conjunction, key_atom, desk, columns):
+def add_columns(
+    table, attributes, start, conjunction_atom, conjunction, key_atom, workspace, columns
+):
     """Give the atoms of a conjunction columns; returns how many there are by now."""
     for i in range(start[conjunction], start[conjunction + 1]):
         atom = conjunction_atom[i]
         if atom != key_atom:
             selector = _selector(table, attributes, atom)
-            if desk.column_of[selector] < 0:
-                desk.column_of[selector] = columns
-                desk.selector[columns] = selector
+            if workspace.column_of[selector] < 0:
+                workspace.column_of[selector] = columns
+                workspace.selector[columns] = selector
                 columns += 1
     return columns
 
 
 @kernel
-def clear_columns(desk, columns):
-    """Take the columns off the desk."""
+def clear_columns(workspace, columns):
+    """Take the columns off the workspace."""
     for column in range(columns):
-        desk.column_of[desk.selector[column]] = -1
+        workspace.column_of[workspace.selector[column]] = -1
 
 
 @kernel
-def _lay_out(table, attributes, start, conjunction_atom, candidates, key_atoms, desk):
-    """Put the items of a tile on the desk, by column; returns how many columns there are."""
+def _lay_out(table, attributes, start, conjunction_atom, candidates, key_atoms, workspace):
+    """Put the items of a tile on the workspace, by column; returns how many columns there are."""
     columns = 0
     items = 0
     for bit in range(len(candidates)):
         conjunction = candidates[bit]
         columns = add_columns(
-            table, attributes, start, conjunction_atom, conjunction, key_atoms[bit], desk, columns
+            table,
+            attributes,
+            start,
+            conjunction_atom,
+            conjunction,
+            key_atoms[bit],
+            workspace,
+            columns,
         )
         for i in range(start[conjunction], start[conjunction + 1]):
             atom = conjunction_atom[i]
             if atom != key_atoms[bit]:
-                desk.item[items, 0] = desk.column_of[_selector(table, attributes, atom)]
-                desk.item[items, 1] = atom
-                desk.item[items, 2] = bit
+                workspace.item[items, 0] = workspace.column_of[_selector(table, attributes, atom)]
+                workspace.item[items, 1] = atom
+                workspace.item[items, 2] = bit
                 items += 1
     for column in range(columns + 1):
-        desk.end[column] = 0
+        workspace.end[column] = 0
     for i in range(items):
-        desk.end[desk.item[i, 0] + 1] += 1
+        workspace.end[workspace.item[i, 0] + 1] += 1
     for column in range(columns):
-        desk.end[column + 1] += desk.end[column]
+        workspace.end[column + 1] += workspace.end[column]
     for i in range(items):
-        column = desk.item[i, 0]
-        desk.order[desk.end[column]] = i
-        desk.end[column] += 1
-    clear_columns(desk, columns)
+        column = workspace.item[i, 0]
+        workspace.order[workspace.end[column]] = i
+        workspace.end[column] += 1
+    clear_columns(workspace, columns)
     return columns
 
 
@@ -221,22 +230,22 @@ def _is_presence(table, sizes, atom):
 
 
 @kernel
-def _find_cuts(table, codes, sizes, desk, begin, end):
+def _find_cuts(table, codes, sizes, workspace, begin, end):
     """Write the codes where a column changes, rising; returns how many."""
     cuts = 0
     for i in range(begin, end):
-        atom = desk.item[desk.order[i], 1]
+        atom = workspace.item[workspace.order[i], 1]
         low, high = table[atom, 2], table[atom, 3]
         if table[atom, 1] & 3 == SET:
             for k in range(low, high):
-                desk.cut[cuts] = codes[k]
-                desk.cut[cuts + 1] = codes[k] + 1
+                workspace.cut[cuts] = codes[k]
+                workspace.cut[cuts + 1] = codes[k] + 1
                 cuts += 2
         elif low <= high and not _is_presence(table, sizes, atom):
-            desk.cut[cuts] = low
-            desk.cut[cuts + 1] = high + 1
+            workspace.cut[cuts] = low
+            workspace.cut[cuts + 1] = high + 1
             cuts += 2
-    return _sort(desk.cut, cuts)
+    return _sort(workspace.cut, cuts)
 
 
 @kernel
@@ -253,96 +262,96 @@ def row_of(cut, begin, count, code):
 
 
 @kernel
-def _position(desk, cuts, low, code):
+def _position(workspace, cuts, low, code):
     """The position of a code from the column's lowest cut on."""
-    return code - low if cuts < 0 else row_of(desk.cut, 0, cuts, code) - 1
+    return code - low if cuts < 0 else row_of(workspace.cut, 0, cuts, code) - 1
 
 
 @kernel
-def _note_run(desk, changes, cuts, first, low, high, bit):
+def _note_run(workspace, changes, cuts, first, low, high, bit):
     """Note that a bit changes at the codes `low` and `high` + 1; returns how many changes."""
-    desk.change[changes, 0] = _position(desk, cuts, first, low)
-    desk.change[changes + 1, 0] = _position(desk, cuts, first, high + 1)
-    desk.change[changes, 1] = bit
-    desk.change[changes + 1, 1] = bit
+    workspace.change[changes, 0] = _position(workspace, cuts, first, low)
+    workspace.change[changes + 1, 0] = _position(workspace, cuts, first, high + 1)
+    workspace.change[changes, 1] = bit
+    workspace.change[changes + 1, 1] = bit
     return changes + 2
 
 
 @kernel
-def _find_special(table, codes, sizes, desk, begin, end, cuts, low, positions):
+def _find_special(table, codes, sizes, workspace, begin, end, cuts, low, positions):
     """The code that satisfies most atoms of a column; NO_CODE where none stands by itself."""
     for position in range(positions + 1):
-        desk.cover[position] = 0
+        workspace.cover[position] = 0
     for i in range(begin, end):
-        atom = desk.item[desk.order[i], 1]
+        atom = workspace.item[workspace.order[i], 1]
         first, last = table[atom, 2], table[atom, 3]
         if table[atom, 1] & 3 == SET:
             for k in range(first, last):
-                desk.cover[_position(desk, cuts, low, codes[k])] += 1
-                desk.cover[_position(desk, cuts, low, codes[k] + 1)] -= 1
+                workspace.cover[_position(workspace, cuts, low, codes[k])] += 1
+                workspace.cover[_position(workspace, cuts, low, codes[k] + 1)] -= 1
         elif first <= last and not _is_presence(table, sizes, atom):
-            desk.cover[_position(desk, cuts, low, first)] += 1
-            desk.cover[_position(desk, cuts, low, last + 1)] -= 1
+            workspace.cover[_position(workspace, cuts, low, first)] += 1
+            workspace.cover[_position(workspace, cuts, low, last + 1)] -= 1
     special = NO_CODE
     covered = 0
     most = 0
     for position in range(positions):
-        covered += desk.cover[position]
-        code = low + position if cuts < 0 else desk.cut[position]
-        if covered > most and (cuts < 0 or desk.cut[position + 1] == code + 1):
+        covered += workspace.cover[position]
+        code = low + position if cuts < 0 else workspace.cut[position]
+        if covered > most and (cuts < 0 or workspace.cut[position + 1] == code + 1):
             most = covered
             special = code
     return special
 
 
 @kernel
-def _find_changes(table, codes, sizes, desk, begin, end, cuts, low, special):
+def _find_changes(table, codes, sizes, workspace, begin, end, cuts, low, special):
     """Write the rows that stand apart, and all changes along the positions; returns how many."""
     for word in range(WIDE):
         for row in range(_APART):
-            desk.row[row, word] = ~np.uint64(0)
+            workspace.row[row, word] = ~np.uint64(0)
     changes = 0
     for i in range(begin, end):
-        atom, bit = desk.item[desk.order[i], 1], desk.item[desk.order[i], 2]
+        atom, bit = workspace.item[workspace.order[i], 1], workspace.item[workspace.order[i], 2]
         test = table[atom, 1]
         first, last = table[atom, 2], table[atom, 3]
         mask = ~(np.uint64(1) << np.uint64(bit & 63))
         presence = _is_presence(table, sizes, atom)
         if test & IF_ABSENT == 0:
-            desk.row[_ABSENT_ROW, bit >> 6] &= mask
+            workspace.row[_ABSENT_ROW, bit >> 6] &= mask
         if (test & NEGATED != 0) == presence:
-            desk.row[_OTHER_ROW, bit >> 6] &= mask
+            workspace.row[_OTHER_ROW, bit >> 6] &= mask
         if special != NO_CODE and not _satisfied(table, codes, atom, special):
-            desk.row[_SPECIAL_ROW, bit >> 6] &= mask
+            workspace.row[_SPECIAL_ROW, bit >> 6] &= mask
         if test & 3 == TEXT:
-            changes = _note_run(desk, changes, cuts, low, TEXT_HOLDS, TEXT_HOLDS, bit)
+            changes = _note_run(workspace, changes, cuts, low, TEXT_HOLDS, TEXT_HOLDS, bit)
         elif test & 3 == SET:
             for k in range(first, last):
-                changes = _note_run(desk, changes, cuts, low, codes[k], codes[k], bit)
+                changes = _note_run(workspace, changes, cuts, low, codes[k], codes[k], bit)
         elif first <= last and not presence:
-            changes = _note_run(desk, changes, cuts, low, first, last, bit)
+            changes = _note_run(workspace, changes, cuts, low, first, last, bit)
     return changes
 
 
 @kernel
-def _pass_over(desk, changes, place):
+def _pass_over(workspace, changes, place):
     """Let what changes at the special code's position change after it: its row stands apart.
 
     What changes there and back again does not change at all. Returns how many changes are left.
     """
     for word in range(WIDE):
-        desk.odd[word] = np.uint64(0)
+        workspace.odd[word] = np.uint64(0)
     kept = 0
     for i in range(changes):
-        position, bit = desk.change[i, 0], desk.change[i, 1]
+        position, bit = workspace.change[i, 0], workspace.change[i, 1]
         if position == place or position == place + 1:
-            desk.odd[bit >> 6] ^= np.uint64(1) << np.uint64(bit & 63)
+            workspace.odd[bit >> 6] ^= np.uint64(1) << np.uint64(bit & 63)
         else:
-            desk.change[kept, 0], desk.change[kept, 1] = position, bit
+            workspace.change[kept, 0], workspace.change[kept, 1] = position, bit
             kept += 1
     for bit in range(WIDE * WORD):
-        if desk.odd[bit >> 6] >> np.uint64(bit & 63) & np.uint64(1):
-            desk.change[kept, 0], desk.change[kept, 1] = place + 1, bit
+        if workspace.odd[bit >> 6] >> np.uint64(bit & 63) & np.uint64(1):
+            workspace.change[kept, 0], workspace.change[kept, 1] = place + 1, bit
             kept += 1
     return kept
 
@@ -358,24 +367,24 @@ def _satisfied(table, codes, atom, code):
 
 
 @kernel
-def _order_changes(desk, changes, positions):
+def _order_changes(workspace, changes, positions):
     """Sort the changes by position; those behind the last position are dropped."""
     for position in range(positions + 1):
-        desk.position_end[position] = 0
+        workspace.position_end[position] = 0
     for i in range(changes):
-        if desk.change[i, 0] < positions:
-            desk.position_end[desk.change[i, 0] + 1] += 1
+        if workspace.change[i, 0] < positions:
+            workspace.position_end[workspace.change[i, 0] + 1] += 1
     for position in range(positions):
-        desk.position_end[position + 1] += desk.position_end[position]
+        workspace.position_end[position + 1] += workspace.position_end[position]
     for i in range(changes):
-        position = desk.change[i, 0]
+        position = workspace.change[i, 0]
         if position < positions:
-            desk.by_position[desk.position_end[position]] = desk.change[i, 1]
-            desk.position_end[position] += 1
+            workspace.by_position[workspace.position_end[position]] = workspace.change[i, 1]
+            workspace.position_end[position] += 1
 
 
 @kernel
-def _plan_rows(desk, positions, words):
+def _plan_rows(workspace, positions, words):
     """How many positions a row serves, as a power of two, and how many words the rows take.
 
     Toggles that do not fit behind a row stand behind all rows.
@@ -386,7 +395,7 @@ def _plan_rows(desk, positions, words):
         spill = 0
         most = 0
         for first in range(0, positions, size):
-            toggles = _toggles_among(desk, positions, first, size)
+            toggles = _toggles_among(workspace, positions, first, size)
             rows += 1
             most = max(most, toggles)
             if toggles > 8 * (words - 1):
@@ -397,25 +406,25 @@ def _plan_rows(desk, positions, words):
 
 
 @kernel
-def _toggles_among(desk, positions, first, size):
+def _toggles_among(workspace, positions, first, size):
     """How many bits change at the positions of a row after its first."""
     last = min(first + size, positions) - 1
-    return desk.position_end[last] - desk.position_end[first]
+    return workspace.position_end[last] - workspace.position_end[first]
 
 
 @kernel
-def _write_rows(desk, positions, steps, words, out, begin, end):
+def _write_rows(workspace, positions, steps, words, out, begin, end):
     """Write a column's rows: those that stand apart, and one for each 2 ** steps positions."""
     stride = 2 * words
     out[begin:end] = np.uint64(0)
     for row in range(_APART):
         for word in range(words):
-            out[begin + stride * row + word] = desk.row[row, word]
+            out[begin + stride * row + word] = workspace.row[row, word]
     at = begin + stride * _APART
     spill = at + stride * ((positions + (1 << steps) - 1) >> steps)
     change = 0
     for first in range(0, positions, 1 << steps):
-        toggles = _toggles_among(desk, positions, first, 1 << steps)
+        toggles = _toggles_among(workspace, positions, first, 1 << steps)
         named_at = at + words + 1
         if toggles > 8 * (words - 1):
             out[named_at] = np.uint64(spill)
@@ -424,22 +433,24 @@ def _write_rows(desk, positions, steps, words, out, begin, end):
         named = 0
         for step in range(8):
             position = min(first + step, positions - 1)
-            while change < desk.position_end[position] and step < (1 << steps):
-                bit = desk.by_position[change]
-                desk.row[_OTHER_ROW, bit >> 6] ^= np.uint64(1) << np.uint64(bit & 63)
+            while change < workspace.position_end[position] and step < (1 << steps):
+                bit = workspace.by_position[change]
+                workspace.row[_OTHER_ROW, bit >> 6] ^= np.uint64(1) << np.uint64(bit & 63)
                 if step:
                     out[named_at + (named >> 3)] |= np.uint64(bit) << np.uint64(8 * (named & 7))
                     named += 1
                 change += 1
             if step == 0:
                 for word in range(words):
-                    out[at + word] = desk.row[_OTHER_ROW, word]
+                    out[at + word] = workspace.row[_OTHER_ROW, word]
             out[at + words] |= np.uint64(named) << np.uint64(8 * step)
         at += stride
 
 
 @kernel
-def _build(table, codes, attributes, sizes, start, conjunction_atom, tiles, filed, desk, at, out):
+def _build(
+    table, codes, attributes, sizes, start, conjunction_atom, tiles, filed, workspace, at, out
+):
     """Write the columns of all tiles, or count what they take where there is no room."""
     candidates, key_atoms = filed
     room = len(out.bits) > 0
@@ -453,36 +464,38 @@ def _build(table, codes, attributes, sizes, start, conjunction_atom, tiles, file
             conjunction_atom,
             candidates[first : first + size],
             key_atoms[first : first + size],
-            desk,
+            workspace,
         )
         tiles[tile, 3] = written
         begin = 0
         for column in range(columns):
-            end = desk.end[column]
-            subject = desk.selector[column] >> 1
+            end = workspace.end[column]
+            subject = workspace.selector[column] >> 1
             is_text = subject >= attributes
-            attribute = table[desk.item[desk.order[begin], 1], 0]
+            attribute = table[workspace.item[workspace.order[begin], 1], 0]
             cuts = -1
             low = TEXT_HOLDS
             span = 1
             if not is_text:
-                cuts = _find_cuts(table, codes, sizes, desk, begin, end)
-                low = desk.cut[0] if cuts else 1
-                span = desk.cut[cuts - 1] - low if cuts else 0
+                cuts = _find_cuts(table, codes, sizes, workspace, begin, end)
+                low = workspace.cut[0] if cuts else 1
+                span = workspace.cut[cuts - 1] - low if cuts else 0
             positions = max(cuts - 1, 0)
             if span <= _CODES_PER_CUT * positions or is_text:
                 cuts = -1
                 positions = span
             special = NO_CODE
             if not is_text:
-                special = _find_special(table, codes, sizes, desk, begin, end, cuts, low, positions)
-            changes = _find_changes(table, codes, sizes, desk, begin, end, cuts, low, special)
+                special = _find_special(
+                    table, codes, sizes, workspace, begin, end, cuts, low, positions
+                )
+            changes = _find_changes(table, codes, sizes, workspace, begin, end, cuts, low, special)
             if special != NO_CODE:
-                changes = _pass_over(desk, changes, _position(desk, cuts, low, special))
-            _order_changes(desk, changes, positions)
-            steps, size = _plan_rows(desk, positions, words)
+                changes = _pass_over(workspace, changes, _position(workspace, cuts, low, special))
+            _order_changes(workspace, changes, positions)
+            steps, size = _plan_rows(workspace, positions, words)
             if room:
-                kind = steps | (NEGATIVE if desk.selector[column] & 1 else 0)
+                kind = steps | (NEGATIVE if workspace.selector[column] & 1 else 0)
                 if is_text:
                     kind |= BY_TEXT
                 if cuts >= 0:
@@ -495,8 +508,8 @@ def _build(table, codes, attributes, sizes, start, conjunction_atom, tiles, file
                 if is_text:
                     row[0] = subject - attributes
                 for i in range(cuts):
-                    out.cut[at[0] + i] = desk.cut[i]
-                _write_rows(desk, positions, steps, words, out.bits, at[1], at[1] + size)
+                    out.cut[at[0] + i] = workspace.cut[i]
+                _write_rows(workspace, positions, steps, words, out.bits, at[1], at[1] + size)
             at[0] += max(cuts, 0)
             at[1] += -(-size // 8) * 8
             written += 1
@@ -532,7 +545,7 @@ def build_columns(
             forms.conjunction_atom,
             tiles,
             (candidates, key_atoms),
-            new_desk(rules),
+            new_column_workspace(rules),
             at,
             out,
         )

@@ -21,7 +21,7 @@ from tamis.engines.tiles.arrays import NARROW, WIDE, WORD, TileArrays
 from tamis.engines.tiles.flat_entries import NOTHING_TO_TEST, packed_holds
 from tamis.engines.tiles.groups import gather
 from tamis.engines.tiles.tile_and import ask_for_rows, tile_holds
-from tamis.engines.tiles.workspace import load, unload
+from tamis.engines.tiles.workspace import load_event, unload_event
 
 __all__ = ["Batch", "count_rows", "new_batch"]
 
@@ -63,7 +63,7 @@ def new_batch(arrays: TileArrays) -> Batch:
 
 
 @part
-def _pair_up(arrays, events, desk, batch, row, last):
+def _pair_up(arrays, events, workspace, batch, row, last):
     """Pair the events up with their groups, up to the first that has several values.
 
     Returns how many events were taken, and how many pairs there are.
@@ -72,15 +72,17 @@ def _pair_up(arrays, events, desk, batch, row, last):
     taken = 0
     while row + taken < last and taken < len(batch.code):
         event = row + taken
-        lacking, several = load(events, event, desk, arrays.attribute_bit)
+        lacking, several = load_event(events, event, workspace, arrays.attribute_bit)
         groups = 0
         if not several:
-            groups = gather(arrays.levels, arrays.tree, arrays.slot, events, desk, event, False)
-        unload(events, event, desk)
+            groups = gather(
+                arrays.levels, arrays.tree, arrays.slot, events, workspace, event, False
+            )
+        unload_event(events, event, workspace)
         if several or pairs + groups > len(batch.pair):
             break
         for i in range(groups):
-            batch.pair[pairs, 0], batch.pair[pairs, 1] = desk.groups[i], taken
+            batch.pair[pairs, 0], batch.pair[pairs, 1] = workspace.groups[i], taken
             pairs += 1
         batch.lacking[taken] = lacking
         for i in range(events.start[event], events.start[event + 1]):
@@ -104,19 +106,19 @@ def _sort_pairs(pair, pairs, event, group_end):
 
 
 @part
-def _count_tile(arrays, desk, batch, tile, begin, end, counts):
+def _count_tile(arrays, workspace, batch, tile, begin, end, counts):
     """Test a tile against the events of its group."""
     words = WIDE if arrays.tile[tile, 1] > NARROW * WORD else NARROW
     for i in range(begin, end):
         event = batch.event[i]
-        ask_for_rows(arrays, batch.code[event], desk, tile, 0)
-        if tile_holds(arrays, desk, tile, 0):
+        ask_for_rows(arrays, batch.code[event], workspace, tile, 0)
+        if tile_holds(arrays, workspace, tile, 0):
             for word in range(words):
-                counts[event] += np.int64(count_bits(desk.hits[word]))
+                counts[event] += np.int64(count_bits(workspace.hits[word]))
 
 
 @part
-def _count_entry(atoms, arrays, events, desk, batch, entry, begin, end, counts):
+def _count_entry(atoms, arrays, events, workspace, batch, entry, begin, end, counts):
     """Test a flat entry against the events of its group."""
     table, codes = atoms
     signature, at = arrays.signature[entry], arrays.flat[entry, 1]
@@ -131,49 +133,49 @@ def _count_entry(atoms, arrays, events, desk, batch, entry, begin, end, counts):
                 codes,
                 events.code,
                 batch.code[event],
-                desk.span,
-                desk.text,
+                workspace.span,
+                workspace.text,
             )
         ):
             counts[event] += 1
 
 
 @kernel
-def _count_tiles(arrays, desk, batch, counts):
+def _count_tiles(arrays, workspace, batch, counts):
     """Test the tiles of all groups against their events."""
     begin = 0
     for group in range(len(arrays.group) - 1):
         end = batch.group_end[group]
         if begin < end:
             for tile in range(arrays.group[group, 1], arrays.group[group + 1, 1]):
-                _count_tile(arrays, desk, batch, tile, begin, end, counts)
+                _count_tile(arrays, workspace, batch, tile, begin, end, counts)
         begin = end
 
 
 @kernel
-def _count_flat(atoms, arrays, events, desk, batch, counts):
+def _count_flat(atoms, arrays, events, workspace, batch, counts):
     """Test the flat entries of all groups against their events."""
     begin = 0
     for group in range(len(arrays.group) - 1):
         end = batch.group_end[group]
         if begin < end:
             for entry in range(arrays.group[group, 0], arrays.group[group + 1, 0]):
-                _count_entry(atoms, arrays, events, desk, batch, entry, begin, end, counts)
+                _count_entry(atoms, arrays, events, workspace, batch, entry, begin, end, counts)
         begin = end
 
 
 @kernel
-def count_rows(atoms, arrays, desk, batch, events, row, last, counts):
+def count_rows(atoms, arrays, workspace, batch, events, row, last, counts):
     """Count the matches of events, where conjunction i is rule i and there are no text predicates.
 
     Returns the first row that is not done: one that has several values for an attribute is not.
     """
-    taken, pairs = _pair_up(arrays, events, desk, batch, row, last)
+    taken, pairs = _pair_up(arrays, events, workspace, batch, row, last)
     own_counts = counts[row : row + taken]
     own_counts[:] = 0
     _sort_pairs(batch.pair, pairs, batch.event, batch.group_end)
-    _count_tiles(arrays, desk, batch, own_counts)
-    _count_flat(atoms, arrays, events, desk, batch, own_counts)
+    _count_tiles(arrays, workspace, batch, own_counts)
+    _count_flat(atoms, arrays, events, workspace, batch, own_counts)
     for event in range(taken):
         for i in range(events.start[row + event], events.start[row + event + 1]):
             batch.code[event, events.attribute[i]] = 0

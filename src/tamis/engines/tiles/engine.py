@@ -24,7 +24,7 @@ from tamis.engines.tiles.build import build
 from tamis.engines.tiles.count import Batch, count_rows, new_batch
 from tamis.engines.tiles.match import match_rows
 from tamis.engines.tiles.top import top_rows
-from tamis.engines.tiles.workspace import new_desk
+from tamis.engines.tiles.workspace import new_workspace
 
 __all__ = ["Tiles"]
 
@@ -33,18 +33,19 @@ _BATCH = 64
 
 
 class TilesScratch(Scratch):
-    """A desk for one thread."""
+    """The working memory of one thread."""
 
     def __init__(self, rules: EncodedRules, arrays: TileArrays) -> None:
         super().__init__(rules)
-        self.own = new_desk(rules, arrays)
-        self.fixed = (*rules.atoms, *rules.forms, *arrays, *self.own)
-        """What the kernel takes for every event, one by one."""
+        self.workspace = new_workspace(rules, arrays)
+        self.top_arguments = (self.workspace, self.room, np.zeros(2, np.int64), self.stack)
+        self.fixed = (*rules.atoms, *rules.forms, *arrays, *self.workspace)
+        """What `match_rows` takes on every call, array by array."""
         self._arrays = arrays
 
     @cached_property
     def batch(self) -> Batch:
-        """Room for many events, which a thread that sees one at a time does not need."""
+        """Room for many events; a thread that only sees single events never allocates it."""
         return new_batch(self._arrays)
 
 
@@ -53,24 +54,21 @@ class Tiles(Engine):
 
     arrays: TileArrays
     name: ClassVar[str] = "tiles"
-    capabilities: ClassVar[Capabilities] = Capabilities(indexed=True, prunes_top=True)
+    capabilities: ClassVar[Capabilities] = Capabilities(prunes_top=True)
     arrays_type: ClassVar[type[tuple[Any, ...]]] = TileArrays
+    kernel: ClassVar[Any] = staticmethod(match_rows)
+    top_kernel: ClassVar[Any] = staticmethod(top_rows)
 
     @classmethod
     def build(cls, rules: EncodedRules, sample: Events | None = None) -> Parts:
         """File and lay out `rules`, by what `sample` says about events if it is given."""
         return build(rules, sample)
 
-    @property
-    def kernel(self) -> Any:
-        """See `run`."""
-        return match_rows
-
     def _mask_of_all(self) -> NDArray[np.uint8]:
         return np.empty(0, np.uint8)
 
     def new_scratch(self) -> TilesScratch:
-        """A desk for one thread."""
+        """Allocate working memory for one thread."""
         return TilesScratch(self.rules, self.arrays)
 
     def run(
@@ -90,7 +88,7 @@ class Tiles(Engine):
             done: int = count_rows(
                 self.rules.atoms,
                 self.arrays,
-                scratch.own,
+                scratch.workspace,
                 scratch.batch,
                 events,
                 row,
@@ -107,35 +105,3 @@ class Tiles(Engine):
         forms = self.rules.forms
         has_owners_or_programs = len(forms.owner) > 0 or len(forms.program_rule) > 0
         return len(mask) == 0 and not has_owners_or_programs and self.rules.texts.size == 0
-
-    def run_top(
-        self,
-        events: Events,
-        row: int,
-        last: int,
-        mask: NDArray[np.uint8],
-        scratch: Scratch,
-        counts: NDArray[np.int64],
-        rule: NDArray[np.int32],
-        score: NDArray[np.float64],
-    ) -> None:
-        """See `Engine.run_top`."""
-        if rule.shape[1] == 0:
-            return
-        rules = self.rules
-        top_rows(
-            (rules.atoms, rules.forms, rules.scores),
-            self.arrays,
-            scratch.own,
-            events,
-            row,
-            last,
-            mask,
-            self.order,
-            scratch.room,
-            np.zeros(2, np.int64),
-            np.empty(rules.scores.depth, np.float64),
-            counts,
-            rule,
-            score,
-        )

@@ -17,12 +17,9 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import IF_ABSENT, NEGATED, RANGE, SET, TEXT
 from tamis.encode.kernel import kernel, part
 from tamis.encode.rules import EncodedRules
-from tamis.engines.kernels.truth import atom_holds, find_code
+from tamis.engines.kernels.truth import SEVERAL, atom_holds, find_code
 
-__all__ = ["NOTHING_TO_TEST", "SEVERAL", "packed_atoms", "packed_holds"]
-
-SEVERAL = -1
-"""In place of the code of an attribute with several values."""
+__all__ = ["NOTHING_TO_TEST", "packed_atoms", "packed_holds"]
 
 NOTHING_TO_TEST = -1
 """In place of the place of a conjunction without atoms."""

@@ -8,12 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from tamis.encode.kernel import kernel, part
-from tamis.engines.kernels.bits import lowest_bit
+from tamis.engines.kernels.bits import ONE, lowest_bit
 from tamis.engines.tiles.arrays import ALWAYS, GROUP_BITS, PRESENT_LEVEL
 
 __all__ = ["forget", "gather", "hash_of"]
-
-_ONE = np.uint64(1)
 
 
 @kernel
@@ -36,7 +34,7 @@ def _add(slot, key, twice, groups, visited, count):
             visited[group] = twice
             groups[count] = ~group if twice else group
             return count + 1
-        at = (at + _ONE) & mask
+        at = (at + ONE) & mask
     return count
 
 
@@ -48,13 +46,13 @@ def _gather(levels, tree, slot, events, span, groups, visited, row, several):
         rest = levels[attribute]
         begin, end = span[attribute, 0], span[attribute, 1]
         if rest >> np.uint64(PRESENT_LEVEL):
-            rest &= ~(_ONE << np.uint64(PRESENT_LEVEL))
+            rest &= ~(ONE << np.uint64(PRESENT_LEVEL))
             if begin == i:
                 count = _add(slot, 1 + attribute, False, groups, visited, count)
         leaf = tree[attribute, 0] + events.code[i]
         while rest:
             key = tree[attribute, 1] + (leaf >> np.int64(lowest_bit(rest)))
-            rest &= rest - _ONE
+            rest &= rest - ONE
             count = _add(slot, key, end - begin > 1, groups, visited, count)
     for i in range(events.text_start[row], events.text_start[row + 1]):
         # Two values may satisfy one predicate, which is then there twice.
@@ -63,18 +61,28 @@ def _gather(levels, tree, slot, events, span, groups, visited, row, several):
 
 
 @part
-def gather(levels, tree, slot, events, desk, row, several):
-    """Put the groups that the loaded event leads to on the desk, and return how many there are.
+def gather(levels, tree, slot, events, workspace, row, several):
+    """List the groups that the loaded event leads to; returns how many there are.
 
     ~group where what is filed there may be found in another group of the event, too: under two of
     the `several` values of one attribute.
     """
-    return _gather(levels, tree, slot, events, desk.span, desk.groups, desk.visited, row, several)
+    return _gather(
+        levels,
+        tree,
+        slot,
+        events,
+        workspace.span,
+        workspace.groups,
+        workspace.visited,
+        row,
+        several,
+    )
 
 
 @part
-def forget(desk, groups):
+def forget(workspace, groups):
     """Clear the marks that `gather` left."""
     for i in range(groups):
-        if desk.groups[i] < 0:
-            desk.visited[~desk.groups[i]] = 0
+        if workspace.groups[i] < 0:
+            workspace.visited[~workspace.groups[i]] = 0

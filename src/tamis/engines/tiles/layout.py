@@ -19,7 +19,7 @@ from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
 from tamis.engines.tiles.access_keys import Filings
 from tamis.engines.tiles.arrays import MOST_COLUMNS, NARROW, WIDE, WORD
-from tamis.engines.tiles.columns import add_columns, clear_columns, new_desk, tileable
+from tamis.engines.tiles.columns import add_columns, clear_columns, new_column_workspace, tileable
 
 __all__ = ["Layout", "laid_out"]
 
@@ -73,12 +73,22 @@ def laid_out(
     )
     forms_of = forms.conjunction_start, forms.conjunction_atom
     cluster = np.empty(len(filed.key), np.int64)
-    _clusters(table, attributes, forms_of, filed, fits, new_desk(rules), cluster)
+    _clusters(table, attributes, forms_of, filed, fits, new_column_workspace(rules), cluster)
     filed = filed.sorted_by(-bound[filed.candidate], cluster)
     tiles = np.empty((len(filed.key) // _LEAST + 1, 4), np.int64)
     is_flat = np.ones(len(filed.key), np.bool_)
     cluster.sort()
-    count = _cut(table, attributes, forms_of, filed, fits, cluster, new_desk(rules), tiles, is_flat)
+    count = _cut(
+        table,
+        attributes,
+        forms_of,
+        filed,
+        fits,
+        cluster,
+        new_column_workspace(rules),
+        tiles,
+        is_flat,
+    )
     tiles[count] = len(filed.key), 0, 0, 0
     return _homes_first(filed, tiles[: count + 1], is_flat)
 
@@ -93,7 +103,7 @@ def _homes_first(filed: Filings, tiles: NDArray[np.int64], is_flat: NDArray[np.b
 
 
 @kernel
-def _clusters(table, attributes, forms, filed, fits, desk, cluster):
+def _clusters(table, attributes, forms, filed, fits, workspace, cluster):
     """Number runs of filings under one key that have few columns together."""
     start, conjunction_atom = forms
     number = -1
@@ -105,23 +115,37 @@ def _clusters(table, attributes, forms, filed, fits, desk, cluster):
             new = not fits[filed.candidate[i - 1]]
         if not new:
             columns = add_columns(
-                table, attributes, start, conjunction_atom, candidate, filed.atom[i], desk, columns
+                table,
+                attributes,
+                start,
+                conjunction_atom,
+                candidate,
+                filed.atom[i],
+                workspace,
+                columns,
             )
             new = columns > MOST_COLUMNS
         if new:
-            clear_columns(desk, columns)
+            clear_columns(workspace, columns)
             columns = 0
             number += 1
             if fits[candidate]:
                 columns = add_columns(
-                    table, attributes, start, conjunction_atom, candidate, filed.atom[i], desk, 0
+                    table,
+                    attributes,
+                    start,
+                    conjunction_atom,
+                    candidate,
+                    filed.atom[i],
+                    workspace,
+                    0,
                 )
         cluster[i] = number
-    clear_columns(desk, columns)
+    clear_columns(workspace, columns)
 
 
 @kernel
-def _columns_among(table, attributes, forms, filed, first, size, desk):
+def _columns_among(table, attributes, forms, filed, first, size, workspace):
     """How many columns a tile of some filings has."""
     start, conjunction_atom = forms
     columns = 0
@@ -133,15 +157,15 @@ def _columns_among(table, attributes, forms, filed, first, size, desk):
             conjunction_atom,
             filed.candidate[i],
             filed.atom[i],
-            desk,
+            workspace,
             columns,
         )
-    clear_columns(desk, columns)
+    clear_columns(workspace, columns)
     return columns
 
 
 @kernel
-def _cut(table, attributes, forms, filed, fits, cluster, desk, tiles, is_flat):
+def _cut(table, attributes, forms, filed, fits, cluster, workspace, tiles, is_flat):
     """Cut clusters into tiles; returns how many there are."""
     count = 0
     i = 0
@@ -155,7 +179,7 @@ def _cut(table, attributes, forms, filed, fits, cluster, desk, tiles, is_flat):
             size = min(rest, words * WORD)
             if size < _LEAST:
                 break
-            columns = _columns_among(table, attributes, forms, filed, i, size, desk)
+            columns = _columns_among(table, attributes, forms, filed, i, size, workspace)
             if columns <= size:
                 tiles[count, 0] = i
                 tiles[count, 1] = size

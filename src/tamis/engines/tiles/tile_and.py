@@ -11,15 +11,13 @@ from __future__ import annotations
 import numpy as np
 
 from tamis.encode.kernel import kernel, part
-from tamis.engines.kernels.bits import prefetch
+from tamis.engines.kernels.bits import ALL_BITS, BYTE, EIGHT, ONE, ZERO, prefetch
 from tamis.engines.tiles.arrays import BY_CUTS, BY_TEXT, NARROW, NEGATIVE, STEPS, WIDE, WORD
 from tamis.engines.tiles.columns import row_of
 
 __all__ = ["any_holds", "ask_for_columns", "ask_for_rows", "tile_holds"]
 
-_ALL = ~np.uint64(0)
-_ZERO, _ONE, _EIGHT = np.uint64(0), np.uint64(1), np.uint64(8)
-_BIT, _BYTE = np.uint64(63), np.uint64(255)
+_BIT = np.uint64(63)
 _LAST_COUNT = np.uint64(56)
 """Where in a word of counts the highest one is."""
 
@@ -51,70 +49,70 @@ def ask_for_columns(arrays, tile):
 
 
 @part
-def ask_for_rows(arrays, code_of, desk, tile, at):
+def ask_for_rows(arrays, code_of, workspace, tile, at):
     """Find the rows of a tile's columns by the codes of attributes, and ask for them."""
     first = arrays.tile[tile, 0]
     words = WIDE if arrays.tile[tile, 1] > NARROW * WORD else NARROW
     for column in range(first, arrays.tile[tile + 1, 0]):
         code = code_of[arrays.column[column, 0]]
         if arrays.column[column, 1] & BY_TEXT:
-            code = 0 if code == 0 else 1 + desk.text[arrays.lookup[column, 0]]
+            code = 0 if code == 0 else 1 + workspace.text[arrays.lookup[column, 0]]
         place = _place(arrays, column, words, code)
         prefetch(arrays.bits, place >> 3)
-        desk.place[at + column - first] = place
+        workspace.place[at + column - first] = place
 
 
 @part
 def _first_bits(size):
     """A word with its lowest bits set, up to all of them."""
-    return _ALL if size >= WORD else (_ONE << np.uint64(max(size, 0))) - _ONE
+    return ALL_BITS if size >= WORD else (ONE << np.uint64(max(size, 0))) - ONE
 
 
 @part
-def _narrow_holds(arrays, desk, tile, at):
-    """Write into desk.hits which conjunctions of a narrow tile hold; False if none does."""
+def _narrow_holds(arrays, workspace, tile, at):
+    """Write into workspace.hits which conjunctions of a narrow tile hold; False if none does."""
     size = arrays.tile[tile, 1]
     a, b = _first_bits(size), _first_bits(size - WORD)
     bits = arrays.bits
     for i in range(arrays.tile[tile + 1, 0] - arrays.tile[tile, 0]):
-        place = desk.place[at + i]
+        place = workspace.place[at + i]
         row = place >> 3
         c, d = bits[row], bits[row + 1]
         counts = bits[row + NARROW]
-        toggles = np.int64((counts >> np.uint64(8 * (place & 7))) & _BYTE)
+        toggles = np.int64((counts >> np.uint64(8 * (place & 7))) & BYTE)
         at_word = row + NARROW + 1
         if toggles and counts >> _LAST_COUNT > 8 * (NARROW - 1):
             at_word = np.int64(bits[at_word])
-        named = _ZERO
+        named = ZERO
         for k in range(toggles):
             if k & 7 == 0:
                 named = bits[at_word + (k >> 3)]
-            mask = _ONE << (named & _BIT)
+            mask = ONE << (named & _BIT)
             if named & np.uint64(64):
                 d ^= mask
             else:
                 c ^= mask
-            named >>= _EIGHT
+            named >>= EIGHT
         a &= c
         b &= d
         if a | b == 0:
             return False
-    desk.hits[0] = a
-    desk.hits[1] = b
+    workspace.hits[0] = a
+    workspace.hits[1] = b
     return True
 
 
 @part
-def _wide_holds(arrays, desk, tile, at):
-    """Write into desk.hits which conjunctions of a wide tile hold; False if none does."""
+def _wide_holds(arrays, workspace, tile, at):
+    """Write into workspace.hits which conjunctions of a wide tile hold; False if none does."""
     size = arrays.tile[tile, 1]
-    a, b, c, d = _ALL, _ALL, _first_bits(size - 2 * WORD), _first_bits(size - 3 * WORD)
-    bits, line = arrays.bits, desk.row
+    a, b, c, d = ALL_BITS, ALL_BITS, _first_bits(size - 2 * WORD), _first_bits(size - 3 * WORD)
+    bits, line = arrays.bits, workspace.row
     for i in range(arrays.tile[tile + 1, 0] - arrays.tile[tile, 0]):
-        place = desk.place[at + i]
+        place = workspace.place[at + i]
         row = place >> 3
         counts = bits[row + WIDE]
-        toggles = np.int64((counts >> np.uint64(8 * (place & 7))) & _BYTE)
+        toggles = np.int64((counts >> np.uint64(8 * (place & 7))) & BYTE)
         if toggles == 0:
             a &= bits[row]
             b &= bits[row + 1]
@@ -128,22 +126,22 @@ def _wide_holds(arrays, desk, tile, at):
             at_word = row + WIDE + 1
             if counts >> _LAST_COUNT > 8 * (WIDE - 1):
                 at_word = np.int64(bits[at_word])
-            named = _ZERO
+            named = ZERO
             for k in range(toggles):
                 if k & 7 == 0:
                     named = bits[at_word + (k >> 3)]
-                line[(named >> np.uint64(6)) & np.uint64(3)] ^= _ONE << (named & _BIT)
-                named >>= _EIGHT
+                line[(named >> np.uint64(6)) & np.uint64(3)] ^= ONE << (named & _BIT)
+                named >>= EIGHT
             a &= line[0]
             b &= line[1]
             c &= line[2]
             d &= line[3]
         if a | b | c | d == 0:
             return False
-    desk.hits[0] = a
-    desk.hits[1] = b
-    desk.hits[2] = c
-    desk.hits[3] = d
+    workspace.hits[0] = a
+    workspace.hits[1] = b
+    workspace.hits[2] = c
+    workspace.hits[3] = d
     return True
 
 
@@ -158,52 +156,52 @@ def _write_row(arrays, column, words, code, row):
     at_word = at + words + 1
     if counts >> _LAST_COUNT > np.uint64(8 * (words - 1)):
         at_word = np.int64(arrays.bits[at_word])
-    for k in range(np.int64((counts >> np.uint64(8 * (place & 7))) & _BYTE)):
+    for k in range(np.int64((counts >> np.uint64(8 * (place & 7))) & BYTE)):
         named = arrays.bits[at_word + (k >> 3)] >> np.uint64(8 * (k & 7))
-        row[(named & _BYTE) >> np.uint64(6)] ^= _ONE << (named & _BIT)
+        row[(named & BYTE) >> np.uint64(6)] ^= ONE << (named & _BIT)
 
 
 @kernel
-def any_holds(arrays, event_code, desk, tile):
+def any_holds(arrays, event_code, workspace, tile):
     """As `_wide_holds`, for a tile of any width and an event with several values somewhere."""
     size = arrays.tile[tile, 1]
     words = WIDE if size > NARROW * WORD else NARROW
     for word in range(words):
-        desk.hits[word] = _first_bits(size - WORD * word)
+        workspace.hits[word] = _first_bits(size - WORD * word)
     for column in range(arrays.tile[tile, 0], arrays.tile[tile + 1, 0]):
         attribute = arrays.column[column, 0]
         kind = arrays.column[column, 1]
-        code = desk.code[attribute]
+        code = workspace.code[attribute]
         if kind & BY_TEXT or code >= 0:
             if kind & BY_TEXT:
-                code = 0 if code == 0 else 1 + desk.text[arrays.lookup[column, 0]]
-            _write_row(arrays, column, words, code, desk.row)
+                code = 0 if code == 0 else 1 + workspace.text[arrays.lookup[column, 0]]
+            _write_row(arrays, column, words, code, workspace.row)
             for word in range(words):
-                desk.hits[word] &= desk.row[word]
+                workspace.hits[word] &= workspace.row[word]
             continue
         for word in range(words):
-            desk.union[word] = _ALL if kind & NEGATIVE else _ZERO
-        for i in range(desk.span[attribute, 0], desk.span[attribute, 1]):
-            _write_row(arrays, column, words, event_code[i], desk.row)
+            workspace.union[word] = ALL_BITS if kind & NEGATIVE else ZERO
+        for i in range(workspace.span[attribute, 0], workspace.span[attribute, 1]):
+            _write_row(arrays, column, words, event_code[i], workspace.row)
             for word in range(words):
                 if kind & NEGATIVE:
-                    desk.union[word] &= desk.row[word]
+                    workspace.union[word] &= workspace.row[word]
                 else:
-                    desk.union[word] |= desk.row[word]
+                    workspace.union[word] |= workspace.row[word]
         for word in range(words):
-            desk.hits[word] &= desk.union[word]
-    alive = _ZERO
+            workspace.hits[word] &= workspace.union[word]
+    alive = ZERO
     for word in range(words):
-        alive |= desk.hits[word]
+        alive |= workspace.hits[word]
     return alive != 0
 
 
 @part
-def tile_holds(arrays, desk, tile, at):
-    """Write into desk.hits which conjunctions of a tile hold; False if none does.
+def tile_holds(arrays, workspace, tile, at):
+    """Write into workspace.hits which conjunctions of a tile hold; False if none does.
 
-    The places of its rows are on the desk from `at` on.
+    The places of its rows are on the workspace from `at` on.
     """
     if arrays.tile[tile, 1] > NARROW * WORD:
-        return _wide_holds(arrays, desk, tile, at)
-    return _narrow_holds(arrays, desk, tile, at)
+        return _wide_holds(arrays, workspace, tile, at)
+    return _narrow_holds(arrays, workspace, tile, at)

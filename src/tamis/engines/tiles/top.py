@@ -14,20 +14,17 @@ from __future__ import annotations
 import numpy as np
 
 from tamis.encode.kernel import kernel, part
-from tamis.engines.kernels.bits import lowest_bit
+from tamis.engines.kernels.bits import ONE, lowest_bit
 from tamis.engines.kernels.ranking import Ranking, consider
-from tamis.engines.kernels.truth import Loaded, program_holds
+from tamis.engines.kernels.scores import ROUNDING
+from tamis.engines.kernels.truth import LoadedEvent, program_holds
 from tamis.engines.tiles.arrays import NARROW, WIDE, WORD
 from tamis.engines.tiles.flat_entries import NOTHING_TO_TEST, packed_holds
 from tamis.engines.tiles.groups import forget, gather
 from tamis.engines.tiles.tile_and import any_holds, ask_for_rows, tile_holds
-from tamis.engines.tiles.workspace import load, unload
+from tamis.engines.tiles.workspace import load_event, unload_event
 
 __all__ = ["top_rows"]
-
-_ONE = np.uint64(1)
-_ROUNDING = 1.0 + 1e-9
-"""What additions in another order may add to a score, and more."""
 
 
 @kernel
@@ -41,7 +38,7 @@ def _heaviest(events, row):
             weight = 0.0
         weight += events.weight[i] if weighted else 1.0
         heaviest = max(heaviest, weight)
-    return heaviest * _ROUNDING
+    return heaviest * ROUNDING
 
 
 @kernel
@@ -67,11 +64,11 @@ def _is_hopeless(ranking, bound, heaviest):
 
 
 @kernel
-def _best_tile(arrays, desk, groups):
+def _best_tile(arrays, workspace, groups):
     """The tile with the highest bound, or -1."""
     best = -1
     for i in range(groups):
-        group = desk.groups[i] if desk.groups[i] >= 0 else ~desk.groups[i]
+        group = workspace.groups[i] if workspace.groups[i] >= 0 else ~workspace.groups[i]
         for tile in range(arrays.group[group, 1], arrays.group[group + 1, 1]):
             if best < 0 or arrays.tile_bound[tile] > arrays.tile_bound[best]:
                 best = tile
@@ -79,70 +76,72 @@ def _best_tile(arrays, desk, groups):
 
 
 @kernel
-def _candidate_holds(rules, arrays, events, desk, entry):
+def _candidate_holds(rules, arrays, events, workspace, entry):
     """Whether the candidate of a flat entry holds."""
     (table, codes), forms, _ = rules
     candidate, at = arrays.flat[entry, 0], arrays.flat[entry, 1]
     program = candidate - (len(forms.conjunction_start) - 1)
     if program >= 0:
         start = forms.program_start[program]
-        return program_holds(table, codes, events.code, desk.span, desk.text, forms.program, start)
+        return program_holds(
+            table, codes, events.code, workspace.span, workspace.text, forms.program, start
+        )
     return at == NOTHING_TO_TEST or packed_holds(
-        arrays.packed, at, table, codes, events.code, desk.code, desk.span, desk.text
+        arrays.packed, at, table, codes, events.code, workspace.code, workspace.span, workspace.text
     )
 
 
 @kernel
-def _rank_tile(rules, arrays, events, desk, loaded, row, several, heaviest, ranking, tile):
+def _rank_tile(rules, arrays, events, workspace, loaded, row, several, heaviest, ranking, tile):
     """Score the rules of a tile that hold and may be among the best."""
     if _is_hopeless(ranking, arrays.tile_bound[tile], heaviest):
         return
     if several:
-        holds = any_holds(arrays, events.code, desk, tile)
+        holds = any_holds(arrays, events.code, workspace, tile)
     else:
-        ask_for_rows(arrays, desk.code, desk, tile, 0)
-        holds = tile_holds(arrays, desk, tile, 0)
+        ask_for_rows(arrays, workspace.code, workspace, tile, 0)
+        holds = tile_holds(arrays, workspace, tile, 0)
     if not holds:
         return
     size, first = arrays.tile[tile, 1], arrays.tile[tile, 2]
     homes, others = arrays.tile[tile, 3], arrays.tile[tile, 4]
     for word in range(WIDE if size > NARROW * WORD else NARROW):
-        hits = desk.hits[word]
+        hits = workspace.hits[word]
         while hits:
             bit = WORD * word + np.int64(lowest_bit(hits))
-            hits &= hits - _ONE
+            hits &= hits - ONE
             place = np.int64(first + bit if bit < homes else arrays.member[others + bit - homes])
             if not _is_hopeless(ranking, arrays.bound[place], heaviest):
                 _consider_candidate(rules, events, loaded, row, ranking, place)
 
 
 @kernel
-def _rank_tiles(rules, arrays, events, desk, loaded, row, several, heaviest, ranking, groups):
+def _rank_tiles(rules, arrays, events, workspace, loaded, row, several, heaviest, ranking, groups):
     """Score the rules of the groups' tiles; the most promising tile comes first."""
-    best = _best_tile(arrays, desk, groups)
+    best = _best_tile(arrays, workspace, groups)
     if best < 0:
         return
-    _rank_tile(rules, arrays, events, desk, loaded, row, several, heaviest, ranking, best)
+    _rank_tile(rules, arrays, events, workspace, loaded, row, several, heaviest, ranking, best)
     for i in range(groups):
-        group = desk.groups[i] if desk.groups[i] >= 0 else ~desk.groups[i]
+        group = workspace.groups[i] if workspace.groups[i] >= 0 else ~workspace.groups[i]
         for tile in range(arrays.group[group, 1], arrays.group[group + 1, 1]):
             if tile != best:
                 _rank_tile(
-                    rules, arrays, events, desk, loaded, row, several, heaviest, ranking, tile
+                    rules, arrays, events, workspace, loaded, row, several, heaviest, ranking, tile
                 )
 
 
 @kernel
-def _rank_flat(rules, arrays, events, desk, loaded, row, lacking, heaviest, ranking, groups):
+def _rank_flat(rules, arrays, events, workspace, loaded, row, lacking, heaviest, ranking, groups):
     """Score the rules of the groups' flat entries that hold and may be among the best."""
     for i in range(groups):
-        group = desk.groups[i] if desk.groups[i] >= 0 else ~desk.groups[i]
+        group = workspace.groups[i] if workspace.groups[i] >= 0 else ~workspace.groups[i]
         for entry in range(arrays.group[group, 0], arrays.group[group + 1, 0]):
             candidate = np.int64(arrays.flat[entry, 0])
             if (
                 arrays.signature[entry] & lacking == 0
                 and not _is_hopeless(ranking, arrays.bound[candidate], heaviest)
-                and _candidate_holds(rules, arrays, events, desk, entry)
+                and _candidate_holds(rules, arrays, events, workspace, entry)
             ):
                 _consider_candidate(rules, events, loaded, row, ranking, candidate)
 
@@ -151,12 +150,12 @@ def _rank_flat(rules, arrays, events, desk, loaded, row, lacking, heaviest, rank
 def top_rows(
     rules,
     arrays,
-    desk,
     events,
     row,
     last,
     mask,
     order,
+    workspace,
     seen_list,
     count,
     stack,
@@ -164,20 +163,26 @@ def top_rows(
     best,
     scores,
 ):
-    """As `Engine.run_top`; `rules` are their atoms, forms and scores."""
-    loaded = Loaded(desk.span, desk.text)
+    """See `Engine.top_kernel`; `rules` are their atoms, forms and scores."""
+    loaded = LoadedEvent(workspace.span, workspace.text)
     for at in range(last - row):
         event = row + at
-        ranking = Ranking(mask, order, best[at], scores[at], desk.seen, seen_list, count, stack)
+        ranking = Ranking(
+            mask, order, best[at], scores[at], workspace.seen, seen_list, count, stack
+        )
         count[:] = 0
-        lacking, several = load(events, event, desk, arrays.attribute_bit)
-        groups = gather(arrays.levels, arrays.tree, arrays.slot, events, desk, event, several)
+        lacking, several = load_event(events, event, workspace, arrays.attribute_bit)
+        groups = gather(arrays.levels, arrays.tree, arrays.slot, events, workspace, event, several)
         heaviest = _heaviest(events, event)
-        _rank_tiles(rules, arrays, events, desk, loaded, event, several, heaviest, ranking, groups)
-        _rank_flat(rules, arrays, events, desk, loaded, event, lacking, heaviest, ranking, groups)
+        _rank_tiles(
+            rules, arrays, events, workspace, loaded, event, several, heaviest, ranking, groups
+        )
+        _rank_flat(
+            rules, arrays, events, workspace, loaded, event, lacking, heaviest, ranking, groups
+        )
         if several:
-            forget(desk, groups)
+            forget(workspace, groups)
         for i in range(count[1]):
-            desk.seen[seen_list[i]] = 0
-        unload(events, event, desk)
+            workspace.seen[seen_list[i]] = 0
+        unload_event(events, event, workspace)
         counts[at] = count[0]

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from tamis.encode.kernel import part
 from tamis.encode.rules import EncodedRules
+from tamis.engines.kernels.bits import ALL_BITS
+from tamis.engines.kernels.truth import SEVERAL
 from tamis.engines.tiles.arrays import MOST_COLUMNS, WIDE, TileArrays
-from tamis.engines.tiles.flat_entries import SEVERAL
 
-__all__ = ["AHEAD", "Desk", "load", "new_desk", "unload"]
+__all__ = ["AHEAD", "Workspace", "load_event", "new_workspace", "unload_event"]
 
 AHEAD = 1
 """How many tiles ahead rows are asked for: one less than a power of two."""
@@ -23,10 +24,8 @@ AHEAD = 1
 _ENTRIES = 512
 """How many flat entries are tested together."""
 
-_ALL = ~np.uint64(0)
 
-
-class Desk(NamedTuple):
+class Workspace(NamedTuple):
     """One event, ready to be tested, and what was found for it. Belongs to one thread."""
 
     code: NDArray[np.int32]
@@ -57,10 +56,10 @@ class Desk(NamedTuple):
     """Flat entries to test."""
 
 
-def new_desk(rules: EncodedRules, arrays: TileArrays) -> Desk:
-    """A desk with no event on it."""
+def new_workspace(rules: EncodedRules, arrays: TileArrays) -> Workspace:
+    """A workspace with no event on it."""
     attributes, programs = len(arrays.levels), len(rules.forms.program_rule)
-    return Desk(
+    return Workspace(
         np.zeros(attributes, np.int32),
         np.zeros((attributes, 2), np.int64),
         np.zeros(rules.texts.size, np.uint8),
@@ -79,38 +78,38 @@ def new_desk(rules: EncodedRules, arrays: TileArrays) -> Desk:
 
 
 @part
-def load(events, row, desk, attribute_bit):
-    """Put an event on the desk.
+def load_event(events, row, workspace, attribute_bit):
+    """Put an event on the workspace.
 
     Returns the bits of the attributes that it lacks, and whether one has several values.
     """
-    lacking = _ALL
+    lacking = ALL_BITS
     several = False
     i = events.start[row]
     stop = events.start[row + 1]
     while i < stop:
         attribute = events.attribute[i]
         lacking &= ~attribute_bit[attribute]
-        desk.code[attribute] = events.code[i]
-        desk.span[attribute, 0] = i
+        workspace.code[attribute] = events.code[i]
+        workspace.span[attribute, 0] = i
         i += 1
         while i < stop and events.attribute[i] == attribute:
-            desk.code[attribute] = SEVERAL
+            workspace.code[attribute] = SEVERAL
             several = True
             i += 1
-        desk.span[attribute, 1] = i
+        workspace.span[attribute, 1] = i
     for i in range(events.text_start[row], events.text_start[row + 1]):
-        desk.text[events.text[i]] = 1
+        workspace.text[events.text[i]] = 1
     return lacking, several
 
 
 @part
-def unload(events, row, desk):
-    """Clear what `load` wrote."""
+def unload_event(events, row, workspace):
+    """Clear what `load_event` wrote."""
     for i in range(events.start[row], events.start[row + 1]):
         attribute = events.attribute[i]
-        desk.code[attribute] = 0
-        desk.span[attribute, 0] = 0
-        desk.span[attribute, 1] = 0
+        workspace.code[attribute] = 0
+        workspace.span[attribute, 0] = 0
+        workspace.span[attribute, 1] = 0
     for i in range(events.text_start[row], events.text_start[row + 1]):
-        desk.text[events.text[i]] = 0
+        workspace.text[events.text[i]] = 0

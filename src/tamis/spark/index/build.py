@@ -25,7 +25,7 @@ from pyspark.sql.types import (
     StringType,
 )
 
-from tamis.engines.registry import engine_named
+from tamis.engines.registry import load_engine
 from tamis.errors import DuplicateRuleError, RuleError, RuleSyntaxError, StorageError
 from tamis.expr.model import LOGICS, check_logic
 from tamis.matcher.schema import Schema
@@ -152,7 +152,7 @@ def build(
     _check_on_error(on_error)
     if shards is not None:
         _check_shards(shards)
-    name, types = engine_named(engine).name, Schema(schema or {}).types
+    name, types = load_engine(engine).name, Schema(schema or {}).types
     check_logic(default_logic)
     events = _sampled(sample)
 

@@ -23,9 +23,9 @@ from tamis.encode.kernel import kernel
 from tamis.encode.ragged import concatenate_lists, starts, take_lists
 from tamis.encode.rules import EncodedRules
 from tamis.engines.atom_order import rarest_first
-from tamis.engines.base import Capabilities, Engine, Parts, Scratch
+from tamis.engines.base import Engine, Parts, Scratch
 from tamis.engines.betree.arrays import NOWHERE, Nodes
-from tamis.engines.betree.search import leave, new_desk, search, sit_down
+from tamis.engines.betree.search import begin_search, end_search, new_search_state, search
 from tamis.engines.betree.tree import MIN_PARTITION, BeTree
 from tamis.engines.kernels.output import emit_owners, forget_seen
 from tamis.engines.kernels.truth import program_holds
@@ -42,28 +42,17 @@ class BetreeArrays(NamedTuple):
     """The program of each expression behind the conjunctions."""
 
 
-class BetreeScratch(Scratch):
-    """A desk for one thread, and marks for the programs that were tried."""
-
-    def __init__(self, rules: EncodedRules, arrays: BetreeArrays) -> None:
-        super().__init__(rules)
-        expressions = len(rules.forms.conjunction_start) - 1 + len(arrays.program)
-        desk = new_desk(arrays.nodes, len(rules.dictionary.axes), rules.texts.size, expressions)
-        self.loaded = desk.loaded
-        self.own = (desk, np.zeros(len(rules.forms.program_rule), np.uint8))
-
-
 @kernel
-def _match(atoms, forms, index, events, row, last, mask, loaded, desk, tried, seen, out, counts):
+def _match(atoms, forms, index, events, row, last, mask, _, state, tried, seen, out, counts):
     conjunctions = len(forms.conjunction_start) - 1
     table, codes = atoms
-    span, text = loaded
+    span, text = state.loaded
     found = 0
     while row < last and len(out) - found >= len(mask):
         first = found
-        present = sit_down(events, row, desk)
-        for i in range(search(index.nodes, events, desk, present)):
-            expression = desk.hits[i]
+        present = begin_search(events, row, state)
+        for i in range(search(index.nodes, events, state, present)):
+            expression = state.hits[i]
             if expression < conjunctions:
                 found = emit_owners(
                     forms.owner_start, forms.owner, expression, mask, seen, out, found
@@ -78,7 +67,7 @@ def _match(atoms, forms, index, events, row, last, mask, loaded, desk, tried, se
             if program_holds(table, codes, events.code, span, text, forms.program, start):
                 out[found] = rule
                 found += 1
-        leave(events, row, desk)
+        end_search(events, row, state)
         forget_seen(out, first, found, seen)
         tried[:] = 0
         counts[row] = found - first
@@ -91,8 +80,8 @@ class Betree(Engine):
 
     arrays: BetreeArrays
     name: ClassVar[str] = "betree"
-    capabilities: ClassVar[Capabilities] = Capabilities(indexed=True)
     arrays_type: ClassVar[type[tuple[Any, ...]]] = BetreeArrays
+    kernel: ClassVar[Any] = staticmethod(_match)
 
     @classmethod
     def build(cls, rules: EncodedRules, sample: Events | None = None) -> Parts:
@@ -103,7 +92,7 @@ class Betree(Engine):
         if sample is not None:
             tree.observe(sample)
         arrays = BetreeArrays(tree.compacted(), expressions.program)
-        return super().build(rules, sample)._replace(arrays=arrays)
+        return Parts(rules, np.arange(rules.size, dtype=np.int32), arrays)
 
     @staticmethod
     def _fill(tree: BeTree, rules: EncodedRules, expressions: _Expressions) -> None:
@@ -111,14 +100,13 @@ class Betree(Engine):
         start, atom, _ = expressions
         tree.insert_many(np.arange(len(start) - 1), rules.atoms, start, atom)
 
-    def new_scratch(self) -> BetreeScratch:
-        """A desk for one thread."""
-        return BetreeScratch(self.rules, self.arrays)
-
-    @property
-    def kernel(self) -> Any:
-        """See `Engine.run`."""
-        return _match
+    def new_scratch(self) -> Scratch:
+        """Allocate a search state, and a mark for each program that was tried."""
+        rules, arrays = self.rules, self.arrays
+        expressions = len(rules.forms.conjunction_start) - 1 + len(arrays.program)
+        attributes, texts = len(rules.dictionary.axes), rules.texts.size
+        state = new_search_state(arrays.nodes, attributes, texts, expressions)
+        return Scratch(rules, state, np.zeros(len(rules.forms.program_rule), np.uint8))
 
 
 class BetreeBatch(Betree):

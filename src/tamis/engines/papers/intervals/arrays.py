@@ -15,7 +15,7 @@ from tamis.engines.papers.code_trees import Lists
 
 __all__ = [
     "LISTED",
-    "NOWHERE",
+    "NO_NODE",
     "PASS",
     "STOP",
     "IntervalArrays",
@@ -34,7 +34,7 @@ LISTED: Final = 2
 """Of a node: it is a key, and lists intervals that contain it. Those that contain the value, too,
 are taken; the search goes to the value's side, or ends at the key."""
 
-NOWHERE: Final = -1
+NO_NODE: Final = -1
 """In place of a child that is not there, or of the root of an attribute without intervals."""
 
 
@@ -51,10 +51,10 @@ class TreeArrays(NamedTuple):
     """The trees of all attributes."""
 
     root: NDArray[np.int64]
-    """The root of each attribute's tree, or NOWHERE."""
+    """The root of each attribute's tree, or NO_NODE."""
     node: NDArray[np.int32]
     """A row for each node: its kind, the first and the last code of its interval (or its key
-    twice), its left and its right child, or NOWHERE."""
+    twice), its left and its right child, or NO_NODE."""
     vector: VectorArrays
     """The vector of each node; empty where it is LISTED."""
     list_start: NDArray[np.int64]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.engines.papers.code_trees import grouped
-from tamis.engines.papers.intervals.arrays import NOWHERE, PASS, packed
+from tamis.engines.papers.intervals.arrays import NO_NODE, PASS, packed
 from tamis.engines.papers.intervals.intervals import Intervals
 from tamis.engines.papers.intervals.tree import Tree, node_rows
 
@@ -122,7 +122,7 @@ def clustered(intervals: Intervals, codes: int, enough: int) -> Clusters:
     Keys may be deep below each other where intervals overlap much, so there is no recursion.
     """
     keys: list[int] = []
-    children = [[NOWHERE, NOWHERE]]
+    children = [[NO_NODE, NO_NODE]]
     groups: list[Group] = []
     waiting = [(intervals, 0, codes - 1, children[0], 0)]
     while waiting:
@@ -134,7 +134,7 @@ def clustered(intervals: Intervals, codes: int, enough: int) -> Clusters:
             continue
         parent[side] = len(keys)
         keys.append(key)
-        below = [NOWHERE, NOWHERE]
+        below = [NO_NODE, NO_NODE]
         children.append(below)
         waiting.append((inside.at(inside.high >= key), key, last, below, 1))
         waiting.append((inside.at(inside.low < key), first, key - 1, below, 0))
@@ -148,7 +148,7 @@ def grow_cluster(intervals: Intervals, codes: int) -> Tree:
     members = [group.conjunction for group in clusters.groups]
     keys = len(clusters.key)
     leaf = keys + np.arange(len(members))
-    nowhere = np.full(len(members), NOWHERE)
+    nowhere = np.full(len(members), NO_NODE)
     node = np.concatenate(
         (clusters.rows(0, leaf), node_rows(PASS, nowhere, nowhere, nowhere, nowhere))
     )

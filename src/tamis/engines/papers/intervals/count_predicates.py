@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import GOTO_TRUE, Events
-from tamis.engines.kernels.truth import atom_holds, load, new_loaded
+from tamis.engines.kernels.truth import atom_holds, load_event, new_loaded_event
 from tamis.engines.papers.intervals.arrays import (
     LISTED,
-    NOWHERE,
+    NO_NODE,
     PASS,
     TreeArrays,
     VectorArrays,
@@ -58,9 +58,9 @@ def searched(trees: TreeArrays, attribute: int, code: int) -> Evaluated:
     found: list[int] = []
     evaluations = 0
     node = int(trees.root[attribute])
-    while node != NOWHERE:
+    while node != NO_NODE:
         kind, low, high, left, right = trees.node[node].tolist()
-        evaluations += kind != PASS or left != NOWHERE
+        evaluations += kind != PASS or left != NO_NODE
         is_within = kind != PASS and low <= code <= high
         if kind == LISTED:
             listed = _listed(trees, node, code)
@@ -68,7 +68,7 @@ def searched(trees: TreeArrays, attribute: int, code: int) -> Evaluated:
             evaluations += listed.evaluations if not is_within else 0
         elif kind == PASS or is_within:
             found += members(trees.vector, node)
-        node = NOWHERE if is_within else (left if code < low else right)
+        node = NO_NODE if is_within else (left if code < low else right)
     return Evaluated(found, evaluations)
 
 
@@ -105,8 +105,8 @@ class _Event:
             engine.rules.atoms,
         )
         self._code = events.code
-        self._loaded = new_loaded(len(engine.rules.dictionary.axes), engine.rules.texts.size)
-        load(events, row, self._loaded)
+        self._loaded = new_loaded_event(len(engine.rules.dictionary.axes), engine.rules.texts.size)
+        load_event(events, row, self._loaded)
 
     def narrowed(self) -> Evaluated:
         """The conjunctions that all trees agree to."""

@@ -16,10 +16,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from tamis.encode.arrays import Events
 from tamis.encode.ragged import starts
 from tamis.encode.rules import EncodedRules
-from tamis.engines.base import Capabilities, Engine, Parts, Scratch
+from tamis.engines.base import Capabilities, Engine, Scratch
 from tamis.engines.papers.intervals.arrays import IntervalArrays, packed
 from tamis.engines.papers.intervals.cluster_index import grow_cluster
 from tamis.engines.papers.intervals.hybrid_index import grow_hybrid
@@ -31,7 +30,7 @@ from tamis.engines.papers.intervals.intervals import (
     conjunctions_of_atoms,
     intervals_by_attribute,
 )
-from tamis.engines.papers.intervals.match import Desk, match
+from tamis.engines.papers.intervals.match import Candidates, match
 from tamis.engines.papers.intervals.segment_tree import grow_segment
 from tamis.engines.papers.intervals.tree import Tree, planted
 
@@ -59,36 +58,24 @@ class Plan(NamedTuple):
     """Whether all atoms of a conjunction are evaluated when one of them does not hold."""
 
 
-class IntervalScratch(Scratch):
-    """Bit vectors for one thread."""
-
-    def __init__(self, rules: EncodedRules) -> None:
-        super().__init__(rules)
-        words = -(-(len(rules.forms.conjunction_start) - 1) // 64)
-        self.own = (Desk(np.zeros(words, np.uint64), np.zeros(words, np.uint64)),)
-
-
 class IntervalEngine(Engine):
     """What the engines of this folder share."""
 
     arrays: IntervalArrays
     arrays_type: ClassVar[type[tuple[Any, ...]]] = IntervalArrays
-    capabilities: ClassVar[Capabilities] = Capabilities(indexed=True)
+    kernel: ClassVar[Any] = staticmethod(match)
     plan: ClassVar[Plan]
 
     @classmethod
-    def build(cls, rules: EncodedRules, sample: Events | None = None) -> Parts:
-        """The trees of all attributes, and what is left to be verified."""
-        return super().build(rules, sample)._replace(arrays=_build(rules, cls.plan))
+    def build_arrays(cls, rules: EncodedRules) -> IntervalArrays:
+        """Grow the trees of all attributes, and list the atoms left to verify."""
+        return _build(rules, cls.plan)
 
-    def new_scratch(self) -> IntervalScratch:
-        """Bit vectors for one thread."""
-        return IntervalScratch(self.rules)
-
-    @property
-    def kernel(self) -> Any:
-        """See `Engine.run`."""
-        return match
+    def new_scratch(self) -> Scratch:
+        """Allocate the bit vectors of the conjunctions that may match."""
+        words = -(-(len(self.rules.forms.conjunction_start) - 1) // 64)
+        vectors = Candidates(np.zeros(words, np.uint64), np.zeros(words, np.uint64))
+        return Scratch(self.rules, vectors)
 
 
 def _build(rules: EncodedRules, plan: Plan) -> IntervalArrays:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.engines.papers.code_trees import Lists, grouped
-from tamis.engines.papers.intervals.arrays import LISTED, NOWHERE, packed
+from tamis.engines.papers.intervals.arrays import LISTED, NO_NODE, packed
 from tamis.engines.papers.intervals.intervals import Intervals
 from tamis.engines.papers.intervals.tree import Tree, node_rows
 
@@ -45,7 +45,7 @@ def grow_interval_tree(intervals: Intervals, codes: int) -> Tree:
         branch, new = np.unique(
             2 * (node - size)[is_moving] + (side[is_moving] > 0), return_inverse=True
         )
-        below = np.full(2 * len(key), NOWHERE)
+        below = np.full(2 * len(key), NO_NODE)
         below[branch] = size + len(key) + np.arange(len(branch))
         keys.append(key)
         children.append(below.reshape(-1, 2))

@@ -16,18 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.encode.kernel import kernel
-from tamis.engines.kernels.bits import lowest_bit
+from tamis.engines.kernels.bits import ALL_BITS, ONE, lowest_bit
 from tamis.engines.kernels.output import emit_owners, forget_seen
-from tamis.engines.kernels.truth import atom_holds, load, program_holds, unload
+from tamis.engines.kernels.truth import atom_holds, load_event, program_holds, unload_event
 from tamis.engines.papers.intervals.arrays import LISTED, PASS
 
-__all__ = ["Desk", "match", "search"]
-
-_ONE = np.uint64(1)
-_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+__all__ = ["Candidates", "match", "search"]
 
 
-class Desk(NamedTuple):
+class Candidates(NamedTuple):
     """Two bit vectors of all conjunctions. Belongs to one thread."""
 
     alive: NDArray[np.uint64]
@@ -54,7 +51,7 @@ def _take_listed(trees, node, code, key, reached):
             if trees.falling[k, 1] < code:
                 break
             conjunction = trees.falling[k, 0]
-        reached[conjunction >> 6] |= _ONE << np.uint64(conjunction & 63)
+        reached[conjunction >> 6] |= ONE << np.uint64(conjunction & 63)
 
 
 @kernel
@@ -74,9 +71,9 @@ def search(trees, attribute, code, reached):
 
 
 @kernel
-def _narrow(index, events, loaded, desk):
+def _narrow(index, events, loaded, candidates):
     """Leave those alive whose intervals hold values of the event."""
-    alive, reached = desk
+    alive, reached = candidates
     mention = index.mention
     for attribute in range(len(mention.start) - 1):
         if mention.start[attribute] == mention.start[attribute + 1]:
@@ -119,29 +116,29 @@ def _emit_programs(atoms, forms, events, loaded, mask, out, found):
 
 
 @kernel
-def match(atoms, forms, index, events, row, last, mask, loaded, desk, seen, out, counts):
+def match(atoms, forms, index, events, row, last, mask, loaded, candidates, seen, out, counts):
     """As `Engine.run`."""
-    alive = desk.alive
+    alive = candidates.alive
     conjunctions = len(forms.conjunction_start) - 1
     found = 0
     while row < last and len(out) - found >= len(mask):
         first = found
-        load(events, row, loaded)
-        alive[:] = _ALL
+        load_event(events, row, loaded)
+        alive[:] = ALL_BITS
         if conjunctions & 63:
-            alive[-1] = (_ONE << np.uint64(conjunctions & 63)) - _ONE
-        _narrow(index, events, loaded, desk)
+            alive[-1] = (ONE << np.uint64(conjunctions & 63)) - ONE
+        _narrow(index, events, loaded, candidates)
         for place in range(len(alive)):
             rest = alive[place]
             while rest:
                 conjunction = 64 * place + np.int64(lowest_bit(rest))
-                rest &= rest - _ONE
+                rest &= rest - ONE
                 if _is_verified(atoms, index, events, loaded, conjunction):
                     found = emit_owners(
                         forms.owner_start, forms.owner, conjunction, mask, seen, out, found
                     )
         found = _emit_programs(atoms, forms, events, loaded, mask, out, found)
-        unload(events, row, loaded)
+        unload_event(events, row, loaded)
         forget_seen(out, first, found, seen)
         counts[row] = found - first
         row += 1

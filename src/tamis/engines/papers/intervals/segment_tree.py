@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.engines.papers.code_trees import Lists, grouped
-from tamis.engines.papers.intervals.arrays import NOWHERE, PASS, packed
+from tamis.engines.papers.intervals.arrays import NO_NODE, PASS, packed
 from tamis.engines.papers.intervals.intervals import Elementary, Intervals, elementary
 from tamis.engines.papers.intervals.tree import Tree, node_rows
 
@@ -40,7 +40,7 @@ def _combined(leaves: Elementary) -> tuple[list[_Level], NDArray[np.int32]]:
     """The levels, leaves first, and the rows of all nodes."""
     size = len(leaves.first)
     levels = [_Level(np.arange(size), leaves.first)]
-    nowhere = np.full(size, NOWHERE)
+    nowhere = np.full(size, NO_NODE)
     rows = [node_rows(PASS, leaves.first, leaves.first, nowhere, nowhere)]
     while len(levels[-1].number) > 1:
         number, first = levels[-1]

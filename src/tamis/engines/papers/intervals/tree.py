@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tamis.encode.ragged import concatenate_lists, starts
 from tamis.engines.papers.code_trees import Lists
-from tamis.engines.papers.intervals.arrays import NOWHERE, TreeArrays, VectorArrays, packed
+from tamis.engines.papers.intervals.arrays import NO_NODE, TreeArrays, VectorArrays, packed
 
 __all__ = ["CHILDREN", "Tree", "balanced", "middle", "node_rows", "planted"]
 
@@ -54,7 +54,7 @@ def balanced(
 
     The root of n numbers is the ⌈n/2⌉th (`middle`), and so it is in each half.
     """
-    left, right = np.full(size, NOWHERE, np.int64), np.full(size, NOWHERE, np.int64)
+    left, right = np.full(size, NO_NODE, np.int64), np.full(size, NO_NODE, np.int64)
     while len(first):
         root = middle(first, stop)
         on_left, on_right = first < root, root + 1 < stop
@@ -74,15 +74,15 @@ def middle(first: NDArray[np.int64], stop: NDArray[np.int64]) -> NDArray[np.int6
 
 def planted(trees: Iterable[tuple[int, Tree]], attributes: int) -> TreeArrays:
     """The trees of some attributes, end to end."""
-    root = np.full(attributes, NOWHERE, np.int64)
+    root = np.full(attributes, NO_NODE, np.int64)
     no_vectors = packed((starts([]), np.empty(0, np.int32)))
-    forest = [Tree.of_vectors(NOWHERE, np.empty((0, 5), np.int32), no_vectors)]
+    forest = [Tree.of_vectors(NO_NODE, np.empty((0, 5), np.int32), no_vectors)]
     size = 0
     for attribute, tree in trees:
         root[attribute] = size + tree.root
         node = tree.node.copy()
         children = node[:, CHILDREN]
-        children[children != NOWHERE] += size
+        children[children != NO_NODE] += size
         forest.append(tree._replace(node=node))
         size += len(node)
     vectors = [tree.vector for tree in forest]

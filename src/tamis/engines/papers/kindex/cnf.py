@@ -21,12 +21,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import NEGATED, Events
+from tamis.encode.arrays import NEGATED
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
-from tamis.engines.base import Capabilities, Engine, Parts, Scratch
+from tamis.engines.base import Capabilities, Engine, Scratch
 from tamis.engines.kernels.scores import keep_best, rule_score
-from tamis.engines.kernels.truth import atom_holds, load, unload
+from tamis.engines.kernels.truth import atom_holds, load_event, unload_event
 from tamis.engines.papers.kindex.clauses import Clauses, clauses_of
 from tamis.engines.papers.kindex.postings import (
     LOOSE,
@@ -39,7 +39,7 @@ from tamis.engines.papers.kindex.postings import (
 from tamis.engines.papers.kindex.walk import (
     NO_FLOOR,
     gather,
-    new_desk,
+    new_cursors,
     next_agreed,
     open_lists,
     slot_of,
@@ -64,17 +64,15 @@ class CnfArrays(NamedTuple):
 
 
 class CnfScratch(Scratch):
-    """The lists of an event, and the counters of a rule."""
+    """Working memory whose kernel scores rules, and never finds one twice."""
 
-    def __init__(self, rules: EncodedRules, arrays: CnfArrays) -> None:
+    def __init__(self, rules: EncodedRules, *workspace: Any) -> None:
         super().__init__(rules)
-        most = int(np.diff(arrays.clause_start).max(initial=0))
-        counter, stack = np.empty(most, np.int64), np.empty(rules.scores.depth, np.float64)
-        self.own = (new_desk(arrays.postings), counter, stack)
+        self.arguments = self.top_arguments = (self.loaded, *workspace, self.stack)
 
 
 @kernel
-def _counters_agree(index, desk, lists, rule, counter):
+def _counters_agree(index, cursors, lists, rule, counter):
     """Whether no counter of a rule is 0, by the entries at which the first `lists` lists stand."""
     postings = index.postings
     first = index.clause_start[rule]
@@ -82,10 +80,10 @@ def _counters_agree(index, desk, lists, rule, counter):
     for clause in range(count):
         counter[clause] = -np.int64(index.clause_negated[first + clause])
     for i in range(lists):
-        clause = postings.disjunction[desk.at[slot_of(desk.head[i])]]
+        clause = postings.disjunction[cursors.at[slot_of(cursors.head[i])]]
         if clause < 0:
             continue
-        if stands_in(desk.head[i]):
+        if stands_in(cursors.head[i]):
             counter[clause] = 1
         else:
             counter[clause] += 1
@@ -118,38 +116,38 @@ def clauses_hold(atoms, index, events, loaded, rule):
 
 
 @kernel
-def _match(rules, index, events, row, last, mask, loaded, desk, counter, stack, out, counts):
-    """As `Engine.run`; `rules` are their atoms, forms and scores."""
+def _match(rules, index, events, row, last, mask, loaded, cursors, counter, stack, out, counts):
+    """See `Engine.kernel`; `rules` are their atoms, forms and scores."""
     atoms, forms, scores = rules
     postings = index.postings
     entry = postings.entry
     found = 0
     while row < last and len(out) - found >= len(mask):
         first = found
-        load(events, row, loaded)
-        several = gather(postings, events, row, loaded, desk)
+        load_event(events, row, loaded)
+        several = gather(postings, events, row, loaded, cursors)
         for partition in range(len(postings.size) - 1, -1, -1):
             needed = max(1, postings.size[partition])
-            if desk.start[partition + 1] - desk.start[partition] < needed:
+            if cursors.start[partition + 1] - cursors.start[partition] < needed:
                 continue
             is_loose = postings.traits[partition] & LOOSE
-            live, lists = open_lists(postings, desk, partition), 0
+            live, lists = open_lists(postings, cursors, partition), 0
             while True:
-                live, lists = next_agreed(entry, desk, partition, live, lists, needed, NO_FLOOR)
+                live, lists = next_agreed(entry, cursors, partition, live, lists, needed, NO_FLOOR)
                 if lists == 0:
                     break
-                rule = thing_of(desk.head[0])
+                rule = thing_of(cursors.head[0])
                 if several:
                     holds = clauses_hold(atoms, index, events, loaded, rule)
                 else:
-                    holds = _counters_agree(index, desk, lists, rule, counter)
+                    holds = _counters_agree(index, cursors, lists, rule, counter)
                 if holds and is_loose:
                     score = rule_score(atoms, forms, scores, events, loaded, row, rule, stack)
                     holds = score >= 0
                 if holds and mask[rule]:
                     out[found] = rule
                     found += 1
-        unload(events, row, loaded)
+        unload_event(events, row, loaded)
         counts[row] = found - first
         row += 1
     return row
@@ -165,14 +163,14 @@ def _top(
     mask,
     order,
     loaded,
-    desk,
+    cursors,
     counter,
     stack,
     counts,
     best,
     best_score,
 ):
-    """As `Engine.run_top`; `rules` are their atoms, forms and scores.
+    """See `Engine.top_kernel`; `rules` are their atoms, forms and scores.
 
     The second pruning technique does not apply: more than K disjunctions of a rule may score.
     """
@@ -183,25 +181,27 @@ def _top(
     for at in range(last - row):
         event = row + at
         kept = 0
-        load(events, event, loaded)
-        several = gather(postings, events, event, loaded, desk)
+        load_event(events, event, loaded)
+        several = gather(postings, events, event, loaded, cursors)
         for partition in range(len(postings.size) - 1, -1, -1):
             needed = max(1, postings.size[partition])
-            if desk.start[partition + 1] - desk.start[partition] < needed:
+            if cursors.start[partition + 1] - cursors.start[partition] < needed:
                 continue
             is_bounded = postings.traits[partition] & UNBOUNDED == 0
-            live, lists = open_lists(postings, desk, partition), 0
+            live, lists = open_lists(postings, cursors, partition), 0
             while True:
                 floor = best_score[at, most - 1] if is_bounded and kept == most else NO_FLOOR
-                live, lists = next_agreed(entry, desk, partition, live, lists, needed, floor)
+                live, lists = next_agreed(entry, cursors, partition, live, lists, needed, floor)
                 if lists == 0:
                     break
-                rule = thing_of(desk.head[0])
-                if mask[rule] and (several or _counters_agree(index, desk, lists, rule, counter)):
+                rule = thing_of(cursors.head[0])
+                if mask[rule] and (
+                    several or _counters_agree(index, cursors, lists, rule, counter)
+                ):
                     score = rule_score(atoms, forms, scores, events, loaded, event, rule, stack)
                     if score >= 0:
                         kept = keep_best(rule, score, order, best[at], best_score[at], kept)
-        unload(events, event, loaded)
+        unload_event(events, event, loaded)
         counts[at] = kept
 
 
@@ -212,75 +212,31 @@ class CnfEngine(Engine):
     arrays_type: ClassVar[type[tuple[Any, ...]]] = CnfArrays
 
     @classmethod
-    def build(cls, rules: EncodedRules, sample: Events | None = None) -> Parts:
-        """The CNFs of `rules` and their posting lists."""
-        return super().build(rules, sample)._replace(arrays=_cnf_arrays(rules))
+    def build_arrays(cls, rules: EncodedRules) -> CnfArrays:
+        """Build the CNFs of `rules` and their posting lists."""
+        return _build(rules)
 
-    def run(
-        self,
-        events: Events,
-        row: int,
-        last: int,
-        mask: NDArray[np.uint8],
-        scratch: Scratch,
-        out: NDArray[np.int32],
-        counts: NDArray[np.int64],
-        keep: bool = True,  # noqa: ARG002  rules are written in any case
-    ) -> int:
-        """See `Engine.run`; the kernel takes scores too, since trees are evaluated by them."""
-        rules = (self.rules.atoms, self.rules.forms, self.rules.scores)
-        own = (scratch.loaded, *scratch.own)
-        return int(self.kernel(rules, self.arrays, events, row, last, mask, *own, out, counts))
+    def _kernel_inputs(self) -> tuple[Any, ...]:
+        """The kernel takes scores too, since trees are evaluated by them."""
+        return (self.rules.atoms, self.rules.forms, self.rules.scores), self.arrays
 
 
 class KIndexCnf(CnfEngine):
     """Joins the posting lists of an event's keys, and counts what disjunctions get from them."""
 
     name: ClassVar[str] = "kindex-cnf"
-    capabilities: ClassVar[Capabilities] = Capabilities(indexed=True, prunes_top=True)
+    capabilities: ClassVar[Capabilities] = Capabilities(prunes_top=True)
+    kernel: ClassVar[Any] = staticmethod(_match)
+    top_kernel: ClassVar[Any] = staticmethod(_top)
 
     def new_scratch(self) -> CnfScratch:
-        """Working memory for one thread."""
-        return CnfScratch(self.rules, self.arrays)
-
-    @property
-    def kernel(self) -> Any:
-        """See `run`."""
-        return _match
-
-    def run_top(
-        self,
-        events: Events,
-        row: int,
-        last: int,
-        mask: NDArray[np.uint8],
-        scratch: Scratch,
-        counts: NDArray[np.int64],
-        rule: NDArray[np.int32],
-        score: NDArray[np.float64],
-    ) -> None:
-        """See `Engine.run_top`."""
-        if rule.shape[1] == 0:
-            return
-        rules = self.rules
-        _top(
-            (rules.atoms, rules.forms, rules.scores),
-            self.arrays,
-            events,
-            row,
-            last,
-            mask,
-            self.order,
-            scratch.loaded,
-            *scratch.own,
-            counts,
-            rule,
-            score,
-        )
+        """Allocate list cursors, and a counter for each disjunction of a rule."""
+        most = int(np.diff(self.arrays.clause_start).max(initial=0))
+        cursors = new_cursors(self.arrays.postings)
+        return CnfScratch(self.rules, cursors, np.empty(most, np.int64))
 
 
-def _cnf_arrays(rules: EncodedRules) -> CnfArrays:
-    """The CNFs of `rules` and their posting lists."""
+def _build(rules: EncodedRules) -> CnfArrays:
     clauses = clauses_of(rules)
     atom_clause = np.repeat(np.arange(len(clauses.atom_start) - 1), np.diff(clauses.atom_start))
     negated = np.bincount(

@@ -24,14 +24,14 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import NEGATED, TEXT, Events
+from tamis.encode.arrays import NEGATED, TEXT
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
 from tamis.engines.atom_order import selectivity
-from tamis.engines.base import Capabilities, Engine, Parts, Scratch
+from tamis.engines.base import Capabilities, Engine, Scratch
 from tamis.engines.kernels.output import emit_owners, forget_seen
 from tamis.engines.kernels.ranking import Ranking, consider
-from tamis.engines.kernels.truth import atom_holds, load, program_holds, unload
+from tamis.engines.kernels.truth import atom_holds, load_event, program_holds, unload_event
 from tamis.engines.papers.kindex.bounds import are_sums
 from tamis.engines.papers.kindex.postings import (
     LOOSE,
@@ -46,7 +46,7 @@ from tamis.engines.papers.kindex.walk import (
     gather,
     is_below,
     most_worth,
-    new_desk,
+    new_cursors,
     next_agreed,
     open_lists,
     stands_in,
@@ -62,18 +62,6 @@ class KIndexArrays(NamedTuple):
     postings: PostingArrays
     program: NDArray[np.int32]
     """The program of each thing behind the conjunctions."""
-
-
-class KIndexScratch(Scratch):
-    """The lists of an event, and marks for the programs that were tried."""
-
-    def __init__(self, rules: EncodedRules, arrays: KIndexArrays) -> None:
-        super().__init__(rules)
-        self.desk = new_desk(arrays.postings)
-        self.tried = np.zeros(len(rules.forms.program_rule), np.uint8)
-        self.own = (self.desk, self.tried)
-        self.scored = np.zeros(rules.size, np.uint8)
-        self.stack = np.empty(rules.scores.depth, np.float64)
 
 
 @kernel
@@ -99,27 +87,27 @@ def _program_found(atoms, forms, events, loaded, program, tried):
 
 
 @kernel
-def _match(atoms, forms, index, events, row, last, mask, loaded, desk, tried, seen, out, counts):
+def _match(atoms, forms, index, events, row, last, mask, loaded, cursors, tried, seen, out, counts):
     postings = index.postings
     conjunctions = len(forms.conjunction_start) - 1
     entry = postings.entry
     found = 0
     while row < last and len(out) - found >= len(mask):
         first = found
-        load(events, row, loaded)
-        several = gather(postings, events, row, loaded, desk)
+        load_event(events, row, loaded)
+        several = gather(postings, events, row, loaded, cursors)
         for partition in range(len(postings.size) - 1, -1, -1):
             needed = max(1, postings.size[partition])
-            if desk.start[partition + 1] - desk.start[partition] < needed:
+            if cursors.start[partition + 1] - cursors.start[partition] < needed:
                 continue
             verify = several or postings.traits[partition] & LOOSE
-            live, lists = open_lists(postings, desk, partition), 0
+            live, lists = open_lists(postings, cursors, partition), 0
             while True:
-                live, lists = next_agreed(entry, desk, partition, live, lists, needed, NO_FLOOR)
+                live, lists = next_agreed(entry, cursors, partition, live, lists, needed, NO_FLOOR)
                 if lists == 0:
                     break
-                thing = thing_of(desk.head[0])
-                if not stands_in(desk.head[0]):
+                thing = thing_of(cursors.head[0])
+                if not stands_in(cursors.head[0]):
                     # The ∉ comes first: the event violates it.
                     continue
                 if thing >= conjunctions:
@@ -132,7 +120,7 @@ def _match(atoms, forms, index, events, row, last, mask, loaded, desk, tried, se
                     found = emit_owners(
                         forms.owner_start, forms.owner, thing, mask, seen, out, found
                     )
-        unload(events, row, loaded)
+        unload_event(events, row, loaded)
         forget_seen(out, first, found, seen)
         tried[:] = 0
         counts[row] = found - first
@@ -175,7 +163,7 @@ def _top(
     mask,
     order,
     loaded,
-    desk,
+    cursors,
     tried,
     seen,
     seen_list,
@@ -185,37 +173,37 @@ def _top(
     best,
     scores,
 ):
-    """As `Engine.run_top`; `rules` are their atoms, forms and scores."""
+    """See `Engine.top_kernel`; `rules` are their atoms, forms and scores."""
     postings = index.postings
     entry = postings.entry
     for at in range(last - row):
         event = row + at
         ranking = Ranking(mask, order, best[at], scores[at], seen, seen_list, tally, stack)
         tally[:] = 0
-        load(events, event, loaded)
-        several = gather(postings, events, event, loaded, desk)
+        load_event(events, event, loaded)
+        several = gather(postings, events, event, loaded, cursors)
         for partition in range(len(postings.size) - 1, -1, -1):
             size = postings.size[partition]
             needed = max(1, size)
-            if desk.start[partition + 1] - desk.start[partition] < needed:
+            if cursors.start[partition + 1] - cursors.start[partition] < needed:
                 continue
             is_bounded = postings.traits[partition] & UNBOUNDED == 0
             verify = several or postings.traits[partition] & LOOSE
-            live, lists = open_lists(postings, desk, partition), 0
+            live, lists = open_lists(postings, cursors, partition), 0
             floor = _floor(ranking, is_bounded)
-            if floor != NO_FLOOR and is_below(most_worth(desk, live, size, several), floor):
+            if floor != NO_FLOOR and is_below(most_worth(cursors, live, size, several), floor):
                 continue
             while True:
                 floor = _floor(ranking, is_bounded)
-                live, lists = next_agreed(entry, desk, partition, live, lists, needed, floor)
+                live, lists = next_agreed(entry, cursors, partition, live, lists, needed, floor)
                 if lists == 0:
                     break
-                if stands_in(desk.head[0]):
-                    thing = thing_of(desk.head[0])
+                if stands_in(cursors.head[0]):
+                    thing = thing_of(cursors.head[0])
                     _consider_thing(
                         rules, index, events, loaded, event, ranking, tried, verify, thing
                     )
-        unload(events, event, loaded)
+        unload_event(events, event, loaded)
         for i in range(tally[1]):
             seen[seen_list[i]] = 0
         tried[:] = 0
@@ -227,58 +215,30 @@ class KIndex(Engine):
 
     arrays: KIndexArrays
     name: ClassVar[str] = "kindex"
-    capabilities: ClassVar[Capabilities] = Capabilities(indexed=True, prunes_top=True)
+    capabilities: ClassVar[Capabilities] = Capabilities(prunes_top=True)
     arrays_type: ClassVar[type[tuple[Any, ...]]] = KIndexArrays
+    kernel: ClassVar[Any] = staticmethod(_match)
+    top_kernel: ClassVar[Any] = staticmethod(_top)
 
     @classmethod
-    def build(cls, rules: EncodedRules, sample: Events | None = None) -> Parts:
-        """The posting lists of `rules`."""
-        return super().build(rules, sample)._replace(arrays=_build(rules))
+    def build_arrays(cls, rules: EncodedRules) -> KIndexArrays:
+        """Build the posting lists of `rules`."""
+        return _build(rules)
 
-    def new_scratch(self) -> KIndexScratch:
-        """Working memory for one thread."""
-        return KIndexScratch(self.rules, self.arrays)
-
-    @property
-    def kernel(self) -> Any:
-        """See `Engine.run`."""
-        return _match
-
-    def run_top(
-        self,
-        events: Events,
-        row: int,
-        last: int,
-        mask: NDArray[np.uint8],
-        scratch: Scratch,
-        counts: NDArray[np.int64],
-        rule: NDArray[np.int32],
-        score: NDArray[np.float64],
-    ) -> None:
-        """See `Engine.run_top`."""
-        assert isinstance(scratch, KIndexScratch)
-        if rule.shape[1] == 0:
-            return
+    def new_scratch(self) -> Scratch:
+        """Allocate list cursors, and marks for programs tried and for rules scored."""
         rules = self.rules
-        _top(
-            (rules.atoms, rules.forms, rules.scores),
-            self.arrays,
-            events,
-            row,
-            last,
-            mask,
-            self.order,
+        lists = new_cursors(self.arrays.postings), np.zeros(len(rules.forms.program_rule), np.uint8)
+        scratch = Scratch(rules, *lists)
+        scratch.top_arguments = (
             scratch.loaded,
-            scratch.desk,
-            scratch.tried,
-            scratch.scored,
+            *lists,
+            np.zeros(rules.size, np.uint8),
             scratch.room,
             np.zeros(2, np.int64),
             scratch.stack,
-            counts,
-            rule,
-            score,
         )
+        return scratch
 
 
 def _build(rules: EncodedRules) -> KIndexArrays:

@@ -23,16 +23,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.encode.kernel import kernel
+from tamis.engines.kernels.scores import ROUNDING
 from tamis.engines.papers.kindex.postings import PostingArrays
 
 __all__ = [
     "END",
     "NO_FLOOR",
-    "Desk",
+    "Cursors",
     "gather",
     "is_below",
     "most_worth",
-    "new_desk",
+    "new_cursors",
     "next_agreed",
     "open_lists",
     "slot_of",
@@ -49,11 +50,8 @@ END = ((1 << 31) - 1) << _SHIFT
 NO_FLOOR = -1.0
 """The floor below all scores: nothing is pruned."""
 
-_ROUNDING = 1.0 + 1e-9
-"""What additions in another order may add to a score, and more."""
 
-
-class Desk(NamedTuple):
+class Cursors(NamedTuple):
     """The lists of one event. Belongs to one thread."""
 
     place: NDArray[np.int32]
@@ -77,10 +75,10 @@ class Desk(NamedTuple):
     """Room for the K most that keys of a partition are worth."""
 
 
-def new_desk(postings: PostingArrays) -> Desk:
-    """A desk with no event on it."""
+def new_cursors(postings: PostingArrays) -> Cursors:
+    """A cursors with no event on it."""
     lists = len(postings.partition)
-    return Desk(
+    return Cursors(
         np.zeros(lists, np.int32),
         np.empty(lists, np.int32),
         np.empty(lists, np.float64),
@@ -95,7 +93,7 @@ def new_desk(postings: PostingArrays) -> Desk:
 
 
 @kernel
-def watched(desk, partition, live, needed, bound):
+def watched(cursors, partition, live, needed, bound):
     """Called when the lists of a partition are sorted; `bound` is -1 where none was computed."""
 
 
@@ -118,22 +116,22 @@ def slot_of(head):
 
 
 @kernel
-def _choose(postings, desk, key, weight, several, count):
+def _choose(postings, cursors, key, weight, several, count):
     """Choose the lists of a key; returns how many lists are chosen by now."""
     for number in range(postings.list_start[key], postings.list_start[key + 1]):
         if several:
-            if desk.place[number]:
-                desk.weight[desk.place[number] - 1] += weight
+            if cursors.place[number]:
+                cursors.weight[cursors.place[number] - 1] += weight
                 continue
-            desk.place[number] = count + 1
-        desk.chosen[count] = number
-        desk.weight[count] = weight
+            cursors.place[number] = count + 1
+        cursors.chosen[count] = number
+        cursors.weight[count] = weight
         count += 1
     return count
 
 
 @kernel
-def gather(postings, events, row, loaded, desk):
+def gather(postings, events, row, loaded, cursors):
     """Choose the lists of all keys of the loaded event.
 
     Returns whether some attribute has several values: then a thing may be in K lists without all
@@ -142,7 +140,7 @@ def gather(postings, events, row, loaded, desk):
     count = 0
     any_several = False
     zero = len(postings.list_start) - 2
-    count = _choose(postings, desk, zero, 0.0, False, count)
+    count = _choose(postings, cursors, zero, 0.0, False, count)
     for i in range(events.start[row], events.start[row + 1]):
         attribute = events.attribute[i]
         several = loaded.span[attribute, 1] - loaded.span[attribute, 0] > 1
@@ -151,56 +149,56 @@ def gather(postings, events, row, loaded, desk):
         node = postings.axis_size[attribute] + events.code[i]
         while node > 0:
             key = postings.node_base[attribute] + node
-            count = _choose(postings, desk, key, weight, several, count)
+            count = _choose(postings, cursors, key, weight, several, count)
             node >>= 1
     for i in range(events.text_start[row], events.text_start[row + 1]):
         weight = events.text_weight[i] if len(events.text_weight) else 1.0
         key = postings.first_text + events.text[i]
-        count = _choose(postings, desk, key, weight, False, count)
+        count = _choose(postings, cursors, key, weight, False, count)
     for attribute in postings.null_attribute:
         if loaded.span[attribute, 0] == loaded.span[attribute, 1]:
             key = postings.node_base[attribute] + postings.axis_size[attribute]
-            count = _choose(postings, desk, key, 0.0, False, count)
-    _by_partition(postings.partition, desk, count)
+            count = _choose(postings, cursors, key, 0.0, False, count)
+    _by_partition(postings.partition, cursors, count)
     return any_several
 
 
 @kernel
-def _by_partition(partition, desk, count):
+def _by_partition(partition, cursors, count):
     """Order the chosen lists by partition, and take their marks away."""
-    start = desk.start
+    start = cursors.start
     start[:] = 0
     for i in range(count):
-        start[partition[desk.chosen[i]]] += 1
-        desk.place[desk.chosen[i]] = 0
+        start[partition[cursors.chosen[i]]] += 1
+        cursors.place[cursors.chosen[i]] = 0
     total = 0
     for i in range(len(start)):
         total += start[i]
         start[i] = total
     for i in range(count):
-        of = partition[desk.chosen[i]]
+        of = partition[cursors.chosen[i]]
         start[of] -= 1
-        desk.order[start[of]] = i
+        cursors.order[start[of]] = i
 
 
 @kernel
-def open_lists(postings, desk, partition):
+def open_lists(postings, cursors, partition):
     """Open the chosen lists of a partition, sorted by first entries; returns how many there are."""
-    first = desk.start[partition]
-    count = desk.start[partition + 1] - first
+    first = cursors.start[partition]
+    count = cursors.start[partition + 1] - first
     for slot in range(count):
-        place = desk.order[first + slot]
-        number = desk.chosen[place]
+        place = cursors.order[first + slot]
+        number = cursors.chosen[place]
         at = postings.entry_start[number]
-        desk.at[slot] = at
-        desk.stop[slot] = postings.entry_start[number + 1]
-        desk.worth[slot] = postings.bound[number] * desk.weight[place]
+        cursors.at[slot] = at
+        cursors.stop[slot] = postings.entry_start[number + 1]
+        cursors.worth[slot] = postings.bound[number] * cursors.weight[place]
         head = (np.int64(postings.entry[at]) << _SHIFT) | slot
         i = slot
-        while i > 0 and desk.head[i - 1] > head:
-            desk.head[i] = desk.head[i - 1]
+        while i > 0 and cursors.head[i - 1] > head:
+            cursors.head[i] = cursors.head[i - 1]
             i -= 1
-        desk.head[i] = head
+        cursors.head[i] = head
     return count
 
 
@@ -247,11 +245,11 @@ def _skip_first(entry, at, stop, heads, lists, live, target):
 @kernel
 def is_below(bound, floor):
     """Whether what scores `bound` at most is below `floor` for sure."""
-    return bound * _ROUNDING < floor
+    return bound * ROUNDING < floor
 
 
 @kernel
-def next_agreed(entry, desk, partition, live, lists, needed, floor):
+def next_agreed(entry, cursors, partition, live, lists, needed, floor):
     """Skip until `needed` lists stand at the same thing, the first of them at least.
 
     The first `lists` lists, those that agreed before, skip their thing. With a `floor` that is no
@@ -259,7 +257,7 @@ def next_agreed(entry, desk, partition, live, lists, needed, floor):
     technique. Returns how many lists are live, and how many of them agree: none where the lists are
     through.
     """
-    at, stop, heads = desk.at, desk.stop, desk.head
+    at, stop, heads = cursors.at, cursors.stop, cursors.head
     target = 2 * (heads[0] >> (_SHIFT + 1)) + 2
     while True:
         live = _skip_first(entry, at, stop, heads, lists, live, target)
@@ -271,9 +269,9 @@ def next_agreed(entry, desk, partition, live, lists, needed, floor):
         if floor != NO_FLOOR:
             bound = 0.0
             while lists < live and heads[lists] >> (_SHIFT + 1) <= pivot:
-                bound += desk.worth[heads[lists] & _SLOT]
+                bound += cursors.worth[heads[lists] & _SLOT]
                 lists += 1
-        watched(desk, partition, live, needed, bound)
+        watched(cursors, partition, live, needed, bound)
         if floor != NO_FLOOR and is_below(bound, floor):
             target = 2 * pivot + 2
             continue
@@ -289,7 +287,7 @@ def next_agreed(entry, desk, partition, live, lists, needed, floor):
 
 
 @kernel
-def most_worth(desk, count, size, several):
+def most_worth(cursors, count, size, several):
     """What a thing of the open partition scores at most: the second pruning technique.
 
     A thing of size K has ∈ in K lists, so it scores no more than the K heaviest are worth, or all
@@ -298,19 +296,19 @@ def most_worth(desk, count, size, several):
     total = 0.0
     kept = 0
     for slot in range(count if size else 0):
-        worth = desk.worth[slot]
+        worth = cursors.worth[slot]
         if several:
             total += worth
             continue
         if kept < size:
             kept += 1
-        elif worth <= desk.heaviest[kept - 1]:
+        elif worth <= cursors.heaviest[kept - 1]:
             continue
         i = kept - 1
-        while i > 0 and desk.heaviest[i - 1] < worth:
-            desk.heaviest[i] = desk.heaviest[i - 1]
+        while i > 0 and cursors.heaviest[i - 1] < worth:
+            cursors.heaviest[i] = cursors.heaviest[i - 1]
             i -= 1
-        desk.heaviest[i] = worth
+        cursors.heaviest[i] = worth
     for i in range(kept):
-        total += desk.heaviest[i]
+        total += cursors.heaviest[i]
     return total
