@@ -53,6 +53,10 @@ def _check_engine(name: str | None) -> str | None:
     return name
 
 
+_ENGINE_HELP = (
+    "The matching engine; all give the same answers. auto is tiles, the default; scan tests every "
+    "rule. The others come from papers: tamis.engines() lists them, tamis/engines/papers has them."
+)
 RulesFile = Annotated[str, typer.Argument(metavar="RULES", help="A file of rules.")]
 RulesPath = Annotated[
     str,
@@ -64,7 +68,7 @@ EngineName = Annotated[
         "--engine",
         metavar="NAME",
         callback=_check_engine,
-        help=f"How to match: {', '.join(['auto', *tamis.engines()])}.",
+        help=_ENGINE_HELP,
     ),
 ]
 LogicName = Annotated[Logic, typer.Option("--logic", help="The logic of rules that name none.")]
@@ -74,7 +78,7 @@ EngineOverride = Annotated[
         "--engine",
         metavar="NAME",
         callback=_check_engine,
-        help=f"How to match: {', '.join(['auto', *tamis.engines()])}.",
+        help=_ENGINE_HELP,
         show_default="auto, or the stored one",
     ),
 ]

@@ -16,7 +16,9 @@ def compile_kernels(
     engine: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME", help="An engine; may be repeated.", show_default="the default engine"
+            metavar="NAME",
+            help="An engine by name; may be repeated. tamis.engines() lists all names.",
+            show_default="tiles",
         ),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Compile all engines.")] = False,
