@@ -180,7 +180,7 @@ def measure_insertions(encoded: EncodedRules) -> Row:
         "seconds": seconds,
         "us_by_single_calls": 1e6 * each / len(some),
         "pools_mb": tree.nbytes / 1e6,
-        "compacted_mb": nbytes(tree.compacted()) / 1e6,
+        "compacted_mb": nbytes(tree.compact_nodes()) / 1e6,
     }
 
 
@@ -214,14 +214,14 @@ def measure_adaptation(size: int, events: int) -> list[Row]:
 
 def measure_tree(tree: BeTree, rows: Events) -> Row:
     """Microseconds of a search in the compacted tree, and its work."""
-    nodes, state = tree.compacted(), tree.new_search_state()
+    nodes, state = tree.compact_nodes(), tree.new_search_state()
     taken = []
     for row in range(len(rows.start) - 1):
         start = perf_counter()
         search(nodes, rows, state, begin_search(rows, row, state))
         end_search(rows, row, state)
         taken.append(1e6 * (perf_counter() - start))
-    work = tree.work(rows)
+    work = tree.measure_work(rows)
     return {
         "us": float(np.median(taken)),
         "recycled": tree.recycled,

@@ -45,7 +45,7 @@ def insert(tree: BeTree, rules: EncodedRules, numbers: NDArray[np.int64]) -> Non
 
 def match_call(tree: BeTree) -> Callable[[Events], int]:
     """A call that matches an event with the tree as it is now, and says how many it matches."""
-    nodes, state = tree.compacted(), tree.new_search_state()
+    nodes, state = tree.compact_nodes(), tree.new_search_state()
 
     def match(events: Events) -> int:
         found = search(nodes, events, state, begin_search(events, 0, state))

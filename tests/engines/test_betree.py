@@ -537,14 +537,14 @@ def test_what_is_tested_in_vain_finds_another_place() -> None:
 
     assert kept_by(a) == [*range(40), *range(65, 75)]
     event = expressions.encoded([{"a": 5}])
-    assert tree.work(event).expressions == 50
+    assert tree.measure_work(event).expressions == 50
     tree.observe(event)
     assert tree.recycled == 0
     tree.observe(expressions.encoded([{"a": 5}] * 200))
     assert tree.recycled > 0
     assert kept_by(a) == list(range(40))
     assert kept_by(b) == list(range(40, 75))
-    assert tree.work(event).expressions == 40
+    assert tree.measure_work(event).expressions == 40
     assert tree.match(expressions.encoded([{"b": 1, "z3": 1, "a": 5}])) == [68]
 
 
@@ -580,7 +580,7 @@ def test_a_tree_adapts_from_uniform_to_zipf_and_back() -> None:
         check(tree, expressions, new.tolist())
         fresh = expressions.tree()
         insert(fresh, expressions, new)
-        adapted, rebuilt = tree.work(rows), fresh.work(rows)
+        adapted, rebuilt = tree.measure_work(rows), fresh.measure_work(rows)
         assert adapted.nodes <= 1.2 * rebuilt.nodes
         assert adapted.expressions <= 1.2 * rebuilt.expressions
 
@@ -602,7 +602,7 @@ def test_a_compacted_tree_is_the_same_tree() -> None:
     for number in order[::2]:
         tree.delete(number)
     before = Structure(tree).placement
-    tree.nodes = tree.compacted()
+    tree.nodes = tree.compact_nodes()
     after = Structure(tree)
     assert after.placement == before
     assert len(after.buckets) == len(tree.nodes.cnode)
@@ -633,15 +633,15 @@ def test_a_batch_is_kept_by_the_rarest_attribute() -> None:
         ]
     )
     start, atom, *_ = expressions.rules.forms
-    wishes = rarest_attributes(expressions.rules.atoms, start, atom, 3)
+    preferred = rarest_attributes(expressions.rules.atoms, start, atom, 3)
     _, b, c, _ = (expressions.rules.dictionary.attributes[name] for name in "abcd")
-    assert wishes.tolist() == [*[b] * 60, *[c] * 11, NOWHERE, NOWHERE]
+    assert preferred.tolist() == [*[b] * 60, *[c] * 11, NOWHERE, NOWHERE]
     engine = BetreeBatch(expressions.rules)
     root = engine.arrays.nodes.cnode[ROOT]
     assert set(engine.arrays.nodes.slot[: root[SLOTS], 0].tolist()) - {NOWHERE} == {b, c}
 
 
-def test_wishes_at_the_root_are_granted() -> None:
+def test_the_root_partitions_by_the_preferred_attribute() -> None:
     """Whatever was there before: nothing is lost, and no attribute has two partitions."""
     random, expressions = Random(10), everything(10, 200)
     order = list(range(len(expressions)))
@@ -650,13 +650,13 @@ def test_wishes_at_the_root_are_granted() -> None:
     for place, number in enumerate(order):
         attributes = range(len(expressions.rules.dictionary.axes))
         needed = [a for a in attributes if expressions.interval(number, a) is not None]
-        wish = random.choice([NOWHERE, *needed])
+        attribute = random.choice([NOWHERE, *needed])
         atom = np.array(expressions.of(number), np.int32)
-        start, wishes = np.array([0, len(atom)]), np.array([wish], np.int32)
-        tree.insert_many(np.array([number]), expressions.rules.atoms, start, atom, wishes)
+        start, preferred = np.array([0, len(atom)]), np.array([attribute], np.int32)
+        tree.insert_many(np.array([number]), expressions.rules.atoms, start, atom, preferred)
         seen = check(tree, expressions, order[: place + 1])
         (path,) = [b.attributes for b in seen.buckets if number in seen.leaf(b.c)]
-        assert wish == NOWHERE or path[0] == wish
+        assert attribute == NOWHERE or path[0] == attribute
 
 
 def test_a_sample_of_events_is_what_an_engine_adapts_to() -> None:

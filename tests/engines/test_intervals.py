@@ -22,17 +22,17 @@ from tamis.engines.papers.intervals.arrays import LISTED, NO_NODE, PASS, STOP, T
 from tamis.engines.papers.intervals.cluster_index import Splits, best_key, grow_cluster
 from tamis.engines.papers.intervals.count_predicates import (
     count_evaluations,
-    evaluated,
+    evaluate_event,
     members,
-    searched,
+    search_tree,
 )
 from tamis.engines.papers.intervals.engine import IntervalEngine
 from tamis.engines.papers.intervals.hybrid_index import grow_hybrid
 from tamis.engines.papers.intervals.interval_index import grow_interval
 from tamis.engines.papers.intervals.interval_tree import grow_interval_tree
-from tamis.engines.papers.intervals.intervals import Intervals, elementary
+from tamis.engines.papers.intervals.intervals import Intervals, cut_elementary
 from tamis.engines.papers.intervals.segment_tree import grow_segment
-from tamis.engines.papers.intervals.tree import Tree, balanced, middle, planted
+from tamis.engines.papers.intervals.tree import Tree, balance, middle, plant_trees
 from tamis.engines.registry import load_engine
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import flatten
@@ -64,7 +64,7 @@ def intervals_of(pairs: Sequence[tuple[int, int]]) -> Intervals:
 
 
 def grown(name: str) -> TreeArrays:
-    return planted([(0, GROWN[name](intervals_of(EXAMPLE_4), CODES))], 1)
+    return plant_trees([(0, GROWN[name](intervals_of(EXAMPLE_4), CODES))], 1)
 
 
 def members_of(trees: TreeArrays, node: int) -> set[int]:
@@ -84,7 +84,7 @@ def listed(trees: TreeArrays, node: int) -> tuple[list[int], list[int]]:
 
 
 def test_every_endpoint_and_every_gap_is_an_elementary_interval() -> None:
-    pieces = elementary(intervals_of([(2, 18), (5, 30)]), 100)
+    pieces = cut_elementary(intervals_of([(2, 18), (5, 30)]), 100)
     assert list(zip(*(part.tolist() for part in pieces), strict=True)) == [
         (0, 1), (2, 2), (3, 4), (5, 5), (6, 17), (18, 18), (19, 29), (30, 30), (31, 99)
     ]  # fmt: skip
@@ -99,7 +99,7 @@ def test_the_codes_of_numbers_are_the_elementary_intervals() -> None:
 
 
 def test_no_gap_where_there_is_nothing_between() -> None:
-    pieces = elementary(intervals_of([(0, 1), (2, 4)]), 5)
+    pieces = cut_elementary(intervals_of([(0, 1), (2, 4)]), 5)
     assert pieces.first.tolist() == pieces.last.tolist() == [0, 1, 2, 3, 4]
 
 
@@ -133,7 +133,7 @@ def test_a_key_is_found_unless_all_intervals_overlap() -> None:
 def test_a_balanced_tree_has_the_middle_of_every_stretch_on_top(size: int) -> None:
     """Two runs at once, the second of the same size."""
     first = np.array([0, size])
-    left, right = balanced(first, first + size, 2 * size)
+    left, right = balance(first, first + size, 2 * size)
 
     def check(node: int, first: int, stop: int) -> None:
         if first == stop:
@@ -185,7 +185,7 @@ def test_the_interval_index() -> None:
     ]
     # 18 endpoints, and 16 gaps that something covers: not the one from 58 to 60.
     assert len(trees.node) == 34
-    assert searched(trees, 0, 59).found == []
+    assert search_tree(trees, 0, 59).found == []
 
 
 def test_the_hybrid_index() -> None:
@@ -252,11 +252,11 @@ def test_the_interval_tree() -> None:
     assert row(trees, right)[1:] == (65, 65, NO_NODE, NO_NODE)
     assert listed(trees, right) == ([3, 8], [8, 3])
     # In the order of the paper; then 7 is looked at, which does not contain it.
-    assert searched(trees, 0, 20).found == [4, 6, 1, 2, 0]
+    assert search_tree(trees, 0, 20).found == [4, 6, 1, 2, 0]
 
 
 def test_evaluations_are_counted_as_the_text_tells_the_search() -> None:
-    evaluations = {name: searched(grown(name), 0, 20).evaluations for name in GROWN}
+    evaluations = {name: search_tree(grown(name), 0, 20).evaluations for name in GROWN}
     assert evaluations == {
         "cluster": 2,
         "interval": 4,
@@ -276,10 +276,10 @@ def test_a_search_finds_the_intervals_that_hold_the_value(name: str) -> None:
         most = random.choice((1, 5, 60))
         pairs = [(low, low + random.randrange(most)) for low in random.choices(range(90), k=size)]
         pairs = [(low, min(high, 89)) for low, high in pairs]
-        trees = planted([(1, GROWN[name](intervals_of(pairs), 90))], 2)
+        trees = plant_trees([(1, GROWN[name](intervals_of(pairs), 90))], 2)
         for code in range(90):
             expected = [i for i, (low, high) in enumerate(pairs) if low <= code <= high]
-            found = searched(trees, 1, code).found
+            found = search_tree(trees, 1, code).found
             reached = np.zeros(-(-size // 64), np.uint64)
             match.search(trees, 1, np.int32(code), reached)
             compiled = [i for i in range(size) if int(reached[i >> 6]) >> (i & 63) & 1]
@@ -288,7 +288,7 @@ def test_a_search_finds_the_intervals_that_hold_the_value(name: str) -> None:
                 assert set(expected) <= set(found)
             else:
                 assert sorted(found) == expected
-        assert searched(trees, 0, 5).found == []
+        assert search_tree(trees, 0, 5).found == []
 
 
 # --- Engines ----------------------------------------------------------------------------
@@ -378,7 +378,7 @@ def test_the_twin_that_counts_finds_what_evaluate_says(name: str) -> None:
         held = [
             i for i, rule in enumerate(rules) if evaluate_flat(rule[0], flatten(event), rule[1])
         ]
-        found = evaluated(made, events, number)
+        found = evaluate_event(made, events, number)
         assert found.found == held
         assert found.evaluations == counts[number] > 0
 
@@ -386,6 +386,6 @@ def test_the_twin_that_counts_finds_what_evaluate_says(name: str) -> None:
 def test_bit_vectors_hold_what_lists_held() -> None:
     lists = [[0, 63, 64, 300], [], [5, 5, 4], [299]]
     start = np.cumsum([0, *map(len, lists)])
-    vectors = arrays.packed((start, np.concatenate(lists).astype(np.int32)))
+    vectors = arrays.pack_vectors((start, np.concatenate(lists).astype(np.int32)))
     assert [members(vectors, i) for i in range(4)] == [sorted(set(items)) for items in lists]
     assert vectors.place.tolist() == [0, 1, 4, 0, 4]

@@ -41,7 +41,7 @@ def test_a_change_in_another_file_is_noticed(tmp_path: Path) -> None:
     assert run(source, tmp_path) == ("14", "0")
     assert run(source, tmp_path) == ("14", "1")
 
-    output = source / "tamis" / "engines" / "output.py"
+    output = source / "tamis" / "engines" / "kernels" / "output.py"
     code = output.read_text()
     changed = code.replace("if mask[rule] and", "if rule < 50 and mask[rule] and")
     assert changed != code, "the kernel that finds nothing past rule 50 could not be made"

@@ -199,9 +199,9 @@ def test_take_as_plain_python() -> None:
 def check_forget_seen() -> None:
     out, seen = np.array([9, 5, 1, 2, 8], np.int32), np.zeros(10, np.uint8)
     seen[out] = 1
-    output.forget_seen(out, 1, 4, seen)
+    output.clear_seen(out, 1, 4, seen)
     assert np.flatnonzero(seen).tolist() == [8, 9]
-    output.forget_seen(out, 0, 5, seen[:0])
+    output.clear_seen(out, 0, 5, seen[:0])
 
 
 def test_what_was_seen_is_forgotten() -> None:
@@ -319,7 +319,7 @@ def test_the_best_of_equal_scores_came_first() -> None:
     for order in ([0, 1, 2, 3, 4, 5], [3, 5, 0, 4, 1, 2]):
         for chosen in ([5, 4, 3], [4, 0, 1, 5, 2, 3], []):
             among, ages = np.array(chosen, np.int32), np.array(order, np.int32)
-            found = scores.top_rules(*args, among, ages, stack, best_rule, best_score)
+            found = scores.rank_rules(*args, among, ages, stack, best_rule, best_score)
             assert best_rule[:found].tolist() == sorted(chosen, key=order.__getitem__)[:4]
             assert best_score[:found].tolist() == [1.0] * found
 

@@ -20,7 +20,7 @@ from tamis.engines.base import Engine, Parts
 from tamis.engines.kernels import ranking
 from tamis.engines.papers.kindex import KIndex, KIndexCnf, cnf, dnf, walk
 from tamis.engines.papers.kindex.bounds import are_sums
-from tamis.engines.papers.kindex.clauses import clauses_of
+from tamis.engines.papers.kindex.clauses import build_clauses
 from tamis.engines.papers.kindex.postings import LOOSE, UNBOUNDED, PostingArrays
 from tamis.engines.papers.kindex.walk import END
 from tamis.engines.scan import Scan
@@ -127,7 +127,7 @@ def steps(interpreted, monkeypatch: pytest.MonkeyPatch) -> Any:
         found: list[Step] = []
         keys = index.key_of_list
 
-        def watched(cursors: Any, partition: int, live: int, needed: int, bound: float) -> None:
+        def trace_lists(cursors: Any, partition: int, live: int, needed: int, bound: float) -> None:
             first, last = cursors.start[partition], cursors.start[partition + 1]
             assert (cursors.head[:live] < END).all()
             lists = []
@@ -140,7 +140,7 @@ def steps(interpreted, monkeypatch: pytest.MonkeyPatch) -> Any:
             size = int(index.postings.size[partition])
             found.append(Step(size, lists, None if bound == walk.NO_FLOOR else bound))
 
-        monkeypatch.setattr(walk, "watched", watched)
+        monkeypatch.setattr(walk, "trace_lists", trace_lists)
         return found
 
     return watch
@@ -273,10 +273,10 @@ def test_the_counters_of_the_cnf_algorithm_are_those_of_the_text(
     seen = steps(figure_8)
     counters: dict[int, list[int]] = {}
 
-    def counted(rule: int, counter: np.ndarray, count: int) -> None:
+    def trace_counters(rule: int, counter: np.ndarray, count: int) -> None:
         counters[rule + 1] = counter[:count].tolist()
 
-    monkeypatch.setattr(cnf, "counted", counted)
+    monkeypatch.setattr(cnf, "trace_counters", trace_counters)
     event = figure_8.encoded({"A": 1, "C": 2})
     assert ids(figure_8, event) == [3, 4, 5]
     assert counters == {2: [1, 0], 3: [1, 1], 4: [1, 1], 5: [1, -1], 6: [0]}
@@ -296,12 +296,12 @@ def test_conjunctions_are_ranked_and_pruned_as_in_figures_10_to_12(
     seen = steps(index)
     bounds: list[tuple[int, float]] = []
 
-    def most_worth(cursors: Any, count: int, size: int, several: bool) -> float:
+    def bound_partition(cursors: Any, count: int, size: int, several: bool) -> float:
         bounds.append((size, plain(cursors, count, size, several)))
         return bounds[-1][1]
 
-    plain: Any = walk.most_worth
-    monkeypatch.setattr(dnf, "most_worth", most_worth)
+    plain: Any = walk.bound_partition
+    monkeypatch.setattr(dnf, "bound_partition", bound_partition)
     weights = {AGE_3: 0.8, NY: 1.0, F: 0.9}
     event = index.encoded({"age": 3, "state": "NY", "gender": "F"}, weights)
     rule, score = index.engine.top_one(event, 1)
@@ -392,7 +392,7 @@ def test_clauses_hold_where_their_rule_does() -> None:
     encoder = RuleEncoder()
     for tree, logic in rules:
         encoder.add(tree, logic)
-    clauses = clauses_of(encoder.finish())
+    clauses = build_clauses(encoder.finish())
     assert not clauses.traits[:100].all()
     events = [flatten(randoms.event(random, EVERYTHING, several=0.3)) for _ in range(20)]
     for number, (tree, logic) in enumerate(rules):
@@ -409,7 +409,7 @@ def test_clauses_hold_where_their_rule_does() -> None:
 
 def test_a_rule_without_a_small_cnf_has_a_cover() -> None:
     conjunctions = [And(tuple(parse(f"{a}{i} = 1") for a in "abcd")) for i in range(12)]
-    clauses = clauses_of(encode([Or(tuple(conjunctions)), "a0 = 1"], "strong"))
+    clauses = build_clauses(encode([Or(tuple(conjunctions)), "a0 = 1"], "strong"))
     assert clauses.traits.tolist() == [LOOSE | UNBOUNDED, 0]
     assert np.diff(clauses.start).tolist() == [1, 1]
     assert np.diff(clauses.atom_start).tolist() == [12, 1]
@@ -448,14 +448,14 @@ def test_pruning_changes_no_answer_and_saves_work(
     plain, pruned = Scan(encoded), kind(encoded)
     scored = 0
 
-    def rule_score(*arguments: Any) -> Any:
+    def score_rule(*arguments: Any) -> Any:
         nonlocal scored
         scored += 1
         return original(*arguments)
 
     module: Any = ranking if kind is KIndex else cnf
-    original = module.rule_score
-    monkeypatch.setattr(module, "rule_score", rule_score)
+    original = module.score_rule
+    monkeypatch.setattr(module, "score_rule", score_rule)
     encoder = EventEncoder(encoded)
     matches = 0
     for _ in range(20):

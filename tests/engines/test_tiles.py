@@ -20,7 +20,7 @@ from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.base import Engine
 from tamis.engines.scan import Scan
 from tamis.engines.tiles import Tiles
-from tamis.engines.tiles.access_keys import likelihood
+from tamis.engines.tiles.access_keys import estimate_likelihood
 from tamis.engines.tiles.arrays import BY_CUTS, BY_TEXT, NARROW, NEGATIVE, STEPS, WORD
 from tamis.expr.event import flatten
 from tamis.expr.model import LOGICS, And, Expr, Not, Op, Or, Predicate
@@ -235,7 +235,7 @@ def test_a_sample_of_events_says_what_is_rare() -> None:
     atom = rules.forms.conjunction_atom[
         rules.forms.conjunction_start[7] : rules.forms.conjunction_start[8]
     ]
-    by_rules, by_sample = likelihood(rules), likelihood(rules, sample)
+    by_rules, by_sample = estimate_likelihood(rules), estimate_likelihood(rules, sample)
     assert by_rules[atom[0]] > by_rules[atom[1]]
     assert by_sample[atom[0]] < by_sample[atom[1]]
     some = events.encode_many([{"a": n % 10, "b": n} for n in range(50)])

@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import NEGATED, RANGE, SET, AtomArrays
 from tamis.encode.rules import EncodedRules
 
-__all__ = ["TEXT_SHARE", "rarest_first", "selectivity"]
+__all__ = ["TEXT_SHARE", "estimate_selectivity", "order_atoms"]
 
 TEXT_SHARE = 0.1
 """The share of events with the attribute that are assumed to satisfy a text predicate."""
 
 
-def selectivity(rules: EncodedRules) -> NDArray[np.float64]:
+def estimate_selectivity(rules: EncodedRules) -> NDArray[np.float64]:
     """For each atom a guess at how many of the events that have the attribute satisfy it.
 
     Nothing is known of events here, so each code of an attribute is taken to be as likely as any
@@ -31,10 +31,10 @@ def selectivity(rules: EncodedRules) -> NDArray[np.float64]:
     return np.where(atoms.flags & NEGATED, 1.0 - share, share)
 
 
-def rarest_first(rules: EncodedRules) -> NDArray[np.int32]:
+def order_atoms(rules: EncodedRules) -> NDArray[np.int32]:
     """`FormArrays.conjunction_atom`, with those of each conjunction from the least likely on."""
     forms = rules.forms
     sizes = np.diff(forms.conjunction_start)
     owner = np.repeat(np.arange(len(sizes)), sizes)
-    order = np.lexsort((selectivity(rules)[forms.conjunction_atom], owner))
+    order = np.lexsort((estimate_selectivity(rules)[forms.conjunction_atom], owner))
     return forms.conjunction_atom[order]

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from tamis.encode.arrays import Choices, Events
 from tamis.encode.rules import EncodedRules
-from tamis.engines.kernels.event_expressions import Stabbed, stab
-from tamis.engines.kernels.scores import top_rules
+from tamis.engines.kernels.event_expressions import ExpressionMatches, match_expression
+from tamis.engines.kernels.scores import rank_rules
 from tamis.engines.kernels.truth import LoadedEvent, new_loaded_event
 from tamis.engines.threads import map_in_threads, thread_count
 
@@ -278,13 +278,17 @@ class Engine:
         counts, rule, score = map(np.concatenate, zip(*found, strict=True)) if found else _NO_TOPS
         return Tops(np.concatenate(([0], np.cumsum(counts))), rule, score)
 
-    def stab(self, choices: Choices, mask: NDArray[np.uint8] | None = None) -> Stabbed:
+    def match_expression(
+        self, choices: Choices, mask: NDArray[np.uint8] | None = None
+    ) -> ExpressionMatches:
         """Find the rules that match an event expression, among those whose `mask` is set.
 
         This tests every rule.
         """
-        found = stab(self.rules, choices)
-        return found if mask is None else Stabbed(*(part[mask[part] != 0] for part in found))
+        found = match_expression(self.rules, choices)
+        return (
+            found if mask is None else ExpressionMatches(*(part[mask[part] != 0] for part in found))
+        )
 
     def _rank(
         self, events: Events, row: int, last: int, mask: NDArray[np.uint8], best: _Best
@@ -301,7 +305,7 @@ class Engine:
         for at in range(last - row):
             event = row + at
             self.run(events, event, event + 1, mask, scratch, scratch.room, count)
-            best.counts[at] = top_rules(
+            best.counts[at] = rank_rules(
                 *scored,
                 events,
                 scratch.loaded,

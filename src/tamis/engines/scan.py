@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
-from tamis.engines.atom_order import rarest_first
+from tamis.engines.atom_order import order_atoms
 from tamis.engines.base import Capabilities, Engine
-from tamis.engines.kernels.output import emit_owners, forget_seen
+from tamis.engines.kernels.output import clear_seen, emit_owners
 from tamis.engines.kernels.truth import atom_holds, load_event, program_holds, unload_event
 
 __all__ = ["Scan"]
@@ -59,7 +59,7 @@ def _scan(atoms, forms, index, events, row, last, mask, loaded, seen, out, count
                 out[found] = program_rule[program]
                 found += 1
         unload_event(events, row, loaded)
-        forget_seen(out, first, found, seen)
+        clear_seen(out, first, found, seen)
         counts[row] = found - first
         row += 1
     return row
@@ -76,4 +76,4 @@ class Scan(Engine):
     @classmethod
     def build_arrays(cls, rules: EncodedRules) -> ScanArrays:
         """Order the atoms of each conjunction."""
-        return ScanArrays(rarest_first(rules))
+        return ScanArrays(order_atoms(rules))

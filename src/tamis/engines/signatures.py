@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import IF_ABSENT
 from tamis.encode.rules import EncodedRules
 
-__all__ = ["attribute_bits", "signatures"]
+__all__ = ["assign_attribute_bits", "build_signatures"]
 
 
-def attribute_bits(rules: EncodedRules) -> NDArray[np.uint64]:
+def assign_attribute_bits(rules: EncodedRules) -> NDArray[np.uint64]:
     """A bit for each attribute; the 64 that rules mention most have one to themselves."""
     mentioned = rules.atoms.attribute[rules.forms.conjunction_atom]
     popularity = np.bincount(mentioned, minlength=len(rules.dictionary.axes))
@@ -24,7 +24,7 @@ def attribute_bits(rules: EncodedRules) -> NDArray[np.uint64]:
     return np.uint64(1) << (rank % np.uint64(64))
 
 
-def signatures(rules: EncodedRules, bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def build_signatures(rules: EncodedRules, bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """For each conjunction, and behind those for each program, the bits of what it needs.
 
     A program may need nothing.

@@ -14,7 +14,7 @@ from tamis.encode.event_expressions import ChoiceEncoder
 from tamis.encode.events import EventEncoder
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Engine, Matches
-from tamis.engines.kernels.event_expressions import Stabbed
+from tamis.engines.kernels.event_expressions import ExpressionMatches
 from tamis.engines.kernels.sorting import sort_rows
 from tamis.expr.analysis.event_expressions import Alternative
 from tamis.expr.event import Event, FlatEvent, extended, flatten
@@ -144,9 +144,9 @@ class Segment:
         """One event that weighs its values, encoded for this segment."""
         return self._encoders.events.encode_weighted(event, weights)
 
-    def stab(self, alternative: Alternative, mask: NDArray[np.uint8] | None) -> Stabbed:
+    def stab(self, alternative: Alternative, mask: NDArray[np.uint8] | None) -> ExpressionMatches:
         """The places that match an alternative of an event expression."""
-        return self.engine.stab(self._encoders.choices.encode(alternative), mask)
+        return self.engine.match_expression(self._encoders.choices.encode(alternative), mask)
 
     def encode_chunk(
         self, chunk: EventChunk, first: int = 0, joined: Sequence[FlatEvent] = ()

@@ -34,6 +34,7 @@ __all__ = [
     "LEVEL",
     "LIMBO",
     "LIMBO_END",
+    "LIMBO_HEADER",
     "LOSS",
     "LOW",
     "MAX_CAP",
@@ -48,6 +49,7 @@ __all__ = [
     "P_ATTRIBUTE",
     "RANK",
     "RECYCLED",
+    "RETIRED",
     "RIGHT",
     "ROOM",
     "ROOT",
@@ -63,9 +65,7 @@ __all__ = [
     "UNDERFLOW",
     "UNSPLIT",
     "USED",
-    "WISHES",
     "WORDS_USED",
-    "WORN",
     "Books",
     "Nodes",
 ]
@@ -104,7 +104,7 @@ TOP: Final = 2
 """The columns of a p-node: its attribute, the c-node whose directory it is in, and the c-node of
 the bucket that spans all codes of the attribute."""
 
-WISHES: Final = 2
+LIMBO_HEADER: Final = 2
 """How many words there are before an expression in `Books.limbo`."""
 
 LENGTH: Final = 1
@@ -138,7 +138,7 @@ CLASSES: Final = 128
     UNDERFLOW,
     LIMBO,
     LIMBO_END,
-    WORN,
+    RETIRED,
     SERIAL,
     CLOCK,
     MAX_CAP,
@@ -200,7 +200,7 @@ class Books(NamedTuple):
     limbo: NDArray[np.int32]
     """Expressions that wait for a place: the attribute to avoid, that to be partitioned by at the
     root, either of which may be NOWHERE, and then as in an l-node."""
-    worn: NDArray[np.int32]
+    retired: NDArray[np.int32]
     """Nodes that wait to be recycled: a c-node, or ~p-node."""
     tally: NDArray[np.int64]
     """For each attribute how many expressions of an l-node could be partitioned by it."""

@@ -30,15 +30,15 @@ from tamis.engines.betree.arrays import (
     Nodes,
 )
 
-__all__ = ["compacted"]
+__all__ = ["compact_nodes"]
 
 
-def compacted(nodes: Nodes, books: Books) -> Nodes:
+def compact_nodes(nodes: Nodes, books: Books) -> Nodes:
     """A copy of `nodes` with nothing left over, where what is below a node stands behind it."""
     cnodes, pnodes = int(books.state[CNODES]), int(books.state[PNODES])
     order, stack = np.empty(cnodes, np.int32), np.empty(cnodes + 1, np.int32)
     place = np.zeros(cnodes, np.int32)
-    size = _order(nodes, stack, order, place)
+    size = _order_nodes(nodes, stack, order, place)
     order = order[:size]
     chosen = nodes.cnode[order]
     partitions = np.full(pnodes, NOWHERE, np.int32)
@@ -48,12 +48,12 @@ def compacted(nodes: Nodes, books: Books) -> Nodes:
         np.empty((int(chosen[:, SLOTS].sum()), 2), np.int32),
         np.empty(int(chosen[:, USED].sum()), np.int32),
     )
-    _copy(nodes, order, place, partitions, copy)
+    _copy_nodes(nodes, order, place, partitions, copy)
     return copy
 
 
 @kernel
-def _order(nodes, stack, order, place):
+def _order_nodes(nodes, stack, order, place):
     """Write all c-nodes in the order of a walk, and the place of each; returns how many."""
     cnode, pnode, slot = nodes.cnode, nodes.pnode, nodes.slot
     stack[0] = ROOT
@@ -76,7 +76,7 @@ def _order(nodes, stack, order, place):
 
 
 @kernel
-def _copy(nodes, order, place, partitions, copy):
+def _copy_nodes(nodes, order, place, partitions, copy):
     cnode, word, slot = nodes.cnode, nodes.word, nodes.slot
     words = slots = found = 0
     for i in range(len(order)):

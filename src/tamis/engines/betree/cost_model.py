@@ -37,6 +37,7 @@ from tamis.engines.betree.arrays import (
     P_ATTRIBUTE,
     PARENT,
     RANK,
+    RETIRED,
     ROOT,
     SERIAL,
     SIZE,
@@ -44,16 +45,15 @@ from tamis.engines.betree.arrays import (
     TOP,
     TOTAL,
     USED,
-    WORN,
 )
 from tamis.engines.betree.expressions import attribute_of, is_partitionable, predicate_length
 
 __all__ = [
     "best_attribute",
     "clear_tallies",
-    "climb",
     "count_attributes",
-    "discard",
+    "propagate",
+    "record_waste",
 ]
 
 _SHARE = 10
@@ -76,7 +76,7 @@ _MEMORY = 0.5
 
 
 @kernel
-def climb(nodes, books, c, count, gain, operations):
+def propagate(nodes, books, c, count, gain, operations):
     """Note at a c-node and all nodes above it what came, or went."""
     cnode, pnode = nodes.cnode, nodes.pnode
     while True:
@@ -181,7 +181,7 @@ def _window(total):
 
 
 @kernel
-def _closed_loss(watch, clock):
+def _close_window(watch, clock):
     """What was discarded for each event of the window; begins another one."""
     loss = _LOSS_WEIGHT * watch[DISCARDED] / max(clock - watch[BEGAN], 1)
     watch[OPERATIONS], watch[DISCARDED], watch[BEGAN] = 0, 0, clock
@@ -189,30 +189,30 @@ def _closed_loss(watch, clock):
 
 
 @kernel
-def _wear(books, node):
+def _retire(books, node):
     """Have a node recycled, if there is room in the list; else its next window will do it."""
-    if books.state[WORN] < len(books.worn):
-        books.worn[books.state[WORN]] = node
-        books.state[WORN] += 1
+    if books.state[RETIRED] < len(books.retired):
+        books.retired[books.state[RETIRED]] = node
+        books.state[RETIRED] += 1
 
 
 @kernel
-def _discard_at_cnode(nodes, books, c, discarded):
+def _record_at_cnode(nodes, books, c, discarded):
     cnode = nodes.cnode
     watch = books.cwatch[c]
     watch[OPERATIONS] += 1
     watch[DISCARDED] += discarded
     if c == ROOT or watch[OPERATIONS] < _window(cnode[c, SIZE]):
         return
-    loss = _closed_loss(watch, books.state[CLOCK])
-    climb(nodes, books, c, 0, books.crank[c, LOSS] - loss, 0)
+    loss = _close_window(watch, books.state[CLOCK])
+    propagate(nodes, books, c, 0, books.crank[c, LOSS] - loss, 0)
     books.crank[c, LOSS] = loss
     if cnode[c, SIZE] > 0 and cnode[c, LEVEL] * cnode[c, SIZE] - loss < _THRESHOLD:
-        _wear(books, c)
+        _retire(books, c)
 
 
 @kernel
-def _discard_at_pnode(nodes, books, p, discarded):
+def _record_at_pnode(nodes, books, p, discarded):
     pnode = nodes.pnode
     watch = books.pwatch[p]
     watch[OPERATIONS] += 1
@@ -221,23 +221,23 @@ def _discard_at_pnode(nodes, books, p, discarded):
     total = nodes.cnode[top, TOTAL]
     if watch[OPERATIONS] < _window(total):
         return
-    loss = _closed_loss(watch, books.state[CLOCK])
+    loss = _close_window(watch, books.state[CLOCK])
     gain = books.prank[p, LOSS] - loss
     books.prank[p, LOSS] = loss
     books.prank[p, RANK] += gain
-    climb(nodes, books, pnode[p, OWNER], 0, gain, 0)
+    propagate(nodes, books, pnode[p, OWNER], 0, gain, 0)
     attribute = pnode[p, P_ATTRIBUTE]
     shortfall = total * nodes.cnode[top, LEVEL] - books.prank[p, RANK]
     news = max(shortfall, 0.0) / max(total, 1)
     books.burden[attribute] = _MEMORY * books.burden[attribute] + (1.0 - _MEMORY) * news
     if books.prank[p, RANK] < _THRESHOLD:
-        _wear(books, ~p)
+        _retire(books, ~p)
 
 
 @kernel
-def discard(nodes, books, c, discarded, in_vain):
+def record_waste(nodes, books, c, discarded, in_vain):
     """Note that an event came by a c-node: what it tested there in vain, and if it came in vain."""
-    _discard_at_cnode(nodes, books, c, discarded + in_vain)
+    _record_at_cnode(nodes, books, c, discarded + in_vain)
     above = nodes.cnode[c, PARENT]
     if c != ROOT and above < 0:
-        _discard_at_pnode(nodes, books, ~above, in_vain)
+        _record_at_pnode(nodes, books, ~above, in_vain)

@@ -26,6 +26,7 @@ from tamis.engines.betree.arrays import (
     LENGTH,
     LEVEL,
     LIMBO_END,
+    LIMBO_HEADER,
     LOW,
     MAX_CAP,
     MIN_SIZE,
@@ -36,6 +37,7 @@ from tamis.engines.betree.arrays import (
     PARTITIONS,
     RANK,
     RECYCLED,
+    RETIRED,
     RIGHT,
     ROOT,
     SIZE,
@@ -46,19 +48,17 @@ from tamis.engines.betree.arrays import (
     UNDERFLOW,
     UNSPLIT,
     USED,
-    WISHES,
-    WORN,
 )
-from tamis.engines.betree.cost_model import climb
+from tamis.engines.betree.cost_model import propagate
 from tamis.engines.betree.expressions import unsubsume
-from tamis.engines.betree.insert import append, update_capacity
-from tamis.engines.betree.pools import fit_leaf, free_cnode, free_pnode, lacks_room, room_for
+from tamis.engines.betree.insert import append_expression, update_capacity
+from tamis.engines.betree.pools import block_size, fit_leaf, free_cnode, free_pnode, lacks_room
 
-__all__ = ["cut", "recycle_next", "tidy_next"]
+__all__ = ["recycle_next", "remove_expression", "tidy_next"]
 
 
 @kernel
-def cut(nodes, books, number):
+def remove_expression(nodes, books, number):
     """Take an expression out of its l-node; what is left there may be too little."""
     cnode, word = nodes.cnode, nodes.word
     c = books.home[number]
@@ -71,7 +71,7 @@ def cut(nodes, books, number):
         word[i] = word[i + length]
     cnode[c, USED] -= length
     cnode[c, SIZE] -= 1
-    climb(nodes, books, c, -1, -cnode[c, LEVEL], 1)
+    propagate(nodes, books, c, -1, -cnode[c, LEVEL], 1)
     books.state[UNDERFLOW] = c
 
 
@@ -101,7 +101,7 @@ def _fold_half(nodes, books, bucket, half):
     attribute, low, high = cnode[half, ATTRIBUTE], cnode[half, LOW], cnode[half, HIGH]
     at, end = cnode[half, LEAF], cnode[half, LEAF] + cnode[half, USED]
     while at < end:
-        moved = append(nodes, books, bucket, word, at)
+        moved = append_expression(nodes, books, bucket, word, at)
         unsubsume(word, moved, attribute, low, high)
         at += word[at + LENGTH]
     _drop_cnode(nodes, books, half)
@@ -120,7 +120,7 @@ def _fold(nodes, books, bucket):
         if half != EMPTY:
             count = cnode[half, SIZE]
             _fold_half(nodes, books, bucket, half)
-            climb(nodes, books, bucket, count, count * cnode[bucket, LEVEL], 0)
+            propagate(nodes, books, bucket, count, count * cnode[bucket, LEVEL], 0)
     cnode[bucket, LEFT], cnode[bucket, RIGHT] = UNSPLIT, UNSPLIT
     update_capacity(nodes, books, bucket)
 
@@ -130,7 +130,7 @@ def _drop_cnode(nodes, books, c):
     """Remove a c-node that is a half, with all it stands for in the books above."""
     cnode = nodes.cnode
     bucket = cnode[c, PARENT]
-    climb(nodes, books, bucket, -cnode[c, TOTAL], -books.crank[c, RANK], 0)
+    propagate(nodes, books, bucket, -cnode[c, TOTAL], -books.crank[c, RANK], 0)
     cnode[bucket, LEFT if cnode[bucket, LEFT] == c else RIGHT] = EMPTY
     free_cnode(nodes, books, c)
 
@@ -140,14 +140,14 @@ def _drop_pnode(nodes, books, p):
     """Remove a p-node that leads to nothing but its top c-node; returns whose it was."""
     cnode, pnode = nodes.cnode, nodes.pnode
     owner, top = pnode[p, OWNER], pnode[p, TOP]
-    climb(nodes, books, owner, -cnode[top, TOTAL], -books.prank[p, RANK], 0)
+    propagate(nodes, books, owner, -cnode[top, TOTAL], -books.prank[p, RANK], 0)
     free_cnode(nodes, books, top)
     free_pnode(nodes, books, p)
     return owner
 
 
 @kernel
-def _to_limbo(nodes, books, c, avoid):
+def _move_to_limbo(nodes, books, c, avoid):
     """Have all expressions of an l-node wait for another place."""
     cnode, word, limbo = nodes.cnode, nodes.word, books.limbo
     at, end = cnode[c, LEAF], cnode[c, LEAF] + cnode[c, USED]
@@ -155,7 +155,7 @@ def _to_limbo(nodes, books, c, avoid):
     while at < end:
         length = word[at + LENGTH]
         limbo[to], limbo[to + 1] = avoid, NOWHERE
-        to += WISHES
+        to += LIMBO_HEADER
         for i in range(length):
             limbo[to + i] = word[at + i]
         # Nothing is subsumed while it is nowhere.
@@ -182,16 +182,16 @@ def tidy_next(nodes, books):
     above = cnode[c, PARENT]
     if above < 0:
         owner = nodes.pnode[~above, OWNER]
-        limbo = cnode[c, USED] + WISHES * cnode[c, SIZE]
+        limbo = cnode[c, USED] + LIMBO_HEADER * cnode[c, SIZE]
         if lacks_room(nodes, books, 0, 2 * cnode[owner, SLOTS] + 4, limbo):
             state[UNDERFLOW] = c
             return False
         count = cnode[c, SIZE]
-        _to_limbo(nodes, books, c, NOWHERE)
-        climb(nodes, books, c, -count, -count * cnode[c, LEVEL], 0)
+        _move_to_limbo(nodes, books, c, NOWHERE)
+        propagate(nodes, books, c, -count, -count * cnode[c, LEVEL], 0)
         state[UNDERFLOW] = _drop_pnode(nodes, books, ~above)
     elif _can_fold(cnode, state, above):
-        if lacks_room(nodes, books, 2 * room_for(_words_below(cnode, above)), 0, 0):
+        if lacks_room(nodes, books, 2 * block_size(_words_below(cnode, above)), 0, 0):
             state[UNDERFLOW] = c
             return False
         _fold(nodes, books, above)
@@ -243,14 +243,14 @@ def _empty_pnode(nodes, books, p):
     size = _list_below(nodes, books, top)
     words, slots = 0, 2 * cnode[owner, SLOTS] + 4
     for i in range(size):
-        words += cnode[below[i], USED] + WISHES * cnode[below[i], SIZE]
+        words += cnode[below[i], USED] + LIMBO_HEADER * cnode[below[i], SIZE]
         slots += 2 * cnode[below[i], SLOTS] + 4
     if lacks_room(nodes, books, 0, slots, words):
         return False
-    climb(nodes, books, owner, -cnode[top, TOTAL], -books.prank[p, RANK], 0)
+    propagate(nodes, books, owner, -cnode[top, TOTAL], -books.prank[p, RANK], 0)
     for i in range(size - 1, -1, -1):
         c = below[i]
-        _to_limbo(nodes, books, c, attribute)
+        _move_to_limbo(nodes, books, c, attribute)
         above = cnode[c, PARENT]
         free_cnode(nodes, books, c)
         if above < 0:
@@ -263,11 +263,11 @@ def _empty_pnode(nodes, books, p):
 def _empty_leaf(nodes, books, c):
     """Have all expressions of an l-node wait for another place."""
     cnode = nodes.cnode
-    if lacks_room(nodes, books, 0, 0, cnode[c, USED] + WISHES * cnode[c, SIZE]):
+    if lacks_room(nodes, books, 0, 0, cnode[c, USED] + LIMBO_HEADER * cnode[c, SIZE]):
         return False
     count = cnode[c, SIZE]
-    _to_limbo(nodes, books, c, cnode[c, ATTRIBUTE])
-    climb(nodes, books, c, -count, -count * cnode[c, LEVEL], 0)
+    _move_to_limbo(nodes, books, c, cnode[c, ATTRIBUTE])
+    propagate(nodes, books, c, -count, -count * cnode[c, LEVEL], 0)
     fit_leaf(nodes, books, c, 0)
     books.state[UNDERFLOW] = c
     return True
@@ -280,13 +280,13 @@ def recycle_next(nodes, books):
     It may have been removed since.
     """
     state = books.state
-    node = books.worn[state[WORN] - 1]
+    node = books.retired[state[RETIRED] - 1]
     has_room = True
     if node < 0 and nodes.pnode[~node, P_ATTRIBUTE] != NOWHERE:
         has_room = _empty_pnode(nodes, books, ~node)
     elif node >= 0 and nodes.cnode[node, ATTRIBUTE] != NOWHERE:
         has_room = _empty_leaf(nodes, books, node)
     if has_room:
-        state[WORN] -= 1
+        state[RETIRED] -= 1
         state[RECYCLED] += 1
     return has_room

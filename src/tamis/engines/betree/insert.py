@@ -23,6 +23,7 @@ from tamis.engines.betree.arrays import (
     LEVEL,
     LIMBO,
     LIMBO_END,
+    LIMBO_HEADER,
     LOW,
     MAX_CAP,
     NOWHERE,
@@ -38,13 +39,12 @@ from tamis.engines.betree.arrays import (
     TOTAL,
     UNSPLIT,
     USED,
-    WISHES,
 )
 from tamis.engines.betree.cost_model import (
     best_attribute,
     clear_tallies,
-    climb,
     count_attributes,
+    propagate,
 )
 from tamis.engines.betree.expressions import (
     attribute_of,
@@ -54,17 +54,17 @@ from tamis.engines.betree.expressions import (
     subsume,
 )
 from tamis.engines.betree.pools import (
+    block_size,
+    enqueue_overflow,
     find_partition,
     fit_leaf,
     half_bounds,
     half_of,
     lacks_room,
     new_pnode,
-    room_for,
-    wait,
 )
 
-__all__ = ["append", "place_next", "relieve_next", "update_capacity"]
+__all__ = ["append_expression", "place_next", "relieve_next", "update_capacity"]
 
 _STAY, _GO_LEFT, _GO_RIGHT = 0, 1, 2
 
@@ -88,7 +88,7 @@ def _best_partition(nodes, books, c, word, entry, avoid):
 
 
 @kernel
-def _wished_partition(nodes, books, attribute):
+def _preferred_partition(nodes, books, attribute):
     """The p-node for an attribute at the root; a new one where there was none."""
     p = find_partition(nodes.cnode, nodes.slot, ROOT, attribute)
     return new_pnode(nodes, books, ROOT, attribute) if p == NOWHERE else p
@@ -117,7 +117,7 @@ def _home_bucket(nodes, books, top, low, high):
 
 
 @kernel
-def append(nodes, books, c, word, entry):
+def append_expression(nodes, books, c, word, entry):
     """Copy an expression into an l-node that has room for it."""
     cnode, length = nodes.cnode, word[entry + LENGTH]
     at = cnode[c, LEAF] + cnode[c, USED]
@@ -133,17 +133,19 @@ def append(nodes, books, c, word, entry):
 def place_next(nodes, books):
     """Insert the next expression that waits for a place; tells whether there was room.
 
-    On the way a partition may be made for its wish, and a c-node for the half that is its home.
+    Creates the partition for its preferred attribute and the c-node for the half that is its home
+    where they are missing.
     """
     cnode, state, limbo = nodes.cnode, books.state, books.limbo
-    avoid, wish, entry = limbo[state[LIMBO]], limbo[state[LIMBO] + 1], state[LIMBO] + WISHES
+    first = state[LIMBO]
+    avoid, preferred, entry = limbo[first], limbo[first + 1], first + LIMBO_HEADER
     length = limbo[entry + LENGTH]
     if lacks_room(nodes, books, 0, 2 * cnode[ROOT, SLOTS] + 4, 0):
         return False
     c = ROOT
-    while cnode[c, PARTITIONS] > 0 or (c == ROOT and wish != NOWHERE):
-        if c == ROOT and wish != NOWHERE:
-            p = _wished_partition(nodes, books, wish)
+    while cnode[c, PARTITIONS] > 0 or (c == ROOT and preferred != NOWHERE):
+        if c == ROOT and preferred != NOWHERE:
+            p = _preferred_partition(nodes, books, preferred)
         else:
             p = _best_partition(nodes, books, c, limbo, entry, avoid)
             if p == NOWHERE and avoid != NOWHERE:
@@ -155,14 +157,14 @@ def place_next(nodes, books):
         low, high = interval_on(limbo, entry, attribute, books.codes[attribute])
         c = _home_bucket(nodes, books, top, low, high)
         subsume(limbo, entry, attribute, cnode[c, LOW], cnode[c, HIGH])
-    if lacks_room(nodes, books, room_for(cnode[c, USED] + length), 0, 0):
+    if lacks_room(nodes, books, block_size(cnode[c, USED] + length), 0, 0):
         limbo[entry + TESTED] = length
         return False
     fit_leaf(nodes, books, c, cnode[c, USED] + length)
-    append(nodes, books, c, limbo, entry)
-    climb(nodes, books, c, 1, cnode[c, LEVEL], 1)
-    wait(nodes, books, c)
-    state[LIMBO] += WISHES + length
+    append_expression(nodes, books, c, limbo, entry)
+    propagate(nodes, books, c, 1, cnode[c, LEVEL], 1)
+    enqueue_overflow(nodes, books, c)
+    state[LIMBO] += LIMBO_HEADER + length
     if state[LIMBO] == state[LIMBO_END]:
         state[LIMBO], state[LIMBO_END] = 0, 0
     return True
@@ -219,7 +221,7 @@ def _move_enclosed(nodes, books, c, target, words):
         length = word[at + LENGTH]
         first, last = interval_on(word, at, attribute, codes)
         if low <= first and last <= high:
-            moved = append(nodes, books, target, word, at)
+            moved = append_expression(nodes, books, target, word, at)
             subsume(word, moved, attribute, low, high)
             cnode[c, SIZE] -= 1
         else:
@@ -251,7 +253,7 @@ def _split(nodes, books, c):
     fit_leaf(nodes, books, c, cnode[c, USED])
     for half in (cnode[c, LEFT], cnode[c, RIGHT]):
         if half != EMPTY:
-            wait(nodes, books, half)
+            enqueue_overflow(nodes, books, half)
 
 
 @kernel
@@ -262,8 +264,8 @@ def _move_partition(nodes, books, c, attribute):
     words = _enclosed_words(nodes, books, c, attribute, cnode[top, LOW], cnode[top, HIGH])
     _move_enclosed(nodes, books, c, top, words)
     books.prank[p, RANK] = books.crank[top, RANK]
-    climb(nodes, books, c, 0, cnode[top, SIZE], 0)
-    wait(nodes, books, top)
+    propagate(nodes, books, c, 0, cnode[top, SIZE], 0)
+    enqueue_overflow(nodes, books, top)
 
 
 @kernel
@@ -290,7 +292,7 @@ def relieve_next(nodes, books):
     if cnode[c, SIZE] <= cnode[c, CAPACITY]:
         state[PENDING] -= 1
         return True
-    if lacks_room(nodes, books, 4 * room_for(cnode[c, USED]), 2 * cnode[c, SLOTS] + 4, 0):
+    if lacks_room(nodes, books, 4 * block_size(cnode[c, USED]), 2 * cnode[c, SLOTS] + 4, 0):
         return False
     is_whole = c != ROOT and cnode[c, LEFT] == UNSPLIT and cnode[c, LOW] < cnode[c, HIGH]
     # What waits above `c` is relieved first; `c` stays until it has no overflow.

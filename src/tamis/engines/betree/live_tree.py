@@ -60,7 +60,7 @@ class LiveTree:
 
     def add(self, number: int, tree: Expr) -> None:
         """Add a rule in negation normal form under a number above all that are there."""
-        conjunctions, is_exact = _expressions(tree)
+        conjunctions, is_exact = _list_expressions(tree)
         encode = self._dictionary.encode
         for conjunction in conjunctions:
             table: list[int] = []
@@ -79,20 +79,20 @@ class LiveTree:
         expression = len(self._owner)
         self._owner.append(number)
         with self._lock:
-            self._tree.have_attributes(len(self._dictionary.axes), CODES)
+            self._tree.ensure_attributes(len(self._dictionary.axes), CODES)
             self._tree.insert(expression, atoms, conjunction)
 
     def match(self, event: Events) -> list[int]:
         """The numbers of rules that an event matches, rising; some of them may be doubtful."""
         with self._lock:
             # The event may have an attribute of a rule that is only just being added.
-            self._tree.have_attributes(len(self._dictionary.axes), CODES)
+            self._tree.ensure_attributes(len(self._dictionary.axes), CODES)
             found = self._tree.match(event)
         owner = self._owner
         return list(dict.fromkeys([owner[expression] for expression in found]))
 
 
-def _expressions(tree: Expr) -> tuple[Sequence[Sequence[Atom]], bool]:
+def _list_expressions(tree: Expr) -> tuple[Sequence[Sequence[Atom]], bool]:
     """Conjunctions one of which holds where the rule does, and whether the rule does, too."""
     if isinstance(tree, Atom):
         return ((tree,),), True

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from tamis.encode.kernel import kernel
 from tamis.engines.betree.arrays import CLOCK, LEAF, LENGTH, OWNER, PARENT, ROOT, USED
-from tamis.engines.betree.cost_model import discard
+from tamis.engines.betree.cost_model import record_waste
 from tamis.engines.betree.expressions import tested_in_vain
-from tamis.engines.betree.search import walk
+from tamis.engines.betree.search import visit_nodes
 
-__all__ = ["counted_search", "learn"]
+__all__ = ["learn", "search_and_count"]
 
 
 @kernel
-def counted_search(nodes, events, state, present, waste, useful, work):
+def search_and_count(nodes, events, state, present, waste, useful, work):
     """As `search`; adds to `work` what it did, as in `Work`, and returns how many nodes it visited.
 
     For each of them `waste` gets how many predicates were tested there in vain, and for each c-node
@@ -27,7 +27,7 @@ def counted_search(nodes, events, state, present, waste, useful, work):
     """
     cnode, word, visited = nodes.cnode, nodes.word, state.visited
     span, text = state.loaded
-    visits = walk(nodes, events, state, present)
+    visits = visit_nodes(nodes, events, state, present)
     found = 0
     for i in range(visits):
         c = visited[i]
@@ -53,7 +53,7 @@ def learn(nodes, books, visited, visits, waste, useful):
     books.state[CLOCK] += 1
     for i in range(visits - 1, -1, -1):
         c = visited[i]
-        discard(nodes, books, c, waste[i], 1 - useful[c])
+        record_waste(nodes, books, c, waste[i], 1 - useful[c])
         if useful[c] and c != ROOT:
             above = nodes.cnode[c, PARENT]
             useful[above if above >= 0 else nodes.pnode[~above, OWNER]] = 1

@@ -51,6 +51,8 @@ from tamis.engines.betree.expressions import FIRST_CODE
 
 __all__ = [
     "add_partition",
+    "block_size",
+    "enqueue_overflow",
     "find_partition",
     "fit_leaf",
     "free_cnode",
@@ -61,8 +63,6 @@ __all__ = [
     "new_cnode",
     "new_pnode",
     "remove_partition",
-    "room_for",
-    "wait",
 ]
 
 _FINEST = 2
@@ -83,7 +83,7 @@ def _class_of(size):
 
 
 @kernel
-def room_for(size):
+def block_size(size):
     """The size of the block that `size` words get."""
     return _class_of(size)[1]
 
@@ -129,7 +129,7 @@ def fit_leaf(nodes, books, c, used):
     if cnode[c, ROOM] > 0 and used == 0:
         _give_words(nodes, books, cnode[c, LEAF], cnode[c, ROOM])
         cnode[c, LEAF], cnode[c, ROOM] = 0, 0
-    if used > cnode[c, ROOM] or 2 * room_for(used) < cnode[c, ROOM]:
+    if used > cnode[c, ROOM] or 2 * block_size(used) < cnode[c, ROOM]:
         at, room = _take_words(nodes, books, used)
         for i in range(cnode[c, USED]):
             word[at + i] = word[cnode[c, LEAF] + i]
@@ -233,7 +233,7 @@ def free_pnode(nodes, books, p):
 
 
 @kernel
-def wait(nodes, books, c):
+def enqueue_overflow(nodes, books, c):
     """Have a c-node relieved later if its l-node overflows."""
     if nodes.cnode[c, SIZE] > nodes.cnode[c, CAPACITY]:
         books.pending[books.state[PENDING]] = c
@@ -288,7 +288,7 @@ def _give_slots(nodes, books, first, slots):
 
 
 @kernel
-def _refile(nodes, books, c, slots, without):
+def _rehash(nodes, books, c, slots, without):
     """Move the directory of a c-node to another of `slots` slots, without one attribute."""
     cnode, slot = nodes.cnode, nodes.slot
     old, old_slots = cnode[c, DIRECTORY], cnode[c, SLOTS]
@@ -307,7 +307,7 @@ def add_partition(nodes, books, c, attribute, p):
     cnode = nodes.cnode
     slots = cnode[c, SLOTS]
     if 4 * (cnode[c, PARTITIONS] + 1) > 3 * slots:
-        _refile(nodes, books, c, max(2 * slots, _FEWEST_SLOTS), NOWHERE)
+        _rehash(nodes, books, c, max(2 * slots, _FEWEST_SLOTS), NOWHERE)
     _fill_slot(nodes.slot, cnode[c, DIRECTORY], cnode[c, SLOTS], attribute, p)
     cnode[c, PARTITIONS] += 1
 
@@ -322,4 +322,4 @@ def remove_partition(nodes, books, c, attribute):
         slots = slots // 2 if slots > _FEWEST_SLOTS else 0
     if cnode[c, PARTITIONS] > 0:
         slots = max(slots, _FEWEST_SLOTS)
-    _refile(nodes, books, c, slots, attribute)
+    _rehash(nodes, books, c, slots, attribute)

@@ -48,10 +48,10 @@ __all__ = [
     "SearchState",
     "begin_search",
     "end_search",
-    "find",
+    "find_matches",
     "new_search_state",
     "search",
-    "walk",
+    "visit_nodes",
 ]
 
 _AHEAD = 2
@@ -169,7 +169,7 @@ def _push_halves(nodes, c, state, event_code, height):
 
 
 @kernel
-def walk(nodes, events, state, present):
+def visit_nodes(nodes, events, state, present):
     """Write the c-nodes that the event comes by, each after the one above it; returns how many."""
     stack, visited = state.stack, state.visited
     visits = 0
@@ -186,7 +186,7 @@ def walk(nodes, events, state, present):
 
 
 @part
-def _ask_for(nodes, c):
+def _prefetch_leaf(nodes, c):
     """Have the first expressions of an l-node fetched from memory, without waiting for them."""
     at = nodes.cnode[c, LEAF]
     for line in range(_LINES):
@@ -226,11 +226,11 @@ def _scan_several(nodes, c, events, state, found):
 @kernel
 def search(nodes, events, state, present):
     """Write the expressions that the event on the state matches; returns how many these are."""
-    visited, visits = state.visited, walk(nodes, events, state, present)
+    visited, visits = state.visited, visit_nodes(nodes, events, state, present)
     found = 0
     for i in range(visits):
         if i + _AHEAD < visits:
-            _ask_for(nodes, visited[i + _AHEAD])
+            _prefetch_leaf(nodes, visited[i + _AHEAD])
         if state.several[0]:
             found = _scan_several(nodes, visited[i], events, state, found)
         else:
@@ -239,7 +239,7 @@ def search(nodes, events, state, present):
 
 
 @kernel
-def find(nodes, events, row, state):
+def find_matches(nodes, events, row, state):
     """As `search`, for the event `row`; the state is cleared behind it."""
     found = search(nodes, events, state, begin_search(events, row, state))
     end_search(events, row, state)

@@ -55,13 +55,13 @@ from tamis.engines.betree.arrays import (
     Books,
     Nodes,
 )
-from tamis.engines.betree.compact import compacted
-from tamis.engines.betree.observe import counted_search, learn
+from tamis.engines.betree.compact import compact_nodes
+from tamis.engines.betree.observe import learn, search_and_count
 from tamis.engines.betree.search import (
     SearchState,
     begin_search,
     end_search,
-    find,
+    find_matches,
     new_search_state,
 )
 from tamis.engines.betree.update import delete_all, insert_all, settle
@@ -74,10 +74,10 @@ MAX_CAPACITY = 20
 MIN_PARTITION = 3
 """How many expressions must have an attribute for a partition: the paper's choice."""
 
-_MOST_WORN = 64
+_MOST_RETIRED = 64
 """How many nodes are recycled after one event at most."""
 
-_NO_WISHES = np.empty(0, np.int32)
+_NO_PREFERENCE = np.empty(0, np.int32)
 
 _FEWEST = 8
 """How many nodes pools have room for at first."""
@@ -146,27 +146,27 @@ class BeTree:
         """How many nodes were recycled so far."""
         return int(self.books.state[RECYCLED])
 
-    def have_attributes(self, count: int, codes: int) -> None:
+    def ensure_attributes(self, count: int, codes: int) -> None:
         """Have at least so many attributes; new ones have `codes` codes."""
         books = self.books
         if len(books.codes) < count:
             self.books = books._replace(
-                codes=_larger(books.codes, count, codes),
-                tally=_larger(books.tally, count),
-                stamp=_larger(books.stamp, count),
-                touched=_larger(books.touched, count),
-                burden=_larger(books.burden, count),
+                codes=_enlarge(books.codes, count, codes),
+                tally=_enlarge(books.tally, count),
+                stamp=_enlarge(books.stamp, count),
+                touched=_enlarge(books.touched, count),
+                burden=_enlarge(books.burden, count),
             )
 
     def insert(self, number: int, atoms: AtomArrays, conjunction: ArrayLike) -> None:
         """Add the conjunction of some atoms under a number that is not there yet."""
         if number >= len(self.books.home):
-            self._make_home(number + 1)
+            self._ensure_numbers(number + 1)
         elif number in self:
             raise ValueError(f"expression {number} is already there")
         atom = np.asarray(conjunction, np.int32)
         self._number[0], self._span[1] = number, len(atom)
-        self._insert(self._number, atoms, self._span, atom, _NO_WISHES)
+        self._insert(self._number, atoms, self._span, atom, _NO_PREFERENCE)
 
     def insert_many(
         self,
@@ -174,18 +174,19 @@ class BeTree:
         atoms: AtomArrays,
         start: NDArray[np.int64],
         conjunction_atom: NDArray[np.int32],
-        wishes: NDArray[np.int32] = _NO_WISHES,
+        preferred: NDArray[np.int32] = _NO_PREFERENCE,
     ) -> None:
-        """Add conjunctions one after the other: the i-th has the atoms from start[i] on.
+        """Add conjunctions one after the other; the i-th one has the atoms from start[i] on.
 
-        If there are wishes, it is partitioned at the root by the attribute wishes[i], on which it
-        has a predicate that does not hold where that is absent; NOWHERE leaves it to the tree.
+        If `preferred` is given, the root partitions the i-th one by the attribute preferred[i]. The
+        conjunction must have a predicate on it that fails where the attribute is absent. NOWHERE
+        leaves the choice to the tree.
         """
         known = self.books.home[numbers[numbers < len(self.books.home)]] != NOWHERE
         if known.any():
             raise ValueError(f"expression {numbers[: len(known)][known][0]} is already there")
-        self._make_home(int(numbers.max(initial=-1)) + 1)
-        self._insert(numbers, atoms, start, conjunction_atom, wishes)
+        self._ensure_numbers(int(numbers.max(initial=-1)) + 1)
+        self._insert(numbers, atoms, start, conjunction_atom, preferred)
 
     def _insert(
         self,
@@ -193,12 +194,12 @@ class BeTree:
         atoms: AtomArrays,
         start: NDArray[np.int64],
         conjunction_atom: NDArray[np.int32],
-        wishes: NDArray[np.int32],
+        preferred: NDArray[np.int32],
     ) -> None:
         done = ~0
         while done < 0:
             done = insert_all(
-                self.nodes, self.books, numbers, *atoms, start, conjunction_atom, wishes, ~done
+                self.nodes, self.books, numbers, *atoms, start, conjunction_atom, preferred, ~done
             )
             if done < 0:
                 self._grow()
@@ -221,10 +222,10 @@ class BeTree:
     def match(self, events: Events, row: int = 0) -> list[int]:
         """The numbers of the expressions that an event matches, rising."""
         state = self._search_state()
-        found = find(self.nodes, events, row, state)
+        found = find_matches(self.nodes, events, row, state)
         return sorted(state.hits[:found].tolist())
 
-    def work(self, events: Events) -> Work:
+    def measure_work(self, events: Events) -> Work:
         """What it costs to match events."""
         work, state = np.zeros(3, np.int64), self.new_search_state()
         for row in range(len(events.start) - 1):
@@ -247,9 +248,9 @@ class BeTree:
             self.nodes, len(self.books.codes), self._texts, len(self.books.home)
         )
 
-    def compacted(self) -> Nodes:
+    def compact_nodes(self) -> Nodes:
         """The nodes as they are, without the room that changes would need."""
-        return compacted(self.nodes, self.books)
+        return compact_nodes(self.nodes, self.books)
 
     def _search_counting(
         self, events: Events, row: int, state: SearchState, work: NDArray[np.int64]
@@ -258,7 +259,7 @@ class BeTree:
         waste = np.empty(len(self.nodes.cnode), np.int64)
         useful = np.zeros(len(self.nodes.cnode), np.uint8)
         present = begin_search(events, row, state)
-        visits = counted_search(self.nodes, events, state, present, waste, useful, work)
+        visits = search_and_count(self.nodes, events, state, present, waste, useful, work)
         end_search(events, row, state)
         return visits, waste, useful
 
@@ -277,28 +278,28 @@ class BeTree:
     def _is_settled(self) -> bool:
         return bool(settle(self.nodes, self.books))
 
-    def _make_home(self, size: int) -> None:
+    def _ensure_numbers(self, size: int) -> None:
         home = self.books.home
         if len(home) < size:
-            self.books = self.books._replace(home=_larger(home, size, NOWHERE))
+            self.books = self.books._replace(home=_enlarge(home, size, NOWHERE))
 
     def _grow(self) -> None:
         """Have room for the step that could not be taken."""
         state = self.books.state
         cnodes, pnodes = int(state[CNODES]) + 2, int(state[PNODES]) + 1
         self.nodes = Nodes(
-            _larger(self.nodes.cnode, cnodes),
-            _larger(self.nodes.pnode, pnodes),
-            _larger(self.nodes.slot, int(state[SLOTS_USED] + state[LACKS_SLOTS])),
-            _larger(self.nodes.word, int(state[WORDS_USED] + state[LACKS_WORDS])),
+            _enlarge(self.nodes.cnode, cnodes),
+            _enlarge(self.nodes.pnode, pnodes),
+            _enlarge(self.nodes.slot, int(state[SLOTS_USED] + state[LACKS_SLOTS])),
+            _enlarge(self.nodes.word, int(state[WORDS_USED] + state[LACKS_WORDS])),
         )
         self.books = self.books._replace(
-            crank=_larger(self.books.crank, cnodes),
-            cwatch=_larger(self.books.cwatch, cnodes),
-            pending=_larger(self.books.pending, cnodes),
-            prank=_larger(self.books.prank, pnodes),
-            pwatch=_larger(self.books.pwatch, pnodes),
-            limbo=_larger(self.books.limbo, int(state[LIMBO_END] + state[LACKS_LIMBO])),
+            crank=_enlarge(self.books.crank, cnodes),
+            cwatch=_enlarge(self.books.cwatch, cnodes),
+            pending=_enlarge(self.books.pending, cnodes),
+            prank=_enlarge(self.books.prank, pnodes),
+            pwatch=_enlarge(self.books.pwatch, pnodes),
+            limbo=_enlarge(self.books.limbo, int(state[LIMBO_END] + state[LACKS_LIMBO])),
         )
 
 
@@ -320,7 +321,7 @@ def _new_books(codes: NDArray[np.int32], max_capacity: int, min_partition: int) 
         np.full(CLASSES, NOWHERE, np.int64),
         np.empty(_FEWEST, np.int32),
         np.empty(_FEWEST, np.int32),
-        np.empty(_MOST_WORN, np.int32),
+        np.empty(_MOST_RETIRED, np.int32),
         np.zeros(attributes, np.int64),
         np.zeros(attributes, np.int64),
         np.empty(attributes, np.int32),
@@ -328,7 +329,7 @@ def _new_books(codes: NDArray[np.int32], max_capacity: int, min_partition: int) 
     )
 
 
-def _larger(array: NDArray[Any], size: int, filler: int = 0) -> NDArray[Any]:
+def _enlarge(array: NDArray[Any], size: int, filler: int = 0) -> NDArray[Any]:
     """`array` if it has `size` rows; else a copy with twice as many, or more if need be."""
     if len(array) >= size:
         return array

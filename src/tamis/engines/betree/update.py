@@ -6,8 +6,16 @@
 from __future__ import annotations
 
 from tamis.encode.kernel import kernel
-from tamis.engines.betree.arrays import LIMBO, LIMBO_END, NOWHERE, PENDING, UNDERFLOW, WISHES, WORN
-from tamis.engines.betree.delete import cut, recycle_next, tidy_next
+from tamis.engines.betree.arrays import (
+    LIMBO,
+    LIMBO_END,
+    LIMBO_HEADER,
+    NOWHERE,
+    PENDING,
+    RETIRED,
+    UNDERFLOW,
+)
+from tamis.engines.betree.delete import recycle_next, remove_expression, tidy_next
 from tamis.engines.betree.expressions import pack, packed_length
 from tamis.engines.betree.insert import place_next, relieve_next
 from tamis.engines.betree.pools import lacks_room
@@ -26,7 +34,7 @@ def settle(nodes, books):
             has_room = tidy_next(nodes, books)
         elif state[LIMBO] < state[LIMBO_END]:
             has_room = place_next(nodes, books)
-        elif state[WORN] > 0:
+        elif state[RETIRED] > 0:
             has_room = recycle_next(nodes, books)
         else:
             return True
@@ -35,10 +43,10 @@ def settle(nodes, books):
 
 
 @kernel
-def insert_all(nodes, books, numbers, table, codes, start, conjunction_atom, wishes, done):
+def insert_all(nodes, books, numbers, table, codes, start, conjunction_atom, preferred, done):
     """Insert conjunctions from the one numbered `done` on; returns how many are done.
 
-    `wishes` has for each the attribute to be partitioned by at the root, or is empty.
+    `preferred` has for each the attribute to be partitioned by at the root, or is empty.
 
     Stops where room is lacking, and returns ~done; then the last one may be on its way, and
     `settle` finishes it.
@@ -48,13 +56,14 @@ def insert_all(nodes, books, numbers, table, codes, start, conjunction_atom, wis
             return done
         first, last = start[done], start[done + 1]
         length = packed_length(table, conjunction_atom, first, last)
-        if lacks_room(nodes, books, 0, 0, WISHES + length):
+        if lacks_room(nodes, books, 0, 0, LIMBO_HEADER + length):
             break
-        at = books.state[LIMBO_END]
-        books.limbo[at] = NOWHERE
-        books.limbo[at + 1] = wishes[done] if len(wishes) else NOWHERE
+        limbo, at = books.limbo, books.state[LIMBO_END]
+        limbo[at] = NOWHERE
+        limbo[at + 1] = preferred[done] if len(preferred) else NOWHERE
+        at += LIMBO_HEADER
         books.state[LIMBO_END] = pack(
-            table, codes, conjunction_atom, first, last, numbers[done], books.limbo, at + WISHES
+            table, codes, conjunction_atom, first, last, numbers[done], limbo, at
         )
         done += 1
     return ~done
@@ -69,6 +78,6 @@ def delete_all(nodes, books, numbers, done):
     while settle(nodes, books):
         if done == len(numbers):
             return done
-        cut(nodes, books, numbers[done])
+        remove_expression(nodes, books, numbers[done])
         done += 1
     return ~done

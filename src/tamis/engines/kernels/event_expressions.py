@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import GOTO_TRUE, IF_ABSENT, NEGATED, RANGE, TEXT, Choices
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
-from tamis.engines.kernels.truth import find_code, first_from
+from tamis.engines.kernels.truth import find_code, lower_bound
 from tamis.expr.analysis.event_expressions import Verdict
 
-__all__ = ["Stabbed", "stab"]
+__all__ = ["ExpressionMatches", "match_expression"]
 
 _NO: Final = int(Verdict.NO)
 _MAYBE: Final = int(Verdict.MAYBE)
@@ -38,7 +38,7 @@ _PAST_ALL: Final = 2**31 - 1
 """Above all codes."""
 
 
-class Stabbed(NamedTuple):
+class ExpressionMatches(NamedTuple):
     """What an event expression matches, in no particular order."""
 
     matched: NDArray[np.int32]
@@ -46,14 +46,14 @@ class Stabbed(NamedTuple):
     """The rules of which no kernel can tell; none of `matched`."""
 
 
-def stab(rules: EncodedRules, choices: Choices) -> Stabbed:
+def match_expression(rules: EncodedRules, choices: Choices) -> ExpressionMatches:
     """The rules that match an event of those that `choices` leave."""
     verdict = np.zeros(rules.size, np.uint8)
     possible = np.full(len(rules.atoms.table), _UNKNOWN, np.uint8)
     longest = int(np.diff(rules.forms.program_start).max(initial=0))
     path = np.empty(longest, np.int32)
-    _stab(rules.atoms, rules.forms, choices, possible, path, verdict)
-    return Stabbed(
+    _write_verdicts(rules.atoms, rules.forms, choices, possible, path, verdict)
+    return ExpressionMatches(
         np.flatnonzero(verdict == _YES).astype(np.int32),
         np.flatnonzero(verdict == _MAYBE).astype(np.int32),
     )
@@ -71,7 +71,7 @@ def _next_code(table, codes, atom, code):
         while find_code(codes, low, high, code) >= 0:
             code += 1
         return code
-    at = first_from(codes, low, high, code)
+    at = lower_bound(codes, low, high, code)
     return codes[at] if at < high else _PAST_ALL
 
 
@@ -173,7 +173,7 @@ def _program_verdict(atoms, choices, possible, instructions, start, path):
 
 
 @kernel
-def _stab(atoms, forms, choices, possible, path, verdict):
+def _write_verdicts(atoms, forms, choices, possible, path, verdict):
     """Write the verdict on each rule."""
     start, listed = forms.conjunction_start, forms.conjunction_atom
     owner_start, owner = forms.owner_start, forms.owner

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tamis.encode.kernel import kernel
 
-__all__ = ["emit_owners", "forget_seen"]
+__all__ = ["clear_seen", "emit_owners"]
 
 
 @kernel
@@ -28,7 +28,7 @@ def emit_owners(owner_start, owner, conjunction, mask, seen, out, found):
 
 
 @kernel
-def forget_seen(out, first, found, seen):
+def clear_seen(out, first, found, seen):
     """Clear the marks of what was found for one event."""
     if len(seen):
         for i in range(first, found):

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.encode.kernel import kernel
-from tamis.engines.kernels.scores import keep_best, rule_score
+from tamis.engines.kernels.scores import keep_best, score_rule
 
-__all__ = ["Ranking", "consider"]
+__all__ = ["Ranking", "rank_rule"]
 
 
 class Ranking(NamedTuple):
@@ -36,7 +36,7 @@ class Ranking(NamedTuple):
 
 
 @kernel
-def consider(rules, events, loaded, row, ranking, rule):
+def rank_rule(rules, events, loaded, row, ranking, rule):
     """Score a rule that holds, if it may be found and was not scored before."""
     if (len(ranking.mask) and not ranking.mask[rule]) or ranking.seen[rule]:
         return
@@ -44,7 +44,7 @@ def consider(rules, events, loaded, row, ranking, rule):
     ranking.seen_list[ranking.tally[1]] = rule
     ranking.tally[1] += 1
     atoms, forms, scores = rules
-    score = rule_score(atoms, forms, scores, events, loaded, row, rule, ranking.stack)
+    score = score_rule(atoms, forms, scores, events, loaded, row, rule, ranking.stack)
     ranking.tally[0] = keep_best(
         rule, score, ranking.order, ranking.rule, ranking.score, ranking.tally[0]
     )

@@ -13,30 +13,30 @@ from tamis.encode.arrays import NEGATED, SET, TEXT
 from tamis.encode.kernel import kernel
 from tamis.engines.kernels.truth import atom_holds, find_code, load_event, unload_event
 
-__all__ = ["ROUNDING", "keep_best", "rule_score", "top_rules"]
+__all__ = ["ROUNDING", "keep_best", "rank_rules", "score_rule"]
 
 ROUNDING = 1.0 + 1e-9
 """A factor above what adding up the same scores in another order can change."""
 
-_NOT_HELD = -1.0
+_FAILED = -1.0
 """The score of what does not hold; real ones are not negative."""
 
 
 @kernel
-def _atom_score(atoms, weight, events, loaded, row, atom, weights):
+def _score_atom(atoms, weight, events, loaded, row, atom, weights):
     """The score of an atom whose weights begin at `weights`, or -1 where it does not hold."""
     table, codes = atoms
     span, text = loaded
     code = events.code
     test, low, high = table[atom, 1], table[atom, 2], table[atom, 3]
     if test & NEGATED:
-        return 0.0 if atom_holds(table, codes, code, span, text, atom) else _NOT_HELD
+        return 0.0 if atom_holds(table, codes, code, span, text, atom) else _FAILED
     own = weight[weights] if weights >= 0 else 1.0
     total = 0.0
     held = False
     if test & 3 == TEXT:
         if not text[low]:
-            return _NOT_HELD
+            return _FAILED
         for i in range(events.text_start[row], events.text_start[row + 1]):
             if events.text[i] == low:
                 total += own * (events.text_weight[i] if len(events.text_weight) else 1.0)
@@ -51,17 +51,17 @@ def _atom_score(atoms, weight, events, loaded, row, atom, weights):
             continue
         held = True
         total += own * (events.weight[i] if len(events.weight) else 1.0)
-    return total if held else _NOT_HELD
+    return total if held else _FAILED
 
 
 @kernel
-def _conjunction_score(atoms, forms, weight, events, loaded, row, conjunction):
+def _score_conjunction(atoms, forms, weight, events, loaded, row, conjunction):
     """The sum over a conjunction's atoms, or -1 where one does not hold."""
     total = 0.0
     for i in range(forms.conjunction_start[conjunction], forms.conjunction_start[conjunction + 1]):
-        score = _atom_score(atoms, weight, events, loaded, row, forms.conjunction_atom[i], -1)
+        score = _score_atom(atoms, weight, events, loaded, row, forms.conjunction_atom[i], -1)
         if score < 0:
-            return _NOT_HELD
+            return _FAILED
         total += score
     return total
 
@@ -79,17 +79,17 @@ def _end_of_and(code, place, last):
 
 
 @kernel
-def rule_score(atoms, forms, scores, events, loaded, row, rule, stack):
+def score_rule(atoms, forms, scores, events, loaded, row, rule, stack):
     """The score of a rule on the loaded event, or -1 where it does not hold."""
     if len(scores.start) == 0:
-        return _conjunction_score(atoms, forms, scores.weight, events, loaded, row, rule)
+        return _score_conjunction(atoms, forms, scores.weight, events, loaded, row, rule)
     height = 0
     place, last = scores.start[rule], scores.start[rule + 1]
     while place < last:
         code = scores.code[place]
         if code >= 0:
             weights = scores.weights[place] if len(scores.weights) else -1
-            score = _atom_score(atoms, scores.weight, events, loaded, row, code, weights)
+            score = _score_atom(atoms, scores.weight, events, loaded, row, code, weights)
             end = _end_of_and(scores.code, place, last) if score < 0 else -1
             if end >= 0:
                 # The AND fails with it, whatever the rest.
@@ -101,12 +101,12 @@ def rule_score(atoms, forms, scores, events, loaded, row, rule, stack):
             continue
         operands = (-code - 1) >> 1
         is_or = (-code - 1) & 1
-        result = _NOT_HELD if is_or else 0.0
+        result = _FAILED if is_or else 0.0
         for i in range(height - operands, height):
             if is_or:
                 result = max(result, stack[i])
             elif result >= 0:
-                result = result + stack[i] if stack[i] >= 0 else _NOT_HELD
+                result = result + stack[i] if stack[i] >= 0 else _FAILED
         height -= operands
         stack[height] = result
         height += 1
@@ -138,7 +138,7 @@ def keep_best(rule, score, order, best_rule, best_score, found):
 
 
 @kernel
-def top_rules(
+def rank_rules(
     atoms, forms, scores, events, loaded, row, rules, order, stack, best_rule, best_score
 ):
     """Write the best of `rules`, which the event matches, and return how many there are.
@@ -151,7 +151,7 @@ def top_rules(
     load_event(events, row, loaded)
     found = 0
     for rule in rules:
-        score = rule_score(atoms, forms, scores, events, loaded, row, rule, stack)
+        score = score_rule(atoms, forms, scores, events, loaded, row, rule, stack)
         found = keep_best(rule, score, order, best_rule, best_score, found)
     unload_event(events, row, loaded)
     return found

@@ -22,8 +22,8 @@ __all__ = [
     "LoadedEvent",
     "atom_holds",
     "find_code",
-    "first_from",
     "load_event",
+    "lower_bound",
     "new_loaded_event",
     "program_holds",
     "unload_event",
@@ -77,7 +77,7 @@ def unload_event(events, row, loaded):
 
 
 @kernel
-def first_from(codes, begin, end, code):
+def lower_bound(codes, begin, end, code):
     """Where the first of the rising codes[begin:end] stands that is not below `code`, or `end`."""
     low, high = begin, end
     while low < high:
@@ -92,7 +92,7 @@ def first_from(codes, begin, end, code):
 @kernel
 def find_code(codes, begin, end, code):
     """Where `code` stands in the rising codes[begin:end], or -1."""
-    at = first_from(codes, begin, end, code)
+    at = lower_bound(codes, begin, end, code)
     return at if at < end and codes[at] == code else -1
 
 

@@ -23,7 +23,7 @@ from tamis.encode.arrays import RANGE, SET, AtomArrays
 from tamis.encode.dictionary import Dictionary
 from tamis.encode.kernel import kernel
 
-__all__ = ["Lists", "Trees", "filed", "grouped"]
+__all__ = ["Lists", "Trees", "file_under_nodes", "group_by_key"]
 
 _Numbers: TypeAlias = NDArray[np.integer[Any]]
 
@@ -46,7 +46,7 @@ class Trees(NamedTuple):
 
 
 @kernel
-def _file(atoms, trees, keys, things, start, items, fill):
+def _write_nodes(atoms, trees, keys, things, start, items, fill):
     """Count, or with `fill` write, the things filed under each node.
 
     To fill, `start` holds where each node's list begins, and moves to where it ends.
@@ -60,29 +60,29 @@ def _file(atoms, trees, keys, things, start, items, fill):
         test = table[atom, 1] & 3
         if test == SET:
             for i in range(table[atom, 2], table[atom, 3]):
-                _put(base + size + codes[i], things[k], start, items, fill)
+                _write_item(base + size + codes[i], things[k], start, items, fill)
         elif test == RANGE:
             low = size + table[atom, 2]
             high = size + table[atom, 3] + 1
             while low < high:
                 if low & 1:
-                    _put(base + low, things[k], start, items, fill)
+                    _write_item(base + low, things[k], start, items, fill)
                     low += 1
                 if high & 1:
                     high -= 1
-                    _put(base + high, things[k], start, items, fill)
+                    _write_item(base + high, things[k], start, items, fill)
                 low >>= 1
                 high >>= 1
 
 
 @kernel
-def _put(node, thing, start, items, fill):
+def _write_item(node, thing, start, items, fill):
     if fill:
         items[start[node]] = thing
     start[node] += 1
 
 
-def filed(
+def file_under_nodes(
     atoms: AtomArrays,
     trees: Trees,
     keys: NDArray[np.integer[Any]],
@@ -95,14 +95,14 @@ def filed(
     keys = np.ascontiguousarray(keys, np.int64)
     counts = np.zeros(trees.base[-1] + 1, np.int64)
     things = np.ascontiguousarray(things, np.int32)
-    _file(atoms, trees, keys, things, counts, np.empty(0, np.int32), False)
+    _write_nodes(atoms, trees, keys, things, counts, np.empty(0, np.int32), False)
     start = np.concatenate(([0], np.cumsum(counts[:-1])))
     items = np.empty(start[-1], np.int32)
-    _file(atoms, trees, keys, things, start.copy(), items, True)
+    _write_nodes(atoms, trees, keys, things, start.copy(), items, True)
     return start, items
 
 
-def grouped(keys: _Numbers, things: _Numbers, size: int) -> Lists:
+def group_by_key(keys: _Numbers, things: _Numbers, size: int) -> Lists:
     """The things of each of the keys 0 to size - 1, in the order given."""
     order = np.argsort(keys, kind="stable")
     start = np.searchsorted(keys[order], np.arange(size + 1)).astype(np.int64)

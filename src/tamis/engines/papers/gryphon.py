@@ -36,7 +36,7 @@ from tamis.encode.kernel import kernel, part
 from tamis.encode.ragged import starts
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Engine, Scratch
-from tamis.engines.kernels.output import emit_owners, forget_seen
+from tamis.engines.kernels.output import clear_seen, emit_owners
 from tamis.engines.kernels.truth import (
     atom_holds,
     find_code,
@@ -71,7 +71,7 @@ class GryphonArrays(NamedTuple):
 
 
 @part
-def _finish(atoms, forms, index, events, loaded, tried, node, mask, seen, out, found):
+def _emit_ends(atoms, forms, index, events, loaded, tried, node, mask, seen, out, found):
     """Write the candidates that end at a node; returns how many rules are found by now."""
     table, codes = atoms
     span, text = loaded
@@ -132,13 +132,13 @@ def _gryphon(atoms, forms, index, events, row, last, mask, loaded, stack, tried,
         while height > 0:
             height -= 1
             node = stack[height]
-            found = _finish(
+            found = _emit_ends(
                 atoms, forms, index, events, loaded, tried, node, mask, seen, out, found
             )
             for test in range(index.test_start[node], index.test_start[node + 1]):
                 height = _follow(atoms, index, events, loaded, test, stack, height)
         unload_event(events, row, loaded)
-        forget_seen(out, first, found, seen)
+        clear_seen(out, first, found, seen)
         tried[:] = 0
         counts[row] = found - first
         row += 1
@@ -196,9 +196,9 @@ class _Tree(NamedTuple):
 
 
 def _build(rules: EncodedRules) -> GryphonArrays:
-    tests = _tests(rules)
-    paths = _paths(rules, tests)
-    tree = _grown(paths, len(tests.atom))
+    tests = _order_tests(rules)
+    paths = _build_paths(rules, tests)
+    tree = _grow_tree(paths, len(tests.atom))
     atoms, atom = rules.atoms, tests.atom[tree.token]
     nodes, attribute = len(atom) + 1, atoms.attribute[atom]
     begins_test = np.ones(len(atom), np.bool_)
@@ -226,7 +226,7 @@ def _is_equality(atoms: AtomArrays) -> NDArray[np.bool_]:
     return single
 
 
-def _tests(rules: EncodedRules) -> _Tests:
+def _order_tests(rules: EncodedRules) -> _Tests:
     atoms = rules.atoms
     asked = np.bincount(
         atoms.attribute[rules.forms.conjunction_atom], minlength=len(rules.dictionary.axes)
@@ -246,7 +246,7 @@ def _tests(rules: EncodedRules) -> _Tests:
     return _Tests(token, order[is_new])
 
 
-def _paths(rules: EncodedRules, tests: _Tests) -> _Paths:
+def _build_paths(rules: EncodedRules, tests: _Tests) -> _Paths:
     forms = rules.forms
     conjunctions, programs = len(forms.conjunction_start) - 1, np.arange(len(forms.program_rule))
     covers = np.diff(forms.cover_start)
@@ -260,7 +260,7 @@ def _paths(rules: EncodedRules, tests: _Tests) -> _Paths:
     return _Paths(starts(size), token[np.lexsort((token, path))], np.concatenate(candidate))
 
 
-def _grown(paths: _Paths, tokens: int) -> _Tree:
+def _grow_tree(paths: _Paths, tokens: int) -> _Tree:
     """The tree of all paths, level by level: a node for each distinct beginning of a path."""
     size = np.diff(paths.start)
     end = np.zeros(len(size), np.int64)

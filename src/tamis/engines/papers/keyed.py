@@ -25,14 +25,14 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import IF_ABSENT, NEGATED, TEXT, FormArrays
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
-from tamis.engines.atom_order import rarest_first, selectivity
+from tamis.engines.atom_order import estimate_selectivity, order_atoms
 from tamis.engines.base import Engine, Scratch
-from tamis.engines.kernels.output import emit_owners, forget_seen
+from tamis.engines.kernels.output import clear_seen, emit_owners
 from tamis.engines.kernels.truth import atom_holds, load_event, program_holds, unload_event
-from tamis.engines.papers.code_trees import Lists, Trees, filed, grouped
-from tamis.engines.signatures import attribute_bits, signatures
+from tamis.engines.papers.code_trees import Lists, Trees, file_under_nodes, group_by_key
+from tamis.engines.signatures import assign_attribute_bits, build_signatures
 
-__all__ = ["Keyed", "access_atoms"]
+__all__ = ["Keyed", "choose_access_atoms"]
 
 
 class KeyedArrays(NamedTuple):
@@ -89,7 +89,7 @@ def _emit(forms, candidate, mask, seen, out, found):
 
 
 @kernel
-def _consider(
+def _test_candidates(
     atoms,
     forms,
     conjunction_atom,
@@ -155,7 +155,7 @@ def _keyed(
             attribute = events.attribute[i]
             begin, end = loaded.span[attribute, 0], loaded.span[attribute, 1]
             if begin == i:
-                found, marked = _consider(
+                found, marked = _test_candidates(
                     atoms,
                     forms,
                     index.conjunction_atom,
@@ -172,7 +172,7 @@ def _keyed(
                 )
             node = index.axis_size[attribute] + events.code[i]
             while node > 0:
-                found, marked = _consider(
+                found, marked = _test_candidates(
                     atoms,
                     forms,
                     index.conjunction_atom,
@@ -189,7 +189,7 @@ def _keyed(
                 )
                 node >>= 1
         for i in range(events.text_start[row], events.text_start[row + 1]):
-            found, marked = _consider(
+            found, marked = _test_candidates(
                 atoms,
                 forms,
                 index.conjunction_atom,
@@ -210,7 +210,7 @@ def _keyed(
         for i in range(marked):
             considered[considered_list[i]] = 0
         unload_event(events, row, loaded)
-        forget_seen(out, first, found, seen)
+        clear_seen(out, first, found, seen)
         counts[row] = found - first
         row += 1
     return row
@@ -239,9 +239,9 @@ def _build(rules: EncodedRules) -> KeyedArrays:
     atoms, forms = rules.atoms, rules.forms
     conjunctions = len(forms.conjunction_start) - 1
     attributes = len(rules.dictionary.axes)
-    bits = attribute_bits(rules)
-    signature = signatures(rules, bits)
-    keys = access_atoms(rules)
+    bits = assign_attribute_bits(rules)
+    signature = build_signatures(rules, bits)
+    keys = choose_access_atoms(rules)
     keyed = np.flatnonzero(keys >= 0)
     atom = np.concatenate((keys[keyed], forms.cover_atom))
     candidate = np.concatenate((keyed, conjunctions + _covered_programs(forms)))
@@ -250,22 +250,22 @@ def _build(rules: EncodedRules) -> KeyedArrays:
     by_code = ~is_text & ~is_presence
     by_text = is_text & ~is_presence
     trees = Trees.of(rules.dictionary)
-    nodes = filed(atoms, trees, atom[by_code], candidate[by_code])
+    nodes = file_under_nodes(atoms, trees, atom[by_code], candidate[by_code])
     attribute, text = atoms.attribute[atom[is_presence]], atoms.low[atom[by_text]]
     uncovered = np.flatnonzero(np.diff(forms.cover_start) == 0)
     return KeyedArrays(
-        rarest_first(rules),
+        order_atoms(rules),
         bits,
         trees.base,
         trees.size,
-        *_signed(nodes, signature),
-        *_signed(grouped(attribute, candidate[is_presence], attributes), signature),
-        *_signed(grouped(text, candidate[by_text], rules.texts.size), signature),
+        *_attach_signatures(nodes, signature),
+        *_attach_signatures(group_by_key(attribute, candidate[is_presence], attributes), signature),
+        *_attach_signatures(group_by_key(text, candidate[by_text], rules.texts.size), signature),
         np.concatenate((np.flatnonzero(keys < 0), conjunctions + uncovered)).astype(np.int32),
     )
 
 
-def _signed(
+def _attach_signatures(
     lists: Lists, signature: NDArray[np.uint64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.uint64]]:
     """Lists of candidates, with the signature of each beside it."""
@@ -277,7 +277,7 @@ def _covered_programs(forms: FormArrays) -> NDArray[np.int64]:
     return np.repeat(np.arange(len(forms.program_rule)), np.diff(forms.cover_start))
 
 
-def access_atoms(rules: EncodedRules, by_presence: bool = True) -> NDArray[np.int64]:
+def choose_access_atoms(rules: EncodedRules, by_presence: bool = True) -> NDArray[np.int64]:
     """For each conjunction its key, an atom; -1 where none of them needs its attribute.
 
     The rarest is guessed: an atom is as likely as the share of codes that satisfy it, and an
@@ -288,7 +288,7 @@ def access_atoms(rules: EncodedRules, by_presence: bool = True) -> NDArray[np.in
     popularity = np.bincount(
         atoms.attribute[forms.conjunction_atom], minlength=len(rules.dictionary.axes)
     )
-    share = np.where(atoms.flags & NEGATED, 1.0, selectivity(rules))
+    share = np.where(atoms.flags & NEGATED, 1.0, estimate_selectivity(rules))
     useless = IF_ABSENT if by_presence else NEGATED
     cost = np.where(atoms.flags & useless, np.inf, share * popularity[atoms.attribute])
     sizes = np.diff(forms.conjunction_start)

@@ -25,12 +25,12 @@ from tamis.encode.arrays import IF_ABSENT, NEGATED, TEXT
 from tamis.encode.kernel import kernel
 from tamis.encode.ragged import starts, take_lists
 from tamis.encode.rules import EncodedRules
-from tamis.engines.atom_order import rarest_first
+from tamis.engines.atom_order import order_atoms
 from tamis.engines.base import Engine, Scratch
-from tamis.engines.kernels.output import emit_owners, forget_seen
+from tamis.engines.kernels.output import clear_seen, emit_owners
 from tamis.engines.kernels.truth import load_event, program_holds, unload_event
-from tamis.engines.papers.code_trees import Trees, filed, grouped
-from tamis.engines.papers.keyed import access_atoms
+from tamis.engines.papers.code_trees import Trees, file_under_nodes, group_by_key
+from tamis.engines.papers.keyed import choose_access_atoms
 
 __all__ = ["Propagation"]
 
@@ -105,7 +105,9 @@ def _evaluate(index, events, row, loaded, truth, changed, satisfied):
 
 
 @kernel
-def _walk(atoms, forms, index, events, loaded, truth, tried, cluster, mask, seen, out, found):
+def _walk_cluster(
+    atoms, forms, index, events, loaded, truth, tried, cluster, mask, seen, out, found
+):
     """Look at the candidates of a cluster; returns how many rules are found by now."""
     table, codes = atoms
     span, text = loaded
@@ -160,7 +162,7 @@ def _propagate(
         changes, held = _evaluate(index, events, row, loaded, truth, changed, satisfied)
         for i in range(held + 1):
             cluster = np.int64(satisfied[i]) if i < held else always
-            found = _walk(
+            found = _walk_cluster(
                 atoms,
                 forms,
                 index,
@@ -178,7 +180,7 @@ def _propagate(
             atom = changed[i]
             truth[atom if atom >= 0 else ~atom] = 0 if atom >= 0 else 1
         unload_event(events, row, loaded)
-        forget_seen(out, first, found, seen)
+        clear_seen(out, first, found, seen)
         tried[:] = 0
         counts[row] = found - first
         row += 1
@@ -221,21 +223,21 @@ def _build(rules: EncodedRules) -> PropagationArrays:
     return PropagationArrays(
         trees.base,
         trees.size,
-        *filed(atoms, trees, number, signed),
-        *grouped(atoms.low[is_text], signed[is_text], rules.texts.size),
-        *grouped(atoms.attribute[strong], strong, len(trees.size)),
-        *_clusters(rules),
+        *file_under_nodes(atoms, trees, number, signed),
+        *group_by_key(atoms.low[is_text], signed[is_text], rules.texts.size),
+        *group_by_key(atoms.attribute[strong], strong, len(trees.size)),
+        *_build_clusters(rules),
     )
 
 
-def _clusters(
+def _build_clusters(
     rules: EncodedRules,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
     """The clusters of all atoms, and what their candidates have to look at."""
     forms = rules.forms
     sizes = np.diff(forms.conjunction_start)
     always = len(rules.atoms.table)
-    access = access_atoms(rules, by_presence=False)
+    access = choose_access_atoms(rules, by_presence=False)
     access = np.where(access >= 0, access, always)
     program = np.repeat(np.arange(len(forms.program_rule)), np.diff(forms.cover_start))
     uncovered = np.flatnonzero(np.diff(forms.cover_start) == 0)
@@ -247,17 +249,17 @@ def _clusters(
     length = np.concatenate((sizes, np.zeros(len(program) + len(uncovered), np.int64)))
     order = np.lexsort((length, cluster))
     cluster_start = np.searchsorted(cluster[order], np.arange(always + 2)).astype(np.int64)
-    return cluster_start, candidate[order].astype(np.int32), *_tests(rules, access, order)
+    return cluster_start, candidate[order].astype(np.int32), *_list_tests(rules, access, order)
 
 
-def _tests(
+def _list_tests(
     rules: EncodedRules, access: NDArray[np.int64], order: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """The atoms of the candidates in this order, those clustered on left out."""
     forms = rules.forms
     sizes = np.diff(forms.conjunction_start)
     conjunction = np.repeat(np.arange(len(sizes)), sizes)
-    atom = rarest_first(rules)
+    atom = order_atoms(rules)
     kept = atom != access[conjunction]
     test_sizes = np.zeros(len(order), np.int64)
     test_sizes[: len(sizes)] = np.bincount(conjunction[kept], minlength=len(sizes))

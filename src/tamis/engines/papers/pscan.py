@@ -15,11 +15,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tamis.encode.kernel import kernel
-from tamis.engines.kernels.scores import rule_score
+from tamis.engines.kernels.scores import score_rule
 from tamis.engines.kernels.truth import load_event, unload_event
 from tamis.engines.papers.kindex.cnf import CnfEngine, CnfScratch, clauses_hold
 from tamis.engines.papers.kindex.postings import LOOSE
-from tamis.engines.papers.kindex.walk import gather, new_cursors
+from tamis.engines.papers.kindex.walk import choose_lists, new_cursors
 
 __all__ = ["PScan"]
 
@@ -36,7 +36,7 @@ def _pscan(
         first = found
         marks = 0
         load_event(events, row, loaded)
-        gather(postings, events, row, loaded, cursors)
+        choose_lists(postings, events, row, loaded, cursors)
         for i in range(cursors.start[len(cursors.start) - 1]):
             number = cursors.chosen[i]
             is_loose = postings.traits[postings.partition[number]] & LOOSE
@@ -50,7 +50,7 @@ def _pscan(
                 if not mask[rule] or not clauses_hold(atoms, index, events, loaded, rule):
                     continue
                 if is_loose and (
-                    rule_score(atoms, forms, scores, events, loaded, row, rule, stack) < 0
+                    score_rule(atoms, forms, scores, events, loaded, row, rule, stack) < 0
                 ):
                     continue
                 out[found] = rule

@@ -26,9 +26,9 @@ from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Engine, Scratch
 from tamis.engines.kernels.bits import BYTE, EIGHT
-from tamis.engines.kernels.output import emit_owners, forget_seen
+from tamis.engines.kernels.output import clear_seen, emit_owners
 from tamis.engines.kernels.truth import load_event, program_holds, unload_event
-from tamis.engines.papers.code_trees import Lists, Trees, filed, grouped
+from tamis.engines.papers.code_trees import Lists, Trees, file_under_nodes, group_by_key
 
 __all__ = ["Sift"]
 
@@ -95,7 +95,7 @@ def _new_marks(rules: EncodedRules) -> _Marks:
 
 
 @kernel
-def _direct_postings(node_start, node_atom, posting_start, posting, direct_start, direct, fill):
+def _write_direct(node_start, node_atom, posting_start, posting, direct_start, direct, fill):
     """Count, or with `fill` write, the conjunctions of the atoms of each tree node."""
     size = 0
     for node in range(len(node_start) - 1):
@@ -243,7 +243,7 @@ def _sift(atoms, forms, index, events, row, last, mask, loaded, marks, seen, out
                 out[found] = program_rule[program]
                 found += 1
         unload_event(events, row, loaded)
-        forget_seen(out, first, found, seen)
+        clear_seen(out, first, found, seen)
         counts[row] = found - first
         row += 1
     return row
@@ -284,8 +284,8 @@ def _build(rules: EncodedRules) -> SiftArrays:
     is_text = atoms.test == TEXT
     program = np.repeat(np.arange(len(forms.program_rule)), np.diff(forms.cover_start))
     trees = Trees.of(rules.dictionary)
-    nodes = filed(atoms, trees, number, signed)
-    postings = grouped(forms.conjunction_atom, conjunction, len(atoms.table))
+    nodes = file_under_nodes(atoms, trees, number, signed)
+    postings = group_by_key(forms.conjunction_atom, conjunction, len(atoms.table))
     size = len(forms.conjunction_start) - 1
     needed = np.full(8 * _words(size), 255, np.uint8)
     needed[:size] = np.bincount(conjunction[needs], minlength=size)
@@ -295,16 +295,16 @@ def _build(rules: EncodedRules) -> SiftArrays:
         trees.base,
         trees.size,
         *nodes,
-        *_direct_lists(*nodes, *postings),
-        *grouped(atoms.low[is_text], signed[is_text], rules.texts.size),
+        *_build_direct(*nodes, *postings),
+        *group_by_key(atoms.low[is_text], signed[is_text], rules.texts.size),
         *postings,
-        *grouped(negated_on, conjunction[strong], len(trees.size)),
-        *grouped(forms.cover_atom, program, len(atoms.table)),
+        *group_by_key(negated_on, conjunction[strong], len(trees.size)),
+        *group_by_key(forms.cover_atom, program, len(atoms.table)),
         np.flatnonzero(np.diff(forms.cover_start) == 0).astype(np.int32),
     )
 
 
-def _direct_lists(
+def _build_direct(
     node_start: NDArray[np.int64],
     node_atom: NDArray[np.int32],
     posting_start: NDArray[np.int64],
@@ -312,7 +312,7 @@ def _direct_lists(
 ) -> Lists:
     start = np.empty(len(node_start), np.int64)
     lists = node_start, node_atom, posting_start, posting
-    _direct_postings(*lists, start, np.empty(0, np.int32), False)
+    _write_direct(*lists, start, np.empty(0, np.int32), False)
     items = np.empty(start[-1], np.int32)
-    _direct_postings(*lists, start, items, True)
+    _write_direct(*lists, start, items, True)
     return start, items

@@ -16,7 +16,7 @@ from tamis.encode.rules import EncodedRules
 from tamis.engines.atom_order import TEXT_SHARE
 from tamis.engines.tiles.arrays import ALWAYS
 
-__all__ = ["Filings", "Keys", "choose_keys", "filings", "likelihood"]
+__all__ = ["Filings", "Keys", "choose_keys", "estimate_likelihood", "file_candidates"]
 
 _PIECE_COST = 0.25
 """What each further node that a key is filed under costs, in terms of its likelihood."""
@@ -49,13 +49,13 @@ class Filings(NamedTuple):
     atom: NDArray[np.int32]
     """The atom that the key stands for, which needs no test any more; -1 where it does."""
 
-    def sorted_by(self, *columns: NDArray[np.generic]) -> Filings:
+    def sort_by(self, *columns: NDArray[np.generic]) -> Filings:
         """In the order of `columns`, the last of which counts most."""
         order = np.lexsort(columns)
         return Filings(self.key[order], self.candidate[order], self.atom[order])
 
 
-def likelihood(rules: EncodedRules, sample: Events | None = None) -> NDArray[np.float64]:
+def estimate_likelihood(rules: EncodedRules, sample: Events | None = None) -> NDArray[np.float64]:
     """For each atom a guess at the share of events that satisfy its positive form.
 
     Events are taken to look like rules: an attribute, or a value of it, is as common in them as it
@@ -68,7 +68,7 @@ def likelihood(rules: EncodedRules, sample: Events | None = None) -> NDArray[np.
     mentioned = np.bincount(atoms.attribute, weights=uses, minlength=attributes)
     presence: NDArray[np.float64] = mentioned / max(mentioned.max(initial=0), 1)
     mentions = np.zeros(dictionary.base[-1])
-    _mentions(atoms.table, atoms.codes, uses, dictionary.base, mentions)
+    _count_mentions(atoms.table, atoms.codes, uses, dictionary.base, mentions)
     # Nothing is impossible: each attribute's codes share a tenth of its mentions.
     sizes = np.diff(dictionary.base)
     filled = np.add.reduceat(mentions, dictionary.base[:-1]) if attributes else np.zeros(0)
@@ -76,15 +76,15 @@ def likelihood(rules: EncodedRules, sample: Events | None = None) -> NDArray[np.
         1.1 * filled + 1, sizes
     )
     if sample is not None:
-        presence, share = _sampled(sample, dictionary.base, presence, share)
+        presence, share = _blend_sample(sample, dictionary.base, presence, share)
     total = np.concatenate(([0.0], np.cumsum(share)))
     result = np.empty(len(atoms.table))
-    _shares(atoms.table, atoms.codes, dictionary.base, total, share, result)
+    _write_shares(atoms.table, atoms.codes, dictionary.base, total, share, result)
     result *= presence[atoms.attribute]
     return result
 
 
-def _sampled(
+def _blend_sample(
     sample: Events,
     base: NDArray[np.int64],
     presence: NDArray[np.float64],
@@ -105,7 +105,7 @@ def _sampled(
 
 
 @kernel
-def _mentions(table, codes, uses, base, mentions):
+def _count_mentions(table, codes, uses, base, mentions):
     """How many conjunctions mention each code as a value to equal."""
     for atom in range(len(table)):
         first = base[table[atom, 0]]
@@ -119,7 +119,7 @@ def _mentions(table, codes, uses, base, mentions):
 
 
 @kernel
-def _shares(table, codes, base, total, share, result):
+def _write_shares(table, codes, base, total, share, result):
     """The share of an attribute's values that satisfy each atom."""
     for atom in range(len(table)):
         first = base[table[atom, 0]]
@@ -138,7 +138,7 @@ def _shares(table, codes, base, total, share, result):
 
 
 @kernel
-def _pieces(table, sizes, atom):
+def _count_nodes(table, sizes, atom):
     """Under how many nodes an atom is filed."""
     test = table[atom, 1]
     low, high = table[atom, 2], table[atom, 3]
@@ -167,7 +167,7 @@ def choose_keys(table, sizes, start, conjunction_atom, likely, chosen):
             atom = conjunction_atom[i]
             if table[atom, 1] & IF_ABSENT:
                 continue
-            cost = likely[atom] * (1 + _PIECE_COST * (_pieces(table, sizes, atom) - 1))
+            cost = likely[atom] * (1 + _PIECE_COST * (_count_nodes(table, sizes, atom) - 1))
             if cost < best_cost:
                 best = atom
                 best_cost = cost
@@ -188,7 +188,7 @@ def choose_keys(table, sizes, start, conjunction_atom, likely, chosen):
 
 
 @kernel
-def _put(out, filled, key, candidate, atom):
+def _write_filing(out, filled, key, candidate, atom):
     """Write one filing where there is room for any; returns how many there are by now."""
     if len(out):
         out[filled, 0] = key
@@ -198,7 +198,7 @@ def _put(out, filled, key, candidate, atom):
 
 
 @kernel
-def _file(table, codes, keys, atoms, things, out):
+def _write_filings(table, codes, keys, atoms, things, out):
     """File each thing under the keys of its atom; returns how many filings there are."""
     filled = 0
     for k in range(len(atoms)):
@@ -207,28 +207,28 @@ def _file(table, codes, keys, atoms, things, out):
         low, high = table[atom, 2], table[atom, 3]
         size, tree = keys.sizes[attribute], keys.tree[attribute]
         if test & NEGATED:
-            filled = _put(out, filled, 1 + attribute, things[k], -1)
+            filled = _write_filing(out, filled, 1 + attribute, things[k], -1)
         elif test & 3 == TEXT:
-            filled = _put(out, filled, 1 + len(keys.sizes) + low, things[k], atom)
+            filled = _write_filing(out, filled, 1 + len(keys.sizes) + low, things[k], atom)
         elif test & 3 == SET:
             for i in range(low, high):
-                filled = _put(out, filled, tree + size + codes[i], things[k], atom)
+                filled = _write_filing(out, filled, tree + size + codes[i], things[k], atom)
         else:
             low += size
             high += size + 1
             while low < high:
                 if low & 1:
-                    filled = _put(out, filled, tree + low, things[k], atom)
+                    filled = _write_filing(out, filled, tree + low, things[k], atom)
                     low += 1
                 if high & 1:
                     high -= 1
-                    filled = _put(out, filled, tree + high, things[k], atom)
+                    filled = _write_filing(out, filled, tree + high, things[k], atom)
                 low >>= 1
                 high >>= 1
     return filled
 
 
-def filings(
+def file_candidates(
     rules: EncodedRules, keys: Keys, atoms: NDArray[np.int32], things: NDArray[np.int32]
 ) -> Filings:
     """File things[i] under the keys of atoms[i], or under ALWAYS where that is -1."""
@@ -236,8 +236,8 @@ def filings(
     things, atoms = things[atoms >= 0], atoms[atoms >= 0]
     table, codes = rules.atoms
     out = np.empty((0, 3), np.int64)
-    out = np.empty((_file(table, codes, keys, atoms, things, out), 3), np.int64)
-    _file(table, codes, keys, atoms, things, out)
+    out = np.empty((_write_filings(table, codes, keys, atoms, things, out), 3), np.int64)
+    _write_filings(table, codes, keys, atoms, things, out)
     always = np.stack([np.full_like(unkeyed, ALWAYS), unkeyed, np.full_like(unkeyed, -1)], axis=1)
     key, candidate, atom = np.concatenate((always.astype(np.int64), out)).T
     return Filings(key, candidate.astype(np.int32), atom.astype(np.int32))

@@ -13,54 +13,60 @@ from tamis.encode.kernel import kernel
 from tamis.encode.reorder import reordered
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Parts
-from tamis.engines.signatures import attribute_bits, signatures
-from tamis.engines.tiles.access_keys import Filings, Keys, choose_keys, filings, likelihood
+from tamis.engines.signatures import assign_attribute_bits, build_signatures
+from tamis.engines.tiles.access_keys import (
+    Filings,
+    Keys,
+    choose_keys,
+    estimate_likelihood,
+    file_candidates,
+)
 from tamis.engines.tiles.arrays import GROUP_BITS, PRESENT_LEVEL, TileArrays
 from tamis.engines.tiles.columns import build_columns
-from tamis.engines.tiles.flat_entries import packed_atoms
+from tamis.engines.tiles.flat_entries import pack_atoms
 from tamis.engines.tiles.groups import hash_of
-from tamis.engines.tiles.layout import Layout, laid_out
-from tamis.engines.tiles.prepare import prepared, rule_bounds
+from tamis.engines.tiles.layout import Layout, lay_out
+from tamis.engines.tiles.prepare import bound_rules, sort_atoms
 
 __all__ = ["build"]
 
 
 def build(rules: EncodedRules, sample: Events | None) -> Parts:
     """File all rules, lay them out, and renumber them in the order of the layout."""
-    rules = prepared(rules)
+    rules = sort_atoms(rules)
     keys = Keys.of(rules)
-    filed, rarest = _filed(rules, keys, sample)
-    by_rule = rule_bounds(rules)
-    layout = laid_out(rules, filed, rarest, _candidate_bounds(rules, by_rule))
+    filed, rarest = _file_rules(rules, keys, sample)
+    by_rule = bound_rules(rules)
+    layout = lay_out(rules, filed, rarest, _bound_candidates(rules, by_rule))
     columns = build_columns(rules, layout.tiles, layout.filings.candidate, layout.filings.atom)
-    rule_order, conjunction_order = _orders(rules, layout.filings)
+    rule_order, conjunction_order = _order_by_layout(rules, layout.filings)
     rules = reordered(rules, rule_order, conjunction_order)
-    number = _inverse(conjunction_order, len(rules.forms.program_rule))
+    number = _renumber(conjunction_order, len(rules.forms.program_rule))
     candidate = number[layout.filings.candidate]
-    bound = _candidate_bounds(rules, by_rule[rule_order])
-    group_key, group = _groups(layout)
-    tile, member = _tiles(layout, candidate)
-    attribute_bit = attribute_bits(rules)
-    flat, packed = _flat(rules, layout, candidate)
+    bound = _bound_candidates(rules, by_rule[rule_order])
+    group_key, group = _build_groups(layout)
+    tile, member = _build_tiles(layout, candidate)
+    attribute_bit = assign_attribute_bits(rules)
+    flat, packed = _build_flat_entries(rules, layout, candidate)
     arrays = TileArrays(
         attribute_bit,
-        _levels(keys, group_key, rules.texts.size),
+        _build_levels(keys, group_key, rules.texts.size),
         np.stack([keys.sizes, keys.tree], axis=1),
-        _slots(group_key),
+        _build_slots(group_key),
         group,
         flat,
-        signatures(rules, attribute_bit)[flat[:, 0]],
+        build_signatures(rules, attribute_bit)[flat[:, 0]],
         packed,
         tile,
         member,
         *columns,
         bound,
-        _tile_bounds(layout, bound[candidate]),
+        _bound_tiles(layout, bound[candidate]),
     )
     return Parts(rules, rule_order.astype(np.int32), arrays)
 
 
-def _filed(
+def _file_rules(
     rules: EncodedRules, keys: Keys, sample: Events | None
 ) -> tuple[Filings, NDArray[np.int32]]:
     """Everything under its keys, and the two rarest atoms of each candidate beside its key's.
@@ -75,7 +81,7 @@ def _filed(
         keys.sizes,
         forms.conjunction_start,
         forms.conjunction_atom,
-        likelihood(rules, sample),
+        estimate_likelihood(rules, sample),
         chosen,
     )
     covers = np.diff(forms.cover_start)
@@ -90,10 +96,10 @@ def _filed(
             conjunctions + uncovered,
         )
     )
-    return filings(rules, keys, atom, candidate.astype(np.int32)), chosen[:, 1:]
+    return file_candidates(rules, keys, atom, candidate.astype(np.int32)), chosen[:, 1:]
 
 
-def _candidate_bounds(rules: EncodedRules, by_rule: NDArray[np.float32]) -> NDArray[np.float32]:
+def _bound_candidates(rules: EncodedRules, by_rule: NDArray[np.float32]) -> NDArray[np.float32]:
     """What the best rule of each candidate scores at most."""
     forms = rules.forms
     of_conjunction = by_rule
@@ -104,11 +110,13 @@ def _candidate_bounds(rules: EncodedRules, by_rule: NDArray[np.float32]) -> NDAr
     return np.concatenate((of_conjunction, by_rule[forms.program_rule]))
 
 
-def _orders(rules: EncodedRules, filed: Filings) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _order_by_layout(
+    rules: EncodedRules, filed: Filings
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The rules and the conjunctions in the order in which they are filed."""
     forms = rules.forms
     conjunctions = len(forms.conjunction_start) - 1
-    conjunction_order = _by_first_place(filed.candidate, conjunctions)
+    conjunction_order = _order_by_first_place(filed.candidate, conjunctions)
     if len(forms.owner) == 0 and conjunctions:
         return conjunction_order, conjunction_order
     place = np.empty(conjunctions, np.int64)
@@ -119,21 +127,21 @@ def _orders(rules: EncodedRules, filed: Filings) -> tuple[NDArray[np.int64], NDA
     return np.argsort(first, kind="stable"), conjunction_order
 
 
-def _by_first_place(things: NDArray[np.int32], size: int) -> NDArray[np.int64]:
+def _order_by_first_place(things: NDArray[np.int32], size: int) -> NDArray[np.int64]:
     """The numbers below `size` in the order in which `things` mentions them, the others last."""
     first = np.full(max(size, int(things.max(initial=0)) + 1), len(things), np.int64)
     first[things[::-1]] = np.arange(len(things) - 1, -1, -1)
     return np.argsort(first[:size], kind="stable")
 
 
-def _inverse(order: NDArray[np.int64], programs: int) -> NDArray[np.int32]:
+def _renumber(order: NDArray[np.int64], programs: int) -> NDArray[np.int32]:
     """The new number of each candidate; programs keep theirs."""
     number = np.arange(len(order) + programs, dtype=np.int32)
     number[order] = np.arange(len(order), dtype=np.int32)
     return number
 
 
-def _groups(layout: Layout) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def _build_groups(layout: Layout) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """The keys of all groups, and where the flat entries and the tiles of each begin."""
     key = layout.filings.key
     first = np.flatnonzero(np.diff(key, prepend=-1))
@@ -144,7 +152,7 @@ def _groups(layout: Layout) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     return key[first], group.astype(np.int32)
 
 
-def _tiles(
+def _build_tiles(
     layout: Layout, candidate: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """The rows of tiles, and the conjunctions that are not in their runs."""
@@ -160,7 +168,7 @@ def _tiles(
     return tile, candidate[~layout.is_flat & ~layout.is_home]
 
 
-def _tile_bounds(layout: Layout, bound: NDArray[np.float32]) -> NDArray[np.float32]:
+def _bound_tiles(layout: Layout, bound: NDArray[np.float32]) -> NDArray[np.float32]:
     """The highest bound in each tile, which is that of its first filing by bound."""
     if len(layout.tiles) == 1:
         return np.empty(0, np.float32)
@@ -169,7 +177,7 @@ def _tile_bounds(layout: Layout, bound: NDArray[np.float32]) -> NDArray[np.float
     return np.maximum.reduceat(bound[inside], first)
 
 
-def _flat(
+def _build_flat_entries(
     rules: EncodedRules, layout: Layout, candidate: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
     """The flat entries, and their atoms packed."""
@@ -180,13 +188,13 @@ def _flat(
     key_atom[flat[is_conjunction]] = layout.filings.atom[layout.is_flat][is_conjunction]
     wanted = np.zeros(conjunctions, np.bool_)
     wanted[flat[is_conjunction]] = True
-    packed, place = packed_atoms(rules, key_atom, wanted)
+    packed, place = pack_atoms(rules, key_atom, wanted)
     entry = np.stack([flat, np.full_like(flat, -1)], axis=1)
     entry[is_conjunction, 1] = place[flat[is_conjunction]]
     return entry, packed
 
 
-def _levels(keys: Keys, group_key: NDArray[np.int64], texts: int) -> NDArray[np.uint64]:
+def _build_levels(keys: Keys, group_key: NDArray[np.int64], texts: int) -> NDArray[np.uint64]:
     """How far above the leaves of each attribute's tree something is filed."""
     attributes = len(keys.sizes)
     levels = np.zeros(attributes, np.uint64)
@@ -201,7 +209,7 @@ def _levels(keys: Keys, group_key: NDArray[np.int64], texts: int) -> NDArray[np.
     return levels
 
 
-def _slots(group_key: NDArray[np.int64]) -> NDArray[np.int64]:
+def _build_slots(group_key: NDArray[np.int64]) -> NDArray[np.int64]:
     """A hash table from keys to groups, at most half full."""
     slot = np.full(1 << (2 * len(group_key) + 1).bit_length(), -1, np.int64)
     _fill_slots(group_key, slot)

@@ -35,9 +35,9 @@ __all__ = [
     "add_columns",
     "build_columns",
     "clear_columns",
+    "count_cuts",
+    "mark_tileable",
     "new_column_workspace",
-    "row_of",
-    "tileable",
 ]
 
 _MOST_ATOMS = 32
@@ -118,7 +118,7 @@ def _selector(table, attributes, atom):
 
 
 @kernel
-def tileable(table, attributes, start, conjunction_atom, result):
+def mark_tileable(table, attributes, start, conjunction_atom, result):
     """Mark the conjunctions that may stand in a tile: those with one atom a column at most.
 
     On a multi-valued attribute each of two positive atoms may look at another value.
@@ -161,7 +161,7 @@ def clear_columns(workspace, columns):
 
 
 @kernel
-def _lay_out(table, attributes, start, conjunction_atom, candidates, key_atoms, workspace):
+def _list_items(table, attributes, start, conjunction_atom, candidates, key_atoms, workspace):
     """Put the items of a tile on the workspace, by column; returns how many columns there are."""
     columns = 0
     items = 0
@@ -249,7 +249,7 @@ def _find_cuts(table, codes, sizes, workspace, begin, end):
 
 
 @kernel
-def row_of(cut, begin, count, code):
+def count_cuts(cut, begin, count, code):
     """The position of `code` in a column with cuts."""
     low, high = begin, begin + count
     while low < high:
@@ -264,7 +264,7 @@ def row_of(cut, begin, count, code):
 @kernel
 def _position(workspace, cuts, low, code):
     """The position of a code from the column's lowest cut on."""
-    return code - low if cuts < 0 else row_of(workspace.cut, 0, cuts, code) - 1
+    return code - low if cuts < 0 else count_cuts(workspace.cut, 0, cuts, code) - 1
 
 
 @kernel
@@ -321,7 +321,7 @@ def _find_changes(table, codes, sizes, workspace, begin, end, cuts, low, special
             workspace.row[_ABSENT_ROW, bit >> 6] &= mask
         if (test & NEGATED != 0) == presence:
             workspace.row[_OTHER_ROW, bit >> 6] &= mask
-        if special != NO_CODE and not _satisfied(table, codes, atom, special):
+        if special != NO_CODE and not _code_satisfies(table, codes, atom, special):
             workspace.row[_SPECIAL_ROW, bit >> 6] &= mask
         if test & 3 == TEXT:
             changes = _note_run(workspace, changes, cuts, low, TEXT_HOLDS, TEXT_HOLDS, bit)
@@ -334,7 +334,7 @@ def _find_changes(table, codes, sizes, workspace, begin, end, cuts, low, special
 
 
 @kernel
-def _pass_over(workspace, changes, place):
+def _skip_special(workspace, changes, place):
     """Let what changes at the special code's position change after it: its row stands apart.
 
     What changes there and back again does not change at all. Returns how many changes are left.
@@ -357,7 +357,7 @@ def _pass_over(workspace, changes, place):
 
 
 @kernel
-def _satisfied(table, codes, atom, code):
+def _code_satisfies(table, codes, atom, code):
     """Whether a code that is not ABSENT satisfies an atom that is no text predicate."""
     test = table[atom, 1]
     low, high = table[atom, 2], table[atom, 3]
@@ -395,7 +395,7 @@ def _plan_rows(workspace, positions, words):
         spill = 0
         most = 0
         for first in range(0, positions, size):
-            toggles = _toggles_among(workspace, positions, first, size)
+            toggles = _count_toggles(workspace, positions, first, size)
             rows += 1
             most = max(most, toggles)
             if toggles > 8 * (words - 1):
@@ -406,7 +406,7 @@ def _plan_rows(workspace, positions, words):
 
 
 @kernel
-def _toggles_among(workspace, positions, first, size):
+def _count_toggles(workspace, positions, first, size):
     """How many bits change at the positions of a row after its first."""
     last = min(first + size, positions) - 1
     return workspace.position_end[last] - workspace.position_end[first]
@@ -424,7 +424,7 @@ def _write_rows(workspace, positions, steps, words, out, begin, end):
     spill = at + stride * ((positions + (1 << steps) - 1) >> steps)
     change = 0
     for first in range(0, positions, 1 << steps):
-        toggles = _toggles_among(workspace, positions, first, 1 << steps)
+        toggles = _count_toggles(workspace, positions, first, 1 << steps)
         named_at = at + words + 1
         if toggles > 8 * (words - 1):
             out[named_at] = np.uint64(spill)
@@ -457,7 +457,7 @@ def _build(
     written = 0
     for tile in range(len(tiles) - 1):
         first, size, words = tiles[tile, 0], tiles[tile, 1], tiles[tile, 2]
-        columns = _lay_out(
+        columns = _list_items(
             table,
             attributes,
             start,
@@ -491,7 +491,9 @@ def _build(
                 )
             changes = _find_changes(table, codes, sizes, workspace, begin, end, cuts, low, special)
             if special != NO_CODE:
-                changes = _pass_over(workspace, changes, _position(workspace, cuts, low, special))
+                changes = _skip_special(
+                    workspace, changes, _position(workspace, cuts, low, special)
+                )
             _order_changes(workspace, changes, positions)
             steps, size = _plan_rows(workspace, positions, words)
             if room:
@@ -533,9 +535,9 @@ def build_columns(
     forms = rules.forms
     at = np.zeros(2, np.int64)
     columns = 0
-    out = _room(0, at)
+    out = _allocate(0, at)
     for _ in ("count", "write"):
-        out = _room(columns, at)
+        out = _allocate(columns, at)
         at[:] = 0
         columns = _build(
             *rules.atoms,
@@ -552,7 +554,7 @@ def build_columns(
     return out
 
 
-def _room(columns: int, at: NDArray[np.int64]) -> ColumnArrays:
+def _allocate(columns: int, at: NDArray[np.int64]) -> ColumnArrays:
     cuts, words = at.tolist()
     return ColumnArrays(
         np.empty((columns, 6), np.int32),

@@ -19,8 +19,8 @@ from tamis.encode.kernel import kernel, part
 from tamis.engines.kernels.bits import count_bits
 from tamis.engines.tiles.arrays import NARROW, WIDE, WORD, TileArrays
 from tamis.engines.tiles.flat_entries import NOTHING_TO_TEST, packed_holds
-from tamis.engines.tiles.groups import gather
-from tamis.engines.tiles.tile_and import ask_for_rows, tile_holds
+from tamis.engines.tiles.groups import list_groups
+from tamis.engines.tiles.tile_and import locate_rows, tile_holds
 from tamis.engines.tiles.workspace import load_event, unload_event
 
 __all__ = ["Batch", "count_rows", "new_batch"]
@@ -75,7 +75,7 @@ def _pair_up(arrays, events, workspace, batch, row, last):
         lacking, several = load_event(events, event, workspace, arrays.attribute_bit)
         groups = 0
         if not several:
-            groups = gather(
+            groups = list_groups(
                 arrays.levels, arrays.tree, arrays.slot, events, workspace, event, False
             )
         unload_event(events, event, workspace)
@@ -111,7 +111,7 @@ def _count_tile(arrays, workspace, batch, tile, begin, end, counts):
     words = WIDE if arrays.tile[tile, 1] > NARROW * WORD else NARROW
     for i in range(begin, end):
         event = batch.event[i]
-        ask_for_rows(arrays, batch.code[event], workspace, tile, 0)
+        locate_rows(arrays, batch.code[event], workspace, tile, 0)
         if tile_holds(arrays, workspace, tile, 0):
             for word in range(words):
                 counts[event] += np.int64(count_bits(workspace.hits[word]))

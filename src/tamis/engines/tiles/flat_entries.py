@@ -19,7 +19,7 @@ from tamis.encode.kernel import kernel, part
 from tamis.encode.rules import EncodedRules
 from tamis.engines.kernels.truth import SEVERAL, atom_holds, find_code
 
-__all__ = ["NOTHING_TO_TEST", "packed_atoms", "packed_holds"]
+__all__ = ["NOTHING_TO_TEST", "pack_atoms", "packed_holds"]
 
 NOTHING_TO_TEST = -1
 """In place of the place of a conjunction without atoms."""
@@ -95,7 +95,7 @@ def _pack(table, codes, start, conjunction_atom, key_atom, wanted, place, out):
     return at
 
 
-def packed_atoms(
+def pack_atoms(
     rules: EncodedRules, key_atom: NDArray[np.int32], wanted: NDArray[np.bool_]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
     """The atoms of the wanted conjunctions but for their keys', and where each begins."""

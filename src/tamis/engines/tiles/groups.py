@@ -11,7 +11,7 @@ from tamis.encode.kernel import kernel, part
 from tamis.engines.kernels.bits import ONE, lowest_bit
 from tamis.engines.tiles.arrays import ALWAYS, GROUP_BITS, PRESENT_LEVEL
 
-__all__ = ["forget", "gather", "hash_of"]
+__all__ = ["clear_visited", "hash_of", "list_groups"]
 
 
 @kernel
@@ -22,7 +22,7 @@ def hash_of(key):
 
 
 @kernel
-def _add(slot, key, twice, groups, visited, count):
+def _add_group(slot, key, twice, groups, visited, count):
     """Append the group of a key, if there is one; returns how many there are by now."""
     mask = np.uint64(len(slot) - 1)
     at = hash_of(key) & mask
@@ -39,8 +39,8 @@ def _add(slot, key, twice, groups, visited, count):
 
 
 @kernel
-def _gather(levels, tree, slot, events, span, groups, visited, row, several):
-    count = _add(slot, ALWAYS, False, groups, visited, 0)
+def _list_groups(levels, tree, slot, events, span, groups, visited, row, several):
+    count = _add_group(slot, ALWAYS, False, groups, visited, 0)
     for i in range(events.start[row], events.start[row + 1]):
         attribute = events.attribute[i]
         rest = levels[attribute]
@@ -48,26 +48,26 @@ def _gather(levels, tree, slot, events, span, groups, visited, row, several):
         if rest >> np.uint64(PRESENT_LEVEL):
             rest &= ~(ONE << np.uint64(PRESENT_LEVEL))
             if begin == i:
-                count = _add(slot, 1 + attribute, False, groups, visited, count)
+                count = _add_group(slot, 1 + attribute, False, groups, visited, count)
         leaf = tree[attribute, 0] + events.code[i]
         while rest:
             key = tree[attribute, 1] + (leaf >> np.int64(lowest_bit(rest)))
             rest &= rest - ONE
-            count = _add(slot, key, end - begin > 1, groups, visited, count)
+            count = _add_group(slot, key, end - begin > 1, groups, visited, count)
     for i in range(events.text_start[row], events.text_start[row + 1]):
         # Two values may satisfy one predicate, which is then there twice.
-        count = _add(slot, 1 + len(levels) + events.text[i], several, groups, visited, count)
+        count = _add_group(slot, 1 + len(levels) + events.text[i], several, groups, visited, count)
     return count
 
 
 @part
-def gather(levels, tree, slot, events, workspace, row, several):
+def list_groups(levels, tree, slot, events, workspace, row, several):
     """List the groups that the loaded event leads to; returns how many there are.
 
     ~group where what is filed there may be found in another group of the event, too: under two of
     the `several` values of one attribute.
     """
-    return _gather(
+    return _list_groups(
         levels,
         tree,
         slot,
@@ -81,8 +81,8 @@ def gather(levels, tree, slot, events, workspace, row, several):
 
 
 @part
-def forget(workspace, groups):
-    """Clear the marks that `gather` left."""
+def clear_visited(workspace, groups):
+    """Clear the marks that `list_groups` left."""
     for i in range(groups):
         if workspace.groups[i] < 0:
             workspace.visited[~workspace.groups[i]] = 0

@@ -19,9 +19,14 @@ from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
 from tamis.engines.tiles.access_keys import Filings
 from tamis.engines.tiles.arrays import MOST_COLUMNS, NARROW, WIDE, WORD
-from tamis.engines.tiles.columns import add_columns, clear_columns, new_column_workspace, tileable
+from tamis.engines.tiles.columns import (
+    add_columns,
+    clear_columns,
+    mark_tileable,
+    new_column_workspace,
+)
 
-__all__ = ["Layout", "laid_out"]
+__all__ = ["Layout", "lay_out"]
 
 _LEAST = 24
 """How many conjunctions a tile must have."""
@@ -41,7 +46,7 @@ class Layout(NamedTuple):
     so are a run of conjunctions when they are numbered in this order."""
 
 
-def laid_out(
+def lay_out(
     rules: EncodedRules,
     filed: Filings,
     rarest: NDArray[np.int32],
@@ -64,8 +69,8 @@ def laid_out(
     table = rules.atoms.table
     conjunctions = len(forms.conjunction_start) - 1
     fits = np.zeros(conjunctions + len(forms.program_rule), np.bool_)
-    tileable(table, attributes, forms.conjunction_start, forms.conjunction_atom, fits)
-    filed = filed.sorted_by(
+    mark_tileable(table, attributes, forms.conjunction_start, forms.conjunction_atom, fits)
+    filed = filed.sort_by(
         rarest[filed.candidate, 1],
         rarest[filed.candidate, 0],
         ~fits[filed.candidate],
@@ -73,12 +78,12 @@ def laid_out(
     )
     forms_of = forms.conjunction_start, forms.conjunction_atom
     cluster = np.empty(len(filed.key), np.int64)
-    _clusters(table, attributes, forms_of, filed, fits, new_column_workspace(rules), cluster)
-    filed = filed.sorted_by(-bound[filed.candidate], cluster)
+    _number_clusters(table, attributes, forms_of, filed, fits, new_column_workspace(rules), cluster)
+    filed = filed.sort_by(-bound[filed.candidate], cluster)
     tiles = np.empty((len(filed.key) // _LEAST + 1, 4), np.int64)
     is_flat = np.ones(len(filed.key), np.bool_)
     cluster.sort()
-    count = _cut(
+    count = _cut_tiles(
         table,
         attributes,
         forms_of,
@@ -90,20 +95,22 @@ def laid_out(
         is_flat,
     )
     tiles[count] = len(filed.key), 0, 0, 0
-    return _homes_first(filed, tiles[: count + 1], is_flat)
+    return _put_homes_first(filed, tiles[: count + 1], is_flat)
 
 
-def _homes_first(filed: Filings, tiles: NDArray[np.int64], is_flat: NDArray[np.bool_]) -> Layout:
+def _put_homes_first(
+    filed: Filings, tiles: NDArray[np.int64], is_flat: NDArray[np.bool_]
+) -> Layout:
     is_home = np.zeros(len(filed.key), np.bool_)
     is_home[np.unique(filed.candidate, return_index=True)[1]] = True
     block = np.arange(len(filed.key))
     block[~is_flat] = np.repeat(tiles[:-1, 0], tiles[:-1, 1])
-    homes_first = filed.sorted_by(~is_home, block)
+    homes_first = filed.sort_by(~is_home, block)
     return Layout(homes_first, tiles, is_flat, is_home[np.lexsort((~is_home, block))])
 
 
 @kernel
-def _clusters(table, attributes, forms, filed, fits, workspace, cluster):
+def _number_clusters(table, attributes, forms, filed, fits, workspace, cluster):
     """Number runs of filings under one key that have few columns together."""
     start, conjunction_atom = forms
     number = -1
@@ -145,7 +152,7 @@ def _clusters(table, attributes, forms, filed, fits, workspace, cluster):
 
 
 @kernel
-def _columns_among(table, attributes, forms, filed, first, size, workspace):
+def _count_columns(table, attributes, forms, filed, first, size, workspace):
     """How many columns a tile of some filings has."""
     start, conjunction_atom = forms
     columns = 0
@@ -165,7 +172,7 @@ def _columns_among(table, attributes, forms, filed, first, size, workspace):
 
 
 @kernel
-def _cut(table, attributes, forms, filed, fits, cluster, workspace, tiles, is_flat):
+def _cut_tiles(table, attributes, forms, filed, fits, cluster, workspace, tiles, is_flat):
     """Cut clusters into tiles; returns how many there are."""
     count = 0
     i = 0
@@ -179,7 +186,7 @@ def _cut(table, attributes, forms, filed, fits, cluster, workspace, tiles, is_fl
             size = min(rest, words * WORD)
             if size < _LEAST:
                 break
-            columns = _columns_among(table, attributes, forms, filed, i, size, workspace)
+            columns = _count_columns(table, attributes, forms, filed, i, size, workspace)
             if columns <= size:
                 tiles[count, 0] = i
                 tiles[count, 1] = size

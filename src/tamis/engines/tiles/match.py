@@ -13,8 +13,13 @@ from tamis.engines.kernels.bits import ALL_BITS, ONE, count_bits, lowest_bit, pr
 from tamis.engines.kernels.truth import program_holds
 from tamis.engines.tiles.arrays import MOST_COLUMNS, NARROW, WIDE, WORD, TileArrays
 from tamis.engines.tiles.flat_entries import NOTHING_TO_TEST, packed_holds
-from tamis.engines.tiles.groups import forget, gather
-from tamis.engines.tiles.tile_and import any_holds, ask_for_columns, ask_for_rows, tile_holds
+from tamis.engines.tiles.groups import clear_visited, list_groups
+from tamis.engines.tiles.tile_and import (
+    locate_rows,
+    multivalued_tile_holds,
+    prefetch_columns,
+    tile_holds,
+)
 from tamis.engines.tiles.workspace import AHEAD, Workspace, load_event, unload_event
 
 __all__ = ["match_rows"]
@@ -87,7 +92,7 @@ def _list_tiles(arrays, workspace, groups):
         for tile in range(arrays.group[group, 1], arrays.group[group + 1, 1]):
             workspace.tiles[tiles] = ~tile if twice else tile
             tiles += 1
-            ask_for_columns(arrays, tile)
+            prefetch_columns(arrays, tile)
     return tiles
 
 
@@ -96,7 +101,7 @@ def _match_tiles(arrays, forms, workspace, tiles, only_count, out, found):
     """Find the rules of the tiles on the workspace; returns how many are found by now."""
     for i in range(tiles + AHEAD):
         if i < tiles:
-            ask_for_rows(
+            locate_rows(
                 arrays, workspace.code, workspace, workspace.tiles[i], MOST_COLUMNS * (i & AHEAD)
             )
         if i >= AHEAD:
@@ -112,13 +117,13 @@ def _match_several(arrays, forms, event_code, workspace, tiles, out, found):
     for i in range(tiles):
         twice = workspace.tiles[i] < 0
         tile = ~workspace.tiles[i] if twice else workspace.tiles[i]
-        if any_holds(arrays, event_code, workspace, tile):
+        if multivalued_tile_holds(arrays, event_code, workspace, tile):
             found = _emit_tile(arrays, forms, workspace, tile, twice, False, out, found)
     return found
 
 
 @part
-def _sift_flat(arrays, lacking, first, last, entries, count):
+def _filter_flat(arrays, lacking, first, last, entries, count):
     """Note the flat entries that need no attribute the event lacks, and ask for them."""
     for i in range(first, last):
         if arrays.signature[i] & lacking == 0:
@@ -196,7 +201,7 @@ def _match_flat(
             end = np.int64(arrays.group[group + 1, 0])
         while begin < end or i == groups:
             middle = min(begin + len(workspace.entries) - entries, end)
-            entries = _sift_flat(arrays, lacking, begin, middle, workspace.entries, entries)
+            entries = _filter_flat(arrays, lacking, begin, middle, workspace.entries, entries)
             begin = middle
             if entries == len(workspace.entries) or i == groups:
                 found, tried = _test_flat(
@@ -226,7 +231,7 @@ def _match_row(atoms, arrays, forms, events, workspace, row, keep, mask, out, fo
     lacking, several = load_event(events, row, workspace, arrays.attribute_bit)
     only_count = not keep and not several and len(mask) == 0 and len(forms.owner) == 0
     begin = found
-    groups = gather(arrays.levels, arrays.tree, arrays.slot, events, workspace, row, several)
+    groups = list_groups(arrays.levels, arrays.tree, arrays.slot, events, workspace, row, several)
     tiles = _list_tiles(arrays, workspace, groups)
     if several:
         found = _match_several(arrays, forms, events.code, workspace, tiles, out, found)
@@ -236,7 +241,7 @@ def _match_row(atoms, arrays, forms, events, workspace, row, keep, mask, out, fo
         atoms, arrays, forms, events, workspace, groups, lacking, several, only_count, out, found
     )
     if several:
-        forget(workspace, groups)
+        clear_visited(workspace, groups)
     if several or len(forms.owner):
         for i in range(begin, found):
             workspace.seen[out[i]] = 0

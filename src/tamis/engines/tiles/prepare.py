@@ -12,10 +12,10 @@ from tamis.encode.arrays import NEGATED, SET
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
 
-__all__ = ["prepared", "rule_bounds"]
+__all__ = ["bound_rules", "sort_atoms"]
 
 
-def prepared(rules: EncodedRules) -> EncodedRules:
+def sort_atoms(rules: EncodedRules) -> EncodedRules:
     """The same rules, with atoms in the order of their attributes.
 
     An event's attributes then lead to few stretches of the table of atoms.
@@ -39,7 +39,7 @@ def prepared(rules: EncodedRules) -> EncodedRules:
     )
 
 
-def rule_bounds(rules: EncodedRules) -> NDArray[np.float32]:
+def bound_rules(rules: EncodedRules) -> NDArray[np.float32]:
     """What each rule scores at most on an event whose attributes weigh 1 at most."""
     bound = np.empty(rules.size, np.float64)
     if len(rules.scores.start):

@@ -13,9 +13,9 @@ import numpy as np
 from tamis.encode.kernel import kernel, part
 from tamis.engines.kernels.bits import ALL_BITS, BYTE, EIGHT, ONE, ZERO, prefetch
 from tamis.engines.tiles.arrays import BY_CUTS, BY_TEXT, NARROW, NEGATIVE, STEPS, WIDE, WORD
-from tamis.engines.tiles.columns import row_of
+from tamis.engines.tiles.columns import count_cuts
 
-__all__ = ["any_holds", "ask_for_columns", "ask_for_rows", "tile_holds"]
+__all__ = ["locate_rows", "multivalued_tile_holds", "prefetch_columns", "tile_holds"]
 
 _BIT = np.uint64(63)
 _LAST_COUNT = np.uint64(56)
@@ -35,21 +35,23 @@ def _place(arrays, column, words, code):
         return ((first << 3) + 4 * words) << 3
     kind = arrays.column[column, 1]
     if kind & BY_CUTS:
-        position = row_of(arrays.cut, arrays.lookup[column, 0], arrays.lookup[column, 1], code) - 1
+        position = (
+            count_cuts(arrays.cut, arrays.lookup[column, 0], arrays.lookup[column, 1], code) - 1
+        )
     steps = kind & STEPS
     row = (first << 3) + 2 * words * (3 + (position >> steps))
     return (row << 3) | (position & ((1 << steps) - 1))
 
 
 @part
-def ask_for_columns(arrays, tile):
+def prefetch_columns(arrays, tile):
     """Ask for the columns of a tile."""
     for column in range(arrays.tile[tile, 0], arrays.tile[tile + 1, 0], 2):
         prefetch(arrays.column, 6 * column)
 
 
 @part
-def ask_for_rows(arrays, code_of, workspace, tile, at):
+def locate_rows(arrays, code_of, workspace, tile, at):
     """Find the rows of a tile's columns by the codes of attributes, and ask for them."""
     first = arrays.tile[tile, 0]
     words = WIDE if arrays.tile[tile, 1] > NARROW * WORD else NARROW
@@ -162,7 +164,7 @@ def _write_row(arrays, column, words, code, row):
 
 
 @kernel
-def any_holds(arrays, event_code, workspace, tile):
+def multivalued_tile_holds(arrays, event_code, workspace, tile):
     """As `_wide_holds`, for a tile of any width and an event with several values somewhere."""
     size = arrays.tile[tile, 1]
     words = WIDE if size > NARROW * WORD else NARROW

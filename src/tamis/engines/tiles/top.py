@@ -15,20 +15,20 @@ import numpy as np
 
 from tamis.encode.kernel import kernel, part
 from tamis.engines.kernels.bits import ONE, lowest_bit
-from tamis.engines.kernels.ranking import Ranking, consider
+from tamis.engines.kernels.ranking import Ranking, rank_rule
 from tamis.engines.kernels.scores import ROUNDING
 from tamis.engines.kernels.truth import LoadedEvent, program_holds
 from tamis.engines.tiles.arrays import NARROW, WIDE, WORD
 from tamis.engines.tiles.flat_entries import NOTHING_TO_TEST, packed_holds
-from tamis.engines.tiles.groups import forget, gather
-from tamis.engines.tiles.tile_and import any_holds, ask_for_rows, tile_holds
+from tamis.engines.tiles.groups import clear_visited, list_groups
+from tamis.engines.tiles.tile_and import locate_rows, multivalued_tile_holds, tile_holds
 from tamis.engines.tiles.workspace import load_event, unload_event
 
 __all__ = ["top_rows"]
 
 
 @kernel
-def _heaviest(events, row):
+def _heaviest_weight(events, row):
     """What the heaviest attribute of an event weighs, all its values together."""
     heaviest = 0.0
     weight = 0.0
@@ -42,18 +42,18 @@ def _heaviest(events, row):
 
 
 @kernel
-def _consider_candidate(rules, events, loaded, row, ranking, candidate):
+def _rank_candidate(rules, events, loaded, row, ranking, candidate):
     """Score the rules of a candidate that holds."""
     forms = rules[1]
     program = candidate - (len(forms.conjunction_start) - 1)
     if program >= 0:
         rule = np.int64(forms.program_rule[program])
-        consider(rules, events, loaded, row, ranking, rule)
+        rank_rule(rules, events, loaded, row, ranking, rule)
     elif len(forms.owner) == 0:
-        consider(rules, events, loaded, row, ranking, candidate)
+        rank_rule(rules, events, loaded, row, ranking, candidate)
     else:
         for i in range(forms.owner_start[candidate], forms.owner_start[candidate + 1]):
-            consider(rules, events, loaded, row, ranking, np.int64(forms.owner[i]))
+            rank_rule(rules, events, loaded, row, ranking, np.int64(forms.owner[i]))
 
 
 @part
@@ -97,9 +97,9 @@ def _rank_tile(rules, arrays, events, workspace, loaded, row, several, heaviest,
     if _is_hopeless(ranking, arrays.tile_bound[tile], heaviest):
         return
     if several:
-        holds = any_holds(arrays, events.code, workspace, tile)
+        holds = multivalued_tile_holds(arrays, events.code, workspace, tile)
     else:
-        ask_for_rows(arrays, workspace.code, workspace, tile, 0)
+        locate_rows(arrays, workspace.code, workspace, tile, 0)
         holds = tile_holds(arrays, workspace, tile, 0)
     if not holds:
         return
@@ -112,7 +112,7 @@ def _rank_tile(rules, arrays, events, workspace, loaded, row, several, heaviest,
             hits &= hits - ONE
             place = np.int64(first + bit if bit < homes else arrays.member[others + bit - homes])
             if not _is_hopeless(ranking, arrays.bound[place], heaviest):
-                _consider_candidate(rules, events, loaded, row, ranking, place)
+                _rank_candidate(rules, events, loaded, row, ranking, place)
 
 
 @kernel
@@ -143,7 +143,7 @@ def _rank_flat(rules, arrays, events, workspace, loaded, row, lacking, heaviest,
                 and not _is_hopeless(ranking, arrays.bound[candidate], heaviest)
                 and _candidate_holds(rules, arrays, events, workspace, entry)
             ):
-                _consider_candidate(rules, events, loaded, row, ranking, candidate)
+                _rank_candidate(rules, events, loaded, row, ranking, candidate)
 
 
 @kernel
@@ -172,8 +172,10 @@ def top_rows(
         )
         count[:] = 0
         lacking, several = load_event(events, event, workspace, arrays.attribute_bit)
-        groups = gather(arrays.levels, arrays.tree, arrays.slot, events, workspace, event, several)
-        heaviest = _heaviest(events, event)
+        groups = list_groups(
+            arrays.levels, arrays.tree, arrays.slot, events, workspace, event, several
+        )
+        heaviest = _heaviest_weight(events, event)
         _rank_tiles(
             rules, arrays, events, workspace, loaded, event, several, heaviest, ranking, groups
         )
@@ -181,7 +183,7 @@ def top_rows(
             rules, arrays, events, workspace, loaded, event, lacking, heaviest, ranking, groups
         )
         if several:
-            forget(workspace, groups)
+            clear_visited(workspace, groups)
         for i in range(count[1]):
             workspace.seen[seen_list[i]] = 0
         unload_event(events, event, workspace)

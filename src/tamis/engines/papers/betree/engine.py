@@ -22,12 +22,12 @@ from tamis.encode.arrays import Events
 from tamis.encode.kernel import kernel
 from tamis.encode.ragged import concatenate_lists, starts, take_lists
 from tamis.encode.rules import EncodedRules
-from tamis.engines.atom_order import rarest_first
+from tamis.engines.atom_order import order_atoms
 from tamis.engines.base import Engine, Parts, Scratch
 from tamis.engines.betree.arrays import NOWHERE, Nodes
 from tamis.engines.betree.search import begin_search, end_search, new_search_state, search
 from tamis.engines.betree.tree import MIN_PARTITION, BeTree
-from tamis.engines.kernels.output import emit_owners, forget_seen
+from tamis.engines.kernels.output import clear_seen, emit_owners
 from tamis.engines.kernels.truth import program_holds
 from tamis.engines.papers.betree.statistics import rarest_attributes
 
@@ -68,7 +68,7 @@ def _match(atoms, forms, index, events, row, last, mask, _, state, tried, seen, 
                 out[found] = rule
                 found += 1
         end_search(events, row, state)
-        forget_seen(out, first, found, seen)
+        clear_seen(out, first, found, seen)
         tried[:] = 0
         counts[row] = found - first
         row += 1
@@ -86,12 +86,12 @@ class Betree(Engine):
     @classmethod
     def build(cls, rules: EncodedRules, sample: Events | None = None) -> Parts:
         """Insert the conjunctions of `rules`; `sample` is what the tree then adapts to."""
-        expressions = _expressions(rules)
+        expressions = _list_expressions(rules)
         tree = BeTree(np.diff(rules.dictionary.base), rules.texts.size)
         cls._fill(tree, rules, expressions)
         if sample is not None:
             tree.observe(sample)
-        arrays = BetreeArrays(tree.compacted(), expressions.program)
+        arrays = BetreeArrays(tree.compact_nodes(), expressions.program)
         return Parts(rules, np.arange(rules.size, dtype=np.int32), arrays)
 
     @staticmethod
@@ -117,10 +117,10 @@ class BetreeBatch(Betree):
     @staticmethod
     def _fill(tree: BeTree, rules: EncodedRules, expressions: _Expressions) -> None:
         start, atom, _ = expressions
-        wishes = rarest_attributes(rules.atoms, start, atom, MIN_PARTITION)
-        # Those without a wish come last, so that they find all partitions.
-        order = np.argsort(wishes == NOWHERE, kind="stable")
-        tree.insert_many(order, rules.atoms, *take_lists(start, atom, order), wishes[order])
+        preferred = rarest_attributes(rules.atoms, start, atom, MIN_PARTITION)
+        # Those without a preferred come last, so that they find all partitions.
+        order = np.argsort(preferred == NOWHERE, kind="stable")
+        tree.insert_many(order, rules.atoms, *take_lists(start, atom, order), preferred[order])
 
 
 class _Expressions(NamedTuple):
@@ -133,7 +133,7 @@ class _Expressions(NamedTuple):
     """See `BetreeArrays.program`."""
 
 
-def _expressions(rules: EncodedRules) -> _Expressions:
+def _list_expressions(rules: EncodedRules) -> _Expressions:
     """Each conjunction; then each atom of a cover; then nothing for what has no cover."""
     forms = rules.forms
     program = np.repeat(np.arange(len(forms.program_rule)), np.diff(forms.cover_start))
@@ -141,7 +141,7 @@ def _expressions(rules: EncodedRules) -> _Expressions:
     sizes = np.concatenate((np.ones(len(program), np.int64), np.zeros(len(uncovered), np.int64)))
     start, atom = concatenate_lists(
         [
-            (forms.conjunction_start, rarest_first(rules)),
+            (forms.conjunction_start, order_atoms(rules)),
             (starts(sizes), forms.cover_atom),
         ]
     )

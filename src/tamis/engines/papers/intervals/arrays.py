@@ -21,7 +21,7 @@ __all__ = [
     "IntervalArrays",
     "TreeArrays",
     "VectorArrays",
-    "packed",
+    "pack_vectors",
 ]
 
 PASS: Final = 0
@@ -78,7 +78,7 @@ class IntervalArrays(NamedTuple):
     """1 where all of these are evaluated, even if one of them does not hold."""
 
 
-def packed(lists: Lists) -> VectorArrays:
+def pack_vectors(lists: Lists) -> VectorArrays:
     """Lists of conjunctions as bit vectors."""
     start, conjunction = lists
     owner = np.repeat(np.arange(len(start) - 1), np.diff(start))

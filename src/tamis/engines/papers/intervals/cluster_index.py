@@ -13,12 +13,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.engines.papers.code_trees import grouped
-from tamis.engines.papers.intervals.arrays import NO_NODE, PASS, packed
+from tamis.engines.papers.code_trees import group_by_key
+from tamis.engines.papers.intervals.arrays import NO_NODE, PASS, pack_vectors
 from tamis.engines.papers.intervals.intervals import Intervals
 from tamis.engines.papers.intervals.tree import Tree, node_rows
 
-__all__ = ["Splits", "best_key", "clustered", "grow_cluster"]
+__all__ = ["Splits", "best_key", "cluster_intervals", "grow_cluster"]
 
 
 class Splits(NamedTuple):
@@ -60,12 +60,12 @@ def best_key(intervals: Intervals) -> int | None:
     if intervals.high.min() >= intervals.low.max():
         return None
     splits = Splits.of(intervals)
-    met = splits.at(_met(splits))
+    met = splits.at(_search_path(splits))
     useful = met.at(np.flatnonzero((met.left < met.size) & (met.right < met.size)))
     return int(useful.key[useful.score.argmin()])
 
 
-def _met(splits: Splits) -> list[int]:
+def _search_path(splits: Splits) -> list[int]:
     """The places of the keys that a binary search meets, from the middle one on."""
     met = []
     first, stop = 0, len(splits.key)
@@ -99,15 +99,15 @@ class Clusters(NamedTuple):
 
     def rows(self, key_node: int, group_node: NDArray[np.int64]) -> NDArray[np.int32]:
         """The keys as nodes, numbered from `key_node` on, above the nodes of the groups."""
-        children = _numbered(self.children, key_node, group_node)
+        children = _number_nodes(self.children, key_node, group_node)
         return node_rows(PASS, self.key, self.key, children[:, 0], children[:, 1])
 
     def root_node(self, key_node: int, group_node: NDArray[np.int64]) -> int:
         """The node of the root, where nodes are numbered in that way."""
-        return int(_numbered(np.array([self.root]), key_node, group_node)[0])
+        return int(_number_nodes(np.array([self.root]), key_node, group_node)[0])
 
 
-def _numbered(
+def _number_nodes(
     things: NDArray[np.int64], key_node: int, group_node: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """The nodes of keys, and of groups, which are given as ~group."""
@@ -116,7 +116,7 @@ def _numbered(
     return nodes
 
 
-def clustered(intervals: Intervals, codes: int, enough: int) -> Clusters:
+def cluster_intervals(intervals: Intervals, codes: int, enough: int) -> Clusters:
     """Groups that cannot be split, or have `enough` intervals, or fewer.
 
     Keys may be deep below each other where intervals overlap much, so there is no recursion.
@@ -144,7 +144,7 @@ def clustered(intervals: Intervals, codes: int, enough: int) -> Clusters:
 
 def grow_cluster(intervals: Intervals, codes: int) -> Tree:
     """The Cluster Index of an attribute with so many codes: its keys, then its groups."""
-    clusters = clustered(intervals, codes, 1)
+    clusters = cluster_intervals(intervals, codes, 1)
     members = [group.conjunction for group in clusters.groups]
     keys = len(clusters.key)
     leaf = keys + np.arange(len(members))
@@ -153,5 +153,5 @@ def grow_cluster(intervals: Intervals, codes: int) -> Tree:
         (clusters.rows(0, leaf), node_rows(PASS, nowhere, nowhere, nowhere, nowhere))
     )
     owner = np.repeat(leaf, [len(each) for each in members])
-    vectors = packed(grouped(owner, np.concatenate(members), len(node)))
+    vectors = pack_vectors(group_by_key(owner, np.concatenate(members), len(node)))
     return Tree.of_vectors(clusters.root_node(0, leaf), node, vectors)

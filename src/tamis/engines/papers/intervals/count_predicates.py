@@ -24,10 +24,10 @@ from tamis.engines.papers.intervals.arrays import (
 )
 from tamis.engines.papers.intervals.engine import IntervalEngine
 
-__all__ = ["Evaluated", "count_evaluations", "evaluated", "members", "searched"]
+__all__ = ["Evaluation", "count_evaluations", "evaluate_event", "members", "search_tree"]
 
 
-class Evaluated(NamedTuple):
+class Evaluation(NamedTuple):
     """What came of something, and how many predicates were evaluated for it."""
 
     found: list[int]
@@ -37,23 +37,23 @@ class Evaluated(NamedTuple):
 def count_evaluations(engine: IntervalEngine, events: Events) -> NDArray[np.int64]:
     """How many predicates `engine` evaluates for each event."""
     rows = range(len(events.start) - 1)
-    return np.array([evaluated(engine, events, row).evaluations for row in rows], np.int64)
+    return np.array([evaluate_event(engine, events, row).evaluations for row in rows], np.int64)
 
 
-def evaluated(engine: IntervalEngine, events: Events, row: int) -> Evaluated:
+def evaluate_event(engine: IntervalEngine, events: Events, row: int) -> Evaluation:
     """The rules that an event matches, rising."""
     event = _Event(engine, events, row)
-    alive = event.narrowed()
-    conjunctions = [event.verified(conjunction) for conjunction in alive.found]
+    alive = event.narrow()
+    conjunctions = [event.verify(conjunction) for conjunction in alive.found]
     programs = [event.run(program) for program in range(len(engine.rules.forms.program_rule))]
     parts = [*conjunctions, *programs]
-    return Evaluated(
+    return Evaluation(
         sorted({rule for part in parts for rule in part.found}),
         alive.evaluations + sum(part.evaluations for part in parts),
     )
 
 
-def searched(trees: TreeArrays, attribute: int, code: int) -> Evaluated:
+def search_tree(trees: TreeArrays, attribute: int, code: int) -> Evaluation:
     """The conjunctions that an attribute's tree has for a code, in the order they are found."""
     found: list[int] = []
     evaluations = 0
@@ -63,13 +63,13 @@ def searched(trees: TreeArrays, attribute: int, code: int) -> Evaluated:
         evaluations += kind != PASS or left != NO_NODE
         is_within = kind != PASS and low <= code <= high
         if kind == LISTED:
-            listed = _listed(trees, node, code)
+            listed = _search_list(trees, node, code)
             found += listed.found
             evaluations += listed.evaluations if not is_within else 0
         elif kind == PASS or is_within:
             found += members(trees.vector, node)
         node = NO_NODE if is_within else (left if code < low else right)
-    return Evaluated(found, evaluations)
+    return Evaluation(found, evaluations)
 
 
 def members(vectors: VectorArrays, number: int) -> list[int]:
@@ -84,7 +84,7 @@ def members(vectors: VectorArrays, number: int) -> list[int]:
     ]
 
 
-def _listed(trees: TreeArrays, node: int, code: int) -> Evaluated:
+def _search_list(trees: TreeArrays, node: int, code: int) -> Evaluation:
     """The listed intervals that contain a code; one more is looked at, if there is one."""
     run = slice(*trees.list_start[node : node + 2])
     if code <= trees.node[node, 1]:
@@ -92,7 +92,7 @@ def _listed(trees: TreeArrays, node: int, code: int) -> Evaluated:
     else:
         conjunction, is_held = trees.falling[run, 0], trees.falling[run, 1] >= code
     count = int(is_held.sum())
-    return Evaluated(conjunction[:count].tolist(), min(count + 1, len(is_held)))
+    return Evaluation(conjunction[:count].tolist(), min(count + 1, len(is_held)))
 
 
 class _Event:
@@ -108,7 +108,7 @@ class _Event:
         self._loaded = new_loaded_event(len(engine.rules.dictionary.axes), engine.rules.texts.size)
         load_event(events, row, self._loaded)
 
-    def narrowed(self) -> Evaluated:
+    def narrow(self) -> Evaluation:
         """The conjunctions that all trees agree to."""
         alive = np.ones(len(self._forms.conjunction_start) - 1, np.bool_)
         evaluations = 0
@@ -116,22 +116,22 @@ class _Event:
             reached = np.ones_like(alive)
             reached[members(self._arrays.mention, attribute)] = False
             for code in self._code[begin:end].tolist():
-                part = searched(self._arrays.trees, attribute, code)
+                part = search_tree(self._arrays.trees, attribute, code)
                 reached[part.found] = True
                 evaluations += part.evaluations
             alive &= reached
-        return Evaluated(np.flatnonzero(alive).tolist(), evaluations)
+        return Evaluation(np.flatnonzero(alive).tolist(), evaluations)
 
-    def verified(self, conjunction: int) -> Evaluated:
+    def verify(self, conjunction: int) -> Evaluation:
         """The rules of a conjunction, if what is left of its atoms holds."""
         run = slice(*self._arrays.test_start[conjunction : conjunction + 2])
         truth = [self._holds(atom) for atom in self._arrays.test_atom[run].tolist()]
         if all(truth):
-            return Evaluated(self._rules_of(conjunction), len(truth))
+            return Evaluation(self._rules_of(conjunction), len(truth))
         to_the_end = self._arrays.to_the_end
-        return Evaluated([], len(truth) if to_the_end else truth.index(False) + 1)
+        return Evaluation([], len(truth) if to_the_end else truth.index(False) + 1)
 
-    def run(self, program: int) -> Evaluated:
+    def run(self, program: int) -> Evaluation:
         """The rule of a program, if it holds."""
         instructions = self._forms.program[self._forms.program_start[program] :]
         at, evaluations = 0, 0
@@ -140,7 +140,7 @@ class _Event:
             at = if_true if self._holds(atom) else if_false
             evaluations += 1
         rule = int(self._forms.program_rule[program])
-        return Evaluated([rule] if at == GOTO_TRUE else [], evaluations)
+        return Evaluation([rule] if at == GOTO_TRUE else [], evaluations)
 
     def _holds(self, atom: int) -> bool:
         return bool(atom_holds(*self._atoms, self._code, *self._loaded, atom))

@@ -19,7 +19,7 @@ import numpy as np
 from tamis.encode.ragged import starts
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Capabilities, Engine, Scratch
-from tamis.engines.papers.intervals.arrays import IntervalArrays, packed
+from tamis.engines.papers.intervals.arrays import IntervalArrays, pack_vectors
 from tamis.engines.papers.intervals.cluster_index import grow_cluster
 from tamis.engines.papers.intervals.hybrid_index import grow_hybrid
 from tamis.engines.papers.intervals.interval_index import grow_interval
@@ -32,7 +32,7 @@ from tamis.engines.papers.intervals.intervals import (
 )
 from tamis.engines.papers.intervals.match import Candidates, match
 from tamis.engines.papers.intervals.segment_tree import grow_segment
-from tamis.engines.papers.intervals.tree import Tree, planted
+from tamis.engines.papers.intervals.tree import Tree, plant_trees
 
 __all__ = [
     "ClusterIndex",
@@ -92,8 +92,8 @@ def _build(rules: EncodedRules, plan: Plan) -> IntervalArrays:
         conjunctions_of_atoms(rules)[is_tested], minlength=len(forms.conjunction_start) - 1
     )
     return IntervalArrays(
-        planted(trees, len(codes)),
-        packed(mentions.by_attribute),
+        plant_trees(trees, len(codes)),
+        pack_vectors(mentions.by_attribute),
         starts(tests),
         forms.conjunction_atom[is_tested],
         int(plan.to_the_end),

@@ -15,10 +15,10 @@ from typing import Final
 import numpy as np
 
 from tamis.engines.papers.intervals.arrays import STOP
-from tamis.engines.papers.intervals.cluster_index import clustered
-from tamis.engines.papers.intervals.interval_index import covered
+from tamis.engines.papers.intervals.cluster_index import cluster_intervals
+from tamis.engines.papers.intervals.interval_index import cover_elementary
 from tamis.engines.papers.intervals.intervals import Intervals
-from tamis.engines.papers.intervals.tree import Tree, balanced, middle, node_rows
+from tamis.engines.papers.intervals.tree import Tree, balance, middle, node_rows
 
 __all__ = ["LEAST_CLUSTER", "grow_hybrid"]
 
@@ -28,15 +28,15 @@ LEAST_CLUSTER: Final = 4
 
 def grow_hybrid(intervals: Intervals, codes: int, least_cluster: int = LEAST_CLUSTER) -> Tree:
     """The Hybrid Index of an attribute with so many codes: elementary intervals, then keys."""
-    pieces, vectors = covered(intervals, codes)
-    clusters = clustered(intervals, codes, least_cluster)
+    pieces, vectors = cover_elementary(intervals, codes)
+    clusters = cluster_intervals(intervals, codes, least_cluster)
     first = np.searchsorted(pieces.first, [group.first for group in clusters.groups])
     stop = np.searchsorted(pieces.first, [group.last + 1 for group in clusters.groups])
     size = len(pieces.first)
     leaf = middle(first, stop)
     node = np.concatenate(
         (
-            node_rows(STOP, pieces.first, pieces.last, *balanced(first, stop, size)),
+            node_rows(STOP, pieces.first, pieces.last, *balance(first, stop, size)),
             clusters.rows(size, leaf),
         )
     )

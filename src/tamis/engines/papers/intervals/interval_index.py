@@ -13,25 +13,25 @@ from numpy.typing import NDArray
 
 from tamis.encode.ragged import run_places
 from tamis.engines.papers.intervals.arrays import STOP, VectorArrays
-from tamis.engines.papers.intervals.intervals import Elementary, Intervals, elementary
-from tamis.engines.papers.intervals.tree import Tree, balanced, middle, node_rows
+from tamis.engines.papers.intervals.intervals import Elementary, Intervals, cut_elementary
+from tamis.engines.papers.intervals.tree import Tree, balance, middle, node_rows
 
-__all__ = ["covered", "grow_interval"]
+__all__ = ["cover_elementary", "grow_interval"]
 
 
 def grow_interval(intervals: Intervals, codes: int) -> Tree:
     """The Interval Index of an attribute with so many codes."""
-    pieces, vectors = covered(intervals, codes)
+    pieces, vectors = cover_elementary(intervals, codes)
     first, stop = np.array([0]), np.array([len(pieces.first)])
-    children = balanced(first, stop, len(pieces.first))
+    children = balance(first, stop, len(pieces.first))
     node = node_rows(STOP, pieces.first, pieces.last, *children)
     return Tree.of_vectors(int(middle(first, stop)[0]), node, vectors)
 
 
-def covered(intervals: Intervals, codes: int) -> tuple[Elementary, VectorArrays]:
+def cover_elementary(intervals: Intervals, codes: int) -> tuple[Elementary, VectorArrays]:
     """The elementary intervals that something covers, and the conjunctions that cover each."""
-    pieces = elementary(intervals, codes)
-    place, begin, length, word = _runs(intervals, pieces)
+    pieces = cut_elementary(intervals, codes)
+    place, begin, length, word = _find_runs(intervals, pieces)
     piece = run_places(begin, length)
     order = np.argsort(piece, kind="stable")
     start = np.searchsorted(piece[order], np.arange(len(pieces.first) + 1))
@@ -55,7 +55,7 @@ class _Runs(NamedTuple):
     word: NDArray[np.uint64]
 
 
-def _runs(intervals: Intervals, pieces: Elementary) -> _Runs:
+def _find_runs(intervals: Intervals, pieces: Elementary) -> _Runs:
     """The words of all elementary intervals.
 
     From one piece to the next a word changes only where one of its 64 conjunctions has an interval

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.engines.papers.code_trees import Lists, grouped
-from tamis.engines.papers.intervals.arrays import LISTED, NO_NODE, packed
+from tamis.engines.papers.code_trees import Lists, group_by_key
+from tamis.engines.papers.intervals.arrays import LISTED, NO_NODE, pack_vectors
 from tamis.engines.papers.intervals.intervals import Intervals
 from tamis.engines.papers.intervals.tree import Tree, node_rows
 
@@ -39,7 +39,7 @@ def grow_interval_tree(intervals: Intervals, codes: int) -> Tree:
     moving, node = np.arange(intervals.size), np.zeros(intervals.size, np.int64)
     size = 0
     while len(moving):
-        key, side = _keys(intervals.at(moving), node - size, codes)
+        key, side = _choose_keys(intervals.at(moving), node - size, codes)
         home[moving[side == 0]] = node[side == 0]
         is_moving = side != 0
         branch, new = np.unique(
@@ -52,12 +52,12 @@ def grow_interval_tree(intervals: Intervals, codes: int) -> Tree:
         size += len(key)
         moving, node = moving[is_moving], size + new
     key, below = np.concatenate(keys), np.concatenate(children)
-    nobody = packed((np.zeros(size + 1, np.int64), np.empty(0, np.int32)))
+    nobody = pack_vectors((np.zeros(size + 1, np.int64), np.empty(0, np.int32)))
     rows = node_rows(LISTED, key, key, below[:, 0], below[:, 1])
-    return Tree(0, rows, nobody, *_lists(intervals, home, size))
+    return Tree(0, rows, nobody, *_build_lists(intervals, home, size))
 
 
-def _keys(intervals: Intervals, group: NDArray[np.int64], codes: int) -> _Keys:
+def _choose_keys(intervals: Intervals, group: NDArray[np.int64], codes: int) -> _Keys:
     """The middle one of the endpoints of each group of intervals, which are numbered from 0."""
     points = np.unique(
         np.concatenate((group * codes + intervals.low, group * codes + intervals.high))
@@ -68,14 +68,14 @@ def _keys(intervals: Intervals, group: NDArray[np.int64], codes: int) -> _Keys:
     return _Keys(key, side)
 
 
-def _lists(intervals: Intervals, home: NDArray[np.int64], size: int) -> tuple[Lists, Lists]:
+def _build_lists(intervals: Intervals, home: NDArray[np.int64], size: int) -> tuple[Lists, Lists]:
     """The intervals of each node in rows, by their first codes and by their last ones."""
     lists = []
     for end, order in (
         (intervals.low, np.argsort(intervals.low, kind="stable")),
         (intervals.high, np.argsort(-intervals.high, kind="stable")),
     ):
-        start, places = grouped(home[order], order, size)
+        start, places = group_by_key(home[order], order, size)
         rows = np.stack((intervals.conjunction[places], end[places]), axis=1)
         lists.append((start, rows.astype(np.int32)))
     return lists[0], lists[1]

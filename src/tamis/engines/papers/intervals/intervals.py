@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import SET, TEXT
 from tamis.encode.ragged import run_places
 from tamis.encode.rules import EncodedRules
-from tamis.engines.atom_order import selectivity
-from tamis.engines.papers.code_trees import Lists, grouped
+from tamis.engines.atom_order import estimate_selectivity
+from tamis.engines.papers.code_trees import Lists, group_by_key
 
-__all__ = ["Elementary", "Intervals", "Mentions", "elementary", "intervals_by_attribute"]
+__all__ = ["Elementary", "Intervals", "Mentions", "cut_elementary", "intervals_by_attribute"]
 
 
 class Intervals(NamedTuple):
@@ -62,7 +62,7 @@ class Elementary(NamedTuple):
         )
 
 
-def elementary(intervals: Intervals, codes: int) -> Elementary:
+def cut_elementary(intervals: Intervals, codes: int) -> Elementary:
     """The elementary intervals of so many codes.
 
     Every endpoint is one by itself, and so is what lies between two endpoints, before the first and
@@ -90,13 +90,13 @@ class Mentions(NamedTuple):
         places = np.flatnonzero(has_interval[forms.conjunction_atom])
         atom, conjunction = forms.conjunction_atom[places], conjunctions_of_atoms(rules)[places]
         attribute = atoms.attribute[atom]
-        order = np.lexsort((selectivity(rules)[atom], attribute, conjunction))
+        order = np.lexsort((estimate_selectivity(rules)[atom], attribute, conjunction))
         chosen = np.ones(len(order), np.bool_)
         chosen[1:] = (np.diff(conjunction[order]) != 0) | (np.diff(attribute[order]) != 0)
         kept = order[chosen]
         is_filed = np.zeros(len(forms.conjunction_atom), np.bool_)
         is_filed[places[kept]] = True
-        by_attribute = grouped(attribute[kept], conjunction[kept], len(rules.dictionary.axes))
+        by_attribute = group_by_key(attribute[kept], conjunction[kept], len(rules.dictionary.axes))
         return cls(is_filed, by_attribute)
 
     @classmethod
@@ -104,7 +104,7 @@ class Mentions(NamedTuple):
         """No atoms at all, for want of trees."""
         empty = np.empty(0, np.int32)
         is_filed = np.zeros(len(rules.forms.conjunction_atom), np.bool_)
-        return cls(is_filed, grouped(empty, empty, len(rules.dictionary.axes)))
+        return cls(is_filed, group_by_key(empty, empty, len(rules.dictionary.axes)))
 
 
 def conjunctions_of_atoms(rules: EncodedRules) -> NDArray[np.int64]:
@@ -135,6 +135,6 @@ def intervals_by_attribute(
     )
     attributes = len(rules.dictionary.axes)
     attribute = np.repeat(atoms.attribute[atom], counts)
-    start, order = grouped(attribute, np.arange(intervals.size), attributes)
+    start, order = group_by_key(attribute, np.arange(intervals.size), attributes)
     for number in np.flatnonzero(np.diff(start)).tolist():
         yield number, intervals.at(order[start[number] : start[number + 1]].astype(np.int64))

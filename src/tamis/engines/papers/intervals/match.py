@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tamis.encode.kernel import kernel
 from tamis.engines.kernels.bits import ALL_BITS, ONE, lowest_bit
-from tamis.engines.kernels.output import emit_owners, forget_seen
+from tamis.engines.kernels.output import clear_seen, emit_owners
 from tamis.engines.kernels.truth import atom_holds, load_event, program_holds, unload_event
 from tamis.engines.papers.intervals.arrays import LISTED, PASS
 
@@ -139,7 +139,7 @@ def match(atoms, forms, index, events, row, last, mask, loaded, candidates, seen
                     )
         found = _emit_programs(atoms, forms, events, loaded, mask, out, found)
         unload_event(events, row, loaded)
-        forget_seen(out, first, found, seen)
+        clear_seen(out, first, found, seen)
         counts[row] = found - first
         row += 1
     return row

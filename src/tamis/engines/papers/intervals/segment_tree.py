@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.engines.papers.code_trees import Lists, grouped
-from tamis.engines.papers.intervals.arrays import NO_NODE, PASS, packed
-from tamis.engines.papers.intervals.intervals import Elementary, Intervals, elementary
+from tamis.engines.papers.code_trees import Lists, group_by_key
+from tamis.engines.papers.intervals.arrays import NO_NODE, PASS, pack_vectors
+from tamis.engines.papers.intervals.intervals import Elementary, Intervals, cut_elementary
 from tamis.engines.papers.intervals.tree import Tree, node_rows
 
 __all__ = ["grow_segment"]
@@ -30,13 +30,15 @@ class _Level(NamedTuple):
 
 def grow_segment(intervals: Intervals, codes: int) -> Tree:
     """The Segment Tree of an attribute with so many codes."""
-    leaves = elementary(intervals, codes)
-    levels, node = _combined(leaves)
+    leaves = cut_elementary(intervals, codes)
+    levels, node = _combine_levels(leaves)
     root = int(levels[-1].number[0])
-    return Tree.of_vectors(root, node, packed(_stored(intervals, leaves, levels, len(node))))
+    return Tree.of_vectors(
+        root, node, pack_vectors(_store_intervals(intervals, leaves, levels, len(node)))
+    )
 
 
-def _combined(leaves: Elementary) -> tuple[list[_Level], NDArray[np.int32]]:
+def _combine_levels(leaves: Elementary) -> tuple[list[_Level], NDArray[np.int32]]:
     """The levels, leaves first, and the rows of all nodes."""
     size = len(leaves.first)
     levels = [_Level(np.arange(size), leaves.first)]
@@ -53,7 +55,9 @@ def _combined(leaves: Elementary) -> tuple[list[_Level], NDArray[np.int32]]:
     return levels, np.concatenate(rows)
 
 
-def _stored(intervals: Intervals, leaves: Elementary, levels: list[_Level], nodes: int) -> Lists:
+def _store_intervals(
+    intervals: Intervals, leaves: Elementary, levels: list[_Level], nodes: int
+) -> Lists:
     """The conjunctions at each node.
 
     From the leaves up: what an interval covers of a level is a run of nodes. One at its edge whose
@@ -74,4 +78,4 @@ def _stored(intervals: Intervals, leaves: Elementary, levels: list[_Level], node
         begin, end = (begin + on_left) >> 1, (end - on_right) >> 1
         going_on = begin <= end
         begin, end, whose = begin[going_on], end[going_on], whose[going_on]
-    return grouped(np.concatenate(number), np.concatenate(conjunction), nodes)
+    return group_by_key(np.concatenate(number), np.concatenate(conjunction), nodes)

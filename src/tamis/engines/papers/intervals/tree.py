@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from tamis.encode.ragged import concatenate_lists, starts
 from tamis.engines.papers.code_trees import Lists
-from tamis.engines.papers.intervals.arrays import NO_NODE, TreeArrays, VectorArrays, packed
+from tamis.engines.papers.intervals.arrays import NO_NODE, TreeArrays, VectorArrays, pack_vectors
 
-__all__ = ["CHILDREN", "Tree", "balanced", "middle", "node_rows", "planted"]
+__all__ = ["CHILDREN", "Tree", "balance", "middle", "node_rows", "plant_trees"]
 
 CHILDREN: Final = slice(3, 5)
 """Where the children stand in a node's row."""
@@ -47,7 +47,7 @@ def node_rows(
     return np.stack(columns, axis=1).astype(np.int32)
 
 
-def balanced(
+def balance(
     first: NDArray[np.int64], stop: NDArray[np.int64], size: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Search trees over runs of the numbers below `size`: the children of each number.
@@ -72,10 +72,10 @@ def middle(first: NDArray[np.int64], stop: NDArray[np.int64]) -> NDArray[np.int6
     return first + (stop - first - 1) // 2
 
 
-def planted(trees: Iterable[tuple[int, Tree]], attributes: int) -> TreeArrays:
+def plant_trees(trees: Iterable[tuple[int, Tree]], attributes: int) -> TreeArrays:
     """The trees of some attributes, end to end."""
     root = np.full(attributes, NO_NODE, np.int64)
-    no_vectors = packed((starts([]), np.empty(0, np.int32)))
+    no_vectors = pack_vectors((starts([]), np.empty(0, np.int32)))
     forest = [Tree.of_vectors(NO_NODE, np.empty((0, 5), np.int32), no_vectors)]
     size = 0
     for attribute, tree in trees:

@@ -18,7 +18,7 @@ from tamis.encode.ragged import starts
 from tamis.encode.rules import EncodedRules
 from tamis.engines.papers.code_trees import Trees
 
-__all__ = ["AND", "are_normal", "are_sums", "key_bounds"]
+__all__ = ["AND", "are_normal", "are_sums", "bound_keys"]
 
 AND, _OR = 0, 1
 """The operators, as the lowest bit of a score code tells them apart; see `ScoreArrays`."""
@@ -58,7 +58,7 @@ def _raise_bounds(atoms, trees, code, weights, weight, bounds):
             bounds[first_text + low] = max(bounds[first_text + low], worth)
 
 
-def key_bounds(rules: EncodedRules, trees: Trees) -> NDArray[np.float64]:
+def bound_keys(rules: EncodedRules, trees: Trees) -> NDArray[np.float64]:
     """UB of each key of `PostingArrays`: the most that any rule weighs it. That of Z is 0."""
     scores = rules.scores
     bounds = np.zeros(int(trees.base[-1]) + rules.texts.size + 1)
@@ -77,7 +77,7 @@ def are_sums(forms: FormArrays, scores: ScoreArrays, size: int) -> NDArray[np.bo
         return np.ones(size, np.bool_)
     rule = np.repeat(np.arange(size), np.diff(scores.start))
     atoms = np.bincount(rule[scores.code >= 0], minlength=size)
-    sums: NDArray[np.bool_] = atoms == _held(forms, size)
+    sums: NDArray[np.bool_] = atoms == _count_atoms(forms, size)
     return sums & are_normal(scores.start, scores.code, outer=_OR)
 
 
@@ -103,7 +103,7 @@ def are_normal(start: NDArray[np.int64], code: NDArray[np.int32], outer: int) ->
     return normal
 
 
-def _held(forms: FormArrays, size: int) -> NDArray[np.int64]:
+def _count_atoms(forms: FormArrays, size: int) -> NDArray[np.int64]:
     """How many atoms the conjunctions of each rule hold."""
     sizes = np.diff(forms.conjunction_start)
     if len(forms.owner) == 0:

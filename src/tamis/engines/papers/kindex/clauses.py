@@ -23,7 +23,7 @@ from tamis.engines.papers.kindex.postings import LOOSE, UNBOUNDED
 from tamis.expr.model import And, Atom, Expr, Op, Or, Predicate
 from tamis.expr.normalize import cnf, cover
 
-__all__ = ["Clauses", "clauses_of"]
+__all__ = ["Clauses", "build_clauses"]
 
 
 class Clauses(NamedTuple):
@@ -53,7 +53,7 @@ class _Plan(NamedTuple):
     traits: int
 
 
-class _Laid(NamedTuple):
+class _RuleClauses(NamedTuple):
     """Disjunctions, rule by rule."""
 
     sizes: tuple[NDArray[np.int64], NDArray[np.int64]]
@@ -63,14 +63,14 @@ class _Laid(NamedTuple):
     traits: NDArray[np.uint8]
 
 
-def clauses_of(rules: EncodedRules) -> Clauses:
+def build_clauses(rules: EncodedRules) -> Clauses:
     """The CNF of each rule."""
     scores = spelled_out(rules.forms, rules.scores)
     normal = are_normal(scores.start, scores.code, outer=AND)
     order = np.argsort(~normal, kind="stable")
     as_it_is, others = np.split(order, [int(normal.sum())])
-    first = _as_it_is(*take_lists(scores.start, scores.code, as_it_is))
-    second = _by_plans(rules, *take_lists(scores.start, scores.code, others))
+    first = _take_cnfs(*take_lists(scores.start, scores.code, as_it_is))
+    second = _apply_plans(rules, *take_lists(scores.start, scores.code, others))
     place = np.argsort(order)
     start, sizes = take_lists(*concatenate_lists([first.sizes, second.sizes]), place)
     _, atom = take_lists(*concatenate_lists([first.atoms, second.atoms]), place)
@@ -78,7 +78,7 @@ def clauses_of(rules: EncodedRules) -> Clauses:
     return Clauses(start, starts(sizes), atom, traits)
 
 
-def _as_it_is(start: NDArray[np.int64], code: NDArray[np.int32]) -> _Laid:
+def _take_cnfs(start: NDArray[np.int64], code: NDArray[np.int32]) -> _RuleClauses:
     """The disjunctions of trees that are CNFs: their ORs, and the atoms outside of any."""
     size = len(start) - 1
     rule = np.repeat(np.arange(size), np.diff(start))
@@ -91,27 +91,29 @@ def _as_it_is(start: NDArray[np.int64], code: NDArray[np.int32]) -> _Laid:
     begins = is_atom & (np.cumsum(depth)[:-1] == 0)
     begins[first] = True
     sizes = np.diff(np.append(np.flatnonzero(begins[is_atom]), is_atom.sum()))
-    return _Laid(
+    return _RuleClauses(
         (starts(np.bincount(rule[begins], minlength=size)), sizes),
         (starts(np.bincount(rule[is_atom], minlength=size)), code[is_atom]),
         np.zeros(size, np.uint8),
     )
 
 
-def _by_plans(rules: EncodedRules, start: NDArray[np.int64], code: NDArray[np.int32]) -> _Laid:
+def _apply_plans(
+    rules: EncodedRules, start: NDArray[np.int64], code: NDArray[np.int32]
+) -> _RuleClauses:
     """The disjunctions of other trees."""
     negated = np.where(rules.atoms.flags & NEGATED, _NEGATED, _POSITIVE)
     shapes = code.copy()
     shapes[code >= 0] = negated[code[code >= 0]]
-    members = _by_shape(start, shapes)
-    plans = [_plan(np.frombuffer(shape, np.int32).tolist()) for shape in members]
+    members = _group_by_shape(start, shapes)
+    plans = [_plan_shape(np.frombuffer(shape, np.int32).tolist()) for shape in members]
     number = np.empty(len(start) - 1, np.int64)
     for plan, own in enumerate(members.values()):
         number[own] = plan
-    return _laid_out(start, code, plans, number)
+    return _lay_out(start, code, plans, number)
 
 
-def _by_shape(start: NDArray[np.int64], shapes: NDArray[np.int32]) -> dict[bytes, list[int]]:
+def _group_by_shape(start: NDArray[np.int64], shapes: NDArray[np.int32]) -> dict[bytes, list[int]]:
     """The rules of each shape."""
     members: dict[bytes, list[int]] = {}
     buffer, bounds = shapes.tobytes(), (4 * start).tolist()
@@ -120,8 +122,8 @@ def _by_shape(start: NDArray[np.int64], shapes: NDArray[np.int32]) -> dict[bytes
     return members
 
 
-def _plan(shape: list[int]) -> _Plan:
-    tree = _tree(shape)
+def _plan_shape(shape: list[int]) -> _Plan:
+    tree = _build_tree(shape)
     clauses = cnf(tree)
     traits = 0
     if clauses is None:
@@ -137,7 +139,7 @@ def _plan(shape: list[int]) -> _Plan:
     return _Plan(sizes, np.array(places, np.int64), traits)
 
 
-def _tree(shape: list[int]) -> Expr:
+def _build_tree(shape: list[int]) -> Expr:
     """The tree of a shape, with an atom of its own for each place."""
     stack: list[Expr] = []
     for place, code in enumerate(shape):
@@ -156,12 +158,12 @@ def _place(atom: Atom) -> int:
     return int(atom.predicate.attribute)
 
 
-def _laid_out(
+def _lay_out(
     start: NDArray[np.int64],
     code: NDArray[np.int32],
     plans: list[_Plan],
     number: NDArray[np.int64],
-) -> _Laid:
+) -> _RuleClauses:
     """The disjunctions of rules, where rule i has the plan number[i]."""
     clause_counts = np.array([len(plan.sizes) for plan in plans], np.int64)
     atom_counts = np.array([len(plan.place) for plan in plans], np.int64)
@@ -177,4 +179,4 @@ def _laid_out(
             start[own][:, None] + plan.place
         ]
     traits = np.array([plan.traits for plan in plans], np.uint8)
-    return _Laid((clause_start, sizes), (rule_start, atom), traits[number])
+    return _RuleClauses((clause_start, sizes), (rule_start, atom), traits[number])

@@ -25,23 +25,23 @@ from tamis.encode.arrays import NEGATED
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Capabilities, Engine, Scratch
-from tamis.engines.kernels.scores import keep_best, rule_score
+from tamis.engines.kernels.scores import keep_best, score_rule
 from tamis.engines.kernels.truth import atom_holds, load_event, unload_event
-from tamis.engines.papers.kindex.clauses import Clauses, clauses_of
+from tamis.engines.papers.kindex.clauses import Clauses, build_clauses
 from tamis.engines.papers.kindex.postings import (
     LOOSE,
     UNBOUNDED,
     Mentions,
     PostingArrays,
     Things,
-    post,
+    build_postings,
 )
 from tamis.engines.papers.kindex.walk import (
     NO_FLOOR,
-    gather,
+    choose_lists,
     new_cursors,
-    next_agreed,
     open_lists,
+    skip_to_common,
     slot_of,
     stands_in,
     thing_of,
@@ -87,7 +87,7 @@ def _counters_agree(index, cursors, lists, rule, counter):
             counter[clause] = 1
         else:
             counter[clause] += 1
-    counted(rule, counter, count)
+    trace_counters(rule, counter, count)
     satisfied = 0
     for clause in range(count):
         satisfied += counter[clause] != 0
@@ -95,7 +95,7 @@ def _counters_agree(index, cursors, lists, rule, counter):
 
 
 @kernel
-def counted(rule, counter, count):
+def trace_counters(rule, counter, count):
     """Called when the counters of a rule are final; see `walk.watched`."""
 
 
@@ -125,7 +125,7 @@ def _match(rules, index, events, row, last, mask, loaded, cursors, counter, stac
     while row < last and len(out) - found >= len(mask):
         first = found
         load_event(events, row, loaded)
-        several = gather(postings, events, row, loaded, cursors)
+        several = choose_lists(postings, events, row, loaded, cursors)
         for partition in range(len(postings.size) - 1, -1, -1):
             needed = max(1, postings.size[partition])
             if cursors.start[partition + 1] - cursors.start[partition] < needed:
@@ -133,7 +133,9 @@ def _match(rules, index, events, row, last, mask, loaded, cursors, counter, stac
             is_loose = postings.traits[partition] & LOOSE
             live, lists = open_lists(postings, cursors, partition), 0
             while True:
-                live, lists = next_agreed(entry, cursors, partition, live, lists, needed, NO_FLOOR)
+                live, lists = skip_to_common(
+                    entry, cursors, partition, live, lists, needed, NO_FLOOR
+                )
                 if lists == 0:
                     break
                 rule = thing_of(cursors.head[0])
@@ -142,7 +144,7 @@ def _match(rules, index, events, row, last, mask, loaded, cursors, counter, stac
                 else:
                     holds = _counters_agree(index, cursors, lists, rule, counter)
                 if holds and is_loose:
-                    score = rule_score(atoms, forms, scores, events, loaded, row, rule, stack)
+                    score = score_rule(atoms, forms, scores, events, loaded, row, rule, stack)
                     holds = score >= 0
                 if holds and mask[rule]:
                     out[found] = rule
@@ -182,7 +184,7 @@ def _top(
         event = row + at
         kept = 0
         load_event(events, event, loaded)
-        several = gather(postings, events, event, loaded, cursors)
+        several = choose_lists(postings, events, event, loaded, cursors)
         for partition in range(len(postings.size) - 1, -1, -1):
             needed = max(1, postings.size[partition])
             if cursors.start[partition + 1] - cursors.start[partition] < needed:
@@ -191,14 +193,14 @@ def _top(
             live, lists = open_lists(postings, cursors, partition), 0
             while True:
                 floor = best_score[at, most - 1] if is_bounded and kept == most else NO_FLOOR
-                live, lists = next_agreed(entry, cursors, partition, live, lists, needed, floor)
+                live, lists = skip_to_common(entry, cursors, partition, live, lists, needed, floor)
                 if lists == 0:
                     break
                 rule = thing_of(cursors.head[0])
                 if mask[rule] and (
                     several or _counters_agree(index, cursors, lists, rule, counter)
                 ):
-                    score = rule_score(atoms, forms, scores, events, loaded, event, rule, stack)
+                    score = score_rule(atoms, forms, scores, events, loaded, event, rule, stack)
                     if score >= 0:
                         kept = keep_best(rule, score, order, best[at], best_score[at], kept)
         unload_event(events, event, loaded)
@@ -237,14 +239,16 @@ class KIndexCnf(CnfEngine):
 
 
 def _build(rules: EncodedRules) -> CnfArrays:
-    clauses = clauses_of(rules)
+    clauses = build_clauses(rules)
     atom_clause = np.repeat(np.arange(len(clauses.atom_start) - 1), np.diff(clauses.atom_start))
     negated = np.bincount(
         atom_clause[rules.atoms.flags[clauses.atom] & NEGATED != 0],
         minlength=len(clauses.atom_start) - 1,
     )
     return CnfArrays(
-        post(rules, _things(clauses, negated), _mentions(clauses, atom_clause)),
+        build_postings(
+            rules, _measure_rules(clauses, negated), _list_mentions(clauses, atom_clause)
+        ),
         clauses.start,
         negated.astype(np.int16),
         clauses.atom_start,
@@ -252,14 +256,14 @@ def _build(rules: EncodedRules) -> CnfArrays:
     )
 
 
-def _things(clauses: Clauses, negated: NDArray[np.int64]) -> Things:
+def _measure_rules(clauses: Clauses, negated: NDArray[np.int64]) -> Things:
     """The size of a rule is the number of its disjunctions without ∉."""
     size = np.add.reduceat(np.append(negated == 0, 0), clauses.start[:-1])
     size[np.diff(clauses.start) == 0] = 0
     return Things(size.astype(np.int64), clauses.traits)
 
 
-def _mentions(clauses: Clauses, atom_clause: NDArray[np.int64]) -> Mentions:
+def _list_mentions(clauses: Clauses, atom_clause: NDArray[np.int64]) -> Mentions:
     rule = np.repeat(np.arange(len(clauses.start) - 1), np.diff(clauses.start))
     first = clauses.start[rule]
     disjunction = np.arange(len(rule)) - first

@@ -27,10 +27,10 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import NEGATED, TEXT
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
-from tamis.engines.atom_order import selectivity
+from tamis.engines.atom_order import estimate_selectivity
 from tamis.engines.base import Capabilities, Engine, Scratch
-from tamis.engines.kernels.output import emit_owners, forget_seen
-from tamis.engines.kernels.ranking import Ranking, consider
+from tamis.engines.kernels.output import clear_seen, emit_owners
+from tamis.engines.kernels.ranking import Ranking, rank_rule
 from tamis.engines.kernels.truth import atom_holds, load_event, program_holds, unload_event
 from tamis.engines.papers.kindex.bounds import are_sums
 from tamis.engines.papers.kindex.postings import (
@@ -39,16 +39,16 @@ from tamis.engines.papers.kindex.postings import (
     Mentions,
     PostingArrays,
     Things,
-    post,
+    build_postings,
 )
 from tamis.engines.papers.kindex.walk import (
     NO_FLOOR,
-    gather,
+    bound_partition,
+    choose_lists,
     is_below,
-    most_worth,
     new_cursors,
-    next_agreed,
     open_lists,
+    skip_to_common,
     stands_in,
     thing_of,
 )
@@ -75,7 +75,7 @@ def _conjunction_holds(atoms, forms, events, loaded, conjunction):
 
 
 @kernel
-def _program_found(atoms, forms, events, loaded, program, tried):
+def _program_holds_anew(atoms, forms, events, loaded, program, tried):
     """Whether a program holds that was not tried for this event before."""
     if tried[program]:
         return False
@@ -95,7 +95,7 @@ def _match(atoms, forms, index, events, row, last, mask, loaded, cursors, tried,
     while row < last and len(out) - found >= len(mask):
         first = found
         load_event(events, row, loaded)
-        several = gather(postings, events, row, loaded, cursors)
+        several = choose_lists(postings, events, row, loaded, cursors)
         for partition in range(len(postings.size) - 1, -1, -1):
             needed = max(1, postings.size[partition])
             if cursors.start[partition + 1] - cursors.start[partition] < needed:
@@ -103,7 +103,9 @@ def _match(atoms, forms, index, events, row, last, mask, loaded, cursors, tried,
             verify = several or postings.traits[partition] & LOOSE
             live, lists = open_lists(postings, cursors, partition), 0
             while True:
-                live, lists = next_agreed(entry, cursors, partition, live, lists, needed, NO_FLOOR)
+                live, lists = skip_to_common(
+                    entry, cursors, partition, live, lists, needed, NO_FLOOR
+                )
                 if lists == 0:
                     break
                 thing = thing_of(cursors.head[0])
@@ -113,7 +115,9 @@ def _match(atoms, forms, index, events, row, last, mask, loaded, cursors, tried,
                 if thing >= conjunctions:
                     program = index.program[thing - conjunctions]
                     rule = forms.program_rule[program]
-                    if mask[rule] and _program_found(atoms, forms, events, loaded, program, tried):
+                    if mask[rule] and _program_holds_anew(
+                        atoms, forms, events, loaded, program, tried
+                    ):
                         out[found] = rule
                         found += 1
                 elif not verify or _conjunction_holds(atoms, forms, events, loaded, thing):
@@ -121,7 +125,7 @@ def _match(atoms, forms, index, events, row, last, mask, loaded, cursors, tried,
                         forms.owner_start, forms.owner, thing, mask, seen, out, found
                     )
         unload_event(events, row, loaded)
-        forget_seen(out, first, found, seen)
+        clear_seen(out, first, found, seen)
         tried[:] = 0
         counts[row] = found - first
         row += 1
@@ -129,21 +133,21 @@ def _match(atoms, forms, index, events, row, last, mask, loaded, cursors, tried,
 
 
 @kernel
-def _consider_thing(rules, index, events, loaded, row, ranking, tried, verify, thing):
+def _rank_thing(rules, index, events, loaded, row, ranking, tried, verify, thing):
     """Score the rules of a thing that K lists have with ∈, and none with ∉."""
     atoms, forms, _ = rules
     conjunctions = len(forms.conjunction_start) - 1
     if thing >= conjunctions:
         program = index.program[thing - conjunctions]
-        if _program_found(atoms, forms, events, loaded, program, tried):
+        if _program_holds_anew(atoms, forms, events, loaded, program, tried):
             rule = np.int64(forms.program_rule[program])
-            consider(rules, events, loaded, row, ranking, rule)
+            rank_rule(rules, events, loaded, row, ranking, rule)
     elif not verify or _conjunction_holds(atoms, forms, events, loaded, thing):
         if len(forms.owner) == 0:
-            consider(rules, events, loaded, row, ranking, np.int64(thing))
+            rank_rule(rules, events, loaded, row, ranking, np.int64(thing))
         else:
             for i in range(forms.owner_start[thing], forms.owner_start[thing + 1]):
-                consider(rules, events, loaded, row, ranking, np.int64(forms.owner[i]))
+                rank_rule(rules, events, loaded, row, ranking, np.int64(forms.owner[i]))
 
 
 @kernel
@@ -181,7 +185,7 @@ def _top(
         ranking = Ranking(mask, order, best[at], scores[at], seen, seen_list, tally, stack)
         tally[:] = 0
         load_event(events, event, loaded)
-        several = gather(postings, events, event, loaded, cursors)
+        several = choose_lists(postings, events, event, loaded, cursors)
         for partition in range(len(postings.size) - 1, -1, -1):
             size = postings.size[partition]
             needed = max(1, size)
@@ -191,18 +195,16 @@ def _top(
             verify = several or postings.traits[partition] & LOOSE
             live, lists = open_lists(postings, cursors, partition), 0
             floor = _floor(ranking, is_bounded)
-            if floor != NO_FLOOR and is_below(most_worth(cursors, live, size, several), floor):
+            if floor != NO_FLOOR and is_below(bound_partition(cursors, live, size, several), floor):
                 continue
             while True:
                 floor = _floor(ranking, is_bounded)
-                live, lists = next_agreed(entry, cursors, partition, live, lists, needed, floor)
+                live, lists = skip_to_common(entry, cursors, partition, live, lists, needed, floor)
                 if lists == 0:
                     break
                 if stands_in(cursors.head[0]):
                     thing = thing_of(cursors.head[0])
-                    _consider_thing(
-                        rules, index, events, loaded, event, ranking, tried, verify, thing
-                    )
+                    _rank_thing(rules, index, events, loaded, event, ranking, tried, verify, thing)
         unload_event(events, event, loaded)
         for i in range(tally[1]):
             seen[seen_list[i]] = 0
@@ -258,7 +260,7 @@ def _build(rules: EncodedRules) -> KIndexArrays:
     traits[:conjunctions] = np.where(_all_sums(rules), 0, UNBOUNDED)
     traits[doubled] = LOOSE | UNBOUNDED
     return KIndexArrays(
-        post(rules, Things(size, traits), mentions),
+        build_postings(rules, Things(size, traits), mentions),
         np.concatenate((program, uncovered)).astype(np.int32),
     )
 
@@ -276,7 +278,7 @@ def _one_an_attribute(
     places = np.flatnonzero(by_code[mentions.atom])
     thing, atom = mentions.thing[places], mentions.atom[places]
     attribute = atoms.attribute[atom]
-    order = np.lexsort((selectivity(rules)[atom], attribute, thing))
+    order = np.lexsort((estimate_selectivity(rules)[atom], attribute, thing))
     again = np.zeros(len(places), np.bool_)
     again[1:] = np.diff(thing[order]) + np.abs(np.diff(attribute[order])) == 0
     dropped = places[order[again]]

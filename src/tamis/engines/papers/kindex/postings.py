@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import IF_ABSENT, NEGATED, RANGE, TEXT, AtomArrays
 from tamis.encode.ragged import concatenate_lists
 from tamis.encode.rules import EncodedRules
-from tamis.engines.papers.code_trees import Trees, filed, grouped
-from tamis.engines.papers.kindex.bounds import key_bounds
+from tamis.engines.papers.code_trees import Trees, file_under_nodes, group_by_key
+from tamis.engines.papers.kindex.bounds import bound_keys
 
-__all__ = ["LOOSE", "UNBOUNDED", "Mentions", "PostingArrays", "Things", "post"]
+__all__ = ["LOOSE", "UNBOUNDED", "Mentions", "PostingArrays", "Things", "build_postings"]
 
 LOOSE: Final = 1
 """Of a thing: that its lists agree is necessary for it to hold, but not sufficient."""
@@ -94,19 +94,19 @@ class Mentions(NamedTuple):
         return Mentions(thing, np.concatenate((self.atom, others.atom)), disjunction)
 
 
-def post(rules: EncodedRules, things: Things, mentions: Mentions) -> PostingArrays:
+def build_postings(rules: EncodedRules, things: Things, mentions: Mentions) -> PostingArrays:
     """The posting lists of `things`, whose atoms `mentions` names."""
-    size, traits, partition = _partitions(things)
+    size, traits, partition = _partition_things(things)
     trees = Trees.of(rules.dictionary)
-    key, entry, disjunction = _entries(rules, trees, things, mentions, partition)
-    nth = _nth_of_thing(key, entry >> 1)
+    key, entry, disjunction = _build_entries(rules, trees, things, mentions, partition)
+    nth = _count_before(key, entry >> 1)
     if nth.any():
         order = np.lexsort((nth, partition[entry >> 1], key))
         key, entry, nth = key[order], entry[order], nth[order]
         disjunction = disjunction[order] if len(disjunction) else disjunction
     of_entry = partition[entry >> 1]
     first = np.flatnonzero(_differs(key) | _differs(of_entry) | _differs(nth))
-    bounds = key_bounds(rules, trees)
+    bounds = bound_keys(rules, trees)
     list_start = np.searchsorted(key[first], np.arange(len(bounds) + 1)).astype(np.int32)
     has_null = np.diff(list_start)[trees.base[:-1] + trees.size] > 0
     return PostingArrays(
@@ -125,7 +125,7 @@ def post(rules: EncodedRules, things: Things, mentions: Mentions) -> PostingArra
     )
 
 
-def _partitions(
+def _partition_things(
     things: Things,
 ) -> tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.int16]]:
     """The size and traits of each partition, and the partition of each thing."""
@@ -133,7 +133,7 @@ def _partitions(
     return kinds // 4, (kinds % 4).astype(np.uint8), partition.astype(np.int16)
 
 
-def _entries(
+def _build_entries(
     rules: EncodedRules,
     trees: Trees,
     things: Things,
@@ -141,14 +141,14 @@ def _entries(
     partition: NDArray[np.int16],
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int16]]:
     """The key, entry and disjunction of all entries: by key, partition and entry."""
-    atoms, mentions = _with_nulls(rules.atoms, mentions)
+    atoms, mentions = _add_nulls(rules.atoms, mentions)
     is_in = (atoms.flags & NEGATED == 0)[mentions.atom]
     columns = [is_in, mentions.thing, partition[mentions.thing]]
     if mentions.disjunction is not None:
         columns.insert(0, mentions.disjunction)
     order = np.lexsort(columns)
     mentions = mentions.at(order)
-    key_start, place = _by_key(atoms, trees, rules.texts.size, mentions.atom)
+    key_start, place = _place_by_key(atoms, trees, rules.texts.size, mentions.atom)
     zero = np.flatnonzero(things.size == 0)
     zero = zero[np.argsort(partition[zero], kind="stable")]
     key = np.repeat(np.arange(len(key_start), dtype=np.int32), [*np.diff(key_start), len(zero)])
@@ -160,7 +160,7 @@ def _entries(
     return key, np.concatenate((entry, 2 * zero + 1)).astype(np.int32), disjunction
 
 
-def _with_nulls(atoms: AtomArrays, mentions: Mentions) -> tuple[AtomArrays, Mentions]:
+def _add_nulls(atoms: AtomArrays, mentions: Mentions) -> tuple[AtomArrays, Mentions]:
     """A mention of "∉ NULL" more for each strong ∉, and the atoms that say so."""
     strong = atoms.flags & (NEGATED | IF_ABSENT) == NEGATED
     added = mentions.at(np.flatnonzero(strong[mentions.atom]))
@@ -174,17 +174,18 @@ def _with_nulls(atoms: AtomArrays, mentions: Mentions) -> tuple[AtomArrays, Ment
     return AtomArrays(table, atoms.codes), mentions.joined(added._replace(atom=null))
 
 
-def _by_key(
+def _place_by_key(
     atoms: AtomArrays, trees: Trees, texts: int, atom: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """The places of `atom` under each tree node and each text predicate, rising."""
     places = np.arange(len(atom), dtype=np.int32)
     is_text = atoms.test[atom] == TEXT
-    nodes = filed(atoms, trees, atom, places)
-    return concatenate_lists([nodes, grouped(atoms.low[atom[is_text]], places[is_text], texts)])
+    nodes = file_under_nodes(atoms, trees, atom, places)
+    by_text = group_by_key(atoms.low[atom[is_text]], places[is_text], texts)
+    return concatenate_lists([nodes, by_text])
 
 
-def _nth_of_thing(key: NDArray[np.int32], thing: NDArray[np.int32]) -> NDArray[np.int32]:
+def _count_before(key: NDArray[np.int32], thing: NDArray[np.int32]) -> NDArray[np.int32]:
     """For each entry how many entries of its thing stand before it under its key.
 
     The nth goes into the nth list of the key, so that no thing stands in a list twice.

@@ -8,8 +8,8 @@ K lists is up to `dnf.py` and `cnf.py`.
 A *head* is a list's current entry, with the list's number among the open ones below it, so that
 sorting heads sorts lists. A list at its end has the highest head and moves behind the live ones.
 
-`watched` is called whenever the lists are sorted. It does nothing and is compiled away; tests put
-something else in its place to see each step.
+`trace_lists` is called whenever the lists are sorted. It does nothing and is compiled away; tests
+replace it to see each step.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -30,16 +30,16 @@ __all__ = [
     "END",
     "NO_FLOOR",
     "Cursors",
-    "gather",
+    "bound_partition",
+    "choose_lists",
     "is_below",
-    "most_worth",
     "new_cursors",
-    "next_agreed",
     "open_lists",
+    "skip_to_common",
     "slot_of",
     "stands_in",
     "thing_of",
-    "watched",
+    "trace_lists",
 ]
 
 _SHIFT = 32
@@ -93,7 +93,7 @@ def new_cursors(postings: PostingArrays) -> Cursors:
 
 
 @kernel
-def watched(cursors, partition, live, needed, bound):
+def trace_lists(cursors, partition, live, needed, bound):
     """Called when the lists of a partition are sorted; `bound` is -1 where none was computed."""
 
 
@@ -131,7 +131,7 @@ def _choose(postings, cursors, key, weight, several, count):
 
 
 @kernel
-def gather(postings, events, row, loaded, cursors):
+def choose_lists(postings, events, row, loaded, cursors):
     """Choose the lists of all keys of the loaded event.
 
     Returns whether some attribute has several values: then a thing may be in K lists without all
@@ -159,12 +159,12 @@ def gather(postings, events, row, loaded, cursors):
         if loaded.span[attribute, 0] == loaded.span[attribute, 1]:
             key = postings.node_base[attribute] + postings.axis_size[attribute]
             count = _choose(postings, cursors, key, 0.0, False, count)
-    _by_partition(postings.partition, cursors, count)
+    _sort_by_partition(postings.partition, cursors, count)
     return any_several
 
 
 @kernel
-def _by_partition(partition, cursors, count):
+def _sort_by_partition(partition, cursors, count):
     """Order the chosen lists by partition, and take their marks away."""
     start = cursors.start
     start[:] = 0
@@ -249,7 +249,7 @@ def is_below(bound, floor):
 
 
 @kernel
-def next_agreed(entry, cursors, partition, live, lists, needed, floor):
+def skip_to_common(entry, cursors, partition, live, lists, needed, floor):
     """Skip until `needed` lists stand at the same thing, the first of them at least.
 
     The first `lists` lists, those that agreed before, skip their thing. With a `floor` that is no
@@ -271,7 +271,7 @@ def next_agreed(entry, cursors, partition, live, lists, needed, floor):
             while lists < live and heads[lists] >> (_SHIFT + 1) <= pivot:
                 bound += cursors.worth[heads[lists] & _SLOT]
                 lists += 1
-        watched(cursors, partition, live, needed, bound)
+        trace_lists(cursors, partition, live, needed, bound)
         if floor != NO_FLOOR and is_below(bound, floor):
             target = 2 * pivot + 2
             continue
@@ -287,7 +287,7 @@ def next_agreed(entry, cursors, partition, live, lists, needed, floor):
 
 
 @kernel
-def most_worth(cursors, count, size, several):
+def bound_partition(cursors, count, size, several):
     """What a thing of the open partition scores at most: the second pruning technique.
 
     A thing of size K has ∈ in K lists, so it scores no more than the K heaviest are worth, or all

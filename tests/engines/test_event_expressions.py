@@ -9,7 +9,7 @@ import pytest
 
 from tamis.encode.event_expressions import ChoiceEncoder
 from tamis.encode.rules import RuleEncoder
-from tamis.engines.kernels.event_expressions import stab
+from tamis.engines.kernels.event_expressions import match_expression
 from tamis.expr.analysis.event_expressions import Verdict, alternatives, stabs
 from tamis.expr.model import LOGICS, And, Op, Predicate
 from tamis.expr.normalize import nnf
@@ -47,7 +47,7 @@ def test_verdicts_are_those_of_the_reference(
         listed = Predicate("s", Op.IN, tuple(random.sample(("a", "ab", "c"), 2)))
         number = randoms.predicate(random, AMONG[:1])
         for alternative in alternatives(And((listed, number)), lines_of):
-            found = stab(rules, choices.encode(alternative))
+            found = match_expression(rules, choices.encode(alternative))
             expected = [stabs(tree, [alternative]) for tree in trees]
             told = np.setdiff1d(np.arange(len(trees)), found.undecided)
             matched = set(found.matched.tolist())
@@ -65,7 +65,7 @@ def test_gaps_without_room_are_passed_over() -> None:
     (integers,) = alternatives(parse("n IS NOT NULL"), lines_of)
     (numbers,) = alternatives(parse("n IS NOT NULL"), lambda _: LINES)
     for asked, expected in ((integers, [1]), (numbers, [0, 1, 2])):
-        found = stab(rules, ChoiceEncoder(rules).encode(asked))
+        found = match_expression(rules, ChoiceEncoder(rules).encode(asked))
         assert found.matched.tolist() == expected
         assert found.undecided.tolist() == []
 
@@ -86,5 +86,5 @@ def test_a_program_is_decided_where_its_way_is_open() -> None:
         (f"{given} AND a = 3 AND b = 0", [], []),
     ):
         (asked,) = alternatives(parse(event), lambda _: LINES)
-        found = stab(rules, ChoiceEncoder(rules).encode(asked))
+        found = match_expression(rules, ChoiceEncoder(rules).encode(asked))
         assert (found.matched.tolist(), found.undecided.tolist()) == (matched, undecided)
