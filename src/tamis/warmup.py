@@ -1,7 +1,7 @@
-"""Compile the kernels of an engine once, so that nobody waits for it later.
+"""Compile the kernels of engines ahead of time.
 
-Kernels are compiled when they are first called and cached on disk. A small set of rules of every
-kind, asked in every way, calls them all.
+Kernels are compiled when they are first called, and cached on disk. Matching a small set of rules
+of every kind in every way calls them all.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _RULES = {
     "kinds": "flag = TRUE AND seen >= DATE '2020-01-01'",
     "nested": " AND ".join(f"(size = {i} OR price > {i} OR name = 'n{i}')" for i in range(12)),
 }
-"""The last one has more conjunctions than are written out, so it is kept as a program."""
+"""The last rule has too many conjunctions for a DNF, so it is encoded as a program."""
 
 _WEIGHTED = "name = 'a' OR price > 5"
 
@@ -45,44 +45,44 @@ def warmup(engines: Iterable[str] = ("auto",)) -> dict[str, float]:
     Parameters
     ----------
     engines
-        Their names; see :func:`tamis.engines`.
+        The names of the engines; see :func:`tamis.engines`.
 
     Returns
     -------
     dict of str to float
-        How many seconds each engine took; the first one's also cover what all of them share.
+        The seconds that each engine took. Those of the first one include all shared kernels.
     """
     warm_up()
     names = dict.fromkeys(load_engine(engine).name for engine in engines)
-    return {name: _seconds(name) for name in names}
+    return {name: _compile_engine(name) for name in names}
 
 
-def _seconds(engine: str) -> float:
+def _compile_engine(engine: str) -> float:
+    """Call the kernels of an engine; returns how many seconds that took."""
     started = time.perf_counter()
-    matcher = _matcher(engine)
-    _ask(matcher)
-    # A merged segment is matched once more: its arrays come by another way.
+    matcher = _build_matcher(engine)
+    _match_in_every_way(matcher)
+    # Merging builds a segment's arrays in another way than adding, so match again afterwards.
     matcher.add_many([(number, _RULES["text"]) for number in range(20)])
     matcher.remove("list-3")
     matcher.optimize()
-    _ask(matcher)
+    _match_in_every_way(matcher)
     matcher.close()
     _count_plain_rules(engine)
     return time.perf_counter() - started
 
 
 def _count_plain_rules(engine: str) -> None:
-    """An engine may count the matches of many events with plain rules in a way of its own."""
+    """Count matches of many events with plain conjunctions; engines may have a kernel for it."""
     matcher = Matcher(engine)
     matcher.add_many([(i, f"size = {i % 7} AND price > {i}") for i in range(100)])
     matcher.count_many([{"size": i % 7, "price": i} for i in range(100)])
     matcher.close()
 
 
-def _ask(matcher: Matcher) -> None:
-    """Ask in every way."""
+def _match_in_every_way(matcher: Matcher) -> None:
     for only in (None, ["nested-0", "list-0"], tagged("some")):
-        for events in ([_EVENT, {}], _table()):
+        for events in ([_EVENT, {}], _build_table()):
             matcher.match_many(events, only=only)
             matcher.count_many(events, only=only)
             matcher.top_many(events, 3, only=only)
@@ -92,8 +92,8 @@ def _ask(matcher: Matcher) -> None:
         matcher.top(_EVENT, 3, only=only, weights={("name", "a"): 0.5})
 
 
-def _matcher(engine: str) -> Matcher:
-    """The rules, as often as it takes for them to become a segment and not wait in the tail."""
+def _build_matcher(engine: str) -> Matcher:
+    """A matcher with enough copies of the rules that they become a segment, not the tail."""
     matcher = Matcher(engine)
     rules = [Rule(f"{id}-{i}", text, "strong") for i in range(10) for id, text in _RULES.items()]
     weights = {("name", "a"): 2.0, "price > 5": 3.0}
@@ -102,8 +102,8 @@ def _matcher(engine: str) -> Matcher:
     return matcher
 
 
-def _table() -> pa.Table:
-    """Two events as columns: one of lists, and nulls in all."""
+def _build_table() -> pa.Table:
+    """Two events as columns: one column of lists, and nulls in every column."""
     return pa.table(
         {
             "size": pa.array([[1, 2], None]),

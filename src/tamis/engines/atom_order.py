@@ -1,4 +1,4 @@
-"""The order in which a conjunction's atoms are best tested."""
+"""How selective atoms are, and the best order to test those of a conjunction."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ TEXT_SHARE = 0.1
 
 
 def estimate_selectivity(rules: EncodedRules) -> NDArray[np.float64]:
-    """For each atom a guess at how many of the events that have the attribute satisfy it.
+    """Estimate for each atom the share of events with its attribute that satisfy it.
 
-    Nothing is known of events here, so each code of an attribute is taken to be as likely as any
-    other; text predicates count as one in ten.
+    Without knowledge of events, all codes of an attribute count as equally likely.
     """
     atoms: AtomArrays = rules.atoms
     sizes = np.diff(rules.dictionary.base).astype(np.float64)
@@ -32,7 +31,7 @@ def estimate_selectivity(rules: EncodedRules) -> NDArray[np.float64]:
 
 
 def order_atoms(rules: EncodedRules) -> NDArray[np.int32]:
-    """`FormArrays.conjunction_atom`, with those of each conjunction from the least likely on."""
+    """`FormArrays.conjunction_atom` with each conjunction's atoms sorted, least likely first."""
     forms = rules.forms
     sizes = np.diff(forms.conjunction_start)
     owner = np.repeat(np.arange(len(sizes)), sizes)

@@ -1,7 +1,7 @@
-"""SCAN: every rule is evaluated, and dropped at the first atom that decides.
+"""SCAN: tests every rule, and drops it at the first atom that fails.
 
-The baseline of all papers of the field. It needs no index, so an engine must beat it to be worth
-its code. A conjunction's atoms are ordered so that those least likely to hold come first.
+The baseline of all papers in the field. It needs no index, so any other engine must beat it to be
+worth its code. The atoms of a conjunction are tested in order, the least likely to hold first.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -25,10 +25,10 @@ __all__ = ["Scan"]
 
 
 class ScanArrays(NamedTuple):
-    """The order of tests."""
+    """The order in which atoms are tested."""
 
     conjunction_atom: NDArray[np.int32]
-    """As in `FormArrays`, but the least likely atoms of each conjunction first."""
+    """As in `FormArrays`, but with the least likely atoms of each conjunction first."""
 
 
 @kernel
@@ -66,7 +66,7 @@ def _scan(atoms, forms, index, events, row, last, mask, loaded, seen, out, count
 
 
 class Scan(Engine):
-    """Evaluates every rule on every event."""
+    """Tests every rule on every event."""
 
     name: ClassVar[str] = "scan"
     capabilities: ClassVar[Capabilities] = Capabilities(indexed=False)

@@ -1,7 +1,7 @@
-"""Signatures: 64 bits that say which attributes a candidate needs.
+"""Signatures: 64 bits for the attributes that a candidate needs.
 
-A candidate whose signature has a bit that the event's attributes lack cannot hold, and is dropped
-without a look at its atoms.
+A candidate whose signature has a bit that no attribute of the event has cannot hold, so it is
+dropped without testing its atoms.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["assign_attribute_bits", "build_signatures"]
 
 
 def assign_attribute_bits(rules: EncodedRules) -> NDArray[np.uint64]:
-    """A bit for each attribute; the 64 that rules mention most have one to themselves."""
+    """Assign a bit to each attribute, so that the 64 most mentioned attributes all differ."""
     mentioned = rules.atoms.attribute[rules.forms.conjunction_atom]
     popularity = np.bincount(mentioned, minlength=len(rules.dictionary.axes))
     rank = np.empty(len(popularity), np.uint64)
@@ -25,9 +25,9 @@ def assign_attribute_bits(rules: EncodedRules) -> NDArray[np.uint64]:
 
 
 def build_signatures(rules: EncodedRules, bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """For each conjunction, and behind those for each program, the bits of what it needs.
+    """The bits of the attributes that each conjunction needs, followed by those of programs.
 
-    A program may need nothing.
+    No attribute is required of a program, so its signature is 0.
     """
     atoms, forms = rules.atoms, rules.forms
     needs = (atoms.flags & IF_ABSENT) == 0

@@ -1,4 +1,4 @@
-"""The BE-Tree: a tree over conjunctions that cuts space by attribute and by value in turns."""
+"""The BE-Tree: a tree over conjunctions that splits by attribute and by value alternately."""
 
 from tamis.engines.betree.tree import BeTree
 

@@ -1,7 +1,7 @@
-"""The arrays of a BE-Tree: node pools that a search reads, and the books that changes keep.
+"""The arrays of a BE-Tree: the nodes that a search reads, and the books that changes need.
 
-Nodes stand in rows of tables and are known by their numbers; a *block* is a stretch of a pool that
-belongs to one node. Everything may be larger than what is in use, since pools grow by doubling.
+Nodes are rows of tables and are identified by their row numbers. A *block* is a part of a pool that
+belongs to one node. Pools grow by doubling, so every array may be larger than what is in use.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ __all__ = [
 ]
 
 ROOT: Final = 0
-"""The c-node that everything begins with. It is no bucket, and nobody's half."""
+"""The root c-node. It has no bucket and no parent."""
 
 NOWHERE: Final = -1
-"""In place of a node where there is none."""
+"""In place of a node, an attribute or a block that does not exist."""
 
 PARENT: Final = 0
 ATTRIBUTE: Final = 1
@@ -92,40 +92,40 @@ USED: Final = 12
 SIZE: Final = 13
 CAPACITY: Final = 14
 TOTAL: Final = 15
-"""The columns of a c-node, which fill a line of memory; see `Nodes.cnode`."""
+"""The columns of a c-node, which fill a cache line; see `Nodes.cnode`."""
 
 UNSPLIT: Final = -1
 EMPTY: Final = 0
-"""In place of a bucket's half: the bucket was not split, or nothing is in that half."""
+"""In place of a bucket's half: the bucket is not split, or the half is empty."""
 
 P_ATTRIBUTE: Final = 0
 OWNER: Final = 1
 TOP: Final = 2
-"""The columns of a p-node: its attribute, the c-node whose directory it is in, and the c-node of
+"""The columns of a p-node: its attribute, the c-node whose directory lists it, and the c-node of
 the bucket that spans all codes of the attribute."""
 
 LIMBO_HEADER: Final = 2
-"""How many words there are before an expression in `Books.limbo`."""
+"""How many words precede an expression in `Books.limbo`."""
 
 LENGTH: Final = 1
 TESTED: Final = 2
 RUNS: Final = 3
 HEADER: Final = 4
-"""The words of an expression behind its number, and how many there are before its predicates; see
-`Nodes.word`."""
+"""The words of an expression that follow its number, and how many words precede its predicates;
+see `Nodes.word`."""
 
 RANK: Final = 0
 LOSS: Final = 1
-"""The columns of ranks: that of all that is below a node, and the loss of the node by itself."""
+"""The columns of ranks: the rank of everything below a node, and the loss of the node itself."""
 
 OPERATIONS: Final = 0
 DISCARDED: Final = 1
 BEGAN: Final = 2
-"""The columns of watches: what was done at a node in its window, how many predicates were tested in
-vain there, and how many events the tree had seen when the window began."""
+"""The columns of watches: how many operations a node saw in its window, how many predicates were
+tested in vain there, and how many events the tree had observed when the window began."""
 
 CLASSES: Final = 128
-"""How many sizes of blocks there may be."""
+"""How many sizes of blocks there are."""
 
 (
     CNODES,
@@ -149,65 +149,66 @@ CLASSES: Final = 128
     RECYCLED,
     STATES,
 ) = range(20)
-"""The numbers in `Books.state`: how much of each pool was ever used, the first free node of
-either kind, how many c-nodes wait to be relieved, the c-node that may hold too little, where the
-expressions begin and end that wait for a place, how many nodes wait to be recycled, a serial
-number, how many events were observed, the two parameters of the paper, what the next step needs,
-and how many nodes were recycled."""
+"""The numbers in `Books.state`: how much of each pool was ever used, the first free node of each
+kind, how many c-nodes wait in `pending`, the c-node that may underflow, where the waiting
+expressions in `limbo` begin and end, how many nodes wait in `retired`, the serial number of the
+last counted expression, how many events were observed, the two parameters of the paper, the room
+that the next step needs, and how many nodes were recycled."""
 
 
 class Nodes(NamedTuple):
     """What a search reads."""
 
     cnode: NDArray[np.int32]
-    """A row for each c-node with its bucket and its l-node. PARENT: the bucket that it is a half
-    of, or ~p-node. ATTRIBUTE, LOW, HIGH: the bucket. LEFT, RIGHT: its halves. LEVEL: how many
-    p-nodes are above. DIRECTORY, SLOTS, PARTITIONS: where its p-directory begins in `slot`, how
-    long it is, and how many p-nodes are in it. LEAF, ROOM, USED: where its l-node begins in `word`,
-    how long that may get, and how long it is. SIZE, CAPACITY: how many expressions the l-node
-    holds, and when it overflows. TOTAL: how many are in the l-nodes below and in this one."""
+    """A row for each c-node with its bucket and its l-node. PARENT: the bucket of which it is a
+    half, or ~p-node. ATTRIBUTE, LOW, HIGH: the bucket. LEFT, RIGHT: its halves. LEVEL: the number
+    of p-nodes above. DIRECTORY, SLOTS, PARTITIONS: where its p-directory begins in `slot`, its
+    length, and the number of its p-nodes. LEAF, ROOM, USED: where its l-node begins in `word`, the
+    size of its block, and how much of it is used. SIZE, CAPACITY: the number of expressions in the
+    l-node, and the number above which it overflows. TOTAL: the number of expressions in this l-node
+    and all below."""
     pnode: NDArray[np.int32]
-    """A row for each p-node."""
+    """A row for each p-node, with the columns P_ATTRIBUTE, OWNER and TOP."""
     slot: NDArray[np.int32]
-    """The p-directories: hash tables from an attribute to a p-node, probed linearly. NOWHERE is in
-    place of the attribute where a slot is free."""
+    """The p-directories: hash tables from attribute to p-node with linear probing. A free slot has
+    NOWHERE as its attribute."""
     word: NDArray[np.int32]
-    """The l-nodes. Each expression has its number, how many words it has, how many of them are to
-    be tested, and how many of these are plain runs of codes; then its predicates. Those behind the
-    tested ones equal a bucket on the way here (they are *subsumed*), so they hold for whatever
-    event comes by."""
+    """The l-nodes. An expression is its number, the number of its words, how many of them must be
+    tested, how many of these are plain runs of codes, and then its predicates. The predicates after
+    the tested ones equal a bucket on the path to the l-node: they are *subsumed*, and hold on every
+    event that reaches it."""
 
 
 class Books(NamedTuple):
-    """What changes need besides."""
+    """What changes need in addition."""
 
     state: NDArray[np.int64]
     codes: NDArray[np.int32]
-    """How many codes each attribute has."""
+    """The number of codes of each attribute."""
     home: NDArray[np.int32]
-    """For each expression the c-node that it is in, or NOWHERE."""
+    """The c-node of each expression, or NOWHERE."""
     crank: NDArray[np.float64]
     prank: NDArray[np.float64]
-    """Ranks of c-nodes and p-nodes."""
+    """The ranks of c-nodes and p-nodes."""
     cwatch: NDArray[np.int32]
     pwatch: NDArray[np.int32]
-    """Watches over c-nodes and p-nodes."""
+    """The watches of c-nodes and p-nodes."""
     free_words: NDArray[np.int64]
     free_slots: NDArray[np.int64]
-    """The first free block of each size; its first word is where the next one is."""
+    """The first free block of each size; a free block begins with the place of the next one."""
     pending: NDArray[np.int32]
-    """C-nodes whose l-nodes may overflow; and a stack for whoever walks the tree."""
+    """C-nodes whose l-nodes may overflow. Also serves as a stack to walk the tree."""
     limbo: NDArray[np.int32]
-    """Expressions that wait for a place: the attribute to avoid, that to be partitioned by at the
-    root, either of which may be NOWHERE, and then as in an l-node."""
+    """Expressions that wait to be placed. Each is preceded by the attribute to avoid and the
+    attribute to partition by at the root, or NOWHERE."""
     retired: NDArray[np.int32]
-    """Nodes that wait to be recycled: a c-node, or ~p-node."""
+    """Nodes that wait to be recycled: c-nodes, and p-nodes as ~p-node."""
     tally: NDArray[np.int64]
-    """For each attribute how many expressions of an l-node could be partitioned by it."""
+    """For each attribute, how many expressions of an l-node could be partitioned by it."""
     stamp: NDArray[np.int64]
-    """For each attribute the serial number of the expression it was last counted for."""
+    """For each attribute, the serial number of the last expression that was counted for it."""
     touched: NDArray[np.int32]
-    """The attributes whose tallies are not zero."""
+    """The attributes with a nonzero tally."""
     burden: NDArray[np.float64]
-    """For each attribute by how much, for each expression, its partitions stay behind what they
-    gain by themselves: what was learned so far."""
+    """For each attribute, how much less than their own gain its partitions ranked, for each
+    expression; learned from windows."""

@@ -1,4 +1,4 @@
-"""The nodes of a tree that will not change any more, in the order in which a search comes by."""
+"""Copies the nodes of a finished tree without spare room, in the order of a search."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 # Numba infers the types of kernels; they take the NamedTuples of tamis.engines.betree.arrays.
@@ -34,7 +34,7 @@ __all__ = ["compact_nodes"]
 
 
 def compact_nodes(nodes: Nodes, books: Books) -> Nodes:
-    """A copy of `nodes` with nothing left over, where what is below a node stands behind it."""
+    """Copy `nodes` without spare room, with every node before the nodes below it."""
     cnodes, pnodes = int(books.state[CNODES]), int(books.state[PNODES])
     order, stack = np.empty(cnodes, np.int32), np.empty(cnodes + 1, np.int32)
     place = np.zeros(cnodes, np.int32)
@@ -54,7 +54,7 @@ def compact_nodes(nodes: Nodes, books: Books) -> Nodes:
 
 @kernel
 def _order_nodes(nodes, stack, order, place):
-    """Write all c-nodes in the order of a walk, and the place of each; returns how many."""
+    """Write all c-nodes in the order of a walk, and their places; returns how many there are."""
     cnode, pnode, slot = nodes.cnode, nodes.pnode, nodes.slot
     stack[0] = ROOT
     height, size = 1, 0
@@ -99,7 +99,7 @@ def _copy_nodes(nodes, order, place, partitions, copy):
                 partitions[p] = found
                 found += 1
             slots += 1
-        # A node stands behind what is above it, so that has its place by now.
+        # A parent comes before its children, so its new place is known here.
         if c != ROOT:
             above = cnode[c, PARENT]
             own[PARENT] = place[above] if above >= 0 else ~partitions[~above]

@@ -1,17 +1,17 @@
-"""The cost model (section 5): what a node gains, what it loses, and which attribute is best.
+"""The cost model (section 5): the gain and loss of nodes, and the best attribute to partition by.
 
-An l-node gains a point for each predicate that an event need not test there on its own, because
-the way to the l-node covers or subsumes it: one for each expression and each p-node above. A node
-loses what was tested in vain there for each event of its window: predicates of expressions that did
-not match, and the step into a node below which nothing did. The rank of a node is the gain of all
-l-nodes below less all losses; it is kept up to date from the place of a change upwards.
+An l-node gains one point for each predicate that an event need not test there, because the path to
+the l-node covers or subsumes it: one for each expression and each p-node above. A node loses what
+each event of its window tested in vain there: the predicates of expressions that did not match, and
+the step into a node below which nothing matched. The rank of a node is the gain of all l-nodes
+below minus all losses; a change updates it from the changed node upwards.
 
-The paper's weights of the two kinds of gain are 1, as it sets them; that of losses is not. The
-score of an attribute for a new partition is the number of expressions less the loss to expect. That
-is 0 at first (the optimistic choice), and then what was learned about the attribute, its *burden*:
-by how much its partitions stay behind what they gain by themselves. Half of that is forgotten with
-each window, and what is recycled avoids the attribute it was recycled from, so that others are
-explored and none is given up for good.
+Both kinds of gain weigh 1, as in the paper; losses weigh more. The score of an attribute for a new
+partition is the number of expressions minus the expected loss. The expected loss is 0 at first (the
+optimistic choice), and then follows what was learned about the attribute, its *burden*: by how much
+the rank of its partitions stays below their own gain. Each window replaces half of it, and recycled
+expressions avoid the attribute they were recycled from, so other attributes are explored and none
+is given up for good.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -57,27 +57,27 @@ __all__ = [
 ]
 
 _SHARE = 10
-"""A window is over after one operation for so many expressions below the node, …"""
+"""A window ends after one operation for this many expressions below the node, …"""
 
 _LEAST_WINDOW = 64
-"""… and not before so many operations: a rank should not hang on a single event."""
+"""… but not before this many operations: a rank should not depend on a single event."""
 
 _THRESHOLD = 0.0
 """The rank below which a node is recycled."""
 
 _LOSS_WEIGHT = 8.0
-"""How many points of gain a predicate tested in vain costs; see docs/decisions/0010."""
+"""The points that a predicate tested in vain costs; see docs/decisions/0010."""
 
 _RULED_OUT = -(1 << 40)
-"""A tally that no counting makes positive."""
+"""A tally that counting cannot make positive."""
 
 _MEMORY = 0.5
-"""The share of a burden that is kept when a window brings news."""
+"""The share of the old burden that is kept when a window ends."""
 
 
 @kernel
 def propagate(nodes, books, c, count, gain, operations):
-    """Note at a c-node and all nodes above it what came, or went."""
+    """Add to the totals, ranks and operations of a c-node and all nodes above it."""
     cnode, pnode = nodes.cnode, nodes.pnode
     while True:
         cnode[c, TOTAL] += count
@@ -101,7 +101,7 @@ def propagate(nodes, books, c, count, gain, operations):
 def _tally_expression(word, entry, books, touched):
     """Count each attribute that an expression could be partitioned by.
 
-    Returns how many attributes are touched by now.
+    Returns how many attributes are touched now.
     """
     books.state[SERIAL] += 1
     serial = books.state[SERIAL]
@@ -120,16 +120,17 @@ def _tally_expression(word, entry, books, touched):
 
 @kernel
 def _rule_out(books, attribute):
-    """Have an attribute of the l-node not be chosen."""
+    """Exclude an attribute of the l-node from the choice."""
     if books.tally[attribute] > 0:
         books.tally[attribute] = _RULED_OUT
 
 
 @kernel
 def count_attributes(nodes, books, c):
-    """Tally the attributes of an l-node, but for those of p-nodes above it and beside it.
+    """Tally the attributes of an l-node, except those of p-nodes above it and of its own c-node.
 
-    An expression is beside a p-node it could be in if that was made for those that wished for it.
+    An l-node may have expressions for a p-node of its c-node if that was created for expressions
+    that preferred the attribute.
     """
     cnode, word, slot = nodes.cnode, nodes.word, nodes.slot
     touched = 0
@@ -152,7 +153,7 @@ def count_attributes(nodes, books, c):
 
 @kernel
 def best_attribute(books, touched):
-    """The attribute with the highest score, the first of equals; NOWHERE if all are too rare."""
+    """The attribute with the highest score, or the first of equals; NOWHERE if all are too rare."""
     best, best_score = NOWHERE, 0.0
     for i in range(touched):
         attribute = books.touched[i]
@@ -167,7 +168,7 @@ def best_attribute(books, touched):
 
 @kernel
 def clear_tallies(books, touched):
-    """Set all tallies to zero again."""
+    """Reset all tallies to zero."""
     for i in range(touched):
         books.tally[books.touched[i]] = 0
 
@@ -182,7 +183,7 @@ def _window(total):
 
 @kernel
 def _close_window(watch, clock):
-    """What was discarded for each event of the window; begins another one."""
+    """End a window and begin another; returns the loss for each event of the ended one."""
     loss = _LOSS_WEIGHT * watch[DISCARDED] / max(clock - watch[BEGAN], 1)
     watch[OPERATIONS], watch[DISCARDED], watch[BEGAN] = 0, 0, clock
     return loss
@@ -190,7 +191,7 @@ def _close_window(watch, clock):
 
 @kernel
 def _retire(books, node):
-    """Have a node recycled, if there is room in the list; else its next window will do it."""
+    """List a node to be recycled; if the list is full, its next window will do so."""
     if books.state[RETIRED] < len(books.retired):
         books.retired[books.state[RETIRED]] = node
         books.state[RETIRED] += 1
@@ -236,7 +237,7 @@ def _record_at_pnode(nodes, books, p, discarded):
 
 @kernel
 def record_waste(nodes, books, c, discarded, in_vain):
-    """Note that an event came by a c-node: what it tested there in vain, and if it came in vain."""
+    """Record an event's visit: predicates tested in vain, and whether nothing matched below."""
     _record_at_cnode(nodes, books, c, discarded + in_vain)
     above = nodes.cnode[c, PARENT]
     if c != ROOT and above < 0:

@@ -1,13 +1,13 @@
 """Deletion, merging and recycling.
 
-The paper finds an expression to delete by a search; here each expression knows its c-node. What is
-left of an l-node that underflows (it holds less than a partition must have) goes where the merge
-rule lets it: two halves into their bucket, if neither of the three is partitioned or split and all
-of it fits; the expressions of a p-node, if there are no more, back into the tree. What is empty is
-removed, up to the root.
+The paper searches for an expression to delete; here each expression knows its c-node. An l-node
+underflows when it has fewer expressions than a partition must have. The merge rule then says where
+they go. Two halves are merged into their bucket if none of the three is partitioned or split
+further and everything fits. The last expressions of a p-node are inserted into the tree again.
+Empty nodes are removed, up to the root.
 
-A bucket forgets both of its halves at once or none: if it took in one of them only, expressions
-would be left in it whose smallest bucket is that half.
+A bucket takes back both of its halves or none: if it took back only one, it would keep expressions
+whose smallest bucket is that half.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -59,7 +59,7 @@ __all__ = ["recycle_next", "remove_expression", "tidy_next"]
 
 @kernel
 def remove_expression(nodes, books, number):
-    """Take an expression out of its l-node; what is left there may be too little."""
+    """Remove an expression from its l-node, which may then underflow."""
     cnode, word = nodes.cnode, nodes.word
     c = books.home[number]
     books.home[number] = NOWHERE
@@ -127,7 +127,7 @@ def _fold(nodes, books, bucket):
 
 @kernel
 def _drop_cnode(nodes, books, c):
-    """Remove a c-node that is a half, with all it stands for in the books above."""
+    """Remove a c-node that is a half, and subtract it from the books above."""
     cnode = nodes.cnode
     bucket = cnode[c, PARENT]
     propagate(nodes, books, bucket, -cnode[c, TOTAL], -books.crank[c, RANK], 0)
@@ -137,7 +137,7 @@ def _drop_cnode(nodes, books, c):
 
 @kernel
 def _drop_pnode(nodes, books, p):
-    """Remove a p-node that leads to nothing but its top c-node; returns whose it was."""
+    """Remove a p-node that has only its top c-node; returns its owner."""
     cnode, pnode = nodes.cnode, nodes.pnode
     owner, top = pnode[p, OWNER], pnode[p, TOP]
     propagate(nodes, books, owner, -cnode[top, TOTAL], -books.prank[p, RANK], 0)
@@ -148,7 +148,7 @@ def _drop_pnode(nodes, books, p):
 
 @kernel
 def _move_to_limbo(nodes, books, c, avoid):
-    """Have all expressions of an l-node wait for another place."""
+    """Move all expressions of an l-node to limbo."""
     cnode, word, limbo = nodes.cnode, nodes.word, books.limbo
     at, end = cnode[c, LEAF], cnode[c, LEAF] + cnode[c, USED]
     to = books.state[LIMBO_END]
@@ -158,7 +158,7 @@ def _move_to_limbo(nodes, books, c, avoid):
         to += LIMBO_HEADER
         for i in range(length):
             limbo[to + i] = word[at + i]
-        # Nothing is subsumed while it is nowhere.
+        # In limbo no predicate is subsumed.
         limbo[to + TESTED] = length
         books.home[word[at]] = NOWHERE
         at += length
@@ -170,7 +170,7 @@ def _move_to_limbo(nodes, books, c, avoid):
 
 @kernel
 def tidy_next(nodes, books):
-    """Take one step to merge or remove what holds too little; tells whether there was room."""
+    """Take one step to merge or remove what underflows; False if room is lacking."""
     cnode, state = nodes.cnode, books.state
     c = state[UNDERFLOW]
     state[UNDERFLOW] = NOWHERE
@@ -204,7 +204,7 @@ def tidy_next(nodes, books):
 
 @kernel
 def _words_below(cnode, bucket):
-    """How many words a bucket and its halves hold."""
+    """How many words a bucket and its halves use."""
     used = cnode[bucket, USED]
     for half in (cnode[bucket, LEFT], cnode[bucket, RIGHT]):
         used += cnode[half, USED] if half != EMPTY else 0
@@ -216,7 +216,7 @@ def _words_below(cnode, bucket):
 
 @kernel
 def _list_below(nodes, books, top):
-    """Write the c-nodes below `top` and itself into `pending`, each before those below it."""
+    """Write `top` and the c-nodes below it to `pending`, each before those below it."""
     cnode, pnode, slot, found = nodes.cnode, nodes.pnode, nodes.slot, books.pending
     found[0] = top
     size, done = 1, 0
@@ -237,7 +237,7 @@ def _list_below(nodes, books, top):
 
 @kernel
 def _empty_pnode(nodes, books, p):
-    """Have all expressions below a p-node wait for another place, and remove it."""
+    """Move all expressions below a p-node to limbo, and remove it; False if room is lacking."""
     cnode, pnode, state, below = nodes.cnode, nodes.pnode, books.state, books.pending
     owner, top, attribute = pnode[p, OWNER], pnode[p, TOP], pnode[p, P_ATTRIBUTE]
     size = _list_below(nodes, books, top)
@@ -261,7 +261,7 @@ def _empty_pnode(nodes, books, p):
 
 @kernel
 def _empty_leaf(nodes, books, c):
-    """Have all expressions of an l-node wait for another place."""
+    """Move all expressions of an l-node to limbo; False if room is lacking."""
     cnode = nodes.cnode
     if lacks_room(nodes, books, 0, 0, cnode[c, USED] + LIMBO_HEADER * cnode[c, SIZE]):
         return False
@@ -275,10 +275,7 @@ def _empty_leaf(nodes, books, c):
 
 @kernel
 def recycle_next(nodes, books):
-    """Empty the last of the nodes that wait for it; tells whether there was room.
-
-    It may have been removed since.
-    """
+    """Empty the last retired node, unless it was removed since; False if room is lacking."""
     state = books.state
     node = books.retired[state[RETIRED] - 1]
     has_room = True

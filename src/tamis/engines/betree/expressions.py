@@ -1,13 +1,14 @@
-"""Expressions as words: conjunctions of predicates that are tested where they stand.
+"""Expressions as words: conjunctions of predicates that are tested where they are stored.
 
-A predicate is a head (its attribute, its test and its flags, as in `AtomArrays`), then for a run of
-codes the first and the last, for a list their number and the codes, for a text its id and nothing.
+A predicate is a head (its attribute, test and flags, as in `AtomArrays`) followed by the first and
+the last code of a run, the number of codes and the codes of a list, or the id of a text predicate
+and a spare word.
 
-What the paper calls the interval of a predicate (Table 1) is a run of codes here, whatever the
-values are: a list spans its first to its last code; a negation or a text spans all codes, because
-it needs no more than that the attribute is there. A predicate that holds where its attribute is
-absent has no interval: nothing is partitioned by it. Of several predicates on one attribute the
-narrowest decides, since an event with several values may satisfy each by another one.
+The interval of a predicate (Table 1 of the paper) is a run of codes here: a list spans its first to
+its last code; a negation or a text predicate spans all codes, because it only needs the attribute
+to be present. A predicate that holds where its attribute is absent has no interval, and nothing is
+partitioned by it. Of several predicates on one attribute the narrowest one counts, since different
+values of an event may satisfy them.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -37,15 +38,15 @@ __all__ = [
 ]
 
 FIRST_CODE = 1
-"""Where the codes of values begin: 0 is an absent attribute."""
+"""The first code of a value; 0 stands for an absent attribute."""
 
 _ATTRIBUTE_AT = 4
 _TESTS = (1 << _ATTRIBUTE_AT) - 1
 _PLAIN = 3
-"""How many words a predicate has that is no list."""
+"""How many words a predicate has that is not a list."""
 
 _SHORT = np.uint64(12)
-"""How many codes a list may have that is read from end to end."""
+"""Lists of at most this many codes are read linearly."""
 
 _ONE, _TWO, _THREE = np.uint64(1), np.uint64(2), np.uint64(3)
 _HEADER, _RUNS, _TESTED = np.uint64(HEADER), np.uint64(RUNS), np.uint64(TESTED)
@@ -79,9 +80,9 @@ def _pack_atom(table, codes, atom, word, at):
 
 @kernel
 def pack(table, codes, conjunction_atom, first, last, number, word, at):
-    """Write a conjunction at a place; returns where it ends.
+    """Write a conjunction at `at`; returns where it ends.
 
-    Plain runs of codes come first: what is tested next is foreseeable then.
+    Plain runs of codes come first, so that branches are predictable.
     """
     entry = at
     at += HEADER
@@ -105,7 +106,7 @@ def attribute_of(word, at):
 
 @kernel
 def is_partitionable(word, at):
-    """Whether the predicate at a place needs its attribute to be there."""
+    """Whether the predicate at a place needs its attribute to be present."""
     return word[at] & IF_ABSENT == 0
 
 
@@ -117,7 +118,7 @@ def predicate_length(word, at):
 
 @kernel
 def _interval(word, at, codes):
-    """The run of codes that a predicate may be satisfied by, of an attribute with so many codes."""
+    """The codes that can satisfy a predicate on an attribute with `codes` codes, as a run."""
     head = word[at]
     if head & NEGATED or head & 3 == TEXT:
         return FIRST_CODE, codes - 1
@@ -131,9 +132,9 @@ def _interval(word, at, codes):
 
 @kernel
 def interval_on(word, entry, attribute, codes):
-    """The narrowest interval of an expression on an attribute; (0, -1) where it has none.
+    """The narrowest interval of an expression on an attribute, or (0, -1).
 
-    The first of equals by code, since the order of predicates changes.
+    Of equally narrow ones the one with the lowest codes, since the order of predicates changes.
     """
     best_low, best_high = 0, -1
     at, end = entry + HEADER, entry + word[entry + LENGTH]
@@ -149,7 +150,7 @@ def interval_on(word, entry, attribute, codes):
 
 @kernel
 def subsume(word, entry, attribute, low, high):
-    """Leave out of the tests a run of codes that is just the bucket the expression came into."""
+    """Exempt a run of codes from testing if it equals the bucket that the expression moved to."""
     head = attribute << _ATTRIBUTE_AT | RANGE
     at, end = entry + HEADER, entry + word[entry + TESTED]
     while at < end:
@@ -166,7 +167,7 @@ def subsume(word, entry, attribute, low, high):
 
 @kernel
 def unsubsume(word, entry, attribute, low, high):
-    """Test again what was left out last, if that is this bucket."""
+    """Test the predicate again that was exempted last, if it equals this bucket."""
     at = entry + word[entry + TESTED]
     if at < entry + word[entry + LENGTH]:
         head = attribute << _ATTRIBUTE_AT | RANGE
@@ -208,12 +209,12 @@ def tested_in_vain(word, entry, code_of, event_code, span, text):
 
 @part
 def holds_on_single_values(word, entry, code_of, event_code, span, text):
-    """Whether an expression holds on an event that has one value an attribute at most.
+    """Whether an expression holds on an event with at most one value for each attribute.
 
-    An absent attribute has code 0, which is in no run. No run is passed over behind the first one:
-    an expression that was come to mostly holds, and a test that is always made is cheaper than one
-    that the processor has to guess about. Places are unsigned, since Numba takes a signed one for
-    negative until it has looked; that halves the time.
+    An absent attribute has code 0, which is in no run. After the first run all runs are tested: an
+    expression that a search reaches mostly holds, and testing always is cheaper than a branch that
+    the processor mispredicts. Places are unsigned, because Numba handles negative indexes for
+    signed ones; this halves the time.
     """
     first = np.uint64(entry)
     at, end = first + _HEADER, first + np.uint64(word[first + _RUNS])

@@ -1,8 +1,8 @@
 """Insertion, space partitioning and space clustering (Algorithms 3 to 6).
 
-The paper's procedures call each other; here a c-node that may overflow waits on a stack and is
-relieved step by step, which comes to the same, since what happens in one l-node does not depend on
-the others. A bucket that is split gets a c-node for a half only when something is in it.
+The paper's procedures call each other. Here a c-node that overflows waits on a stack and is
+relieved step by step; the result is the same, since the l-nodes do not depend on each other. A
+split bucket gets the c-node of a half when the first expression goes there.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -74,7 +74,7 @@ _STAY, _GO_LEFT, _GO_RIGHT = 0, 1, 2
 
 @kernel
 def _best_partition(nodes, books, c, word, entry, avoid):
-    """The p-node of a c-node with the highest rank that an expression could go to, or NOWHERE."""
+    """The highest-ranked p-node of a c-node that an expression could go to, or NOWHERE."""
     best, best_rank = NOWHERE, 0.0
     at, end = entry + HEADER, entry + word[entry + LENGTH]
     while at < end:
@@ -89,14 +89,14 @@ def _best_partition(nodes, books, c, word, entry, avoid):
 
 @kernel
 def _preferred_partition(nodes, books, attribute):
-    """The p-node for an attribute at the root; a new one where there was none."""
+    """The p-node for an attribute at the root, created if missing."""
     p = find_partition(nodes.cnode, nodes.slot, ROOT, attribute)
     return new_pnode(nodes, books, ROOT, attribute) if p == NOWHERE else p
 
 
 @kernel
 def _side(cnode, c, low, high):
-    """Which half of a bucket encloses an interval, if either does."""
+    """Which half of a bucket encloses an interval, if any."""
     middle = (cnode[c, LOW] + cnode[c, HIGH]) >> 1
     if high <= middle:
         return _GO_LEFT
@@ -118,7 +118,7 @@ def _home_bucket(nodes, books, top, low, high):
 
 @kernel
 def append_expression(nodes, books, c, word, entry):
-    """Copy an expression into an l-node that has room for it."""
+    """Copy an expression into an l-node that has room for it; returns its place."""
     cnode, length = nodes.cnode, word[entry + LENGTH]
     at = cnode[c, LEAF] + cnode[c, USED]
     for i in range(length):
@@ -131,7 +131,7 @@ def append_expression(nodes, books, c, word, entry):
 
 @kernel
 def place_next(nodes, books):
-    """Insert the next expression that waits for a place; tells whether there was room.
+    """Insert the next expression from limbo; False if room is lacking.
 
     Creates the partition for its preferred attribute and the c-node for the half that is its home
     where they are missing.
@@ -175,17 +175,17 @@ def place_next(nodes, books):
 
 @kernel
 def update_capacity(nodes, books, c):
-    """Have an l-node overflow at the next multiple of the maximum capacity."""
+    """Set the capacity of an l-node to the next multiple of the maximum capacity."""
     cnode, most = nodes.cnode, books.state[MAX_CAP]
     cnode[c, CAPACITY] = max((cnode[c, SIZE] + most - 1) // most, 1) * most
 
 
 @kernel
 def _extend(nodes, books, c):
-    """Let an l-node that cannot be partitioned hold more.
+    """Raise the capacity of an l-node that cannot be partitioned.
 
-    By a share of what it holds where that is more than the maximum capacity: looking in vain for an
-    attribute takes time in proportion to the expressions, so it must not come at regular intervals.
+    It grows in proportion to its size: looking for an attribute in vain takes time in proportion to
+    the expressions, so it must not happen at fixed intervals.
     """
     cnode = nodes.cnode
     cnode[c, CAPACITY] = cnode[c, SIZE] + max(books.state[MAX_CAP], cnode[c, SIZE] // 4)
@@ -193,7 +193,7 @@ def _extend(nodes, books, c):
 
 @kernel
 def _enclosed_words(nodes, books, c, attribute, low, high):
-    """How many words those expressions of an l-node have that the bucket low..high encloses."""
+    """How many words the expressions of an l-node have that the bucket low..high encloses."""
     cnode, word, codes = nodes.cnode, nodes.word, books.codes[attribute]
     at, end = cnode[c, LEAF], cnode[c, LEAF] + cnode[c, USED]
     words = 0
@@ -207,9 +207,9 @@ def _enclosed_words(nodes, books, c, attribute, low, high):
 
 @kernel
 def _move_enclosed(nodes, books, c, target, words):
-    """Move the expressions of an l-node that another bucket encloses there.
+    """Move the expressions that the bucket of `target` encloses from `c` to the empty `target`.
 
-    The target is empty. The expressions have `words` words in all.
+    They have `words` words in all.
     """
     cnode, word = nodes.cnode, nodes.word
     attribute, low, high = cnode[target, ATTRIBUTE], cnode[target, LOW], cnode[target, HIGH]
@@ -242,7 +242,7 @@ def _shift(word, at, to, length):
 
 @kernel
 def _split(nodes, books, c):
-    """Split a bucket into halves, and move what they enclose there."""
+    """Split a bucket into halves, and move the expressions that they enclose."""
     cnode, attribute = nodes.cnode, nodes.cnode[c, ATTRIBUTE]
     cnode[c, LEFT], cnode[c, RIGHT] = EMPTY, EMPTY
     for is_right in (False, True):
@@ -258,7 +258,7 @@ def _split(nodes, books, c):
 
 @kernel
 def _move_partition(nodes, books, c, attribute):
-    """Create a partition for an attribute, and move there what has a predicate on it."""
+    """Create a partition for an attribute, and move the expressions with a predicate on it."""
     p = new_pnode(nodes, books, c, attribute)
     cnode, top = nodes.cnode, nodes.pnode[p, TOP]
     words = _enclosed_words(nodes, books, c, attribute, cnode[top, LOW], cnode[top, HIGH])
@@ -270,7 +270,7 @@ def _move_partition(nodes, books, c, attribute):
 
 @kernel
 def _partition(nodes, books, c):
-    """Move what has the best attribute out of an l-node, or let it hold more if there is none."""
+    """Partition an l-node by its best attribute; if there is none, raise its capacity."""
     cnode = nodes.cnode
     touched = count_attributes(nodes, books, c)
     attribute = best_attribute(books, touched)
@@ -286,7 +286,7 @@ def _partition(nodes, books, c):
 
 @kernel
 def relieve_next(nodes, books):
-    """Take one step to relieve the c-node that came last; tells whether there was room."""
+    """Take one step to relieve the last pending c-node; False if room is lacking."""
     cnode, state = nodes.cnode, books.state
     c = books.pending[state[PENDING] - 1]
     if cnode[c, SIZE] <= cnode[c, CAPACITY]:
@@ -295,7 +295,7 @@ def relieve_next(nodes, books):
     if lacks_room(nodes, books, 4 * block_size(cnode[c, USED]), 2 * cnode[c, SLOTS] + 4, 0):
         return False
     is_whole = c != ROOT and cnode[c, LEFT] == UNSPLIT and cnode[c, LOW] < cnode[c, HIGH]
-    # What waits above `c` is relieved first; `c` stays until it has no overflow.
+    # `c` stays on the stack until it no longer overflows; what is pushed above it comes first.
     if is_whole:
         _split(nodes, books, c)
     else:

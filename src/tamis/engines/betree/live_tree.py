@@ -1,11 +1,11 @@
-"""A BE-Tree over rules that come one by one and are found at once.
+"""A BE-Tree over rules that are added one at a time and found at once.
 
-The tree is over the codes of a dictionary that grows with the rules
-(`tamis.encode.growing_dictionary`). What these codes cannot tell, and what is no small OR of
-conjunctions, is in the tree by something that it needs, or under no condition at all: then what is
-found is *doubtful*, and whoever asked looks at the rule itself.
+The tree uses the codes of a dictionary that grows with the rules
+(`tamis.encode.growing_dictionary`). A rule that these codes cannot express, or that is not a small
+OR of conjunctions, is stored under a weaker condition, or under none. Such a rule is *doubtful*:
+when it is found, the caller must evaluate the rule itself.
 
-Rules are never taken out. Whoever removes one passes over it.
+Rules are never removed from the tree. Callers skip the rules that were removed.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from tamis.expr.normalize import cover, dnf
 __all__ = ["LiveTree"]
 
 _BUDGET = 64
-"""How many atoms the conjunctions of a rule may have, or twice as many as the rule has."""
+"""The most atoms of a rule's DNF, unless twice the atoms of the rule are more."""
 
 _MOST = 16
-"""In how many places of the tree a rule may be."""
+"""The most expressions of the tree for one rule."""
 
 _NUMBERS = np.arange(1024, dtype=np.int32)
 _NO_CODES = np.empty(0, np.int32)
 
 
 class LiveTree:
-    """Rules by numbers that rise. One thread adds; any number of threads ask meanwhile."""
+    """Rules by rising numbers. One thread adds while any number of threads match."""
 
     def __init__(self) -> None:
         self._dictionary = GrowingDictionary()
         self.encoder = AxesEncoder(self._dictionary.axes)
-        """Encodes events, for all rules that were added before."""
+        """Encodes events for all rules that were added before."""
         self._tree = BeTree(())
         self._owner: list[int] = []
         """The rule of each expression of the tree."""
         self.doubtful: set[int] = set()
-        """The rules that may not match although they are found."""
+        """The rules that may be found although they do not match."""
         self._lock = threading.Lock()
-        """Held to change or to search the tree, which takes some microseconds."""
+        """Taken to change or search the tree, for a few microseconds."""
 
     @property
     def nbytes(self) -> int:
@@ -55,11 +55,11 @@ class LiveTree:
         return self._tree.nbytes
 
     def is_busy(self) -> bool:
-        """Whether somebody changes or searches the tree right now."""
+        """Whether a thread is changing or searching the tree right now."""
         return self._lock.locked()
 
     def add(self, number: int, tree: Expr) -> None:
-        """Add a rule in negation normal form under a number above all that are there."""
+        """Add a rule in negation normal form under a number above all others."""
         conjunctions, is_exact = _list_expressions(tree)
         encode = self._dictionary.encode
         for conjunction in conjunctions:
@@ -83,9 +83,9 @@ class LiveTree:
             self._tree.insert(expression, atoms, conjunction)
 
     def match(self, event: Events) -> list[int]:
-        """The numbers of rules that an event matches, rising; some of them may be doubtful."""
+        """Find the numbers of the rules that an event matches, rising; some may be doubtful."""
         with self._lock:
-            # The event may have an attribute of a rule that is only just being added.
+            # The event may have an attribute of a rule that is being added.
             self._tree.ensure_attributes(len(self._dictionary.axes), CODES)
             found = self._tree.match(event)
         owner = self._owner
@@ -93,7 +93,7 @@ class LiveTree:
 
 
 def _list_expressions(tree: Expr) -> tuple[Sequence[Sequence[Atom]], bool]:
-    """Conjunctions one of which holds where the rule does, and whether the rule does, too."""
+    """Conjunctions such that one holds if the rule does, and whether the converse is true, too."""
     if isinstance(tree, Atom):
         return ((tree,),), True
     if isinstance(tree, And) and all(isinstance(child, Atom) for child in tree.children):
@@ -108,7 +108,7 @@ def _list_expressions(tree: Expr) -> tuple[Sequence[Sequence[Atom]], bool]:
 
 
 def _cost(atom: Atom) -> float:
-    """How common it may be that an atom holds, as far as its form tells."""
+    """A guess at how often an atom holds, from its form alone."""
     match atom.predicate.op:
         case Op.EQ:
             return 1.0

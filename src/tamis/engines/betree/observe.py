@@ -1,7 +1,7 @@
-"""Matching that learns: the same search, which counts what it costs at each node.
+"""Matching that learns: a search that counts its cost at each node.
 
-It finds what `search` finds. By the counts two trees can be compared without a clock; and a tree
-that learns them has nodes wait to be recycled whose rank is too low.
+It finds what `search` finds. The counts compare two trees without a clock. A tree that learns from
+them retires the nodes whose rank is too low.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -20,10 +20,10 @@ __all__ = ["learn", "search_and_count"]
 
 @kernel
 def search_and_count(nodes, events, state, present, waste, useful, work):
-    """As `search`; adds to `work` what it did, as in `Work`, and returns how many nodes it visited.
+    """Like `search`, but adds its cost to `work` (see `Work`); returns how many nodes it visited.
 
-    For each of them `waste` gets how many predicates were tested there in vain, and for each c-node
-    `useful`, which has zeros, whether something was found in its l-node.
+    Writes to `waste` how many predicates were tested in vain at each visited node, and sets
+    `useful`, which is zero before, for each c-node whose l-node has a match.
     """
     cnode, word, visited = nodes.cnode, nodes.word, state.visited
     span, text = state.loaded
@@ -49,7 +49,7 @@ def search_and_count(nodes, events, state, present, waste, useful, work):
 
 @kernel
 def learn(nodes, books, visited, visits, waste, useful):
-    """Tell each node what was in vain there, from below: a node knows by then what was found."""
+    """Record the waste of each visited node, from below, so that a node knows of matches below."""
     books.state[CLOCK] += 1
     for i in range(visits - 1, -1, -1):
         c = visited[i]

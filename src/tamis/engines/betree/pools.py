@@ -1,7 +1,7 @@
-"""Nodes and blocks: where they come from, and where they go when they are no longer needed.
+"""Allocates and frees nodes, and the blocks of l-nodes and p-directories.
 
-A kernel cannot allocate, so before each step `lacks_room` asks whether the pools have enough for
-it; if not, the kernel returns, its caller lets the pools grow, and the kernel goes on.
+A kernel cannot allocate memory. Before each step it calls `lacks_room`; if a pool is too small, the
+kernel returns, its caller enlarges the pools, and the kernel goes on.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -66,14 +66,14 @@ __all__ = [
 ]
 
 _FINEST = 2
-"""Blocks come in four sizes to each power of two, from 2^2 words on."""
+"""Blocks have four sizes for each power of two, from 2^2 words on."""
 
 _FEWEST_SLOTS = 4
 
 
 @kernel
 def _class_of(size):
-    """The number of the smallest class of blocks that hold `size` words, and their size."""
+    """The smallest class of blocks with room for `size` words, and the size of its blocks."""
     exponent = _FINEST
     while 1 << exponent + 1 <= size:
         exponent += 1
@@ -84,13 +84,13 @@ def _class_of(size):
 
 @kernel
 def block_size(size):
-    """The size of the block that `size` words get."""
+    """The size of the block allocated for `size` words."""
     return _class_of(size)[1]
 
 
 @kernel
 def lacks_room(nodes, books, words, slots, limbo):
-    """Whether a step that needs so much, and up to two c-nodes and a p-node, has to wait."""
+    """Whether pools lack room for this much, plus two c-nodes and a p-node; records the need."""
     state = books.state
     state[LACKS_WORDS], state[LACKS_SLOTS], state[LACKS_LIMBO] = words, slots, limbo
     return (
@@ -104,7 +104,7 @@ def lacks_room(nodes, books, words, slots, limbo):
 
 @kernel
 def _take_words(nodes, books, size):
-    """A block for `size` words."""
+    """Allocate a block for `size` words; returns its place and size."""
     kind, room = _class_of(size)
     at = books.free_words[kind]
     if at != NOWHERE:
@@ -124,7 +124,7 @@ def _give_words(nodes, books, at, room):
 
 @kernel
 def fit_leaf(nodes, books, c, used):
-    """Give an l-node a block that fits `used` words, and what it holds with it."""
+    """Move an l-node to a block that fits `used` words, unless its own block does."""
     cnode, word = nodes.cnode, nodes.word
     if cnode[c, ROOM] > 0 and used == 0:
         _give_words(nodes, books, cnode[c, LEAF], cnode[c, ROOM])
@@ -140,7 +140,7 @@ def fit_leaf(nodes, books, c, used):
 
 @kernel
 def new_cnode(nodes, books, parent, attribute, low, high, level):
-    """A c-node for a bucket, with an empty l-node."""
+    """Allocate the c-node of a bucket, with an empty l-node."""
     cnode, state = nodes.cnode, books.state
     c = state[FREE_CNODE]
     if c != NOWHERE:
@@ -162,7 +162,7 @@ def new_cnode(nodes, books, parent, attribute, low, high, level):
 
 @kernel
 def free_cnode(nodes, books, c):
-    """Take back a c-node with all that is its own; nobody may know it any more."""
+    """Free a c-node with its blocks; no other node may refer to it."""
     cnode = nodes.cnode
     cnode[c, USED] = 0
     fit_leaf(nodes, books, c, 0)
@@ -184,7 +184,7 @@ def half_bounds(cnode, c, is_right):
 
 @kernel
 def half_of(nodes, books, c, is_right):
-    """The c-node of a half of a split bucket; a new one where that was empty."""
+    """The c-node of a half of a split bucket, allocated if the half was empty."""
     cnode = nodes.cnode
     column = RIGHT if is_right else LEFT
     if cnode[c, column] == EMPTY:
@@ -197,7 +197,7 @@ def half_of(nodes, books, c, is_right):
 
 @kernel
 def new_pnode(nodes, books, owner, attribute):
-    """A p-node for an attribute, with the c-node of a bucket that spans all its codes."""
+    """Allocate a p-node for an attribute, and the c-node of the bucket that spans its codes."""
     pnode, state = nodes.pnode, books.state
     p = state[FREE_PNODE]
     if p != NOWHERE:
@@ -224,7 +224,7 @@ def new_pnode(nodes, books, owner, attribute):
 
 @kernel
 def free_pnode(nodes, books, p):
-    """Take a p-node out of its directory, and back."""
+    """Remove a p-node from its directory, and free it."""
     pnode = nodes.pnode
     remove_partition(nodes, books, pnode[p, OWNER], pnode[p, P_ATTRIBUTE])
     pnode[p, P_ATTRIBUTE] = NOWHERE
@@ -234,7 +234,7 @@ def free_pnode(nodes, books, p):
 
 @kernel
 def enqueue_overflow(nodes, books, c):
-    """Have a c-node relieved later if its l-node overflows."""
+    """Push a c-node on the stack of pending ones if its l-node overflows."""
     if nodes.cnode[c, SIZE] > nodes.cnode[c, CAPACITY]:
         books.pending[books.state[PENDING]] = c
         books.state[PENDING] += 1
@@ -268,7 +268,7 @@ def _fill_slot(slot, first, slots, attribute, p):
 
 @kernel
 def _take_slots(nodes, books, slots):
-    """An empty directory of so many slots, which are a power of two."""
+    """Allocate an empty directory; `slots` is a power of two."""
     kind = _class_of(slots)[0]
     first = books.free_slots[kind]
     if first != NOWHERE:
@@ -289,7 +289,7 @@ def _give_slots(nodes, books, first, slots):
 
 @kernel
 def _rehash(nodes, books, c, slots, without):
-    """Move the directory of a c-node to another of `slots` slots, without one attribute."""
+    """Move the directory of a c-node to one of `slots` slots, leaving out an attribute."""
     cnode, slot = nodes.cnode, nodes.slot
     old, old_slots = cnode[c, DIRECTORY], cnode[c, SLOTS]
     first = _take_slots(nodes, books, slots) if slots > 0 else 0

@@ -1,7 +1,7 @@
-"""Matching (Algorithms 1 and 2): from the root down to all l-nodes that an event comes by.
+"""Matching (Algorithms 1 and 2): from the root down to all l-nodes that an event reaches.
 
 An event goes from a c-node to the p-nodes of its own attributes, and from a bucket to the halves in
-which it has a value. A p-directory that is short is read from end to end; in a long one the event's
+which it has a value. A short p-directory is read from end to end; in a long one the event's
 attributes are looked up.
 """
 
@@ -56,7 +56,7 @@ __all__ = [
 
 _AHEAD = 2
 _LINES, _WORDS_TO_A_LINE = 6, 16
-"""How many l-nodes ahead memory is asked for, and how much of each."""
+"""How many l-nodes ahead, and how much of each, is prefetched."""
 
 
 class SearchState(NamedTuple):
@@ -64,21 +64,21 @@ class SearchState(NamedTuple):
 
     loaded: LoadedEvent
     code_of: NDArray[np.int32]
-    """For each attribute the event's code, 0 where it is absent, or SEVERAL."""
+    """The event's code for each attribute: 0 if it is absent, or SEVERAL."""
     present: NDArray[np.int32]
     """The event's attributes."""
     several: NDArray[np.uint8]
-    """One mark: whether the event has several values for an attribute."""
+    """A single flag: whether an attribute of the event has several values."""
     stack: NDArray[np.int32]
-    """C-nodes to go to."""
+    """C-nodes to visit."""
     visited: NDArray[np.int32]
-    """C-nodes that the event came by."""
+    """C-nodes that were visited."""
     hits: NDArray[np.int32]
     """The expressions that were found."""
 
 
 def new_search_state(nodes: Nodes, attributes: int, texts: int, expressions: int) -> SearchState:
-    """A state with no event on it."""
+    """Allocate a state that holds no event."""
     return SearchState(
         new_loaded_event(attributes, texts),
         np.zeros(attributes, np.int32),
@@ -92,7 +92,7 @@ def new_search_state(nodes: Nodes, attributes: int, texts: int, expressions: int
 
 @kernel
 def begin_search(events, row, state):
-    """Make the event `row` the one on the state; returns how many attributes it has."""
+    """Load the event `row`; returns how many attributes it has."""
     load_event(events, row, state.loaded)
     span = state.loaded.span
     size = 0
@@ -170,7 +170,7 @@ def _push_halves(nodes, c, state, event_code, height):
 
 @kernel
 def visit_nodes(nodes, events, state, present):
-    """Write the c-nodes that the event comes by, each after the one above it; returns how many."""
+    """List the c-nodes that the event reaches, parents first; returns how many there are."""
     stack, visited = state.stack, state.visited
     visits = 0
     stack[0] = ROOT
@@ -187,7 +187,7 @@ def visit_nodes(nodes, events, state, present):
 
 @part
 def _prefetch_leaf(nodes, c):
-    """Have the first expressions of an l-node fetched from memory, without waiting for them."""
+    """Prefetch the first expressions of an l-node."""
     at = nodes.cnode[c, LEAF]
     for line in range(_LINES):
         prefetch(nodes.word, np.int64(at + _WORDS_TO_A_LINE * line))
@@ -195,7 +195,7 @@ def _prefetch_leaf(nodes, c):
 
 @part
 def _scan(nodes, c, events, state, found):
-    """Append the expressions of an l-node that hold; returns how many are found by now."""
+    """Append the expressions of an l-node that hold; returns how many are found now."""
     cnode, word, hits = nodes.cnode, nodes.word, state.hits
     code_of, event_code = state.code_of, events.code
     span, text = state.loaded
@@ -211,7 +211,7 @@ def _scan(nodes, c, events, state, found):
 
 @kernel
 def _scan_several(nodes, c, events, state, found):
-    """The same for an event with several values for an attribute."""
+    """Like `_scan`, for an event with several values for an attribute."""
     cnode, word, hits = nodes.cnode, nodes.word, state.hits
     span, text = state.loaded
     at, end = cnode[c, LEAF], cnode[c, LEAF] + cnode[c, USED]
@@ -225,7 +225,7 @@ def _scan_several(nodes, c, events, state, found):
 
 @kernel
 def search(nodes, events, state, present):
-    """Write the expressions that the event on the state matches; returns how many these are."""
+    """Write the expressions that the loaded event matches; returns how many there are."""
     visited, visits = state.visited, visit_nodes(nodes, events, state, present)
     found = 0
     for i in range(visits):
@@ -240,7 +240,7 @@ def search(nodes, events, state, present):
 
 @kernel
 def find_matches(nodes, events, row, state):
-    """As `search`, for the event `row`; the state is cleared behind it."""
+    """Load the event `row`, `search`, and unload it."""
     found = search(nodes, events, state, begin_search(events, row, state))
     end_search(events, row, state)
     return found

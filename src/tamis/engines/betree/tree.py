@@ -1,11 +1,11 @@
-"""The BE-Tree, which expressions come to and go from one by one.
+"""The BE-Tree: a dynamic index of expressions, inserted and deleted one at a time.
 
 After "BE-Tree: An Index Structure to Efficiently Match Boolean Expressions over High-dimensional
 Discrete Space". docs/decisions/0010 says where we differ.
 
 The tree knows nothing of rules. Its *expressions* are conjunctions over the codes of attributes, as
-`tamis.encode` makes them: a caller fixes how many codes each attribute has, numbers expressions as
-it likes (small numbers, because the tree keeps an array of them), and hands over their atoms as
+`tamis.encode` encodes them. The caller fixes how many codes each attribute has, numbers the
+expressions (with small numbers, because the tree keeps an array of them), and passes their atoms as
 `AtomArrays` and lists of atom numbers. ::
 
     tree = BeTree(np.diff(rules.dictionary.base))
@@ -14,9 +14,9 @@ it likes (small numbers, because the tree keeps an array of them), and hands ove
     tree.observe(events)                # the tree adapts to what events cost
     tree.delete(7)
 
-Whoever holds rules that are no plain conjunctions takes care of them as `engine.py` does. There is
-no locking: one thread changes or observes, and nobody searches meanwhile. `match` leaves the tree
-as it is.
+Callers map rules that are not plain conjunctions to expressions, as `live_tree.py` does. There is
+no locking: while one thread inserts, deletes or observes, no other thread may search. `match` does
+not change the tree.
 """
 
 from __future__ import annotations
@@ -69,40 +69,40 @@ from tamis.engines.betree.update import delete_all, insert_all, settle
 __all__ = ["MAX_CAPACITY", "MIN_PARTITION", "BeTree", "Work"]
 
 MAX_CAPACITY = 20
-"""How many expressions an l-node holds before it overflows: the paper's choice for 1 to 10 %."""
+"""How many expressions an l-node holds before it overflows; the paper's choice for 1 to 10 %."""
 
 MIN_PARTITION = 3
-"""How many expressions must have an attribute for a partition: the paper's choice."""
+"""How many expressions with an attribute make a partition; the paper's choice."""
 
 _MOST_RETIRED = 64
-"""How many nodes are recycled after one event at most."""
+"""The most nodes that are recycled after one event."""
 
 _NO_PREFERENCE = np.empty(0, np.int32)
 
 _FEWEST = 8
-"""How many nodes pools have room for at first."""
+"""How many nodes the pools have room for at first."""
 
 
 class Work(NamedTuple):
-    """What searches did."""
+    """The cost of searches."""
 
     nodes: int
-    """How many c-nodes were visited."""
+    """Visited c-nodes."""
     expressions: int
-    """How many expressions were looked at there."""
+    """Tested expressions."""
     discarded: int
-    """How many predicates were tested in vain."""
+    """Predicates tested in vain."""
 
 
 class BeTree:
-    """Expressions over codes, to be matched with events over the same codes.
+    """An index of expressions over codes, for events over the same codes.
 
     Parameters
     ----------
     codes
-        How many codes each attribute has; events and expressions have lower ones.
+        The number of codes of each attribute; the codes of events and expressions are lower.
     texts
-        How many text predicates there are.
+        The number of text predicates.
     max_capacity, min_partition
         The paper's max_cap and min_size.
     """
@@ -128,7 +128,7 @@ class BeTree:
         root[CAPACITY] = max_capacity
         self._state: SearchState | None = None
         self._number, self._span = np.zeros(1, np.int64), np.zeros(2, np.int64)
-        """What `insert` hands over, made once."""
+        """Arguments of a single `insert`, allocated once."""
 
     def __len__(self) -> int:
         return int(self.nodes.cnode[ROOT, TOTAL])
@@ -138,16 +138,16 @@ class BeTree:
 
     @property
     def nbytes(self) -> int:
-        """The size of all pools and books, what is not in use included."""
+        """The size of all pools and books, including unused room."""
         return sum(array.nbytes for array in (*self.nodes, *self.books))
 
     @property
     def recycled(self) -> int:
-        """How many nodes were recycled so far."""
+        """The number of nodes recycled so far."""
         return int(self.books.state[RECYCLED])
 
     def ensure_attributes(self, count: int, codes: int) -> None:
-        """Have at least so many attributes; new ones have `codes` codes."""
+        """Have at least `count` attributes; new ones get `codes` codes."""
         books = self.books
         if len(books.codes) < count:
             self.books = books._replace(
@@ -159,7 +159,7 @@ class BeTree:
             )
 
     def insert(self, number: int, atoms: AtomArrays, conjunction: ArrayLike) -> None:
-        """Add the conjunction of some atoms under a number that is not there yet."""
+        """Add a conjunction of atoms under a new number."""
         if number >= len(self.books.home):
             self._ensure_numbers(number + 1)
         elif number in self:
@@ -220,20 +220,20 @@ class BeTree:
                 self._grow()
 
     def match(self, events: Events, row: int = 0) -> list[int]:
-        """The numbers of the expressions that an event matches, rising."""
+        """Find the numbers of the expressions that an event matches, rising."""
         state = self._search_state()
         found = find_matches(self.nodes, events, row, state)
         return sorted(state.hits[:found].tolist())
 
     def measure_work(self, events: Events) -> Work:
-        """What it costs to match events."""
+        """Measure the cost of matching events."""
         work, state = np.zeros(3, np.int64), self.new_search_state()
         for row in range(len(events.start) - 1):
             self._search_counting(events, row, state, work)
         return Work(*work.tolist())
 
     def observe(self, events: Events) -> None:
-        """Match events, and have the tree adapt to what each of them cost."""
+        """Match events, and adapt the tree to the cost of each."""
         work = np.zeros(3, np.int64)
         for row in range(len(events.start) - 1):
             state = self._search_state()
@@ -243,19 +243,19 @@ class BeTree:
                 self._grow()
 
     def new_search_state(self) -> SearchState:
-        """A state that is large enough until the next change."""
+        """Allocate a search state that is large enough until the next change."""
         return new_search_state(
             self.nodes, len(self.books.codes), self._texts, len(self.books.home)
         )
 
     def compact_nodes(self) -> Nodes:
-        """The nodes as they are, without the room that changes would need."""
+        """Copy the nodes without the room that changes would need."""
         return compact_nodes(self.nodes, self.books)
 
     def _search_counting(
         self, events: Events, row: int, state: SearchState, work: NDArray[np.int64]
     ) -> tuple[int, NDArray[np.int64], NDArray[np.uint8]]:
-        """How many nodes an event visits, what it tests in vain there, and where it finds some."""
+        """How many nodes an event visits, the waste at each, and which c-nodes have matches."""
         waste = np.empty(len(self.nodes.cnode), np.int64)
         useful = np.zeros(len(self.nodes.cnode), np.uint8)
         present = begin_search(events, row, state)
@@ -264,7 +264,7 @@ class BeTree:
         return visits, waste, useful
 
     def _search_state(self) -> SearchState:
-        """The tree's own state, made again when the tree has outgrown it."""
+        """The tree's own search state, allocated again when the tree has outgrown it."""
         state = self._state
         is_outgrown = state is None or (
             len(state.stack) <= len(self.nodes.cnode)
@@ -284,7 +284,7 @@ class BeTree:
             self.books = self.books._replace(home=_enlarge(home, size, NOWHERE))
 
     def _grow(self) -> None:
-        """Have room for the step that could not be taken."""
+        """Enlarge the pools for the step that lacked room."""
         state = self.books.state
         cnodes, pnodes = int(state[CNODES]) + 2, int(state[PNODES]) + 1
         self.nodes = Nodes(
@@ -330,7 +330,7 @@ def _new_books(codes: NDArray[np.int32], max_capacity: int, min_partition: int) 
 
 
 def _enlarge(array: NDArray[Any], size: int, filler: int = 0) -> NDArray[Any]:
-    """`array` if it has `size` rows; else a copy with twice as many, or more if need be."""
+    """`array` if it has `size` rows; else a copy with twice its rows, or `size` if that is more."""
     if len(array) >= size:
         return array
     grown = np.full((max(size, 2 * len(array)), *array.shape[1:]), filler, array.dtype)

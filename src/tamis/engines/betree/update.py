@@ -1,4 +1,4 @@
-"""Changes from beginning to end: what a step leaves to do is done before the next change begins."""
+"""Runs changes to completion: each finishes all follow-up steps before the next one begins."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 # Numba infers the types of kernels; they take the NamedTuples of tamis.engines.betree.arrays.
@@ -25,7 +25,7 @@ __all__ = ["delete_all", "insert_all", "settle"]
 
 @kernel
 def settle(nodes, books):
-    """Do all that waits to be done; tells whether there was room for it."""
+    """Take all pending steps; False if room is lacking."""
     state = books.state
     while True:
         if state[PENDING] > 0:
@@ -46,10 +46,10 @@ def settle(nodes, books):
 def insert_all(nodes, books, numbers, table, codes, start, conjunction_atom, preferred, done):
     """Insert conjunctions from the one numbered `done` on; returns how many are done.
 
-    `preferred` has for each the attribute to be partitioned by at the root, or is empty.
+    `preferred` has the attribute to partition each one by at the root, or is empty.
 
-    Stops where room is lacking, and returns ~done; then the last one may be on its way, and
-    `settle` finishes it.
+    Where room is lacking, returns ~done. The last conjunction may then be unfinished; the next call
+    finishes it.
     """
     while settle(nodes, books):
         if done == len(numbers):
@@ -73,7 +73,7 @@ def insert_all(nodes, books, numbers, table, codes, start, conjunction_atom, pre
 def delete_all(nodes, books, numbers, done):
     """Delete expressions from the one numbered `done` on; returns how many are done.
 
-    Stops as `insert_all` does.
+    Returns ~done where room is lacking, as `insert_all` does.
     """
     while settle(nodes, books):
         if done == len(numbers):

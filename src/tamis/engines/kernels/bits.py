@@ -23,7 +23,7 @@ BYTE, ALL_BITS = np.uint64(0xFF), ~np.uint64(0)
 
 @intrinsic
 def lowest_bit(typing_context, word):  # noqa: ARG001  # Numba passes them by position
-    """The place of the lowest set bit of a 64-bit word that is not zero."""
+    """The position of the lowest set bit of a nonzero 64-bit word."""
 
     def generate(context, builder, signature, arguments):  # noqa: ARG001  # as above
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
@@ -43,7 +43,7 @@ def count_bits(typing_context, word):  # noqa: ARG001  # Numba passes them by po
 
 @intrinsic
 def prefetch(typing_context, array, place):  # noqa: ARG001  # as above
-    """Ask for the line of memory that holds array[place] of a flat array, without waiting."""
+    """Start loading the cache line of array[place] of a flat array, without waiting for it."""
 
     def generate(context, builder, signature, arguments):
         data = make_array(signature.args[0])(context, builder, arguments[0]).data

@@ -1,13 +1,13 @@
-"""Which rules match an event that is an expression: see `tamis.expr.analysis.event_expressions`.
+"""Which rules match an event expression; see `tamis.expr.analysis.event_expressions`.
 
-Every rule is looked at, as in `scan`. An atom by itself is possible where the attribute may have a
-code that satisfies it, which is found out once for each distinct atom; most conjunctions have an
-atom that is not. Of the rest, those that ask an attribute more than once need a code that satisfies
-all of these atoms together.
+Every rule is tested, as in `scan`. An atom is *possible* if its attribute may have a code that
+satisfies it; this is decided once for each distinct atom. Most conjunctions have an atom that is
+impossible. A conjunction with several atoms on one attribute also needs a code that satisfies all
+of them together.
 
-A program is followed as if all atoms held that are possible by themselves. Where that leads to TRUE
-by atoms that are possible together, it matches; where they are not, another way might lead there,
-and the rule is left undecided.
+A program is followed as if every possible atom held. If this leads to TRUE through atoms that are
+possible together, the rule matches. If they are not possible together, another path might still
+lead to TRUE, so the rule is undecided.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -32,22 +32,22 @@ _NO: Final = int(Verdict.NO)
 _MAYBE: Final = int(Verdict.MAYBE)
 _YES: Final = int(Verdict.YES)
 _UNKNOWN: Final = 3
-"""In place of a verdict that was not asked for yet."""
+"""In place of a verdict that was not computed yet."""
 
 _PAST_ALL: Final = 2**31 - 1
-"""Above all codes."""
+"""A number above all codes."""
 
 
 class ExpressionMatches(NamedTuple):
-    """What an event expression matches, in no particular order."""
+    """The rules that an event expression matches, in no particular order."""
 
     matched: NDArray[np.int32]
     undecided: NDArray[np.int32]
-    """The rules of which no kernel can tell; none of `matched`."""
+    """The rules that the kernel cannot decide; disjoint from `matched`."""
 
 
 def match_expression(rules: EncodedRules, choices: Choices) -> ExpressionMatches:
-    """The rules that match an event of those that `choices` leave."""
+    """Find the rules that match some event that `choices` allows."""
     verdict = np.zeros(rules.size, np.uint8)
     possible = np.full(len(rules.atoms.table), _UNKNOWN, np.uint8)
     longest = int(np.diff(rules.forms.program_start).max(initial=0))
@@ -61,7 +61,7 @@ def match_expression(rules: EncodedRules, choices: Choices) -> ExpressionMatches
 
 @kernel
 def _next_code(table, codes, atom, code):
-    """The least code from `code` on that satisfies a RANGE or SET atom; past all where none."""
+    """The least code from `code` on that satisfies a RANGE or SET atom; _PAST_ALL if none."""
     test, low, high = table[atom, 1], table[atom, 2], table[atom, 3]
     if test & 3 == RANGE:
         if test & NEGATED:
@@ -77,7 +77,7 @@ def _next_code(table, codes, atom, code):
 
 @kernel
 def _entry_verdict(atoms, choices, entry, attribute, listed, first, last):
-    """Whether the atoms of listed[first:last] on `attribute` hold together within an entry."""
+    """Whether the atoms of listed[first:last] on `attribute` can hold together within an entry."""
     table, codes = atoms
     begin, end = choices.hollow_span[attribute, 0], choices.hollow_span[attribute, 1]
     verdict = _YES
@@ -109,7 +109,7 @@ def _entry_verdict(atoms, choices, entry, attribute, listed, first, last):
 
 @kernel
 def _verdict(atoms, choices, attribute, listed, first, last):
-    """Whether one value of `attribute` may satisfy all atoms on it of listed[first:last]."""
+    """Whether one value of `attribute` can satisfy all of its atoms in listed[first:last]."""
     begin, end = choices.span[attribute, 0], choices.span[attribute, 1]
     if begin == end:
         for i in range(first, last):
@@ -128,7 +128,7 @@ def _verdict(atoms, choices, attribute, listed, first, last):
 
 @kernel
 def _atom_verdict(atoms, choices, possible, listed, at):
-    """Whether the atom listed[at] is possible by itself, which is noted in `possible`."""
+    """Whether the atom listed[at] is possible by itself; caches the verdict in `possible`."""
     atom = listed[at]
     if possible[atom] == _UNKNOWN:
         possible[atom] = _verdict(atoms, choices, atoms.table[atom, 0], listed, at, at + 1)
@@ -155,9 +155,9 @@ def _conjunction_verdict(atoms, choices, possible, listed, first, last):
 
 @kernel
 def _program_verdict(atoms, choices, possible, instructions, start, path):
-    """Whether a program holds where all atoms do that are possible by themselves.
+    """Whether a program holds if every possible atom does.
 
-    Surely so where those that it meets on its way are possible together; `path` has room for them.
+    YES if the atoms on its path are also possible together; `path` has room for them.
     """
     listed = instructions[:, 0]
     at = size = 0
@@ -174,7 +174,7 @@ def _program_verdict(atoms, choices, possible, instructions, start, path):
 
 @kernel
 def _write_verdicts(atoms, forms, choices, possible, path, verdict):
-    """Write the verdict on each rule."""
+    """Write the verdict for each rule."""
     start, listed = forms.conjunction_start, forms.conjunction_atom
     owner_start, owner = forms.owner_start, forms.owner
     for conjunction in range(len(start) - 1):

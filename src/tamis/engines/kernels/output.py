@@ -12,7 +12,7 @@ __all__ = ["clear_seen", "emit_owners"]
 
 @kernel
 def emit_owners(owner_start, owner, conjunction, mask, seen, out, found):
-    """Append the rules of a satisfied conjunction that were not found before."""
+    """Append the rules of a satisfied conjunction that are in `mask` and not yet found."""
     if len(owner) == 0:
         if mask[conjunction]:
             out[found] = conjunction
@@ -29,7 +29,7 @@ def emit_owners(owner_start, owner, conjunction, mask, seen, out, found):
 
 @kernel
 def clear_seen(out, first, found, seen):
-    """Clear the marks of what was found for one event."""
+    """Clear the marks of the rules found for one event."""
     if len(seen):
         for i in range(first, found):
             seen[out[i]] = 0

@@ -1,4 +1,4 @@
-"""The best rules of an event, for engines that do not look at all of them."""
+"""Keeping the best rules of an event, for engines that do not find all matching rules."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 # Numba infers the types of kernels; they take the NamedTuples of tamis.encode.arrays.
@@ -20,24 +20,24 @@ class Ranking(NamedTuple):
     """The best rules of one event so far."""
 
     mask: NDArray[np.uint8]
-    """A mark for each rule that may be found; none where all may."""
+    """1 for each rule that may be returned; empty where all may."""
     order: NDArray[np.int32]
-    """Of equal scores the rule with the lowest wins."""
+    """Among equal scores, the rule with the lowest value here wins."""
     rule: NDArray[np.int32]
     score: NDArray[np.float64]
     """The best rules and their scores, best first."""
     seen: NDArray[np.uint8]
     seen_list: NDArray[np.int32]
-    """A mark for each rule that was scored, and where the marks are."""
+    """1 for each rule that was scored, and the list of these rules."""
     tally: NDArray[np.int64]
-    """How many rules are kept, and how many marks are set."""
+    """How many rules are kept, and how many were scored."""
     stack: NDArray[np.float64]
-    """Room for the operands of the deepest rule."""
+    """Room for the operands of the deepest rule, to score it."""
 
 
 @kernel
 def rank_rule(rules, events, loaded, row, ranking, rule):
-    """Score a rule that holds, if it may be found and was not scored before."""
+    """Score a rule that holds, unless it is masked out or was scored before."""
     if (len(ranking.mask) and not ranking.mask[rule]) or ranking.seen[rule]:
         return
     ranking.seen[rule] = 1

@@ -1,7 +1,7 @@
-"""Kernels that score the rules an event matches and keep the best.
+"""Kernels that score matching rules and keep the best.
 
-The additions run in the order of `tamis.expr.evaluate.score_flat`, so scores are equal to its to
-the last bit.
+They add in the order of `tamis.expr.evaluate.score_flat`, so their scores equal its scores to the
+last bit.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -19,12 +19,12 @@ ROUNDING = 1.0 + 1e-9
 """A factor above what adding up the same scores in another order can change."""
 
 _FAILED = -1.0
-"""The score of what does not hold; real ones are not negative."""
+"""The score of what does not hold; real scores are not negative."""
 
 
 @kernel
 def _score_atom(atoms, weight, events, loaded, row, atom, weights):
-    """The score of an atom whose weights begin at `weights`, or -1 where it does not hold."""
+    """The score of an atom whose weights begin at `weights`, or -1 if it does not hold."""
     table, codes = atoms
     span, text = loaded
     code = events.code
@@ -56,7 +56,7 @@ def _score_atom(atoms, weight, events, loaded, row, atom, weights):
 
 @kernel
 def _score_conjunction(atoms, forms, weight, events, loaded, row, conjunction):
-    """The sum over a conjunction's atoms, or -1 where one does not hold."""
+    """The sum of the scores of a conjunction's atoms, or -1 if one does not hold."""
     total = 0.0
     for i in range(forms.conjunction_start[conjunction], forms.conjunction_start[conjunction + 1]):
         score = _score_atom(atoms, weight, events, loaded, row, forms.conjunction_atom[i], -1)
@@ -68,7 +68,7 @@ def _score_conjunction(atoms, forms, weight, events, loaded, row, conjunction):
 
 @kernel
 def _end_of_and(code, place, last):
-    """The place of the AND over the atom at `place`, if only atoms are between; -1 otherwise."""
+    """The place of the AND over the atom at `place` if only atoms are between, else -1."""
     end = place + 1
     while end < last and code[end] >= 0:
         end += 1
@@ -80,7 +80,7 @@ def _end_of_and(code, place, last):
 
 @kernel
 def score_rule(atoms, forms, scores, events, loaded, row, rule, stack):
-    """The score of a rule on the loaded event, or -1 where it does not hold."""
+    """The score of a rule on the loaded event, or -1 if it does not hold."""
     if len(scores.start) == 0:
         return _score_conjunction(atoms, forms, scores.weight, events, loaded, row, rule)
     height = 0
@@ -92,7 +92,7 @@ def score_rule(atoms, forms, scores, events, loaded, row, rule, stack):
             score = _score_atom(atoms, scores.weight, events, loaded, row, code, weights)
             end = _end_of_and(scores.code, place, last) if score < 0 else -1
             if end >= 0:
-                # The AND fails with it, whatever the rest.
+                # The AND fails whatever the other operands are, so they are skipped.
                 height += end - place - ((-scores.code[end] - 1) >> 1)
                 place = end
             stack[height] = score
@@ -121,7 +121,7 @@ def _is_better(score, order, other_score, other_order):
 
 @kernel
 def keep_best(rule, score, order, best_rule, best_score, found):
-    """Put a rule among the best if it belongs there; returns how many there are by now."""
+    """Insert a rule among the best if it belongs there; returns how many are kept now."""
     if found == len(best_rule):
         if not _is_better(score, order[rule], best_score[-1], order[best_rule[-1]]):
             return found
@@ -141,10 +141,10 @@ def keep_best(rule, score, order, best_rule, best_score, found):
 def rank_rules(
     atoms, forms, scores, events, loaded, row, rules, order, stack, best_rule, best_score
 ):
-    """Write the best of `rules`, which the event matches, and return how many there are.
+    """Write the best of `rules`, all of which the event matches; returns how many were written.
 
-    Best first; of equal scores the rule whose `order` is lowest. `stack` has room for the operands
-    of the deepest rule.
+    Best first; among equal scores, the rule whose `order` is lowest. `stack` has room for the
+    operands of the deepest rule.
     """
     if len(best_rule) == 0:
         return 0

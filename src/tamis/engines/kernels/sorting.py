@@ -1,4 +1,4 @@
-"""Kernels that put what was found for each event in order."""
+"""Kernels that sort the rules found for each event."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 # Numba infers the types of kernels.
@@ -17,8 +17,8 @@ __all__ = ["sort_rows", "take"]
 def sort_rows(start, items, rank_of, item_of, bits):
     """Sort the items of each row by their ranks.
 
-    Ranks are below 64 times the size of `bits`, and those of a row distinct. `item_of` is the
-    inverse of `rank_of`; both are empty where an item is its own rank.
+    Ranks are below 64 times the size of `bits`, and distinct within a row. `item_of` is the inverse
+    of `rank_of`; both are empty where an item is its own rank.
     """
     for row in range(len(start) - 1):
         first, last = start[row], start[row + 1]
@@ -36,18 +36,18 @@ def sort_rows(start, items, rank_of, item_of, bits):
 
 @kernel
 def take(values, places, out):
-    """Write the values at some places; NumPy would first make wider numbers of the places."""
+    """Write values[places] to `out`; NumPy would first widen the places."""
     for i in range(len(places)):
         out[i] = values[places[i]]
 
 
 _WORDS_PER_ITEM = 16
-"""Up to how many words of a bit set a heap sort is worth that sorts one item."""
+"""Heap sort is used where the bit set has at least this many words for each item."""
 
 
 @kernel
 def _bit_sort(items, first, last, bits):
-    """Sort distinct small numbers by way of a bit set, which is left empty."""
+    """Sort distinct small numbers through a bit set, which is left empty."""
     for i in range(first, last):
         bits[items[i] >> 6] |= np.uint64(1) << np.uint64(items[i] & 63)
     at = first
@@ -62,7 +62,7 @@ def _bit_sort(items, first, last, bits):
 
 @kernel
 def _heap_sort(items, first, size):
-    """Sort items[first:first + size] in place; NumPy's sort is not to be had in a kernel."""
+    """Sort items[first:first + size] in place; NumPy's sort would allocate."""
     for root in range(size // 2 - 1, -1, -1):
         _sift_down(items, first, root, size)
     for last in range(size - 1, 0, -1):

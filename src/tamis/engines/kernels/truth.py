@@ -1,7 +1,7 @@
-"""Kernels that every engine may use: whether an atom, or a program, holds on an event.
+"""Kernels that test whether an atom or a program holds on an event.
 
-An event is *loaded* into a scratch space indexed by attribute, so that a test finds its values in
-one step, and *unloaded* again, which clears only what it touched.
+An event is *loaded* into arrays indexed by attribute, so that a test finds its values in one step.
+Unloading it clears only what loading touched.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -38,19 +38,19 @@ class LoadedEvent(NamedTuple):
     """One event, ready to be tested. Belongs to one thread."""
 
     span: NDArray[np.int64]
-    """For each attribute where its entries begin and end in `Events.code`; equal if absent."""
+    """For each attribute, where its entries in `Events.code` begin and end; equal if absent."""
     text: NDArray[np.uint8]
-    """For each text predicate, 1 where some value satisfies it."""
+    """1 for each text predicate that a value satisfies."""
 
 
 def new_loaded_event(attributes: int, texts: int) -> LoadedEvent:
-    """Scratch space with no event in it."""
+    """Allocate a `LoadedEvent` that holds no event."""
     return LoadedEvent(np.zeros((attributes, 2), np.int64), np.zeros(texts, np.uint8))
 
 
 @kernel
 def load_event(events, row, loaded):
-    """Make the event `row` the one that is tested."""
+    """Load the event `row`."""
     attributes, span = events.attribute, loaded.span
     i = events.start[row]
     stop = events.start[row + 1]
@@ -78,7 +78,7 @@ def unload_event(events, row, loaded):
 
 @kernel
 def lower_bound(codes, begin, end, code):
-    """Where the first of the rising codes[begin:end] stands that is not below `code`, or `end`."""
+    """The place of the first of the rising codes[begin:end] that is not below `code`, or `end`."""
     low, high = begin, end
     while low < high:
         middle = (low + high) >> 1
@@ -91,7 +91,7 @@ def lower_bound(codes, begin, end, code):
 
 @kernel
 def find_code(codes, begin, end, code):
-    """Where `code` stands in the rising codes[begin:end], or -1."""
+    """The place of `code` in the rising codes[begin:end], or -1."""
     at = lower_bound(codes, begin, end, code)
     return at if at < end and codes[at] == code else -1
 

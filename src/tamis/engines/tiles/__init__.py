@@ -1,4 +1,4 @@
-"""The default engine: `engine.py` says how it works and where its parts are."""
+"""The default engine; `engine.py` explains how it works and where its parts are."""
 
 from tamis.engines.tiles.engine import Tiles
 

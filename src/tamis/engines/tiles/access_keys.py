@@ -1,4 +1,4 @@
-"""Under which key each conjunction is filed: the atom that events satisfy least often."""
+"""Chooses the access key of each conjunction: the atom that events satisfy least often."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 # Numba infers the types of kernels; they take the NamedTuples of tamis.encode.arrays.
@@ -19,48 +19,48 @@ from tamis.engines.tiles.arrays import ALWAYS
 __all__ = ["Filings", "Keys", "choose_keys", "estimate_likelihood", "file_candidates"]
 
 _PIECE_COST = 0.25
-"""What each further node that a key is filed under costs, in terms of its likelihood."""
+"""The cost of each further tree node that a key is filed under, relative to its likelihood."""
 
 _PRIOR = 2.0
-"""How many events of a sample the guess from the rules is worth."""
+"""How many sampled events the estimate from the rules weighs as much as."""
 
 
 class Keys(NamedTuple):
-    """How keys are numbered: ALWAYS, then presences, text predicates and tree nodes."""
+    """The numbering of keys: ALWAYS, then presences, text predicates and tree nodes."""
 
     sizes: NDArray[np.int64]
-    """How many codes each attribute has."""
+    """The number of codes of each attribute."""
     tree: NDArray[np.int64]
     """The key of each attribute's node 0."""
 
     @classmethod
     def of(cls, rules: EncodedRules) -> Keys:
-        """The keys that the rules' dictionary allows."""
+        """The numbering for the dictionary of `rules`."""
         base = rules.dictionary.base
         first = 1 + len(rules.dictionary.axes) + rules.texts.size
         return cls(np.diff(base), first + 2 * base[:-1])
 
 
 class Filings(NamedTuple):
-    """What is filed where; a conjunction under each node of its key."""
+    """Candidates under keys; a conjunction is filed under each tree node of its key."""
 
     key: NDArray[np.int64]
     candidate: NDArray[np.int32]
     atom: NDArray[np.int32]
-    """The atom that the key stands for, which needs no test any more; -1 where it does."""
+    """The atom that the key implies, which need not be tested again; -1 if there is none."""
 
     def sort_by(self, *columns: NDArray[np.generic]) -> Filings:
-        """In the order of `columns`, the last of which counts most."""
+        """Sort by `columns`, of which the last is the primary key."""
         order = np.lexsort(columns)
         return Filings(self.key[order], self.candidate[order], self.atom[order])
 
 
 def estimate_likelihood(rules: EncodedRules, sample: Events | None = None) -> NDArray[np.float64]:
-    """For each atom a guess at the share of events that satisfy its positive form.
+    """Estimate for each atom the share of events that satisfy its positive form.
 
-    Events are taken to look like rules: an attribute, or a value of it, is as common in them as it
-    is in conjunctions. A sample of events outweighs that as it grows. A negated atom counts by its
-    attribute's presence alone, since that is all that it can be a key by.
+    Without a sample, attributes and values are assumed to be as common in events as they are in
+    conjunctions; a sample outweighs this as it grows. A negated atom counts by the presence of its
+    attribute alone, since it can be a key only by that.
     """
     atoms, forms, dictionary = rules.atoms, rules.forms, rules.dictionary
     attributes = len(dictionary.axes)
@@ -69,7 +69,7 @@ def estimate_likelihood(rules: EncodedRules, sample: Events | None = None) -> ND
     presence: NDArray[np.float64] = mentioned / max(mentioned.max(initial=0), 1)
     mentions = np.zeros(dictionary.base[-1])
     _count_mentions(atoms.table, atoms.codes, uses, dictionary.base, mentions)
-    # Nothing is impossible: each attribute's codes share a tenth of its mentions.
+    # No code gets likelihood 0: all codes of an attribute share a tenth of its mentions.
     sizes = np.diff(dictionary.base)
     filled = np.add.reduceat(mentions, dictionary.base[:-1]) if attributes else np.zeros(0)
     share = (mentions + np.repeat((0.1 * filled + 1) / sizes, sizes)) / np.repeat(
@@ -90,7 +90,7 @@ def _blend_sample(
     presence: NDArray[np.float64],
     share: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Presence and shares as a sample has them, with the guess as a prior."""
+    """Presence and shares in a sample, with the estimate from the rules as a prior."""
     size = len(sample.start) - 1
     event = np.repeat(np.arange(size), np.diff(sample.start))
     first = np.ones(len(event), np.bool_)
@@ -106,7 +106,7 @@ def _blend_sample(
 
 @kernel
 def _count_mentions(table, codes, uses, base, mentions):
-    """How many conjunctions mention each code as a value to equal."""
+    """Count the conjunctions that require each code by equality or in a list."""
     for atom in range(len(table)):
         first = base[table[atom, 0]]
         test = table[atom, 1] & 3
@@ -120,7 +120,7 @@ def _count_mentions(table, codes, uses, base, mentions):
 
 @kernel
 def _write_shares(table, codes, base, total, share, result):
-    """The share of an attribute's values that satisfy each atom."""
+    """Write the share of an attribute's values that satisfy each atom."""
     for atom in range(len(table)):
         first = base[table[atom, 0]]
         test = table[atom, 1]
@@ -139,7 +139,7 @@ def _write_shares(table, codes, base, total, share, result):
 
 @kernel
 def _count_nodes(table, sizes, atom):
-    """Under how many nodes an atom is filed."""
+    """How many tree nodes an atom is filed under."""
     test = table[atom, 1]
     low, high = table[atom, 2], table[atom, 3]
     if test & NEGATED or test & 3 == TEXT:
@@ -159,7 +159,7 @@ def _count_nodes(table, sizes, atom):
 
 @kernel
 def choose_keys(table, sizes, start, conjunction_atom, likely, chosen):
-    """For each conjunction its key's atom, or -1, and the two rarest of the others, or -1."""
+    """Write for each conjunction the atom of its key and its two rarest other atoms, or -1."""
     for conjunction in range(len(start) - 1):
         best = -1
         best_cost = np.inf
@@ -189,7 +189,7 @@ def choose_keys(table, sizes, start, conjunction_atom, likely, chosen):
 
 @kernel
 def _write_filing(out, filled, key, candidate, atom):
-    """Write one filing where there is room for any; returns how many there are by now."""
+    """Write a filing if `out` has room at all; returns how many there are now."""
     if len(out):
         out[filled, 0] = key
         out[filled, 1] = candidate
@@ -198,8 +198,8 @@ def _write_filing(out, filled, key, candidate, atom):
 
 
 @kernel
-def _write_filings(table, codes, keys, atoms, things, out):
-    """File each thing under the keys of its atom; returns how many filings there are."""
+def _write_filings(table, codes, keys, atoms, candidates, out):
+    """File each candidate under the keys of its atom; returns how many filings there are."""
     filled = 0
     for k in range(len(atoms)):
         atom = atoms[k]
@@ -207,37 +207,37 @@ def _write_filings(table, codes, keys, atoms, things, out):
         low, high = table[atom, 2], table[atom, 3]
         size, tree = keys.sizes[attribute], keys.tree[attribute]
         if test & NEGATED:
-            filled = _write_filing(out, filled, 1 + attribute, things[k], -1)
+            filled = _write_filing(out, filled, 1 + attribute, candidates[k], -1)
         elif test & 3 == TEXT:
-            filled = _write_filing(out, filled, 1 + len(keys.sizes) + low, things[k], atom)
+            filled = _write_filing(out, filled, 1 + len(keys.sizes) + low, candidates[k], atom)
         elif test & 3 == SET:
             for i in range(low, high):
-                filled = _write_filing(out, filled, tree + size + codes[i], things[k], atom)
+                filled = _write_filing(out, filled, tree + size + codes[i], candidates[k], atom)
         else:
             low += size
             high += size + 1
             while low < high:
                 if low & 1:
-                    filled = _write_filing(out, filled, tree + low, things[k], atom)
+                    filled = _write_filing(out, filled, tree + low, candidates[k], atom)
                     low += 1
                 if high & 1:
                     high -= 1
-                    filled = _write_filing(out, filled, tree + high, things[k], atom)
+                    filled = _write_filing(out, filled, tree + high, candidates[k], atom)
                 low >>= 1
                 high >>= 1
     return filled
 
 
 def file_candidates(
-    rules: EncodedRules, keys: Keys, atoms: NDArray[np.int32], things: NDArray[np.int32]
+    rules: EncodedRules, keys: Keys, atoms: NDArray[np.int32], candidates: NDArray[np.int32]
 ) -> Filings:
-    """File things[i] under the keys of atoms[i], or under ALWAYS where that is -1."""
-    unkeyed = things[atoms < 0]
-    things, atoms = things[atoms >= 0], atoms[atoms >= 0]
+    """File candidates[i] under the keys of atoms[i], or under ALWAYS where that is -1."""
+    unkeyed = candidates[atoms < 0]
+    candidates, atoms = candidates[atoms >= 0], atoms[atoms >= 0]
     table, codes = rules.atoms
     out = np.empty((0, 3), np.int64)
-    out = np.empty((_write_filings(table, codes, keys, atoms, things, out), 3), np.int64)
-    _write_filings(table, codes, keys, atoms, things, out)
+    out = np.empty((_write_filings(table, codes, keys, atoms, candidates, out), 3), np.int64)
+    _write_filings(table, codes, keys, atoms, candidates, out)
     always = np.stack([np.full_like(unkeyed, ALWAYS), unkeyed, np.full_like(unkeyed, -1)], axis=1)
     key, candidate, atom = np.concatenate((always.astype(np.int64), out)).T
     return Filings(key, candidate.astype(np.int32), atom.astype(np.int32))

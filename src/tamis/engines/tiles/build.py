@@ -1,4 +1,4 @@
-"""From encoded rules to the arrays of the tiles engine."""
+"""Builds the arrays of the tiles engine from encoded rules."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 # Numba infers the types of kernels; they take the NamedTuples of tamis.encode.arrays.
@@ -69,9 +69,9 @@ def build(rules: EncodedRules, sample: Events | None) -> Parts:
 def _file_rules(
     rules: EncodedRules, keys: Keys, sample: Events | None
 ) -> tuple[Filings, NDArray[np.int32]]:
-    """Everything under its keys, and the two rarest atoms of each candidate beside its key's.
+    """File all candidates, and find the two rarest atoms of each besides that of its key.
 
-    A program is filed under each atom of its cover, or under ALWAYS where it has none.
+    A program is filed under each atom of its cover, or under ALWAYS if it has none.
     """
     forms = rules.forms
     conjunctions, programs = len(forms.conjunction_start) - 1, len(forms.program_rule)
@@ -100,7 +100,7 @@ def _file_rules(
 
 
 def _bound_candidates(rules: EncodedRules, by_rule: NDArray[np.float32]) -> NDArray[np.float32]:
-    """What the best rule of each candidate scores at most."""
+    """The most that the best rule of each candidate scores."""
     forms = rules.forms
     of_conjunction = by_rule
     if len(forms.owner):
@@ -113,7 +113,7 @@ def _bound_candidates(rules: EncodedRules, by_rule: NDArray[np.float32]) -> NDAr
 def _order_by_layout(
     rules: EncodedRules, filed: Filings
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The rules and the conjunctions in the order in which they are filed."""
+    """Order rules and conjunctions as they are filed."""
     forms = rules.forms
     conjunctions = len(forms.conjunction_start) - 1
     conjunction_order = _order_by_first_place(filed.candidate, conjunctions)
@@ -127,22 +127,22 @@ def _order_by_layout(
     return np.argsort(first, kind="stable"), conjunction_order
 
 
-def _order_by_first_place(things: NDArray[np.int32], size: int) -> NDArray[np.int64]:
-    """The numbers below `size` in the order in which `things` mentions them, the others last."""
-    first = np.full(max(size, int(things.max(initial=0)) + 1), len(things), np.int64)
-    first[things[::-1]] = np.arange(len(things) - 1, -1, -1)
+def _order_by_first_place(filed: NDArray[np.int32], size: int) -> NDArray[np.int64]:
+    """Order the numbers below `size` by where `filed` first has them, with missing ones last."""
+    first = np.full(max(size, int(filed.max(initial=0)) + 1), len(filed), np.int64)
+    first[filed[::-1]] = np.arange(len(filed) - 1, -1, -1)
     return np.argsort(first[:size], kind="stable")
 
 
 def _renumber(order: NDArray[np.int64], programs: int) -> NDArray[np.int32]:
-    """The new number of each candidate; programs keep theirs."""
+    """The new number of each candidate; programs keep their numbers."""
     number = np.arange(len(order) + programs, dtype=np.int32)
     number[order] = np.arange(len(order), dtype=np.int32)
     return number
 
 
 def _build_groups(layout: Layout) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """The keys of all groups, and where the flat entries and the tiles of each begin."""
+    """The key of each group, and where its flat entries and its tiles begin."""
     key = layout.filings.key
     first = np.flatnonzero(np.diff(key, prepend=-1))
     edges = np.append(first, len(key))
@@ -155,7 +155,7 @@ def _build_groups(layout: Layout) -> tuple[NDArray[np.int64], NDArray[np.int32]]
 def _build_tiles(
     layout: Layout, candidate: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """The rows of tiles, and the conjunctions that are not in their runs."""
+    """The rows of tiles, and the conjunctions outside of their runs."""
     first, size, _, column = layout.tiles.T
     homes_before = np.concatenate(([0], np.cumsum(layout.is_home)))
     homes = homes_before[first[:-1] + size[:-1]] - homes_before[first[:-1]]
@@ -169,7 +169,7 @@ def _build_tiles(
 
 
 def _bound_tiles(layout: Layout, bound: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The highest bound in each tile, which is that of its first filing by bound."""
+    """The highest bound in each tile."""
     if len(layout.tiles) == 1:
         return np.empty(0, np.float32)
     inside = np.flatnonzero(~layout.is_flat)
@@ -180,7 +180,7 @@ def _bound_tiles(layout: Layout, bound: NDArray[np.float32]) -> NDArray[np.float
 def _build_flat_entries(
     rules: EncodedRules, layout: Layout, candidate: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
-    """The flat entries, and their atoms packed."""
+    """The flat entries, and their packed atoms."""
     conjunctions = len(rules.forms.conjunction_start) - 1
     flat = candidate[layout.is_flat]
     is_conjunction = flat < conjunctions
@@ -195,7 +195,7 @@ def _build_flat_entries(
 
 
 def _build_levels(keys: Keys, group_key: NDArray[np.int64], texts: int) -> NDArray[np.uint64]:
-    """How far above the leaves of each attribute's tree something is filed."""
+    """How far above the leaves of each attribute's tree candidates are filed."""
     attributes = len(keys.sizes)
     levels = np.zeros(attributes, np.uint64)
     present = group_key[(group_key >= 1) & (group_key <= attributes)] - 1

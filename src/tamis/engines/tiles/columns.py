@@ -1,8 +1,8 @@
-"""How the columns of tiles are made; see `ColumnArrays`.
+"""Builds the columns of tiles; see `ColumnArrays`.
 
-A conjunction's atom on an attribute is a bit of a column, a negated one of another column: on a
-multi-valued attribute the rows of several codes are united in the first and intersected in the
-second. The position of the code ABSENT carries the meaning of absence.
+The positive atoms of a tile on one attribute share a column, and its negated atoms share another:
+where an event has several values, the rows of their codes are united in the first and intersected
+in the second. A row of its own tells what holds where the attribute is absent.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -42,49 +42,49 @@ __all__ = [
 
 _MOST_ATOMS = 32
 _MOST_CODES = 48
-"""A conjunction of more atoms than the first, or with a list longer than the second, is flat."""
+"""A conjunction with more atoms, or with a longer list of codes, stays flat."""
 
 _ITEMS = WIDE * WORD * _MOST_ATOMS
 _CHANGES = 2 * WIDE * WORD * _MOST_CODES + WIDE * WORD
 
 _CODES_PER_CUT = 3
-"""Up to how many codes to a cut are cheaper as positions than cuts are."""
+"""With up to this many codes for each cut, each code gets its own position."""
 
 _APART = 3
 _SPECIAL_ROW, _ABSENT_ROW, _OTHER_ROW = range(_APART)
-"""The rows of the special code, of ABSENT, and of codes at which nothing changes."""
+"""The rows of the special code, of absence, and of codes outside of the cuts."""
 
 _STEPS = 3
 _MOST_TOGGLES = 255
-"""A row serves up to 2 ** _STEPS positions: their counts, a byte each, are one word."""
+"""A row serves up to 2 ** _STEPS positions, since their counts, a byte each, fill a word."""
 
 
 class ColumnWorkspace(NamedTuple):
-    """Where columns are worked out.
+    """Working memory to build columns.
 
-    A *selector* names what a column looks at: an attribute or a text predicate, and whether its
-    atoms are negated.
+    A *selector* names what a column tests: an attribute or a text predicate, and whether its atoms
+    are negated.
     """
 
     column_of: NDArray[np.int32]
-    """The column of each selector in the tile at hand; -1 where it has none."""
+    """The column of each selector in the current tile, or -1."""
     selector: NDArray[np.int32]
     """The selector of each column."""
     end: NDArray[np.int32]
-    """Where the items of each column end."""
+    """Where the items of each column end in `order`."""
     item: NDArray[np.int32]
-    """Column, atom and bit of each atom of the tile."""
+    """The column, atom and bit of each atom of the tile."""
     order: NDArray[np.int32]
     """The items by column."""
     cut: NDArray[np.int32]
     change: NDArray[np.int32]
-    """Position and bit of each change along a column."""
+    """The position and bit of each change along a column."""
     by_position: NDArray[np.int32]
-    """The bits that change, by position."""
+    """The bits that change, sorted by position."""
     position_end: NDArray[np.int32]
-    """Where the changes of each position end."""
+    """Where the changes of each position end in `by_position`."""
     cover: NDArray[np.int32]
-    """By how much each position is covered more than the one before it."""
+    """How many more atoms cover each position than the one before it."""
     row: NDArray[np.uint64]
     """The rows that stand apart."""
     odd: NDArray[np.uint64]
@@ -92,7 +92,7 @@ class ColumnWorkspace(NamedTuple):
 
 
 def new_column_workspace(rules: EncodedRules) -> ColumnWorkspace:
-    """An empty workspace."""
+    """Allocate an empty workspace."""
     selectors = 2 * (len(rules.dictionary.axes) + rules.texts.size)
     return ColumnWorkspace(
         np.full(selectors, -1, np.int32),
@@ -119,9 +119,9 @@ def _selector(table, attributes, atom):
 
 @kernel
 def mark_tileable(table, attributes, start, conjunction_atom, result):
-    """Mark the conjunctions that may stand in a tile: those with one atom a column at most.
+    """Mark the conjunctions that may stand in a tile: those with at most one atom for each column.
 
-    On a multi-valued attribute each of two positive atoms may look at another value.
+    On a multi-valued attribute, two positive atoms may be satisfied by different values.
     """
     for conjunction in range(len(start) - 1):
         begin, end = start[conjunction], start[conjunction + 1]
@@ -141,7 +141,7 @@ def mark_tileable(table, attributes, start, conjunction_atom, result):
 def add_columns(
     table, attributes, start, conjunction_atom, conjunction, key_atom, workspace, columns
 ):
-    """Give the atoms of a conjunction columns; returns how many there are by now."""
+    """Assign columns to the atoms of a conjunction; returns how many columns there are now."""
     for i in range(start[conjunction], start[conjunction + 1]):
         atom = conjunction_atom[i]
         if atom != key_atom:
@@ -155,14 +155,14 @@ def add_columns(
 
 @kernel
 def clear_columns(workspace, columns):
-    """Take the columns off the workspace."""
+    """Forget the columns of the current tile."""
     for column in range(columns):
         workspace.column_of[workspace.selector[column]] = -1
 
 
 @kernel
 def _list_items(table, attributes, start, conjunction_atom, candidates, key_atoms, workspace):
-    """Put the items of a tile on the workspace, by column; returns how many columns there are."""
+    """List the items of a tile by column; returns how many columns there are."""
     columns = 0
     items = 0
     for bit in range(len(candidates)):
@@ -200,7 +200,7 @@ def _list_items(table, attributes, start, conjunction_atom, candidates, key_atom
 
 @kernel
 def _sort(items, size):
-    """Sort the first items in place and drop repetitions; returns how many are left."""
+    """Sort the first `size` items in place without duplicates; returns how many are left."""
     step = size // 2
     while step > 0:
         for i in range(step, size):
@@ -221,7 +221,7 @@ def _sort(items, size):
 
 @kernel
 def _is_presence(table, sizes, atom):
-    """Whether every code but ABSENT satisfies the positive form of an atom."""
+    """Whether every code of a value satisfies the positive form of an atom."""
     return (
         table[atom, 1] & 3 == RANGE
         and table[atom, 2] == 1
@@ -231,7 +231,7 @@ def _is_presence(table, sizes, atom):
 
 @kernel
 def _find_cuts(table, codes, sizes, workspace, begin, end):
-    """Write the codes where a column changes, rising; returns how many."""
+    """Write the codes where a column changes, in rising order; returns how many there are."""
     cuts = 0
     for i in range(begin, end):
         atom = workspace.item[workspace.order[i], 1]
@@ -250,7 +250,7 @@ def _find_cuts(table, codes, sizes, workspace, begin, end):
 
 @kernel
 def count_cuts(cut, begin, count, code):
-    """The position of `code` in a column with cuts."""
+    """How many of the rising cut[begin:begin + count] are not above `code`."""
     low, high = begin, begin + count
     while low < high:
         middle = (low + high) >> 1
@@ -263,13 +263,13 @@ def count_cuts(cut, begin, count, code):
 
 @kernel
 def _position(workspace, cuts, low, code):
-    """The position of a code from the column's lowest cut on."""
+    """The position of a code that is not below the column's lowest cut."""
     return code - low if cuts < 0 else count_cuts(workspace.cut, 0, cuts, code) - 1
 
 
 @kernel
 def _note_run(workspace, changes, cuts, first, low, high, bit):
-    """Note that a bit changes at the codes `low` and `high` + 1; returns how many changes."""
+    """Record that a bit changes at the codes `low` and `high` + 1; returns the count of changes."""
     workspace.change[changes, 0] = _position(workspace, cuts, first, low)
     workspace.change[changes + 1, 0] = _position(workspace, cuts, first, high + 1)
     workspace.change[changes, 1] = bit
@@ -279,7 +279,7 @@ def _note_run(workspace, changes, cuts, first, low, high, bit):
 
 @kernel
 def _find_special(table, codes, sizes, workspace, begin, end, cuts, low, positions):
-    """The code that satisfies most atoms of a column; NO_CODE where none stands by itself."""
+    """The code that satisfies most atoms of a column; NO_CODE if no code has its own position."""
     for position in range(positions + 1):
         workspace.cover[position] = 0
     for i in range(begin, end):
@@ -306,7 +306,7 @@ def _find_special(table, codes, sizes, workspace, begin, end, cuts, low, positio
 
 @kernel
 def _find_changes(table, codes, sizes, workspace, begin, end, cuts, low, special):
-    """Write the rows that stand apart, and all changes along the positions; returns how many."""
+    """Write the rows that stand apart and all changes; returns how many changes there are."""
     for word in range(WIDE):
         for row in range(_APART):
             workspace.row[row, word] = ~np.uint64(0)
@@ -335,9 +335,9 @@ def _find_changes(table, codes, sizes, workspace, begin, end, cuts, low, special
 
 @kernel
 def _skip_special(workspace, changes, place):
-    """Let what changes at the special code's position change after it: its row stands apart.
+    """Move the changes at the special code's position behind it, since its row stands apart.
 
-    What changes there and back again does not change at all. Returns how many changes are left.
+    A bit that changes there and back does not change at all. Returns how many changes are left.
     """
     for word in range(WIDE):
         workspace.odd[word] = np.uint64(0)
@@ -358,7 +358,7 @@ def _skip_special(workspace, changes, place):
 
 @kernel
 def _code_satisfies(table, codes, atom, code):
-    """Whether a code that is not ABSENT satisfies an atom that is no text predicate."""
+    """Whether the code of a value satisfies an atom that is not a text predicate."""
     test = table[atom, 1]
     low, high = table[atom, 2], table[atom, 3]
     if test & 3 == SET:
@@ -368,7 +368,7 @@ def _code_satisfies(table, codes, atom, code):
 
 @kernel
 def _order_changes(workspace, changes, positions):
-    """Sort the changes by position; those behind the last position are dropped."""
+    """Sort the changes by position, and drop those past the last position."""
     for position in range(positions + 1):
         workspace.position_end[position] = 0
     for i in range(changes):
@@ -385,9 +385,9 @@ def _order_changes(workspace, changes, positions):
 
 @kernel
 def _plan_rows(workspace, positions, words):
-    """How many positions a row serves, as a power of two, and how many words the rows take.
+    """How many positions a row serves, as a power of two, and how many words all rows take.
 
-    Toggles that do not fit behind a row stand behind all rows.
+    Toggles that do not fit into their row are stored after all rows.
     """
     for steps in range(_STEPS, -1, -1):
         size = 1 << steps
@@ -407,14 +407,14 @@ def _plan_rows(workspace, positions, words):
 
 @kernel
 def _count_toggles(workspace, positions, first, size):
-    """How many bits change at the positions of a row after its first."""
+    """How many bits change within a row, after its first position."""
     last = min(first + size, positions) - 1
     return workspace.position_end[last] - workspace.position_end[first]
 
 
 @kernel
 def _write_rows(workspace, positions, steps, words, out, begin, end):
-    """Write a column's rows: those that stand apart, and one for each 2 ** steps positions."""
+    """Write the rows of a column: those that stand apart, then one for 2 ** steps positions."""
     stride = 2 * words
     out[begin:end] = np.uint64(0)
     for row in range(_APART):
@@ -451,7 +451,7 @@ def _write_rows(workspace, positions, steps, words, out, begin, end):
 def _build(
     table, codes, attributes, sizes, start, conjunction_atom, tiles, filed, workspace, at, out
 ):
-    """Write the columns of all tiles, or count what they take where there is no room."""
+    """Write the columns of all tiles; without room in `out`, only count what they take."""
     candidates, key_atoms = filed
     room = len(out.bits) > 0
     written = 0
@@ -526,10 +526,10 @@ def build_columns(
     candidates: NDArray[np.int32],
     key_atoms: NDArray[np.int32],
 ) -> ColumnArrays:
-    """The columns of tiles.
+    """Build the columns of tiles.
 
-    `tiles` has a row for each tile, and one more: where its candidates begin, how many they are,
-    how many words its rows have, and a place for where its columns begin.
+    `tiles` has a row for each tile, plus one: where its candidates begin, how many there are, how
+    many words its rows have, and where its columns begin, which is written here.
     """
     sizes = np.diff(rules.dictionary.base)
     forms = rules.forms
@@ -565,7 +565,7 @@ def _allocate(columns: int, at: NDArray[np.int64]) -> ColumnArrays:
 
 
 def _aligned_words(size: int) -> NDArray[np.uint64]:
-    """Room for words that begins where a line of memory does."""
+    """Allocate words that begin at a cache line."""
     room = np.empty(size + 7, np.uint64)
     first = -room.ctypes.data // 8 % 8
     return room[first : first + size]

@@ -1,8 +1,8 @@
-"""The kernel that counts the matches of many events, and walks the groups once for all of them.
+"""The kernel that counts the matches of many events in one pass over the groups.
 
-First the events' keys lead to pairs of a group and an event; these are sorted by group, and then
-each group is tested against all its events while it is at hand. Only counts are worth it: lists of
-rules would have to be sorted by event again, which costs more than is won (docs/decisions/0007).
+The keys of all events lead to pairs of a group and an event. The pairs are sorted by group, and
+each group is tested against all of its events while it is in the cache. This pays for counts only:
+matching rules would have to be sorted by event again, which costs more (docs/decisions/0007).
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -27,30 +27,30 @@ __all__ = ["Batch", "count_rows", "new_batch"]
 
 _ROWS = 8192
 _CODES = 1 << 22
-"""How many events are walked together, and how many codes they may have room for."""
+"""The most events of one pass, and the most codes of all of them."""
 
 _PAIRS = 1 << 20
-"""How many pairs of a group and an event there may be; more than one event can have, or it is not
-taken."""
+"""The most pairs of a group and an event in one pass. An event with more pairs is not counted
+here."""
 
 
 class Batch(NamedTuple):
     """Working memory for many events. Belongs to one thread; `code` is zero between calls."""
 
     code: NDArray[np.int32]
-    """For each event the code of each attribute."""
+    """The code of each attribute, for each event."""
     lacking: NDArray[np.uint64]
-    """For each event the bits of the attributes that it lacks."""
+    """The bits of the attributes that each event lacks."""
     pair: NDArray[np.int32]
     """Pairs of a group and an event."""
     event: NDArray[np.int32]
-    """The events of all pairs, by group."""
+    """The events of all pairs, sorted by group."""
     group_end: NDArray[np.int32]
-    """Where the events of each group end."""
+    """Where the events of each group end in `event`."""
 
 
 def new_batch(arrays: TileArrays) -> Batch:
-    """Room for as many events as fit."""
+    """Allocate room for the events of one pass."""
     attributes = max(len(arrays.levels), 1)
     rows = max(1, min(_ROWS, _CODES // attributes))
     return Batch(
@@ -64,7 +64,7 @@ def new_batch(arrays: TileArrays) -> Batch:
 
 @part
 def _pair_up(arrays, events, workspace, batch, row, last):
-    """Pair the events up with their groups, up to the first that has several values.
+    """Pair events with their groups, up to the first event that has several values somewhere.
 
     Returns how many events were taken, and how many pairs there are.
     """
@@ -93,7 +93,7 @@ def _pair_up(arrays, events, workspace, batch, row, last):
 
 @kernel
 def _sort_pairs(pair, pairs, event, group_end):
-    """Sort the events of pairs by group."""
+    """Sort the events of all pairs by group."""
     group_end[:] = 0
     for i in range(pairs):
         group_end[pair[i, 0] + 1] += 1
@@ -168,7 +168,8 @@ def _count_flat(atoms, arrays, events, workspace, batch, counts):
 def count_rows(atoms, arrays, workspace, batch, events, row, last, counts):
     """Count the matches of events, where conjunction i is rule i and there are no text predicates.
 
-    Returns the first row that is not done: one that has several values for an attribute is not.
+    Returns the first row that was not counted. Stops at an event with several values for an
+    attribute.
     """
     taken, pairs = _pair_up(arrays, events, workspace, batch, row, last)
     own_counts = counts[row : row + taken]

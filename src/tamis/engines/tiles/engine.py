@@ -1,11 +1,11 @@
-"""TILES: access keys over flat groups and bit tiles, the default engine.
+"""TILES: access keys, bit tiles and flat entries; the default engine.
 
-Each conjunction is filed under the key that events satisfy least often (`keys.py`), and an event
-looks only into the groups of its own keys (`groups.py`). A group's conjunctions over few attributes
-stand in tiles, where up to 256 of them are tested at once by an AND of rows of bits (`layout.py`,
-`columns.py`, `holds.py`); the others are flat, with a signature of the attributes they need and
-their atoms in one place (`packed.py`). A rule too large for a DNF is evaluated when an atom of its
-cover is satisfied. docs/decisions/0007 says what was measured.
+Each conjunction is filed under the key that events satisfy least often (`access_keys.py`), and an
+event visits only the groups of its own keys (`groups.py`). The conjunctions of a group that share
+few attributes stand in tiles, where an AND of bit rows tests up to 256 of them at once
+(`layout.py`, `columns.py`, `tile_and.py`). The others are flat entries: a signature of the
+attributes needed, and the atoms packed in one place (`flat_entries.py`). A rule too large for a DNF
+is evaluated when an atom of its cover holds. docs/decisions/0007 has the measurements.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tamis.engines.tiles.workspace import new_workspace
 __all__ = ["Tiles"]
 
 _BATCH = 64
-"""From how many events on the groups are walked once to count the matches of all of them."""
+"""With at least this many events, `count_rows` walks the groups once for all of them."""
 
 
 class TilesScratch(Scratch):
@@ -50,7 +50,7 @@ class TilesScratch(Scratch):
 
 
 class Tiles(Engine):
-    """Tests what is filed under an event's keys, many conjunctions at once."""
+    """Tests what is filed under an event's keys, many conjunctions at a time."""
 
     arrays: TileArrays
     name: ClassVar[str] = "tiles"
@@ -61,7 +61,7 @@ class Tiles(Engine):
 
     @classmethod
     def build(cls, rules: EncodedRules, sample: Events | None = None) -> Parts:
-        """File and lay out `rules`, by what `sample` says about events if it is given."""
+        """File and lay out `rules`; `sample` helps to choose their keys."""
         return build(rules, sample)
 
     def _mask_of_all(self) -> NDArray[np.uint8]:
@@ -101,7 +101,7 @@ class Tiles(Engine):
         return int(match_rows(row, last, keep, mask, out, counts, *scratch.fixed, *events))
 
     def _counts_plainly(self, mask: NDArray[np.uint8]) -> bool:
-        """Whether what is found just has to be counted, and each thing is found once."""
+        """Whether each hit is one rule: no mask, shared conjunctions, programs or texts."""
         forms = self.rules.forms
         has_owners_or_programs = len(forms.owner) > 0 or len(forms.program_rule) > 0
         return len(mask) == 0 and not has_owners_or_programs and self.rules.texts.size == 0

@@ -1,9 +1,9 @@
-"""Flat entries: a conjunction's atoms packed end to end, so that testing one reads one place.
+"""Flat entries: the atoms of a conjunction packed end to end, so that a test reads one place.
 
-An atom is a word: its test and flags, LAST_ATOM where it is the conjunction's last, then 18 bits
-for its attribute, 21 for its lowest code and 20 for how far its highest one is from that. A list
-of codes has their number in place of the lowest code, and the codes follow, three to a word. What
-does not fit is FAR: the atom's number stands in place of all that.
+An atom is a word: its test and flags, LAST_ATOM on the last atom of the conjunction, 18 bits for
+its attribute, 21 for its lowest code, and 20 for the distance to its highest code. A list of codes
+has its length in place of the lowest code, and the codes follow, three to a word. An atom that does
+not fit is FAR: it has its number in place of attribute and codes.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -22,7 +22,7 @@ from tamis.engines.kernels.truth import SEVERAL, atom_holds, find_code
 __all__ = ["NOTHING_TO_TEST", "pack_atoms", "packed_holds"]
 
 NOTHING_TO_TEST = -1
-"""In place of the place of a conjunction without atoms."""
+"""In place of the place of a conjunction that has no atoms to test."""
 
 _FAR = 3
 _LAST_ATOM = 16
@@ -53,7 +53,7 @@ def _fits(table, codes, atom):
 
 @kernel
 def _pack(table, codes, start, conjunction_atom, key_atom, wanted, place, out):
-    """Write the wanted conjunctions, or count their words where there is no room."""
+    """Write the wanted conjunctions; without room in `out`, only count their words."""
     room = len(out) > 0
     at = 0
     for conjunction in range(len(wanted)):
@@ -98,7 +98,7 @@ def _pack(table, codes, start, conjunction_atom, key_atom, wanted, place, out):
 def pack_atoms(
     rules: EncodedRules, key_atom: NDArray[np.int32], wanted: NDArray[np.bool_]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
-    """The atoms of the wanted conjunctions but for their keys', and where each begins."""
+    """Pack the atoms of the wanted conjunctions except those of keys; also where each begins."""
     forms = rules.forms
     place = np.empty(len(wanted), np.int32)
     out = np.empty(0, np.uint64)
@@ -110,7 +110,7 @@ def pack_atoms(
 
 @part
 def _in_list(packed, at, count, code):
-    """Whether a code is in the list behind an atom."""
+    """Whether a code is in the list that follows an atom."""
     for k in range(count):
         word = packed[at + k // _CODES_TO_A_WORD]
         if (word >> np.uint64(_CODE_BITS * (k % _CODES_TO_A_WORD))) & np.uint64(
@@ -122,7 +122,7 @@ def _in_list(packed, at, count, code):
 
 @kernel
 def _far_holds(table, codes, event_code, code_of, span, text, atom):
-    """Whether an atom that is not packed holds."""
+    """Whether an atom that did not fit holds."""
     test, code = table[atom, 1], code_of[table[atom, 0]]
     if code == SEVERAL or (code and test & 3 == TEXT):
         return atom_holds(table, codes, event_code, span, text, atom)

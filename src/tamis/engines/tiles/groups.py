@@ -1,4 +1,4 @@
-"""Which groups an event leads to."""
+"""Finds the groups of an event's keys."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 # Numba infers the types of kernels; they take the NamedTuples of tamis.encode.arrays.
@@ -16,14 +16,14 @@ __all__ = ["clear_visited", "hash_of", "list_groups"]
 
 @kernel
 def hash_of(key):
-    """A key's place in a table, before it is cut to the table's size."""
+    """The hash of a key, before it is reduced to the size of the table."""
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
     return mixed ^ (mixed >> np.uint64(29))
 
 
 @kernel
 def _add_group(slot, key, twice, groups, visited, count):
-    """Append the group of a key, if there is one; returns how many there are by now."""
+    """Append the group of a key, if there is one; returns how many groups there are now."""
     mask = np.uint64(len(slot) - 1)
     at = hash_of(key) & mask
     while slot[at] >= 0:
@@ -55,7 +55,7 @@ def _list_groups(levels, tree, slot, events, span, groups, visited, row, several
             rest &= rest - ONE
             count = _add_group(slot, key, end - begin > 1, groups, visited, count)
     for i in range(events.text_start[row], events.text_start[row + 1]):
-        # Two values may satisfy one predicate, which is then there twice.
+        # A predicate is listed twice if two values satisfy it.
         count = _add_group(slot, 1 + len(levels) + events.text[i], several, groups, visited, count)
     return count
 
@@ -64,8 +64,8 @@ def _list_groups(levels, tree, slot, events, span, groups, visited, row, several
 def list_groups(levels, tree, slot, events, workspace, row, several):
     """List the groups that the loaded event leads to; returns how many there are.
 
-    ~group where what is filed there may be found in another group of the event, too: under two of
-    the `several` values of one attribute.
+    A group is listed as ~group if its candidates may also be in another group of the event, because
+    an attribute has several values.
     """
     return _list_groups(
         levels,
@@ -82,7 +82,7 @@ def list_groups(levels, tree, slot, events, workspace, row, several):
 
 @part
 def clear_visited(workspace, groups):
-    """Clear the marks that `list_groups` left."""
+    """Clear the marks that `list_groups` set."""
     for i in range(groups):
         if workspace.groups[i] < 0:
             workspace.visited[~workspace.groups[i]] = 0

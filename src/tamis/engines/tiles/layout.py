@@ -1,8 +1,8 @@
-"""How the conjunctions of a group are put into tiles, or left flat.
+"""Arranges the conjunctions of each group into tiles, or leaves them flat.
 
-Within a group, conjunctions over the same attributes are brought together into *clusters*; a
-cluster is put in order of falling bounds, so that the best-scoring ones share tiles, and cut into
-tiles. What is too little for a tile, or of too many attributes, stays flat.
+Within a group, conjunctions over the same attributes form *clusters*. A cluster is sorted by
+falling score bounds, so that the best ones share tiles, and cut into tiles. Conjunctions that are
+too few for a tile, or that have too many attributes, stay flat.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -29,7 +29,7 @@ from tamis.engines.tiles.columns import (
 __all__ = ["Layout", "lay_out"]
 
 _LEAST = 24
-"""How many conjunctions a tile must have."""
+"""The fewest conjunctions of a tile."""
 
 
 class Layout(NamedTuple):
@@ -37,13 +37,13 @@ class Layout(NamedTuple):
 
     filings: Filings
     tiles: NDArray[np.int64]
-    """A row for each tile, and one more: where its filings begin, how many they are, how many words
-    its rows have, and where its columns begin (for `build_columns` to write)."""
+    """A row for each tile, plus one: where its filings begin, how many there are, how many words
+    its rows have, and where its columns begin (`build_columns` writes this)."""
     is_flat: NDArray[np.bool_]
-    """A mark for each filing that is in no tile."""
+    """Whether each filing is outside of all tiles."""
     is_home: NDArray[np.bool_]
-    """A mark for each filing that is the first of its candidate. In a tile these stand first, and
-    so are a run of conjunctions when they are numbered in this order."""
+    """Whether each filing is the first of its candidate. These come first within a tile, so that
+    they form a run when conjunctions are renumbered in this order."""
 
 
 def lay_out(
@@ -52,18 +52,18 @@ def lay_out(
     rarest: NDArray[np.int32],
     bound: NDArray[np.float32],
 ) -> Layout:
-    """Put filings in order and choose tiles.
+    """Sort filings and choose tiles.
 
     Parameters
     ----------
     rules
         The rules.
     filed
-        What is filed, in any order.
+        The filings, in any order.
     rarest
-        The two rarest atoms of each candidate beside its key.
+        The two rarest atoms of each candidate besides that of its key.
     bound
-        What each candidate scores at most.
+        The most that each candidate scores.
     """
     forms, attributes = rules.forms, len(rules.dictionary.axes)
     table = rules.atoms.table
@@ -111,7 +111,7 @@ def _put_homes_first(
 
 @kernel
 def _number_clusters(table, attributes, forms, filed, fits, workspace, cluster):
-    """Number runs of filings under one key that have few columns together."""
+    """Number the runs of filings under one key that fit into MOST_COLUMNS columns."""
     start, conjunction_atom = forms
     number = -1
     columns = 0
@@ -153,7 +153,7 @@ def _number_clusters(table, attributes, forms, filed, fits, workspace, cluster):
 
 @kernel
 def _count_columns(table, attributes, forms, filed, first, size, workspace):
-    """How many columns a tile of some filings has."""
+    """How many columns a tile of these filings has."""
     start, conjunction_atom = forms
     columns = 0
     for i in range(first, first + size):

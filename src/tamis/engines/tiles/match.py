@@ -27,7 +27,7 @@ __all__ = ["match_rows"]
 
 @part
 def _emit(forms, conjunction, twice, workspace, out, found):
-    """Append the rules of a conjunction; `twice` says that it may be found again."""
+    """Append the rules of a conjunction; `twice` says that it may be found more than once."""
     if len(forms.owner) == 0:
         if twice:
             if workspace.seen[conjunction]:
@@ -60,7 +60,7 @@ def _emit_run(word, first, out, found):
 
 @part
 def _emit_tile(arrays, forms, workspace, tile, twice, only_count, out, found):
-    """Append the rules of the hits in a tile; returns how many are found by now."""
+    """Append the rules of the hits in a tile; returns how many rules are found now."""
     size, first = arrays.tile[tile, 1], arrays.tile[tile, 2]
     homes, others = arrays.tile[tile, 3], arrays.tile[tile, 4]
     words = WIDE if size > NARROW * WORD else NARROW
@@ -82,7 +82,7 @@ def _emit_tile(arrays, forms, workspace, tile, twice, only_count, out, found):
 
 @kernel
 def _list_tiles(arrays, workspace, groups):
-    """Write the tiles of the groups on the workspace, and ask for them; returns how many."""
+    """List the tiles of the listed groups and prefetch them; returns how many there are."""
     tiles = 0
     for i in range(groups):
         group = workspace.groups[i]
@@ -98,7 +98,7 @@ def _list_tiles(arrays, workspace, groups):
 
 @kernel
 def _match_tiles(arrays, forms, workspace, tiles, only_count, out, found):
-    """Find the rules of the tiles on the workspace; returns how many are found by now."""
+    """Find the rules of the listed tiles; returns how many rules are found now."""
     for i in range(tiles + AHEAD):
         if i < tiles:
             locate_rows(
@@ -113,7 +113,7 @@ def _match_tiles(arrays, forms, workspace, tiles, only_count, out, found):
 
 @kernel
 def _match_several(arrays, forms, event_code, workspace, tiles, out, found):
-    """As `_match_tiles`, for an event with several values for an attribute."""
+    """Like `_match_tiles`, for an event with several values for an attribute."""
     for i in range(tiles):
         twice = workspace.tiles[i] < 0
         tile = ~workspace.tiles[i] if twice else workspace.tiles[i]
@@ -124,7 +124,7 @@ def _match_several(arrays, forms, event_code, workspace, tiles, out, found):
 
 @part
 def _filter_flat(arrays, lacking, first, last, entries, count):
-    """Note the flat entries that need no attribute the event lacks, and ask for them."""
+    """List and prefetch the flat entries whose attributes the event has."""
     for i in range(first, last):
         if arrays.signature[i] & lacking == 0:
             entries[count] = i
@@ -135,7 +135,7 @@ def _filter_flat(arrays, lacking, first, last, entries, count):
 
 @part
 def _try_program(atoms, forms, events, workspace, program, out, found, tried):
-    """Evaluate a program once; returns how many rules are found and programs tried by now."""
+    """Evaluate a program once; returns how many rules are found and programs tried now."""
     if workspace.tried[program]:
         return found, tried
     workspace.tried[program] = 1
@@ -154,7 +154,7 @@ def _try_program(atoms, forms, events, workspace, program, out, found, tried):
 def _test_flat(
     atoms, arrays, forms, events, workspace, count, twice, only_count, out, found, tried
 ):
-    """Test the listed entries; returns how many rules are found and programs tried by now."""
+    """Test the listed entries; returns how many rules are found and programs tried now."""
     conjunctions = len(forms.conjunction_start) - 1
     table, codes = atoms
     for k in range(count):
@@ -189,11 +189,11 @@ def _test_flat(
 def _match_flat(
     atoms, arrays, forms, events, workspace, groups, lacking, several, only_count, out, found
 ):
-    """Find the rules of the flat entries of the listed groups; returns how many are found."""
+    """Find the rules of the listed groups' flat entries; returns how many rules are found now."""
     entries = np.int64(0)
     tried = np.int64(0)
     for i in range(groups + 1):
-        # After the last group, and whenever the workspace is full, what is on it is tested.
+        # Entries are tested whenever the list is full, and after the last group.
         begin = end = np.int64(0)
         if i < groups:
             group = workspace.groups[i] if workspace.groups[i] >= 0 else ~workspace.groups[i]
@@ -227,7 +227,7 @@ def _match_flat(
 
 @part
 def _match_row(atoms, arrays, forms, events, workspace, row, keep, mask, out, found):
-    """Append the rules of one event; returns how many are found by now."""
+    """Append the rules of one event; returns how many rules are found now."""
     lacking, several = load_event(events, row, workspace, arrays.attribute_bit)
     only_count = not keep and not several and len(mask) == 0 and len(forms.owner) == 0
     begin = found
@@ -264,7 +264,7 @@ _EVENTS_AT = _WORKSPACE_AT + len(Workspace._fields)
 
 @kernel
 def match_rows(row, last, keep, mask, out, counts, *parts):
-    """As `Engine.run`; the arrays come one by one, since a NamedTuple takes longer to unpack."""
+    """See `Engine.run`. Takes arrays one by one, since unpacking NamedTuples takes longer."""
     atoms = AtomArrays(*parts[:_FORMS_AT])
     forms = FormArrays(*parts[_FORMS_AT:_TILES_AT])
     arrays = TileArrays(*parts[_TILES_AT:_WORKSPACE_AT])

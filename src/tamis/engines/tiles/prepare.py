@@ -1,4 +1,4 @@
-"""Rules as the engine wants them before it files anything."""
+"""Prepares rules for filing: the order of atoms, and score bounds."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 # Numba infers the types of kernels; they take the NamedTuples of tamis.encode.arrays.
@@ -16,9 +16,9 @@ __all__ = ["bound_rules", "sort_atoms"]
 
 
 def sort_atoms(rules: EncodedRules) -> EncodedRules:
-    """The same rules, with atoms in the order of their attributes.
+    """Sort the table of atoms by attribute.
 
-    An event's attributes then lead to few stretches of the table of atoms.
+    An event's attributes then lead to few parts of the table.
     """
     atoms, forms, scores = rules.atoms, rules.forms, rules.scores
     order = np.lexsort((atoms.low, atoms.attribute))
@@ -40,7 +40,7 @@ def sort_atoms(rules: EncodedRules) -> EncodedRules:
 
 
 def bound_rules(rules: EncodedRules) -> NDArray[np.float32]:
-    """What each rule scores at most on an event whose attributes weigh 1 at most."""
+    """The most that each rule scores on an event whose attributes weigh at most 1."""
     bound = np.empty(rules.size, np.float64)
     if len(rules.scores.start):
         stack = np.empty(rules.scores.depth, np.float64)
@@ -54,7 +54,7 @@ def bound_rules(rules: EncodedRules) -> NDArray[np.float32]:
 
 @kernel
 def _score_bounds(table, scores, stack, bound):
-    """As a rule is scored, but each atom gives the most it can."""
+    """Score each rule as if every atom contributed the most it can."""
     weighted = len(scores.weights) > 0
     for rule in range(len(bound)):
         height = 0

@@ -1,6 +1,6 @@
-"""Which conjunctions of a tile hold: the AND of a row from each of its columns.
+"""Finds the conjunctions of a tile that hold: the AND of one row from each of its columns.
 
-The rows of a tile lie far apart, so they are asked for while the tile before it is tested.
+The rows of a tile are far apart in memory, so they are prefetched while the tile before is tested.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -19,12 +19,12 @@ __all__ = ["locate_rows", "multivalued_tile_holds", "prefetch_columns", "tile_ho
 
 _BIT = np.uint64(63)
 _LAST_COUNT = np.uint64(56)
-"""Where in a word of counts the highest one is."""
+"""Where the highest count is in a word of counts."""
 
 
 @part
 def _place(arrays, column, words, code):
-    """Where the row of a code is, and in the lowest bits which of its counts is the code's."""
+    """The place of the row of a code; the three lowest bits say which of its counts to use."""
     first = np.int64(arrays.column[column, 2])
     if code == arrays.column[column, 3]:
         return first << 6
@@ -45,14 +45,14 @@ def _place(arrays, column, words, code):
 
 @part
 def prefetch_columns(arrays, tile):
-    """Ask for the columns of a tile."""
+    """Prefetch the columns of a tile."""
     for column in range(arrays.tile[tile, 0], arrays.tile[tile + 1, 0], 2):
         prefetch(arrays.column, 6 * column)
 
 
 @part
 def locate_rows(arrays, code_of, workspace, tile, at):
-    """Find the rows of a tile's columns by the codes of attributes, and ask for them."""
+    """Find and prefetch the rows of a tile's columns for the codes of an event's attributes."""
     first = arrays.tile[tile, 0]
     words = WIDE if arrays.tile[tile, 1] > NARROW * WORD else NARROW
     for column in range(first, arrays.tile[tile + 1, 0]):
@@ -165,7 +165,7 @@ def _write_row(arrays, column, words, code, row):
 
 @kernel
 def multivalued_tile_holds(arrays, event_code, workspace, tile):
-    """As `_wide_holds`, for a tile of any width and an event with several values somewhere."""
+    """Like `tile_holds`, for an event with several values for an attribute."""
     size = arrays.tile[tile, 1]
     words = WIDE if size > NARROW * WORD else NARROW
     for word in range(words):
@@ -202,7 +202,7 @@ def multivalued_tile_holds(arrays, event_code, workspace, tile):
 def tile_holds(arrays, workspace, tile, at):
     """Write into workspace.hits which conjunctions of a tile hold; False if none does.
 
-    The places of its rows are on the workspace from `at` on.
+    The places of its rows are in workspace.place from `at` on.
     """
     if arrays.tile[tile, 1] > NARROW * WORD:
         return _wide_holds(arrays, workspace, tile, at)

@@ -1,9 +1,10 @@
-"""The kernels that find the best rules without looking at all.
+"""The kernels that find the best rules without testing all candidates.
 
-What a rule scores at most is known when it is filed (`prepare.py`), for an event whose attributes
-weigh 1 at most; on another event it is as many times as much as its heaviest attribute weighs. The
-tile with the highest bound comes first. From then on, a tile or an entry whose bound is below the
-worst score that was kept cannot change the result. One that equals it can: the older rule wins.
+Filing a rule computes the most that it can score on an event whose attributes weigh at most 1
+(`prepare.py`); on other events this bound is multiplied by the weight of the heaviest attribute.
+The tile with the highest bound is tested first. From then on, a tile or an entry whose bound is
+below the worst score kept cannot change the result. One whose bound equals it can, because the
+older rule wins.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -29,7 +30,7 @@ __all__ = ["top_rows"]
 
 @kernel
 def _heaviest_weight(events, row):
-    """What the heaviest attribute of an event weighs, all its values together."""
+    """The weight of the heaviest attribute of an event, summed over its values."""
     heaviest = 0.0
     weight = 0.0
     weighted = len(events.weight) > 0
@@ -58,7 +59,7 @@ def _rank_candidate(rules, events, loaded, row, ranking, candidate):
 
 @part
 def _is_hopeless(ranking, bound, heaviest):
-    """Whether what scores `bound` at most can be passed over."""
+    """Whether candidates that score at most `bound` can be skipped."""
     kept = ranking.tally[0]
     return kept == len(ranking.score) and bound * heaviest < ranking.score[kept - 1]
 
@@ -93,7 +94,7 @@ def _candidate_holds(rules, arrays, events, workspace, entry):
 
 @kernel
 def _rank_tile(rules, arrays, events, workspace, loaded, row, several, heaviest, ranking, tile):
-    """Score the rules of a tile that hold and may be among the best."""
+    """Score the rules of a tile that hold and could be among the best."""
     if _is_hopeless(ranking, arrays.tile_bound[tile], heaviest):
         return
     if several:
@@ -117,7 +118,7 @@ def _rank_tile(rules, arrays, events, workspace, loaded, row, several, heaviest,
 
 @kernel
 def _rank_tiles(rules, arrays, events, workspace, loaded, row, several, heaviest, ranking, groups):
-    """Score the rules of the groups' tiles; the most promising tile comes first."""
+    """Score the rules of the groups' tiles, beginning with the most promising tile."""
     best = _best_tile(arrays, workspace, groups)
     if best < 0:
         return
@@ -133,7 +134,7 @@ def _rank_tiles(rules, arrays, events, workspace, loaded, row, several, heaviest
 
 @kernel
 def _rank_flat(rules, arrays, events, workspace, loaded, row, lacking, heaviest, ranking, groups):
-    """Score the rules of the groups' flat entries that hold and may be among the best."""
+    """Score the rules of the groups' flat entries that hold and could be among the best."""
     for i in range(groups):
         group = workspace.groups[i] if workspace.groups[i] >= 0 else ~workspace.groups[i]
         for entry in range(arrays.group[group, 0], arrays.group[group + 1, 0]):

@@ -1,4 +1,4 @@
-"""Where one event is laid out to be tested."""
+"""The working memory of the tiles engine for one event."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 # Numba infers the types of kernels; they take the NamedTuples of tamis.encode.arrays.
@@ -19,45 +19,45 @@ from tamis.engines.tiles.arrays import MOST_COLUMNS, WIDE, TileArrays
 __all__ = ["AHEAD", "Workspace", "load_event", "new_workspace", "unload_event"]
 
 AHEAD = 1
-"""How many tiles ahead rows are asked for: one less than a power of two."""
+"""How many tiles ahead rows are prefetched; a power of two minus 1."""
 
 _ENTRIES = 512
-"""How many flat entries are tested together."""
+"""How many flat entries are listed before they are tested."""
 
 
 class Workspace(NamedTuple):
-    """One event, ready to be tested, and what was found for it. Belongs to one thread."""
+    """One loaded event, and intermediate results. Belongs to one thread."""
 
     code: NDArray[np.int32]
-    """The code of each attribute: 0 where it is absent, SEVERAL where there are more."""
+    """The code of each attribute: 0 if it is absent, SEVERAL if it has several values."""
     span: NDArray[np.int64]
-    """For each attribute where its entries begin and end in `Events.code`; equal if absent."""
+    """For each attribute, where its entries in `Events.code` begin and end; equal if absent."""
     text: NDArray[np.uint8]
-    """For each text predicate, 1 where some value satisfies it."""
+    """1 for each text predicate that a value satisfies."""
     hits: NDArray[np.uint64]
-    """The conjunctions of the tile at hand that hold."""
+    """The bits of the current tile's conjunctions that hold."""
     row: NDArray[np.uint64]
     union: NDArray[np.uint64]
-    """Rows of a tile under construction."""
+    """Room to combine the rows of several values."""
     place: NDArray[np.int64]
-    """Where the rows of some tiles' columns are."""
+    """The places of the rows of some tiles' columns."""
     tiles: NDArray[np.int32]
-    """Tiles to test; ~tile where its conjunctions may be found again."""
+    """Tiles to test; ~tile if its conjunctions may be found more than once."""
     seen: NDArray[np.uint8]
-    """A mark for each rule that was found, where it might be found twice."""
+    """1 for each rule that was found, where it might be found twice."""
     tried: NDArray[np.uint8]
-    """A mark for each program that was evaluated."""
     tried_list: NDArray[np.int32]
+    """1 for each program that was evaluated, and the list of these programs."""
     groups: NDArray[np.int32]
-    """The groups that the event leads to; ~group as for tiles."""
+    """The groups of the event's keys; ~group if its candidates may be found more than once."""
     visited: NDArray[np.uint8]
-    """A mark for each group that is on that list and might be met again."""
+    """1 for each group that is listed as ~group."""
     entries: NDArray[np.int32]
     """Flat entries to test."""
 
 
 def new_workspace(rules: EncodedRules, arrays: TileArrays) -> Workspace:
-    """A workspace with no event on it."""
+    """Allocate a workspace that holds no event."""
     attributes, programs = len(arrays.levels), len(rules.forms.program_rule)
     return Workspace(
         np.zeros(attributes, np.int32),
@@ -79,9 +79,9 @@ def new_workspace(rules: EncodedRules, arrays: TileArrays) -> Workspace:
 
 @part
 def load_event(events, row, workspace, attribute_bit):
-    """Put an event on the workspace.
+    """Load an event.
 
-    Returns the bits of the attributes that it lacks, and whether one has several values.
+    Returns the bits of the attributes that it lacks, and whether an attribute has several values.
     """
     lacking = ALL_BITS
     several = False
