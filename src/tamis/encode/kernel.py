@@ -32,10 +32,11 @@ def kernel(function: Callable[..., Any]) -> Any:
 
     Numba takes a compiled kernel to be fresh as long as its own file is unchanged, although the
     code of kernels in other files may be part of it. So here it is fresh as long as all files that
-    hold kernels are.
+    hold kernels are. This is part of the version, which Numba compares first: reading an index of
+    compiled kernels fails where it names a NamedTuple that no longer exists.
     """
     dispatcher: Any = numba.njit(cache=True, nogil=True, _nrt=False)(function)
-    dispatcher._cache._cache_file._source_stamp = _STAMP
+    dispatcher._cache._cache_file._version = (numba.__version__, _STAMP)
     return dispatcher
 
 
