@@ -37,7 +37,7 @@ coverage: $(INSTALLED) ## run the tests, print what they cover and write htmlcov
 	@$(BIN)/python -m pytest -n auto --dist loadfile --cov --cov-report=term --cov-report=html $(ARGS)
 
 crash: $(INSTALLED) ## kill a streaming job 20 times and check its output
-	@TAMIS_KILLS=20 $(BIN)/python -m pytest tests/spark/test_streaming.py -m slow
+	@TAMIS_KILLS=20 $(BIN)/python -m pytest tests/spark/stream/test_stream.py -m slow
 
 lint: $(INSTALLED) ## check style (ruff) and types (mypy)
 	@$(BIN)/ruff check .

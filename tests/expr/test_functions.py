@@ -1,7 +1,7 @@
 """Each function against DuckDB, Maven, or Python's own library, over columns of values.
 
 DuckDB is asked once a function, for all values together. Where its spelling or its meaning is not
-Spark's, the text says so; `tests/spark/test_functions.py` asks Spark the rest.
+Spark's, the text says so; `tests/spark/match/test_functions.py` asks Spark the rest.
 """
 
 from __future__ import annotations

@@ -47,5 +47,5 @@ def test_events_are_those_of_one_process(
 
 def test_what_is_there_is_not_overwritten(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "kept").touch()
-    with pytest.raises(tamis.StorageError, match="there is something already"):
+    with pytest.raises(tamis.StorageError, match="there are files already"):
         generate(spark, PartitionedTable(FEW["ads"], 10), tmp_path)

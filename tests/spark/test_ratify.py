@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tamis import spark as ts
-from tests.spark.indexes import published
+from tests.spark.indexes import publish_rules
 
 RANDOM = Random(3)
 RULES = [
@@ -55,7 +55,7 @@ def shaped(events: DataFrame, shape: str) -> tuple[DataFrame, dict[str, Any]]:
 
 @pytest.mark.parametrize("shape", ["flat", "struct", "json"])
 def test_a_right_index_agrees(shape: str, spark: SparkSession, tmp_path: Path) -> None:
-    published(tmp_path / "index", RULES, shards=2)
+    publish_rules(tmp_path / "index", RULES, shards=2)
     events, options = shaped(spark.createDataFrame(EVENTS, TYPES), shape)
     found = ts.ratify(events, tmp_path / "index", sample_events=250, **options)
     assert found == ts.Ratification(version=1, rules=60, events=250, differences=[])
@@ -65,12 +65,12 @@ def test_a_right_index_agrees(shape: str, spark: SparkSession, tmp_path: Path) -
 def test_a_wrong_index_is_caught_with_rule_and_event(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = published(tmp_path / "said", [("low", "x < 10"), ("high", "x > 20")])
-    published(tmp_path / "index", [("low", "x < 12"), ("high", "x > 20")])
+    said = publish_rules(tmp_path / "said", [("low", "x < 10"), ("high", "x > 20")])
+    publish_rules(tmp_path / "index", [("low", "x < 12"), ("high", "x > 20")])
     module = import_module("tamis.spark.ratify")
-    sampled = module._sampled_rules
+    sample_rules = module._sample_rules
     # As if the index held other conditions than its rules say.
-    monkeypatch.setattr(module, "_sampled_rules", lambda _, *rest: sampled(said, *rest))
+    monkeypatch.setattr(module, "_sample_rules", lambda _, *rest: sample_rules(said, *rest))
     events = spark.createDataFrame([(n, n, n) for n in range(30)], "id int, `a.b` int, x int")
     found = ts.ratify(events, tmp_path / "index", keys=["id", "a.b"])
     assert sorted(found.differences, key=lambda difference: difference.keys["id"]) == [

@@ -234,9 +234,9 @@ class _Stages:
             if spark is None:
                 yield
             else:
-                from tamis.spark.progress import watched
+                from tamis.spark.progress import watch_tasks
 
-                with watched(spark, show):
+                with watch_tasks(spark, show):
                     yield
         self.seconds[name] = time.perf_counter() - started
 

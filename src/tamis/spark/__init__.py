@@ -1,4 +1,4 @@
-"""Rules and events that are Spark tables; needs the extra ``tamis[spark]``.
+"""Match on Spark: rules and events that are tables; needs the extra ``tamis[spark]``.
 
 >>> from tamis import spark as ts                     # doctest: +SKIP
 >>> ts.build(rules, path, id="id", rule="rule")       # doctest: +SKIP
@@ -15,14 +15,17 @@ if find_spec("pyspark") is None or find_spec("pandas") is None:
     raise MissingExtraError("tamis.spark needs PySpark; type: pip install 'tamis[spark]'")
 
 from tamis.spark.index.build import build, update
-from tamis.spark.index.versions import Shard, Version, current, forget, rollback, version, versions
+from tamis.spark.index.layout import Shard, Version
+from tamis.spark.index.publish import forget, rollback
+from tamis.spark.index.versions import current, version, versions
 from tamis.spark.match.files import match_files
 from tamis.spark.match.sql import register
 from tamis.spark.match.tables import counts, match, matcher, top
 from tamis.spark.ratify import Difference, Ratification, ratify
 from tamis.spark.report import report
 from tamis.spark.runtime.session import local_session
-from tamis.spark.stream.stream import Batch, batches, match_stream
+from tamis.spark.stream.output import Batch, batches
+from tamis.spark.stream.stream import match_stream
 
 __all__ = [
     "Batch",

@@ -1,7 +1,7 @@
-"""Workloads made by all executors at once: the same files, however many there are.
+"""Generate workloads on executors: the same files, however many executors there are.
 
-The executors write Parquet by themselves. Rows of hundreds of columns that pass through the JVM
-take several times as long.
+Executors write Parquet with PyArrow. Sending rows of hundreds of columns through the JVM would take
+several times as long.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from tamis.errors import StorageError
-from tamis.spark.index.versions import root_of
+from tamis.spark.index.layout import resolve_folder
 from tamis.workloads.partitioned import PartitionedTable, write_parquet
 
 __all__ = ["generate"]
 
-_ROWS_A_FILE = 1 << 18
+_ROWS_PER_FILE = 1 << 18
 
 
 def generate(
@@ -29,12 +29,12 @@ def generate(
     table: PartitionedTable,
     path: str | os.PathLike[str],
     *,
-    rows_a_file: int = _ROWS_A_FILE,
+    rows_a_file: int = _ROWS_PER_FILE,
 ) -> int:
     """Write the rules or the events of a workload as a folder of Parquet files.
 
-    The folder is there when it is complete. Its files, read in the order of their names, hold the
-    rows in their order.
+    The folder appears when it is complete. Its files, in the order of their names, have the rows
+    in their order.
 
     Parameters
     ----------
@@ -43,9 +43,9 @@ def generate(
     table
         The rules or the events.
     path
-        The folder, which must not exist, or be empty; all nodes have to see it under this path.
+        The folder, which must not exist, or be empty. All nodes have to see it under this path.
     rows_a_file
-        How many rows a file has, about.
+        About how many rows a file has.
 
     Returns
     -------
@@ -55,40 +55,40 @@ def generate(
     Raises
     ------
     StorageError
-        There is something at `path` already, or it is no folder that can be written.
+        `path` already has files, or cannot be written.
     """
-    folder = root_of(path)
-    _check_free(folder)
-    parts, size = table.parts, _parts_a_file(table, rows_a_file)
+    folder = resolve_folder(path)
+    _check_empty(folder)
+    parts, per_file = table.parts, _parts_per_file(table, rows_a_file)
     aside = folder.with_name(f".{folder.name}-{uuid4().hex}")
     aside.mkdir(parents=True)
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        known = _known(table)
+        cached = _reuse_table(table)
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                some = range(number * size, min(parts, (number + 1) * size))
-                rows = write_parquet(known, aside / f"part-{number:05}.parquet", some)
+                numbers = range(number * per_file, min(parts, (number + 1) * per_file))
+                rows = write_parquet(cached, aside / f"part-{number:05}.parquet", numbers)
                 yield pa.record_batch({"rows": pa.array([rows], pa.int64())})
 
-    files = max(1, -(-parts // size))
-    numbers = spark.range(0, files, numPartitions=files)
-    done = numbers.mapInArrow(write, "rows long").collect()
+    files = max(1, -(-parts // per_file))
+    file_numbers = spark.range(0, files, numPartitions=files)
+    written = file_numbers.mapInArrow(write, "rows long").collect()
     (aside / "_SUCCESS").touch()
     aside.replace(folder)
-    return sum(row["rows"] for row in done)
+    return sum(row["rows"] for row in written)
 
 
 @lru_cache(maxsize=1)
-def _known(table: PartitionedTable) -> PartitionedTable:
-    """The same table, but as an earlier task of this worker left it, with what it computed."""
+def _reuse_table(table: PartitionedTable) -> PartitionedTable:
+    """The equal table of an earlier task of this worker, if there is one, with its caches."""
     return table
 
 
-def _parts_a_file(table: PartitionedTable, rows: int) -> int:
+def _parts_per_file(table: PartitionedTable, rows: int) -> int:
     return max(1, rows * table.parts // max(1, table.rows))
 
 
-def _check_free(folder: Path) -> None:
+def _check_empty(folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise StorageError("there is something already; name a new folder", path=str(folder))
+        raise StorageError("there are files already; name a new folder", path=str(folder))

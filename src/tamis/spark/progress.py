@@ -1,4 +1,4 @@
-"""How far Spark is, for people who watch."""
+"""Show the progress of Spark jobs."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import TypeAlias
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-__all__ = ["Show", "watched"]
+__all__ = ["Show", "watch_tasks"]
 
 Show: TypeAlias = Callable[[int, int], None]
-"""Shows how many tasks are done, and how many there are in the stages that run."""
+"""Shows how many tasks of the running stages are done, and how many there are."""
 
-_EVERY = 0.25
-"""How many seconds lie between two looks."""
+_INTERVAL = 0.25
+"""Seconds between two updates."""
 
 
 @contextmanager
-def watched(spark: SparkSession, show: Show) -> Iterator[None]:
-    """Show again and again how far the jobs are that run meanwhile.
+def watch_tasks(spark: SparkSession, show: Show) -> Iterator[None]:
+    """Call `show` repeatedly for the jobs that run inside the block.
 
-    A client of Spark Connect is not told, and shows nothing.
+    Spark Connect gives its clients no progress, so nothing is shown there.
     """
     if is_remote():
         yield
@@ -31,8 +31,8 @@ def watched(spark: SparkSession, show: Show) -> Iterator[None]:
     tracker = spark.sparkContext.statusTracker()
     ended = Event()
 
-    def look() -> None:
-        while not ended.wait(_EVERY):
+    def watch() -> None:
+        while not ended.wait(_INTERVAL):
             stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
             running = [stage for stage in stages if stage is not None]
             if running:
@@ -41,7 +41,7 @@ def watched(spark: SparkSession, show: Show) -> Iterator[None]:
                     sum(stage.numTasks for stage in running),
                 )
 
-    thread = Thread(target=look, name="tamis-progress", daemon=True)
+    thread = Thread(target=watch, name="tamis-progress", daemon=True)
     thread.start()
     try:
         yield

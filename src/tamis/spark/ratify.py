@@ -1,7 +1,7 @@
-"""Whether a published index answers as the language says, on a sample of rules and events.
+"""Compare a published index with the rule language, on a sample of rules and events.
 
-Both answers are made on the executors for the same rows: one by the task that `match` runs there,
-the other by evaluating each rule by itself, which needs no index. Only differences come back.
+Executors compute both answers for the same rows: one with the task that `match` runs, the other by
+evaluating each rule by itself, without the index. Only differences come back.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.model import Expr, Logic
 from tamis.matcher.rule import RuleId
 from tamis.matcher.schema import Schema
-from tamis.spark.index.versions import PathLike, Version
-from tamis.spark.match.event_columns import Names
-from tamis.spark.match.query import prepare
-from tamis.spark.match.worker import EVENT, Task, opened
+from tamis.spark.index.layout import PathLike, Version
+from tamis.spark.match.options import MatchOptions, Names
+from tamis.spark.match.query import prepare_query
+from tamis.spark.match.worker import EVENT, MatchTask, open_shards
 
 __all__ = ["Difference", "Ratification", "ratify"]
 
 _ROW = "row"
-_ROWS = 256
-"""How many events are looked at together."""
+_BATCH_SIZE = 256
+"""How many events to compare at a time."""
 
 
 class Difference(NamedTuple):
@@ -40,9 +40,9 @@ class Difference(NamedTuple):
     rule: RuleId
     text: str
     keys: dict[str, Any]
-    """What the event is known by."""
+    """The keys of the event."""
     event: dict[str, Any]
-    """What of it rules look at."""
+    """The attributes of the event that rules mention."""
     found: bool
     """Whether the index says that the event matches the rule."""
     holds: bool
@@ -50,18 +50,18 @@ class Difference(NamedTuple):
 
 
 class Ratification(NamedTuple):
-    """What came of comparing."""
+    """The result of a comparison."""
 
     version: int
     rules: int
-    """How many rules were looked at."""
+    """How many rules were compared."""
     events: int
-    """How many events were looked at, each with each of the rules."""
+    """How many events were compared, each with all of the rules."""
     differences: list[Difference]
 
     @property
     def agrees(self) -> bool:
-        """Whether no difference was found."""
+        """Whether there are no differences."""
         return not self.differences
 
 
@@ -78,44 +78,45 @@ def ratify(
     limit: int = 20,
     ship: bool = False,
 ) -> Ratification:
-    """Compare what the index says with :func:`tamis.evaluate`, on a sample.
+    """Compare the answers of the index with :func:`tamis.evaluate`, on a sample.
 
     Parameters
     ----------
     events_df, path, keys, events, version, ship
         As in :func:`match`.
     sample_events, sample_rules
-        How many of each are looked at: each of the events with each of the rules.
+        How many of each to compare: each of the events with each of the rules.
     seed
-        Which ones.
+        The seed of the samples.
     limit
-        How many differences are returned at most.
+        How many differences to return at most.
 
     Returns
     -------
     Ratification
-        How much was looked at, and the differences.
+        How much was compared, and the differences.
 
     Raises
     ------
     StorageError
         There is no such index or version, or it cannot be read.
     EventError, SchemaError
-        A column is not there, or has a type that rules cannot compare.
+        A column is missing, or has a type that rules cannot compare.
     """
-    query = prepare(events_df.schema, path, "match", keys=keys, events=events, version=version)
-    rules = _sampled_rules(query.version, sample_rules, seed)
-    task = query.task(events_df.sparkSession, (query.version.shards,), ship)
-    compare = _Comparison(task, tuple(rules.values()), query.version.schema)
-    # Kept, so that all looks at it see the same events.
-    sample = query.sent(events_df).orderBy(F.rand(seed)).limit(sample_events).persist()
+    options = MatchOptions(keys, events, version, ship=ship)
+    query = prepare_query(events_df.schema, path, "match", options)
+    rules = _sample_rules(query.version, sample_rules, seed)
+    task = query.make_task(events_df.sparkSession)
+    comparison = _Comparison(task, tuple(rules.values()), query.version.schema)
+    # Persisted, so that counting and comparing see the same events.
+    sample = query.select_input(events_df).orderBy(F.rand(seed)).limit(sample_events).persist()
     try:
         compared = sample.count()
         schema = StructType([*query.keys, *_FIELDS])
-        rows = sample.mapInArrow(compare.run, schema).limit(limit).collect()
+        rows = sample.mapInArrow(comparison.run, schema).limit(limit).collect()
     finally:
         sample.unpersist()
-    differences = [_difference(tuple(row), query.schema.names[:-1], rules) for row in rows]
+    differences = [_read_difference(tuple(row), query.schema.names[:-1], rules) for row in rows]
     return Ratification(query.version.number, len(rules), compared, differences)
 
 
@@ -125,7 +126,7 @@ _FIELDS = (
     StructField("tamis found", BooleanType()),
     StructField("tamis holds", BooleanType()),
 )
-"""What executors say of a difference, behind the keys."""
+"""The columns of a difference, after the keys."""
 
 
 class _SampledRule(NamedTuple):
@@ -135,14 +136,14 @@ class _SampledRule(NamedTuple):
     logic: Logic
 
 
-def _sampled_rules(version: Version, count: int, seed: int) -> dict[str, _SampledRule]:
-    """Rules by what their ids read as: of each shard its share."""
+def _sample_rules(version: Version, count: int, seed: int) -> dict[str, _SampledRule]:
+    """Sample rules by the text of their ids, from each shard in proportion to its size."""
     chosen: dict[str, _SampledRule] = {}
     random, left = Random(seed), version.rules
     for shard in version.shards:
         share = min(shard.rules, round(count * shard.rules / max(1, left)))
         count, left = count - share, left - shard.rules
-        (matcher,) = opened((str(shard.path),))
+        (matcher,) = open_shards((str(shard.path),))
         for id in random.sample(list(matcher), share):
             rule = matcher.rule(id)
             chosen[str(id)] = _SampledRule(id, rule.text, rule.expr, rule.logic)
@@ -151,21 +152,21 @@ def _sampled_rules(version: Version, count: int, seed: int) -> dict[str, _Sample
 
 @dataclass(frozen=True)
 class _Comparison:
-    """What workers do: nothing but differences comes out."""
+    """Compares events on a worker, and outputs only differences."""
 
-    task: Task
+    task: MatchTask
     rules: tuple[_SampledRule, ...]
     schema: dict[str, str]
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The differences among some events."""
+        """Compare batches of events."""
         for batch in batches:
-            for first in range(0, batch.num_rows, _ROWS):
-                yield from self._differences(batch.slice(first, _ROWS))
+            for first in range(0, batch.num_rows, _BATCH_SIZE):
+                yield from self._compare(batch.slice(first, _BATCH_SIZE))
 
-    def _differences(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        events = self._events(batch.column(EVENT))
-        found, holding = self._found(batch), self._holding(events)
+    def _compare(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        events = self._read_events(batch.column(EVENT))
+        found, holding = self._match(batch), self._evaluate(events)
         pairs = sorted(found ^ holding)
         if not pairs:
             return
@@ -173,22 +174,22 @@ class _Comparison:
         columns = [
             *(batch.column(place).take(rows) for place in range(len(self.task.keys))),
             pa.array([rule for _, rule in pairs]),
-            pa.array([_as_json(events[row]) for row, _ in pairs]),
+            pa.array([_encode_event(events[row]) for row, _ in pairs]),
             pa.array([pair in found for pair in pairs]),
             pa.array([pair in holding for pair in pairs]),
         ]
         names = [*self.task.keys, *(field.name for field in _FIELDS)]
         yield pa.RecordBatch.from_arrays(columns, names)
 
-    def _events(self, column: pa.Array) -> list[dict[str, Any]]:
+    def _read_events(self, column: pa.Array) -> list[dict[str, Any]]:
         if self.task.shape == "json":
             return [
                 {} if text is None else msgspec.json.decode(text) for text in column.to_pylist()
             ]
         return [event or {} for event in column.to_pylist(maps_as_pydicts="strict")]
 
-    def _found(self, batch: pa.RecordBatch) -> set[tuple[int, str]]:
-        """The rows, and the ids of sampled rules that the index finds for them."""
+    def _match(self, batch: pa.RecordBatch) -> set[tuple[int, str]]:
+        """Pairs of row and sampled rule that the index finds."""
         numbers = pa.array(np.arange(batch.num_rows))
         numbered = pa.RecordBatch.from_arrays([numbers, batch.column(EVENT)], [_ROW, EVENT])
         sampled = {str(rule.id) for rule in self.rules}
@@ -200,8 +201,8 @@ class _Comparison:
             found |= {(row, str(rule)) for row, rule in pairs if str(rule) in sampled}
         return found
 
-    def _holding(self, events: list[dict[str, Any]]) -> set[tuple[int, str]]:
-        """The rows, and the ids of sampled rules that hold for them, each evaluated by itself."""
+    def _evaluate(self, events: list[dict[str, Any]]) -> set[tuple[int, str]]:
+        """Pairs of row and sampled rule that hold, each rule evaluated by itself."""
         schema = Schema(self.schema)
         trees = [(str(r.id), schema.adapt_rule(r.tree), r.logic) for r in self.rules]
         flat = [schema.read(event) for event in events]
@@ -213,7 +214,7 @@ class _Comparison:
         }
 
 
-def _difference(
+def _read_difference(
     row: tuple[Any, ...], keys: list[str], rules: dict[str, _SampledRule]
 ) -> Difference:
     *values, id, event, found, holds = row
@@ -222,7 +223,7 @@ def _difference(
     return Difference(rule.id, rule.text, named, msgspec.json.decode(event), found, holds)
 
 
-def _as_json(event: dict[str, Any]) -> str:
-    """An event without what it does not have."""
-    there = {name: value for name, value in event.items() if value is not None}
-    return msgspec.json.encode(there, enc_hook=str).decode()
+def _encode_event(event: dict[str, Any]) -> str:
+    """The present attributes of an event as JSON."""
+    present = {name: value for name, value in event.items() if value is not None}
+    return msgspec.json.encode(present, enc_hook=str).decode()

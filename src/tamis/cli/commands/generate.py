@@ -90,10 +90,10 @@ def _generate_on_spark(
 ) -> int:
     from tamis import spark as ts
     from tamis.spark.generate import generate
-    from tamis.spark.progress import watched
+    from tamis.spark.progress import watch_tasks
 
     show("Starting Spark", 0, None)
     conf: dict[str, Any] = {} if master is None else {"spark.master": master}
     session = ts.local_session(**conf)
-    with watched(session, lambda done, all_tasks: show(title, done, done / all_tasks)):
+    with watch_tasks(session, lambda done, all_tasks: show(title, done, done / all_tasks)):
         return generate(session, table, out)

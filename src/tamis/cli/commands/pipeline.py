@@ -75,9 +75,9 @@ def check_job(config: ConfigFile) -> None:
 @contextmanager
 def _stage(name: str, spark: SparkSession, show: ShowProgress) -> Iterator[None]:
     """A stage of a pipeline on the progress bar."""
-    from tamis.spark.progress import watched
+    from tamis.spark.progress import watch_tasks
 
     title = name.capitalize()
     show(title, 0, None)
-    with watched(spark, lambda done, tasks: show(title, done, done / tasks)):
+    with watch_tasks(spark, lambda done, tasks: show(title, done, done / tasks)):
         yield

@@ -1,1 +1,1 @@
-"""A table of rules becomes a published index with versions."""
+"""Build a published, versioned index from a table of rules."""

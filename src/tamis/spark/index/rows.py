@@ -1,9 +1,9 @@
-"""Rows of a table of rules → what :meth:`tamis.Matcher.add_many` takes."""
+"""Add the rows of a table of rules to a matcher, on an executor."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
@@ -14,70 +14,87 @@ from tamis.matcher.matcher import Matcher
 from tamis.matcher.rule import make_rule, read_weights
 from tamis.matcher.write.builder import BadRule
 
-__all__ = ["ID", "LOGIC", "PAYLOAD", "RULE", "TAGS", "WEIGHTS", "Refused", "add_rules"]
+__all__ = [
+    "DELETED",
+    "ID",
+    "LOGIC",
+    "PAYLOAD",
+    "RULE",
+    "SHARD",
+    "TAGS",
+    "WEIGHTS",
+    "RefusedRuleError",
+    "add_rows",
+]
 
-ID, RULE, LOGIC, WEIGHTS, PAYLOAD, TAGS = "id", "rule", "logic", "weights", "payload", "tags"
-"""What the columns are called on the executors, whatever they are called in the user's table."""
+ID: Final = "id"
+RULE: Final = "rule"
+LOGIC: Final = "logic"
+WEIGHTS: Final = "weights"
+PAYLOAD: Final = "payload"
+TAGS: Final = "tags"
+DELETED: Final = "deleted"
+SHARD: Final = "shard"
+"""The names of the columns on executors, whatever the user's table calls them."""
 
-_MORE = (WEIGHTS, PAYLOAD, TAGS)
+_EXTRAS = (WEIGHTS, PAYLOAD, TAGS)
 
 
-class Refused(Exception):
-    """The first rule that was refused, where one is one too many."""
+class RefusedRuleError(Exception):
+    """The first rule that was refused, where refused rules are not skipped."""
 
     def __init__(self, bad: BadRule) -> None:
         super().__init__(bad.message)
         self.bad = bad
 
 
-def add_rules(
+def add_rows(
     matcher: Matcher, rules: pa.Table, logic: str, *, skip: bool, replace: bool = False
 ) -> list[BadRule]:
     """Add the rules of a table, and return those that were refused.
 
-    Texts without anything besides go to the matcher as columns. A rule that begins with ``{`` is
-    the JSON form; a table with one of these, or with weights, payloads or tags, goes row by row.
+    A rule that begins with ``{`` is in the JSON form. A table with such rules, or with weights,
+    payloads or tags, is read row by row; any other goes to the matcher as columns.
 
     Parameters
     ----------
     matcher
-        Takes the rules.
+        Gets the rules.
     rules
         Has the columns id and rule, and any of logic, weights, payload and tags. No id is null.
     logic
         The logic of rules that do not name their own.
     skip
-        Whether refused rules are skipped.
+        Whether to skip rules that are refused.
     replace
-        Whether rules of the same ids are replaced.
+        Whether to replace rules that have the same ids.
 
     Raises
     ------
-    Refused
-        A rule is refused, and none is to be skipped.
+    RefusedRuleError
+        A rule is refused, and `skip` is false.
     """
     bad: list[BadRule] = []
     try:
-        items = rules if _is_plain(rules) else list(_items(rules, logic, bad if skip else None))
+        items = (
+            rules if _is_plain(rules) else list(_read_rules(rules, logic, bad if skip else None))
+        )
         report = matcher.add_many(items, on_error="skip" if skip else "raise", replace=replace)
     except (RuleError, SchemaError) as error:
-        raise Refused(BadRule.of(getattr(error, "rule_id", None), error)) from error
+        raise RefusedRuleError(BadRule.of(getattr(error, "rule_id", None), error)) from error
     return bad + report.bad
 
 
 def _is_plain(rules: pa.Table) -> bool:
-    """Whether the bulk road takes these rows."""
-    if any(name in rules.column_names for name in _MORE) or rules[RULE].null_count:
+    """Whether the matcher can take these rows as columns."""
+    if any(name in rules.column_names for name in _EXTRAS) or rules[RULE].null_count:
         return False
-    return not pc.any(_is_json(rules[RULE])).as_py()
+    return not pc.any(pc.match_substring_regex(rules[RULE], r"^\s*\{")).as_py()
 
 
-def _is_json(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.match_substring_regex(texts, r"^\s*\{")
-
-
-def _items(rules: pa.Table, logic: str, bad: list[BadRule] | None) -> Iterator[Any]:
-    names = [name for name in (RULE, LOGIC, *_MORE) if name in rules.column_names]
+def _read_rules(rules: pa.Table, logic: str, bad: list[BadRule] | None) -> Iterator[Any]:
+    """Read rules row by row; refused ones go to `bad`, or raise if that is None."""
+    names = [name for name in (RULE, LOGIC, *_EXTRAS) if name in rules.column_names]
     for batch in rules.to_batches():
         ids = batch.column(ID).to_pylist()
         columns = [batch.column(name).to_pylist() for name in names]
@@ -86,10 +103,10 @@ def _items(rules: pa.Table, logic: str, bad: list[BadRule] | None) -> Iterator[A
             try:
                 yield make_rule(
                     id,
-                    _source(fields[RULE]),
+                    _read_source(fields[RULE]),
                     fields.get(LOGIC) or logic,
-                    read_weights(_json(fields, WEIGHTS)),
-                    _json(fields, PAYLOAD),
+                    read_weights(_read_json(fields, WEIGHTS)),
+                    _read_json(fields, PAYLOAD),
                     fields.get(TAGS) or (),
                 )
             except RuleError as error:
@@ -99,7 +116,8 @@ def _items(rules: pa.Table, logic: str, bad: list[BadRule] | None) -> Iterator[A
                 bad.append(BadRule.of(id, error))
 
 
-def _source(text: str | None) -> Any:
+def _read_source(text: str | None) -> Any:
+    """A rule's text, or the object of its JSON form."""
     if text is None:
         raise RuleError("the rule is null")
     if not text.lstrip().startswith("{"):
@@ -110,11 +128,11 @@ def _source(text: str | None) -> Any:
         raise RuleSyntaxError(f"malformed JSON: {error}", text=text) from None
 
 
-def _json(fields: dict[str, Any], name: str) -> Any:
+def _read_json(fields: dict[str, Any], name: str) -> Any:
     text = fields.get(name)
     if text is None:
         return None
     try:
         return msgspec.json.decode(text)
     except msgspec.MsgspecError as error:
-        raise RuleError(f"the column of {name} holds no JSON: {error}") from None
+        raise RuleError(f"the column of {name} is not JSON: {error}") from None

@@ -1,1 +1,1 @@
-"""Whole jobs described by a file."""
+"""Run whole jobs that a file describes."""

@@ -125,7 +125,7 @@ class Config:
     folder: Path
     pipeline: Pipeline
 
-    def place(self, path: str) -> str:
+    def resolve_path(self, path: str) -> str:
         """What a path in the file stands for."""
         return path if _ADDRESS.match(path) else str(self.folder / Path(path).expanduser())
 
@@ -278,5 +278,5 @@ def _check_sources(config: Config) -> None:
             raise config.error(f"{key}.path", "the key is missing")
         if source.path is None or _ADDRESS.match(source.path) or "*" in source.path:
             continue
-        if not Path(config.place(source.path)).exists():
-            raise config.error(f"{key}.path", f"there is no {config.place(source.path)}")
+        if not Path(config.resolve_path(source.path)).exists():
+            raise config.error(f"{key}.path", f"there is no {config.resolve_path(source.path)}")

@@ -1,1 +1,1 @@
-"""Events on Spark matched against a published index."""
+"""Match events on Spark against a published index."""

@@ -1,4 +1,4 @@
-"""What of a table's columns is an event, and what it is known by."""
+"""Choose the columns of a table that are keys, and those that make up events."""
 
 from __future__ import annotations
 
@@ -31,11 +31,10 @@ from pyspark.sql.types import (
 )
 
 from tamis.errors import EventError
+from tamis.spark.match.options import Names
 from tamis.spark.match.worker import Shape
 
-__all__ = ["EventColumns", "Names", "choose"]
-
-Names = str | Sequence[str] | None
+__all__ = ["EventColumns", "choose_columns"]
 
 _READABLE = (
     BooleanType,
@@ -51,26 +50,26 @@ _READABLE = (
     TimestampNTZType,
     TimestampType,
 )
-"""What a value of an event can be."""
+"""The types that values of an event can have, apart from nested ones."""
 
 _DEFAULT_KEYS = ("event_id", "id", "event")
 
 
 class EventColumns(NamedTuple):
-    """Columns of a table, by their places: names may have dots, or differ by case only."""
+    """Columns of a table, by position: names may have dots, or differ only by case."""
 
     keys: tuple[int, ...]
     shape: Shape
     event: int | None
-    """The column that holds whole events; None where columns are attributes."""
+    """The column that holds whole events; None if columns are attributes."""
     fields: tuple[tuple[int, StructField], ...]
-    """The attributes: columns, or fields of the struct `event`. Others make no difference."""
-    kind: DataType
-    """The type of an event, without what makes no difference."""
+    """The attributes that rules mention: columns, or fields of the struct `event`."""
+    data_type: DataType
+    """The type of an event, reduced to what rules mention."""
 
-    def column(self, columns: Sequence[Column]) -> Column:
-        """The event, made of all columns of the table."""
-        if self.event is not None and not isinstance(self.kind, StructType):
+    def event_column(self, columns: Sequence[Column]) -> Column:
+        """The event, as an expression over all columns of the table."""
+        if self.event is not None and not isinstance(self.data_type, StructType):
             return columns[self.event]
         if not self.fields:
             return F.struct(F.lit(None).cast("boolean").alias("nothing"))
@@ -81,8 +80,8 @@ class EventColumns(NamedTuple):
             parts = [whole.getField(field.name).alias(field.name) for _, field in self.fields]
         return F.struct(*parts)
 
-    def array(self, batch: pa.RecordBatch) -> pa.Array:
-        """As `column`, of a batch of the whole table."""
+    def event_array(self, batch: pa.RecordBatch) -> pa.Array:
+        """The events of a batch of the whole table."""
         if self.event is not None:
             return batch.column(self.event)
         names = [field.name for _, field in self.fields]
@@ -91,76 +90,79 @@ class EventColumns(NamedTuple):
             arrays, names = [pa.nulls(batch.num_rows)], ["nothing"]
         return pa.StructArray.from_arrays(arrays, names)
 
-    def blank(self) -> pa.Array:
+    def blank_event(self) -> pa.Array:
         """One event without values, in the type in which Spark sends events."""
         try:
-            return pa.nulls(1, to_arrow_type(self.kind, timezone="UTC"))
+            return pa.nulls(1, to_arrow_type(self.data_type, timezone="UTC"))
         except PySparkException as error:
             raise EventError(f"Spark cannot send such events to Python: {error}") from error
 
 
-def choose(
+def choose_columns(
     schema: StructType, keys: Names, events: Names, attributes: frozenset[str]
 ) -> EventColumns:
-    """The columns that keys and events are made of.
+    """Choose the columns of keys and events.
 
     Parameters
     ----------
     schema
-        Of the table.
+        The schema of the table.
     keys, events
-        As users give them.
+        As in :func:`tamis.spark.match`.
     attributes
-        What rules mention.
+        The attributes that rules mention.
 
     Raises
     ------
     EventError
-        A column is not there, or is no event.
+        A column is missing, or cannot be an event.
     """
-    places = tuple(_place(schema, name) for name in _key_names(schema, keys))
+    key_places = tuple(_find_column(schema, name) for name in _choose_keys(schema, keys))
     if isinstance(events, str):
-        return _whole_events(schema, places, _place(schema, events), attributes)
+        return _choose_whole(schema, key_places, _find_column(schema, events), attributes)
     if events is None:
         chosen = list(enumerate(schema.fields))
     else:
-        chosen = [(place, schema.fields[place]) for place in _places(schema, events)]
+        places = [_find_column(schema, name) for name in events]
+        chosen = [(place, schema.fields[place]) for place in places]
     fields = tuple((place, field) for place, field in chosen if _matters(field.name, attributes))
     for _, field in fields:
-        _place(schema, field.name)
-    kind = StructType([field for _, field in fields])
-    _check_type("", kind, attributes)
-    return EventColumns(places, "columns", None, fields, kind)
+        _find_column(schema, field.name)
+    data_type = StructType([field for _, field in fields])
+    _check_type("", data_type, attributes)
+    return EventColumns(key_places, "columns", None, fields, data_type)
 
 
-def _whole_events(
+def _choose_whole(
     schema: StructType, keys: tuple[int, ...], place: int, attributes: frozenset[str]
 ) -> EventColumns:
-    """Events that are in one column."""
-    name, kind = schema.fields[place].name, schema.fields[place].dataType
-    match kind:
+    """Choose events that are in one column."""
+    name, data_type = schema.fields[place].name, schema.fields[place].dataType
+    match data_type:
         case StringType():
-            return EventColumns(keys, "json", place, (), kind)
-        case MapType() if isinstance(kind.keyType, StringType):
-            _check_value(name, kind.valueType)
-            return EventColumns(keys, "columns", place, (), kind)
+            return EventColumns(keys, "json", place, (), data_type)
+        case MapType() if isinstance(data_type.keyType, StringType):
+            _check_value(name, data_type.valueType)
+            return EventColumns(keys, "columns", place, (), data_type)
         case StructType():
-            fields = [field for field in kind.fields if _matters(field.name, attributes)]
+            fields = [field for field in data_type.fields if _matters(field.name, attributes)]
             _check_type("", StructType(fields), attributes)
-            kept = tuple((number, field) for number, field in enumerate(fields))
-            return EventColumns(keys, "columns", place, kept, StructType(fields))
+            return EventColumns(
+                keys, "columns", place, tuple(enumerate(fields)), StructType(fields)
+            )
     raise EventError(
-        f"events={name!r} is of the type {kind.simpleString()}; a column of events holds structs, "
-        f"maps from strings, or JSON texts; where columns are attributes, pass events=[{name!r}, …]"
+        f"events={name!r} has the type {data_type.simpleString()}; a column of events holds "
+        "structs, maps from strings, or JSON texts; if columns are attributes, pass "
+        f"events=[{name!r}, …]"
     )
 
 
 def _matters(name: str, attributes: frozenset[str]) -> bool:
-    """Whether rules mention `name`, or something in it."""
+    """Whether rules mention `name`, or a field inside it."""
     return name in attributes or any(known.startswith(f"{name}.") for known in attributes)
 
 
-def _key_names(schema: StructType, keys: Names) -> list[str]:
+def _choose_keys(schema: StructType, keys: Names) -> list[str]:
     if isinstance(keys, str):
         return [keys]
     if keys is not None:
@@ -170,17 +172,13 @@ def _key_names(schema: StructType, keys: Names) -> list[str]:
         if found and not isinstance(found[0].dataType, StructType | MapType | ArrayType):
             return [name]
     raise EventError(
-        "which columns tell one event from another? pass keys=; without it the column "
-        f"{', '.join(_DEFAULT_KEYS[:-1])} or {_DEFAULT_KEYS[-1]} is taken, but the columns are "
+        "which columns identify an event? pass keys=; the default is the column "
+        f"{', '.join(_DEFAULT_KEYS[:-1])} or {_DEFAULT_KEYS[-1]}, but the columns are "
         f"{', '.join(schema.names)}"
     )
 
 
-def _places(schema: StructType, names: Sequence[str]) -> list[int]:
-    return [_place(schema, name) for name in names]
-
-
-def _place(schema: StructType, name: str) -> int:
+def _find_column(schema: StructType, name: str) -> int:
     places = [place for place, other in enumerate(schema.names) if other == name]
     if len(places) == 1:
         return places[0]
@@ -189,26 +187,26 @@ def _place(schema: StructType, name: str) -> int:
     raise EventError(f"there is no column {name!r}; the columns are {', '.join(schema.names)}")
 
 
-def _check_type(path: str, kind: DataType, attributes: frozenset[str]) -> None:
-    """Refuse what rules mention, but cannot compare."""
+def _check_type(path: str, data_type: DataType, attributes: frozenset[str]) -> None:
+    """Refuse types that rules mention but cannot compare."""
     if path and not _matters(path, attributes):
         return
-    match kind:
+    match data_type:
         case StructType():
-            for field in kind.fields:
+            for field in data_type.fields:
                 inner = f"{path}.{field.name}" if path else field.name
                 _check_type(inner, field.dataType, attributes)
         case ArrayType():
-            _check_type(path, kind.elementType, attributes)
+            _check_type(path, data_type.elementType, attributes)
         case MapType():
-            _check_value(path, kind.valueType)
+            _check_value(path, data_type.valueType)
         case _:
-            _check_value(path, kind)
+            _check_value(path, data_type)
 
 
-def _check_value(path: str, kind: DataType) -> None:
-    if not isinstance(kind, (*_READABLE, StructType, ArrayType, MapType)):
+def _check_value(path: str, data_type: DataType) -> None:
+    if not isinstance(data_type, (*_READABLE, StructType, ArrayType, MapType)):
         raise EventError(
-            f"column {path!r} has the type {kind.simpleString()}, which no rule can compare; "
+            f"column {path!r} has the type {data_type.simpleString()}, which rules cannot compare; "
             "cast it to a string, an integer, a double, a boolean or a timestamp"
         )

@@ -1,4 +1,4 @@
-"""The fast road: workers read Parquet files themselves, and no event passes through the JVM."""
+"""Match events in Parquet files: workers read them, and no event passes through the JVM."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from pyspark.sql.types import DataType, NullType, StructField, StructType
 
 from tamis.errors import EventError, InputFileError
-from tamis.spark.index.versions import PathLike
-from tamis.spark.match.event_columns import EventColumns, Names
-from tamis.spark.match.query import prepare
-from tamis.spark.match.worker import EVENT, Ask, Task
+from tamis.spark.index.layout import PathLike
+from tamis.spark.match.event_columns import EventColumns
+from tamis.spark.match.options import Ask, MatchOptions, Names
+from tamis.spark.match.query import prepare_query
+from tamis.spark.match.worker import EVENT, MatchTask, key_names
 
 __all__ = ["match_files"]
 
-_ROWS = 65_536
-"""How many events are read at a time, and for how many a task is worth its while."""
+_BATCH_SIZE = 65_536
+"""How many events to read at a time, and the fewest that are worth a task."""
 
 
 def match_files(
@@ -39,11 +40,10 @@ def match_files(
     version: int | None = None,
     ship: bool = False,
 ) -> DataFrame:
-    """As `match`, for events in Parquet files that every node sees.
+    """Match events in Parquet files that every node sees.
 
-    Workers read the files with PyArrow, and of them only keys and what rules mention. That is
-    faster than a table of Spark's: its rows would be taken apart in the JVM and put together again
-    in Python.
+    Workers read the files with PyArrow: only keys and attributes that rules mention. This is
+    faster than a Spark table, whose rows the JVM takes apart and Python puts together again.
 
     Parameters
     ----------
@@ -63,19 +63,21 @@ def match_files(
     Raises
     ------
     InputFileError
-        There is no such file, or it is no Parquet file.
+        A file does not exist, or is not a Parquet file.
     """
-    found = {str(file): _opened(file).metadata for file in _listed(files)}
+    found = {str(file): _open(file).metadata for file in _list_files(files)}
     arrow = next(iter(found.values())).schema.to_arrow_schema()
     schema = StructType([StructField(field.name, _spark_type(field.type)) for field in arrow])
-    blank = pa.RecordBatch.from_arrays([pa.nulls(1, kind) for kind in arrow.types], schema=arrow)
-    query = prepare(schema, path, ask, n=n, keys=keys, events=events, version=version, blank=blank)
-    slices = tuple(_sliced(found, int(spark.conf.get("spark.sql.shuffle.partitions") or 1)))
+    blank = pa.RecordBatch.from_arrays([pa.nulls(1, field.type) for field in arrow], schema=arrow)
+    options = MatchOptions(keys, events, version, ship=ship)
+    query = prepare_query(schema, path, ask, options, n=n, blank=blank)
+    tasks = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+    slices = tuple(_slice_files(found, tasks))
     task = _FileTask(
-        query.task(spark, (query.version.shards,), ship),
+        query.make_task(spark),
         query.columns,
         tuple(arrow.names),
-        _encoded(query.columns, arrow),
+        _text_attributes(query.columns, arrow),
         tuple(_key_type(key) for key in query.keys),
         slices,
     )
@@ -94,14 +96,14 @@ class _Slice(NamedTuple):
 
 @dataclass(frozen=True)
 class _FileTask:
-    """What every task does: the rows that come say which slices are to be read."""
+    """Reads slices of files and answers their events; its input are the numbers of slices."""
 
-    task: Task
+    task: MatchTask
     columns: EventColumns
     names: tuple[str, ...]
-    """Of all columns of a file."""
-    encoded: tuple[str, ...]
-    """Columns of texts that stay encoded by a dictionary, as they are in the file."""
+    """The names of all columns of a file."""
+    dictionaries: tuple[str, ...]
+    """The columns of text to read as dictionaries, as they are in the file."""
     keys: tuple[pa.DataType, ...]
     slices: tuple[_Slice, ...]
 
@@ -111,20 +113,20 @@ class _FileTask:
                 for events in self._read(self.slices[number]):
                     yield from self.task.answer(events)
 
-    def _read(self, piece: _Slice) -> Iterator[pa.RecordBatch]:
+    def _read(self, part: _Slice) -> Iterator[pa.RecordBatch]:
         places = sorted({*self.columns.keys, *self._event_places()})
         names = [self.names[place] for place in places]
-        file = _opened(piece.file, self.encoded)
+        file = _open(part.file, self.dictionaries)
         missing = [name for name in names if name not in file.schema_arrow.names]
         if missing:
-            raise InputFileError(f"there is no column {missing[0]!r}", path=piece.file)
+            raise InputFileError(f"there is no column {missing[0]!r}", path=part.file)
         read = 0
-        for batch in file.iter_batches(_ROWS, [piece.group], names, use_threads=False):
-            first, last = max(piece.first - read, 0), min(piece.last - read, batch.num_rows)
+        for batch in file.iter_batches(_BATCH_SIZE, [part.group], names, use_threads=False):
+            first, last = max(part.first - read, 0), min(part.last - read, batch.num_rows)
             read += batch.num_rows
             if first < last:
-                yield self._sent(batch.slice(first, last - first))
-            if read >= piece.last:
+                yield self._select_input(batch.slice(first, last - first))
+            if read >= part.last:
                 return
 
     def _event_places(self) -> list[int]:
@@ -132,22 +134,23 @@ class _FileTask:
             return [self.columns.event]
         return [place for place, _ in self.columns.fields]
 
-    def _sent(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _select_input(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The keys and the event, as Spark would send them."""
         by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
         nothing = pa.nulls(batch.num_rows)
-        whole = [by_name.get(name, nothing) for name in self.names]
-        table = pa.RecordBatch.from_arrays(whole, list(self.names))
+        all_columns = [by_name.get(name, nothing) for name in self.names]
+        table = pa.RecordBatch.from_arrays(all_columns, list(self.names))
         keys = [
-            table.column(place).cast(kind)
-            for place, kind in zip(self.columns.keys, self.keys, strict=True)
+            table.column(place).cast(key_type)
+            for place, key_type in zip(self.columns.keys, self.keys, strict=True)
         ]
-        names = [f"k{i}" for i in range(len(keys))]
-        return pa.RecordBatch.from_arrays([*keys, self.columns.array(table)], [*names, EVENT])
+        return pa.RecordBatch.from_arrays(
+            [*keys, self.columns.event_array(table)], [*key_names(len(keys)), EVENT]
+        )
 
 
-def _listed(files: PathLike | Sequence[PathLike]) -> list[Path]:
-    """All files, those in folders too; what Spark passes over is passed over."""
+def _list_files(files: PathLike | Sequence[PathLike]) -> list[Path]:
+    """List all files, also those in folders, without the ones that Spark ignores."""
     given = [Path(files)] if isinstance(files, str | os.PathLike) else [Path(f) for f in files]
     found: list[Path] = []
     for path in given:
@@ -163,38 +166,38 @@ def _listed(files: PathLike | Sequence[PathLike]) -> list[Path]:
     return found
 
 
-def _opened(file: Path | str, encoded: Sequence[str] = ()) -> pq.ParquetFile:
-    """A Parquet file; `encoded` columns are had as dictionaries where they are texts."""
+def _open(file: Path | str, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
+    """Open a Parquet file; the columns `dictionaries` stay encoded."""
     try:
-        return pq.ParquetFile(file, read_dictionary=list(encoded), memory_map=True)
+        return pq.ParquetFile(file, read_dictionary=list(dictionaries), memory_map=True)
     except FileNotFoundError:
         raise InputFileError(
             "there is no such file; every node has to see it", path=str(file)
         ) from None
     except (OSError, pa.ArrowException) as error:
-        raise InputFileError(f"no Parquet file: {error}", path=str(file)) from None
+        raise InputFileError(f"not a Parquet file: {error}", path=str(file)) from None
 
 
-def _encoded(columns: EventColumns, arrow: pa.Schema) -> tuple[str, ...]:
-    """The attributes that are texts; a key has to be a plain column."""
+def _text_attributes(columns: EventColumns, arrow: pa.Schema) -> tuple[str, ...]:
+    """The attributes that are text; keys have to be plain columns."""
     if columns.event is not None:
         return ()
     places = [place for place, _ in columns.fields if place not in columns.keys]
     return tuple(arrow.names[place] for place in places if pa.types.is_string(arrow.types[place]))
 
 
-def _sliced(files: Mapping[str, pq.FileMetaData], tasks: int) -> Iterator[_Slice]:
-    """All rows in slices for so many tasks, as far as these are worth their while.
+def _slice_files(files: Mapping[str, pq.FileMetaData], tasks: int) -> Iterator[_Slice]:
+    """Divide all rows into slices for about `tasks` tasks, or fewer if slices would be small.
 
-    To read the end of a row group is to read all of it, but that costs little beside matching.
+    Reading the end of a row group means reading all of it, but that costs little next to matching.
     """
-    most = max(_ROWS, -(-sum(file.num_rows for file in files.values()) // tasks))
+    size = max(_BATCH_SIZE, -(-sum(file.num_rows for file in files.values()) // tasks))
     for name, file in files.items():
         for group in range(file.num_row_groups):
             rows = file.row_group(group).num_rows
-            pieces = -(-rows // most)
-            for piece in range(pieces):
-                yield _Slice(name, group, piece * rows // pieces, (piece + 1) * rows // pieces)
+            parts = -(-rows // size)
+            for part in range(parts):
+                yield _Slice(name, group, part * rows // parts, (part + 1) * rows // parts)
 
 
 def _key_type(key: StructField) -> pa.DataType:
@@ -203,9 +206,9 @@ def _key_type(key: StructField) -> pa.DataType:
     return to_arrow_type(key.dataType, timezone="UTC")
 
 
-def _spark_type(kind: pa.DataType) -> DataType:
-    """What Spark calls it; NullType for what it does not know, which rules cannot compare."""
+def _spark_type(arrow_type: pa.DataType) -> DataType:
+    """Spark's type; NullType, which rules cannot compare, for types that Spark does not know."""
     try:
-        return from_arrow_type(kind)
+        return from_arrow_type(arrow_type)
     except PySparkException:
         return NullType()

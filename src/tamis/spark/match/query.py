@@ -1,4 +1,4 @@
-"""A question to a published index, with everything checked that can be known on the driver."""
+"""Prepare a query on the driver, and check everything that can be known before a job starts."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ from pyspark.sql.types import DataType, DoubleType, LongType, StringType, Struct
 
 import tamis
 from tamis.errors import EventError
-from tamis.spark.index import versions
-from tamis.spark.index.versions import PathLike, Shard, Version
-from tamis.spark.match import shipped_shards
-from tamis.spark.match.event_columns import EventColumns, Names, choose
-from tamis.spark.match.worker import EVENT, Ask, Shape, Task, opened
+from tamis.spark.index.layout import PathLike, Shard, Version
+from tamis.spark.index.versions import current
+from tamis.spark.index.versions import version as read_version
+from tamis.spark.match.event_columns import EventColumns, choose_columns
+from tamis.spark.match.options import Ask, MatchOptions, check_ask
+from tamis.spark.match.shipping import ship_shards
+from tamis.spark.match.worker import EVENT, MatchTask, Shape, key_names, open_shards
 
-__all__ = ["Query", "asked", "check_names", "make_task", "prepare"]
+__all__ = ["Query", "check_names", "choose_version", "make_task", "prepare_query"]
 
 _LARGE_TYPES = "spark.sql.execution.arrow.useLargeVarTypes"
 
 
 class Query(NamedTuple):
-    """What to ask of which version about which columns."""
+    """A version of an index, the columns of a table, and what to compute from them."""
 
     version: Version
     columns: EventColumns
@@ -34,47 +36,56 @@ class Query(NamedTuple):
     n: int
     """How many rules ``"top"`` gives at most."""
     answers: tuple[StructField, ...]
-    """What there is for each event, beside the keys."""
+    """The columns of the answers, without the keys."""
+    ship: bool
+    """Whether Spark ships the shards to its nodes."""
 
     @property
     def schema(self) -> StructType:
         """The schema of the table of answers."""
         return StructType([*self.keys, *self.answers])
 
-    def sent(self, table: DataFrame, *carried: Column) -> DataFrame:
-        """What goes to Python: the keys, what is carried along, and the event.
+    def select_input(self, table: DataFrame, *carried: Column) -> DataFrame:
+        """Select the columns that go to Python: keys, `carried` ones, and the event.
 
-        Columns are known by their places: their names may have dots, or differ by case only.
+        Columns are found by position: their names may have dots, or differ only by case.
         """
         names = [f"c{place}" for place in range(len(table.columns))]
         columns = [F.col(name) for name in names]
-        keys = [columns[place].alias(f"k{i}") for i, place in enumerate(self.columns.keys)]
-        event = self.columns.column(columns).alias(EVENT)
+        keys = [
+            columns[place].alias(name)
+            for name, place in zip(key_names(len(self.keys)), self.columns.keys, strict=True)
+        ]
+        event = self.columns.event_column(columns).alias(EVENT)
         return table.toDF(*names).select(*keys, *carried, event)
 
-    def task(
+    def make_task(
         self,
         spark: SparkSession,
-        groups: Sequence[tuple[Shard, ...]],
-        ship: bool,
+        groups: Sequence[tuple[Shard, ...]] | None = None,
         carried: Sequence[StructField] = (),
-    ) -> Task:
-        """What workers do.
+    ) -> MatchTask:
+        """Make the task that workers run.
 
         Parameters
         ----------
         spark
-            The session whose workers they are.
+            The session of the workers.
         groups
-            The shards, as :func:`tamis.spark.match.shard_groups.grouped` puts them together.
-        ship
-            Whether Spark brings the shards to its nodes.
+            The groups of shards; by default one with all of them.
         carried
-            Columns that are carried along behind the keys.
+            Columns that stand after the keys and are carried along.
         """
         keys = [field.name for field in (*self.keys, *carried)]
         return make_task(
-            spark, groups, ship, self.ask, self.n, self.columns.shape, keys, self.answers
+            spark,
+            groups or (self.version.shards,),
+            self.ship,
+            self.ask,
+            self.n,
+            self.columns.shape,
+            keys,
+            self.answers,
         )
 
 
@@ -87,93 +98,109 @@ def make_task(
     shape: Shape,
     keys: Sequence[str],
     answers: Sequence[StructField],
-) -> Task:
-    """What workers do, in the session's types; the shards are on their way if Spark brings them."""
+) -> MatchTask:
+    """Make the task that workers run, with the session's Arrow types; start shipping if asked."""
     text = pa.large_string() if spark.conf.get(_LARGE_TYPES, "false") == "true" else pa.string()
-    kinds: dict[DataType, pa.DataType] = {
+    types: dict[DataType, pa.DataType] = {
         LongType(): pa.int64(),
         DoubleType(): pa.float64(),
         StringType(): text,
     }
-    schema = pa.schema([(field.name, kinds[field.dataType]) for field in answers])
-    shards = [shipped_shards.ship(spark, group) if ship else _paths(group) for group in groups]
-    return Task(tuple(shards), ship, ask, n, shape, tuple(keys), schema)
+    schema = pa.schema([(field.name, types[field.dataType]) for field in answers])
+    shards = [ship_shards(spark, group) if ship else _paths(group) for group in groups]
+    return MatchTask(tuple(shards), ship, ask, n, shape, tuple(keys), schema)
 
 
-def prepare(
+def prepare_query(
     schema: StructType,
     path: PathLike,
     ask: Ask,
+    options: MatchOptions,
     *,
     n: int = 0,
-    keys: Names = None,
-    events: Names = None,
-    version: int | None = None,
     blank: pa.RecordBatch | None = None,
 ) -> Query:
-    """A question about events of a table.
+    """Choose a version and columns for a query, and try it on an event without values.
 
     Parameters
     ----------
     schema
-        Of the table.
-    path, keys, events, version
-        As in :func:`tamis.spark.match`.
+        The schema of the table.
+    path
+        A published index.
     ask, n
-        What is asked.
+        What to compute.
+    options
+        Keys, events, version and ship are used.
     blank
-        A row without values, if the table is not one of Spark's; `schema` says what Spark would
-        call its columns.
+        A row without values, if the table is not one of Spark's; `schema` then has the Spark types
+        of its columns.
 
     Raises
     ------
     StorageError
         There is no such index or version, or it cannot be read.
     EventError, SchemaError
-        A column is not there, or has a type that rules cannot compare.
+        A column is missing, or has a type that rules cannot compare.
     """
-    pinned, answers = asked(path, version, ask, n)
-    matchers = opened(_paths(pinned.shards))
+    version, answers = choose_version(path, options.version, ask, n)
+    matchers = open_shards(_paths(version.shards))
     attributes = frozenset(name for matcher in matchers for name in matcher.attributes())
-    columns = choose(schema, keys, events, attributes)
+    columns = choose_columns(schema, options.keys, options.events, attributes)
     if columns.shape == "columns":
-        _try(matchers, columns.blank() if blank is None else columns.array(blank), ask, n)
-    if isinstance(columns.kind, StructType) and not columns.fields and attributes:
+        event = columns.blank_event() if blank is None else columns.event_array(blank)
+        _try_event(matchers, event, ask, n)
+    if isinstance(columns.data_type, StructType) and not columns.fields and attributes:
         warnings.warn(
             f"no rule mentions any of the columns {', '.join(schema.names)}; "
             "for a column that holds whole events pass events=",
             stacklevel=4,
         )
-    fields = tuple(schema.fields[place] for place in columns.keys)
-    check_names(fields, answers)
-    return Query(pinned, columns, fields, ask, n, answers)
+    keys = tuple(schema.fields[place] for place in columns.keys)
+    check_names(keys, answers)
+    return Query(version, columns, keys, ask, n, answers, options.ship)
 
 
-def asked(
-    path: PathLike, version: int | None, ask: Ask, n: int
+def choose_version(
+    path: PathLike, number: int | None, ask: Ask, n: int
 ) -> tuple[Version, tuple[StructField, ...]]:
-    """The version to ask, and the columns of its answers.
+    """Choose the version to query, and the columns of the answers.
 
     Raises
     ------
     StorageError
         There is no such index or version, or it cannot be read.
     """
-    if ask not in ("match", "counts", "top"):
-        raise ValueError(f"ask is 'match', 'counts' or 'top', not {ask!r}")
-    if not isinstance(n, int) or isinstance(n, bool) or n < 0:
-        raise ValueError(f"n is a whole number, not {n!r}")
-    pinned = versions.current(path) if version is None else versions.version(path, version)
-    return pinned, _answers(ask, pinned)
+    check_ask(ask, n)
+    version = current(path) if number is None else read_version(path, number)
+    return version, _answer_columns(ask, version)
 
 
-def _try(matchers: Sequence[tamis.Matcher], blank: pa.Array, ask: Ask, n: int) -> None:
-    """Ask about an event without values.
+def check_names(keys: Sequence[StructField], answers: Sequence[StructField]) -> None:
+    """Refuse keys that have the name of another key or of an answer column.
 
-    Types that contradict the schema of the rules show here, and kernels that nobody has called on
-    this machine are compiled once, and not by all workers at the same time.
+    Raises
+    ------
+    EventError
+        There is one.
     """
-    events = pa.RecordBatch.from_arrays([blank], [""])
+    seen = {field.name.lower() for field in answers}
+    for key in keys:
+        if key.name.lower() in seen:
+            raise EventError(
+                f"the answers already have a column {key.name!r}; rename the key: "
+                f"events.withColumnRenamed({key.name!r}, …)"
+            )
+        seen.add(key.name.lower())
+
+
+def _try_event(matchers: Sequence[tamis.Matcher], event: pa.Array, ask: Ask, n: int) -> None:
+    """Match an event without values.
+
+    Types that contradict the schema of the rules raise here. Kernels that this machine has never
+    run are compiled here, once, and not by all workers at the same time.
+    """
+    events = pa.RecordBatch.from_arrays([event], [""])
     for matcher in matchers:
         match ask:
             case "match":
@@ -188,7 +215,7 @@ def _paths(shards: Sequence[Shard]) -> tuple[str, ...]:
     return tuple(str(shard.path) for shard in shards)
 
 
-def _answers(ask: Ask, version: Version) -> tuple[StructField, ...]:
+def _answer_columns(ask: Ask, version: Version) -> tuple[StructField, ...]:
     rule = StructField("rule", StringType() if version.id_type == "string" else LongType())
     match ask:
         case "match":
@@ -197,21 +224,3 @@ def _answers(ask: Ask, version: Version) -> tuple[StructField, ...]:
             return (StructField("matches", LongType()),)
         case "top":
             return (StructField("rank", LongType()), rule, StructField("score", DoubleType()))
-
-
-def check_names(keys: Sequence[StructField], answers: Sequence[StructField]) -> None:
-    """Refuse keys that are called like each other or like an answer.
-
-    Raises
-    ------
-    EventError
-        There is one.
-    """
-    seen = {field.name.lower() for field in answers}
-    for key in keys:
-        if key.name.lower() in seen:
-            raise EventError(
-                f"the answers have a column {key.name!r} already; rename that key: "
-                f"events.withColumnRenamed({key.name!r}, …)"
-            )
-        seen.add(key.name.lower())

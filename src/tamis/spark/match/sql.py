@@ -1,4 +1,4 @@
-"""Matching as a table function of SQL: ``SELECT * FROM tamis_match(TABLE(events))``."""
+"""Match in SQL with a table function: ``SELECT * FROM tamis_match(TABLE(events))``."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pyspark.sql.types import StructType
 from pyspark.sql.udtf import UserDefinedTableFunction
 
 from tamis.errors import EventError
-from tamis.spark.index.versions import PathLike
-from tamis.spark.match.event_columns import Names
-from tamis.spark.match.query import asked, check_names, make_task
-from tamis.spark.match.worker import EVENT, Ask, Task
+from tamis.spark.index.layout import PathLike
+from tamis.spark.match.options import Ask, Names
+from tamis.spark.match.query import check_names, choose_version, make_task
+from tamis.spark.match.worker import EVENT, MatchTask, key_names
 
 __all__ = ["register"]
 
@@ -34,27 +34,27 @@ def register(
     version: int | None = None,
     ship: bool = False,
 ) -> None:
-    """Have SQL know a function that matches the rows of a table.
+    """Register an SQL function that matches the rows of a table.
 
-    All columns of the table go to Python; ``TABLE(SELECT id, price FROM events)`` leaves out what
-    rules do not mention.
+    All columns of the table go to Python; ``TABLE(SELECT id, price FROM events)`` leaves out those
+    that rules do not mention.
 
     Parameters
     ----------
     spark
         The session.
     path
-        A published index. The function keeps the version that is in force now; register it again
-        to have a newer one.
+        A published index. The function keeps the version that is current now; register it again
+        to use a newer one.
     name
-        What SQL calls the function.
+        The name of the function in SQL.
     ask
         ``"match"``, ``"counts"`` or ``"top"``: the answers are those of the function of that name.
     n
         How many rules ``"top"`` gives at most.
     keys
-        The columns that an event is known by, with their types, which SQL has to know now:
-        ``"id BIGINT, day DATE"``. What has another type is cast.
+        The columns that identify an event, with their types, which SQL has to know in advance:
+        ``"id BIGINT, day DATE"``. Columns of other types are cast.
     events, version, ship
         As in :func:`match`.
 
@@ -64,9 +64,9 @@ def register(
         There is no such index or version, or it cannot be read.
     """
     fields = cast(StructType, StructType.fromDDL(keys)) if isinstance(keys, str) else keys
-    pinned, answers = asked(path, version, ask, n)
+    chosen, answers = choose_version(path, version, ask, n)
     check_names(fields.fields, answers)
-    task = make_task(spark, (pinned.shards,), ship, ask, n, "columns", fields.names, answers)
+    task = make_task(spark, (chosen.shards,), ship, ask, n, "columns", fields.names, answers)
     names = events if events is None or isinstance(events, str) else tuple(events)
     table_task = _TableTask(task, to_arrow_schema(fields, timezone="UTC"), names)
 
@@ -81,9 +81,9 @@ def register(
 
 @dataclass(frozen=True)
 class _TableTask:
-    """What is done to each batch of a table, whose columns are known only then."""
+    """Answers each batch of a table, whose columns are not known earlier."""
 
-    task: Task
+    task: MatchTask
     keys: pa.Schema
     events: str | tuple[str, ...] | None
 
@@ -96,15 +96,15 @@ class _TableTask:
             event = pa.StructArray.from_arrays([_column(table, name) for name in names], names)
         is_text = pa.types.is_string(event.type) or pa.types.is_large_string(event.type)
         task = replace(self.task, shape="json") if is_text else self.task
-        names = [f"k{i}" for i in range(len(keys))]
-        yield from task.answer(pa.RecordBatch.from_arrays([*keys, event], [*names, EVENT]))
+        names = [*key_names(len(keys)), EVENT]
+        yield from task.answer(pa.RecordBatch.from_arrays([*keys, event], names))
 
 
 def _column(table: pa.RecordBatch, name: str) -> pa.Array:
     place = table.schema.get_field_index(name)
     if place < 0:
         raise EventError(
-            f"there is no column {name!r} in the table, or more than one; "
-            f"its columns are {', '.join(table.schema.names)}"
+            f"there is no column {name!r} in the table, or several; "
+            f"the columns are {', '.join(table.schema.names)}"
         )
     return table.column(place)

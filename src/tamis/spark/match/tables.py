@@ -1,32 +1,34 @@
-"""Events that are a Spark table: which rules of a published index each of them matches.
+"""Match the events of a Spark table: matches, counts and best rules.
 
-Everything that can be known is checked on the driver, before a job starts: the index, its version,
-the columns and their types. A query sees one version, the one that was in force when it was made.
-Only keys and what rules mention goes from Spark to Python: moving wide rows costs more than
-matching them.
+Everything that can be known is checked on the driver before a job starts: the index, its version,
+the columns and their types. A query uses one version, the current one when the query is made.
+Only keys and attributes that rules mention go from Spark to Python, because moving wide rows costs
+more than matching them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias, TypedDict, Unpack
+from typing import TypeAlias, Unpack
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from tamis.errors import EventError
-from tamis.spark.index.versions import PathLike, Shard
-from tamis.spark.match.event_columns import Names
-from tamis.spark.match.query import Query, prepare
-from tamis.spark.match.shard_groups import Plan, grouped
-from tamis.spark.match.worker import GROUP
+from tamis.spark.index.layout import PathLike
+from tamis.spark.match.options import Ask, MatchKeywords, MatchOptions, Names, Plan
+from tamis.spark.match.query import Query, prepare_query
+from tamis.spark.match.shard_groups import group_shards
+from tamis.spark.match.worker import GROUP, key_names
 
-__all__ = ["Options", "counts", "match", "matcher", "top"]
+__all__ = ["counts", "match", "matcher", "top"]
+
+Transformation: TypeAlias = Callable[[DataFrame], DataFrame]
 
 _ROW = "row"
-_PLACED = (StructField(_ROW, LongType()), StructField(GROUP, IntegerType()))
-"""What a sharded plan carries along to merge its answers."""
+_ROW_AND_GROUP = (StructField(_ROW, LongType()), StructField(GROUP, IntegerType()))
+"""The columns by which the answers of several groups of shards are merged."""
 
 
 def match(
@@ -40,122 +42,87 @@ def match(
     memory: int | str | None = None,
     ship: bool = False,
 ) -> DataFrame:
-    """The rules that each event matches.
+    """Find the rules that each event matches.
 
     Parameters
     ----------
     events_df
-        The events, a row each.
+        The events, one per row.
     path
         A published index; see :func:`tamis.spark.build`.
     keys
-        The column or columns that an event is known by; they are carried along. Without it that is
-        the column ``event_id``, else ``id``, else ``event``.
+        The column or columns that identify an event; the answers have them, too. By default
+        ``event_id``, else ``id``, else ``event``.
     events
-        What an event is made of: the name of one column of structs, maps or JSON texts, or a list
-        of columns that are attributes. Without it all columns are attributes, the keys too.
+        What an event consists of: the name of one column of structs, maps or JSON texts, or a list
+        of columns that are attributes. By default all columns are attributes, also the keys.
     version
-        The version of the index; the one in force by default.
+        The version of the index; by default the current one.
     plan
         ``"whole"``: every task has all rules. ``"sharded"``: a task has some of the shards, and
-        events go to several tasks. ``"auto"`` goes by the size of the index and `memory`.
+        events go to several tasks. ``"auto"`` decides by the size of the index and `memory`.
     memory
-        How much of a node's memory rules may take: a number of bytes, or ``"8g"``. Without it half
-        of this machine's.
+        How much memory of a node rules may take: a number of bytes, or a text such as ``"8g"``. By
+        default half of this machine's.
     ship
-        Whether Spark brings the index to its nodes. Without it every node has to see `path`.
+        Whether Spark ships the index to its nodes. Otherwise every node has to see `path`.
 
     Returns
     -------
     DataFrame
-        The keys and rule, a row for each match, in no particular order.
+        The keys and rule: one row per match, in no particular order.
 
     Raises
     ------
     StorageError
         There is no such index or version, or it cannot be read.
     EventError, SchemaError
-        A column is not there, or has a type that rules cannot compare.
+        A column is missing, or has a type that rules cannot compare.
     """
-    query = prepare(events_df.schema, path, "match", keys=keys, events=events, version=version)
-    return _answered(query, events_df, grouped(query.version, plan, memory), ship)
+    options = MatchOptions(keys, events, version, plan, memory, ship)
+    return _answer(events_df, path, "match", 0, options)
 
 
 def top(
-    events_df: DataFrame,
-    path: PathLike,
-    n: int = 5,
-    *,
-    keys: Names = None,
-    events: Names = None,
-    version: int | None = None,
-    plan: Plan = "auto",
-    memory: int | str | None = None,
-    ship: bool = False,
+    events_df: DataFrame, path: PathLike, n: int = 5, **options: Unpack[MatchKeywords]
 ) -> DataFrame:
-    """The `n` matching rules with the highest scores of each event.
+    """Find the `n` matching rules with the highest scores for each event.
 
-    Of equal scores that of the shard with the lower number comes first, and within a shard the
-    rule that was added first.
+    Of equal scores, the shard with the lower number comes first, and within a shard the rule that
+    was added first.
 
     Parameters
     ----------
     n
         How many rules at most.
-    events_df, path, keys, events, version, plan, memory, ship
-        As in :func:`match`.
+    events_df, path, **options
+        As in :func:`match`, which also says what it raises.
 
     Returns
     -------
     DataFrame
         The keys, rank (1 for the best), rule and score.
     """
-    query = prepare(events_df.schema, path, "top", n=n, keys=keys, events=events, version=version)
-    return _answered(query, events_df, grouped(query.version, plan, memory), ship)
+    return _answer(events_df, path, "top", n, MatchOptions(**options))
 
 
-def counts(
-    events_df: DataFrame,
-    path: PathLike,
-    *,
-    keys: Names = None,
-    events: Names = None,
-    version: int | None = None,
-    plan: Plan = "auto",
-    memory: int | str | None = None,
-    ship: bool = False,
-) -> DataFrame:
-    """How many rules each event matches, without making a list of them.
+def counts(events_df: DataFrame, path: PathLike, **options: Unpack[MatchKeywords]) -> DataFrame:
+    """Count the rules that each event matches.
 
     Parameters
     ----------
-    events_df, path, keys, events, version, plan, memory, ship
-        As in :func:`match`.
+    events_df, path, **options
+        As in :func:`match`, which also says what it raises.
 
     Returns
     -------
     DataFrame
-        The keys and matches, a row for each event.
+        The keys and matches: one row per event.
     """
-    query = prepare(events_df.schema, path, "counts", keys=keys, events=events, version=version)
-    return _answered(query, events_df, grouped(query.version, plan, memory), ship)
+    return _answer(events_df, path, "counts", 0, MatchOptions(**options))
 
 
-class Options(TypedDict, total=False):
-    """What :func:`match` takes besides events and index."""
-
-    keys: Names
-    events: Names
-    version: int | None
-    plan: Plan
-    memory: int | str | None
-    ship: bool
-
-
-Transformation: TypeAlias = Callable[[DataFrame], DataFrame]
-
-
-def matcher(path: PathLike, **options: Unpack[Options]) -> Transformation:
+def matcher(path: PathLike, **options: Unpack[MatchKeywords]) -> Transformation:
     """`match` as a step of a chain: ``events.transform(ts.matcher(path, keys="id"))``.
 
     Parameters
@@ -164,55 +131,56 @@ def matcher(path: PathLike, **options: Unpack[Options]) -> Transformation:
         As in :func:`match`.
     """
 
-    def matched(events_df: DataFrame) -> DataFrame:
+    def transform(events_df: DataFrame) -> DataFrame:
         return match(events_df, path, **options)
 
-    return matched
+    return transform
 
 
-def _answered(
-    query: Query, table: DataFrame, groups: tuple[tuple[Shard, ...], ...], ship: bool
-) -> DataFrame:
+def _answer(table: DataFrame, path: PathLike, ask: Ask, n: int, options: MatchOptions) -> DataFrame:
+    query = prepare_query(table.schema, path, ask, options, n=n)
+    groups = group_shards(query.version, options)
     spark = table.sparkSession
     if len(groups) == 1:
-        task = query.task(spark, groups, ship)
-        return query.sent(table).mapInArrow(task.run, query.schema)
+        task = query.make_task(spark, groups)
+        return query.select_input(table).mapInArrow(task.run, query.schema)
     if table.isStreaming:
         raise EventError(
             "a stream cannot be matched in shards; match its batches in foreachBatch, "
             "or pass plan='whole'"
         )
-    placed = _placed(query.sent(table, F.monotonically_increasing_id().alias(_ROW)), len(groups))
-    if query.ask == "match":
-        return placed.mapInArrow(query.task(spark, groups, ship).run, query.schema)
-    task = query.task(spark, groups, ship, _PLACED)
-    schema = StructType([*query.keys, *_PLACED, *query.answers])
-    return _merged(query, placed.mapInArrow(task.run, schema))
+    row = F.monotonically_increasing_id().alias(_ROW)
+    repeated = _repeat_for_groups(query.select_input(table, row), len(groups))
+    if ask == "match":
+        return repeated.mapInArrow(query.make_task(spark, groups).run, query.schema)
+    task = query.make_task(spark, groups, _ROW_AND_GROUP)
+    schema = StructType([*query.keys, *_ROW_AND_GROUP, *query.answers])
+    return _merge_groups(query, repeated.mapInArrow(task.run, schema))
 
 
-def _placed(sent: DataFrame, groups: int) -> DataFrame:
-    """Every event once for each group of shards, the events of a group in partitions of its own.
+def _repeat_for_groups(table: DataFrame, groups: int) -> DataFrame:
+    """Repeat every event for each group of shards, in partitions of its own for each group.
 
-    These come one group after another, so that a node works on one or two groups at a time.
+    The partitions of a group are neighbours, so that a node works on one or two groups at a time.
     """
-    partitions = int(sent.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
-    each = max(1, -(-partitions // groups))
+    partitions = int(table.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    per_group = max(1, -(-partitions // groups))
     group = F.explode(F.sequence(F.lit(0), F.lit(groups - 1))).alias(GROUP)
-    *keys, event = sent.columns
-    repeated = sent.select(*keys, group, event)
-    place = F.col(GROUP) * each + F.pmod(F.col(_ROW), F.lit(each))
-    return repeated.repartitionById(groups * each, place.cast("int"))
+    *keys, event = table.columns
+    repeated = table.select(*keys, group, event)
+    partition = F.col(GROUP) * per_group + F.pmod(F.col(_ROW), F.lit(per_group))
+    return repeated.repartitionById(groups * per_group, partition.cast("int"))
 
 
-def _merged(query: Query, found: DataFrame) -> DataFrame:
-    """What the groups of shards found, one answer for each event."""
-    keys = [f"k{i}" for i in range(len(query.keys))]
+def _merge_groups(query: Query, found: DataFrame) -> DataFrame:
+    """Merge the answers of all groups of shards into one for each event."""
+    keys = key_names(len(query.keys))
     named = found.toDF(*keys, _ROW, GROUP, *(field.name for field in query.answers))
     if query.ask == "counts":
         firsts = [F.first(key).alias(key) for key in keys]
         merged = named.groupBy(_ROW).agg(*firsts, F.sum("matches").alias("matches"))
         return merged.drop(_ROW).toDF(*query.schema.names)
-    best = Window.partitionBy(_ROW).orderBy(F.desc("score"), GROUP, "rank")
-    ranked = named.withColumn("best", F.row_number().over(best)).where(F.col("best") <= query.n)
+    order = Window.partitionBy(_ROW).orderBy(F.desc("score"), GROUP, "rank")
+    ranked = named.withColumn("best", F.row_number().over(order)).where(F.col("best") <= query.n)
     rank = F.col("best").cast("long").alias("rank")
     return ranked.select(*keys, rank, "rule", "score").toDF(*query.schema.names)

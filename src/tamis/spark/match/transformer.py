@@ -1,8 +1,9 @@
-"""Matching as a stage of a pipeline of Spark's machine learning, which is saved and loaded."""
+"""Match as a stage of a `pyspark.ml` pipeline, which can be saved and loaded."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 from pyspark.ml import Transformer
@@ -14,7 +15,7 @@ from tamis.spark.match.tables import counts, match, top
 
 __all__ = ["RuleMatcher"]
 
-_ASKS = {"match": match, "counts": counts, "top": top}
+_FUNCTIONS: dict[str, Callable[..., DataFrame]] = {"match": match, "counts": counts, "top": top}
 
 
 def _param(name: str, about: str, convert: Any = None) -> Param[Any]:
@@ -22,9 +23,9 @@ def _param(name: str, about: str, convert: Any = None) -> Param[Any]:
 
 
 class RuleMatcher(Transformer, DefaultParamsReadable["RuleMatcher"], DefaultParamsWritable):
-    """Events in, answers out: what :func:`tamis.spark.match` does, as a Transformer.
+    """Turns a table of events into a table of answers, like :func:`tamis.spark.match`.
 
-    A saved stage holds the path of the index, not its rules.
+    A saved stage has the path of the index, not its rules.
 
     Parameters
     ----------
@@ -34,19 +35,19 @@ class RuleMatcher(Transformer, DefaultParamsReadable["RuleMatcher"], DefaultPara
         ``"match"``, ``"counts"`` or ``"top"``: the answers are those of the function of that name.
     **params
         ``n``, how many rules ``"top"`` gives at most, and ``keys``, ``events``, ``version``,
-        ``plan``, ``memory`` and ``ship``, as in :func:`tamis.spark.match`. Without a version it is
-        the one that is in force when the stage is used.
+        ``plan``, ``memory`` and ``ship``, as in :func:`tamis.spark.match`. Without a version, the
+        stage uses the one that is current when it runs.
     """
 
     path = _param("path", "a published index", TypeConverters.toString)
     ask = _param("ask", "match, counts or top", TypeConverters.toString)
     n = _param("n", "how many rules top gives at most", TypeConverters.toInt)
-    keys = _param("keys", "the column or columns that an event is known by")
-    events = _param("events", "the column that holds events, or a list of attributes")
+    keys = _param("keys", "the column or columns that identify an event")
+    events = _param("events", "the column of events, or a list of attributes")
     version = _param("version", "the version of the index", TypeConverters.toInt)
     plan = _param("plan", "auto, whole or sharded", TypeConverters.toString)
-    memory = _param("memory", "how much of a node's memory rules may take")
-    ship = _param("ship", "whether Spark brings the index", TypeConverters.toBoolean)
+    memory = _param("memory", "how much memory of a node rules may take")
+    ship = _param("ship", "whether Spark ships the index", TypeConverters.toBoolean)
 
     def __init__(
         self, path: str | os.PathLike[str] | None = None, ask: str = "match", **params: Any
@@ -56,9 +57,9 @@ class RuleMatcher(Transformer, DefaultParamsReadable["RuleMatcher"], DefaultPara
         known = {param.name for param in self.params}
         for name in params:
             if name not in known:
-                there = ", ".join(sorted(known))
-                raise TypeError(f"there is no parameter {name!r}; there is {there}")
-        # A stage that is being loaded gets its path afterwards.
+                names = ", ".join(sorted(known))
+                raise TypeError(f"there is no parameter {name!r}; the parameters are {names}")
+        # Loading a stage sets its path afterwards.
         given = {} if path is None else {"path": os.fspath(path)}
         self._set(ask=ask, **given, **params)
 
@@ -66,11 +67,11 @@ class RuleMatcher(Transformer, DefaultParamsReadable["RuleMatcher"], DefaultPara
         defined = filter(self.isDefined, self.params)
         options = {param.name: self.getOrDefault(param) for param in defined}
         path, ask = options.pop("path", None), options.pop("ask")
-        if path is None or ask not in _ASKS:
+        if path is None or ask not in _FUNCTIONS:
             raise ValueError(
                 f"path is a published index, not {path!r}; ask is 'match', 'counts' or 'top', "
                 f"not {ask!r}"
             )
         if ask != "top":
             options.pop("n", None)
-        return _ASKS[ask](dataset, path, **options)
+        return _FUNCTIONS[ask](dataset, path, **options)

@@ -1,7 +1,7 @@
-"""What runs on the executors: Arrow batches of events in, Arrow batches of answers out.
+"""The work of executors: Arrow batches of events in, Arrow batches of answers out.
 
-A task is pickled with the names of shards, never with rules. Shards are opened by the worker and
-mapped, so the pages of one are shared by all workers of a node, and stay open for the next task.
+A task is pickled with the names of its shards, never with rules. Workers open and map the shards,
+so all workers of a node share their pages, and shards stay open for the next task.
 """
 
 from __future__ import annotations
@@ -18,133 +18,138 @@ import pyarrow.compute as pc
 
 import tamis
 from tamis.errors import EventError, StorageError
-from tamis.spark.match.shipped_shards import received
+from tamis.spark.match.options import Ask
+from tamis.spark.match.shipping import find_shipped
 
-__all__ = ["EVENT", "GROUP", "Ask", "Shape", "Task", "opened"]
-
-Ask: TypeAlias = Literal["match", "counts", "top"]
+__all__ = ["EVENT", "GROUP", "MatchTask", "Shape", "key_names", "open_shards"]
 
 Shape: TypeAlias = Literal["columns", "json"]
-"""How an event comes: as a struct or a map, or as JSON text."""
+"""How an event arrives: as a struct or a map, or as JSON text."""
 
 EVENT = "event"
-"""The column that holds events; the keys stand before it."""
+"""The column of the events; the keys stand before it."""
 
 GROUP = "group"
-"""The column that says which shards an event is for, where that is not all."""
+"""The column that says which group of shards an event is for, if there are several groups."""
 
-_ROWS = 65_536
-"""How many events are gathered before they are matched: kernels are best at many."""
+_BATCH_SIZE = 65_536
+"""How many events to gather before matching: kernels work best on many."""
 
-_DICTS = 8_192
-"""How many events given as JSON are matched at once."""
+_JSON_BATCH_SIZE = 8_192
+"""How many events given as JSON to match at once."""
 
 _decode = msgspec.json.Decoder().decode
 
 
+def key_names(count: int) -> list[str]:
+    """The names of the key columns in batches that go to workers."""
+    return [f"k{number}" for number in range(count)]
+
+
 @dataclass(frozen=True)
-class Task:
-    """What every task of a query does."""
+class MatchTask:
+    """The work of every task of a query."""
 
     groups: tuple[tuple[str, ...], ...]
-    """The shards: one group of them for all events, or those of each group of a sharded plan."""
+    """The shards: one group for all events, or a group for each value of the column `GROUP`."""
     shipped: bool
-    """Whether the shards are names of what Spark brought, instead of paths."""
+    """Whether the shards are names of shipped ones, instead of paths."""
     ask: Ask
     n: int
     """How many rules ``"top"`` gives at most."""
     shape: Shape
     keys: tuple[str, ...]
     answers: pa.Schema
-    """What was asked for, beside the keys."""
+    """The columns of the answers, without the keys."""
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The answers for some events. A batch holds the keys, the events, and maybe the group."""
-        for batch in _gathered(batches):
+        """Answer batches of events. A batch has the keys, maybe the group, and the events."""
+        for batch in _gather(batches):
             yield from self.answer(batch)
 
     def answer(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The answers for the events of one batch."""
+        """Answer the events of one batch."""
         # Spark runs as many workers as there are cores.
         tamis.set_threads(1)
         if len(self.groups) == 1:
-            yield from self._answers(batch, self.groups[0])
+            yield from self._answer_group(batch, self.groups[0])
             return
         group = batch.column(GROUP)
         for number in pc.unique(group).to_pylist():
             part = batch.filter(pc.equal(group, number))
-            yield from self._answers(part, self.groups[number])
+            yield from self._answer_group(part, self.groups[number])
 
-    def _answers(self, batch: pa.RecordBatch, shards: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-        column = batch.column(EVENT)
-        matchers = opened(shards, self.shipped)
+    def _answer_group(
+        self, batch: pa.RecordBatch, shards: tuple[str, ...]
+    ) -> Iterator[pa.RecordBatch]:
+        matchers = open_shards(shards, self.shipped)
         keys = batch.columns[: len(self.keys)]
-        for first, events in self._events(column):
-            for answer in self._asked(matchers, events):
+        for first, events in self._read_events(batch.column(EVENT)):
+            for answer in self._query(matchers, events):
                 rows = pc.add(answer.column("event"), first) if first else answer.column("event")
-                yield self._shaped([key.take(rows) for key in keys], answer)
+                yield self._attach_keys([key.take(rows) for key in keys], answer)
 
-    def _events(self, column: pa.Array) -> Iterator[tuple[int, Any]]:
-        """The events as `Matcher` takes them, and the row of the first."""
+    def _read_events(self, column: pa.Array) -> Iterator[tuple[int, Any]]:
+        """Events in a form that `Matcher` takes, and the row of the first of them."""
         if self.shape == "columns":
-            # A column without a name holds the events themselves.
+            # For a matcher, a column without a name holds whole events.
             yield 0, pa.RecordBatch.from_arrays([column], [""])
             return
-        for first in range(0, len(column), _DICTS):
-            yield first, _read_json(column.slice(first, _DICTS))
+        for first in range(0, len(column), _JSON_BATCH_SIZE):
+            yield first, _read_json(column.slice(first, _JSON_BATCH_SIZE))
 
-    def _asked(self, matchers: Sequence[tamis.Matcher], events: Any) -> Iterator[pa.RecordBatch]:
+    def _query(self, matchers: Sequence[tamis.Matcher], events: Any) -> Iterator[pa.RecordBatch]:
         match self.ask:
             case "match":
                 for matcher in matchers:
-                    yield from _bounded(matcher, events)
+                    yield from _match(matcher, events)
             case "counts":
-                yield _all_counts(matchers, events)
+                yield _add_counts(matchers, events)
             case "top":
-                yield _best(matchers, events, self.n)
+                yield _merge_tops(matchers, events, self.n)
 
-    def _shaped(self, keys: list[pa.Array], answer: pa.RecordBatch) -> pa.RecordBatch:
-        """An answer with keys in the place of row numbers, in the types that Spark waits for."""
+    def _attach_keys(self, keys: list[pa.Array], answer: pa.RecordBatch) -> pa.RecordBatch:
+        """Put keys in the place of row numbers, and cast to the types that Spark expects."""
         columns = [
-            column if column.type == kind else column.cast(kind)
-            for column, kind in zip(answer.columns[1:], self.answers.types, strict=True)
+            column if column.type == wanted else column.cast(wanted)
+            for column, wanted in zip(answer.columns[1:], self.answers.types, strict=True)
         ]
         names = [*self.keys, *self.answers.names]
         return pa.RecordBatch.from_arrays([*keys, *columns], names)
 
 
-def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows in fewer batches."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         waiting.append(batch)
-        if sum(part.num_rows for part in waiting) >= _ROWS:
-            yield _joined(waiting)
+        if sum(part.num_rows for part in waiting) >= _BATCH_SIZE:
+            yield _concat(waiting)
             waiting = []
     if any(part.num_rows for part in waiting):
-        yield _joined(waiting)
+        yield _concat(waiting)
 
 
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def _concat(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
-def _bounded(matcher: tamis.Matcher, events: Any) -> Iterator[pa.RecordBatch]:
-    """What `events` match, in pieces that fit in memory."""
+def _match(matcher: tamis.Matcher, events: Any) -> Iterator[pa.RecordBatch]:
+    """Match events; the answers come in batches that fit in memory."""
     if isinstance(events, list):
         yield from matcher.match_many(events).to_batches()
         return
     yield from matcher.match_many(pa.RecordBatchReader.from_batches(events.schema, [events]))
 
 
-def _all_counts(matchers: Sequence[tamis.Matcher], events: Any) -> pa.RecordBatch:
+def _add_counts(matchers: Sequence[tamis.Matcher], events: Any) -> pa.RecordBatch:
     tables = [matcher.count_many(events) for matcher in matchers]
     total = sum(table["matches"].to_numpy() for table in tables)
     return pa.record_batch([np.arange(len(total)), total], ["event", "matches"])
 
 
-def _best(matchers: Sequence[tamis.Matcher], events: Any, n: int) -> pa.RecordBatch:
-    """The `n` best of the best of each shard: by score, then shard, then rank in the shard."""
+def _merge_tops(matchers: Sequence[tamis.Matcher], events: Any, n: int) -> pa.RecordBatch:
+    """The `n` best rules of all shards: by score, then shard, then rank in the shard."""
     tables = [matcher.top_many(events, n) for matcher in matchers]
     if len(tables) == 1:
         return _one_batch(tables[0])
@@ -155,8 +160,7 @@ def _best(matchers: Sequence[tamis.Matcher], events: Any, n: int) -> pa.RecordBa
     event = event[order]
     rank = np.arange(len(event)) - np.searchsorted(event, event) + 1
     kept = rank <= n
-    order = order[kept]
-    best = _one_batch(found.select(["rule", "score"]).take(order))
+    best = _one_batch(found.select(["rule", "score"]).take(order[kept]))
     return pa.record_batch(
         [event[kept], rank[kept], *best.columns], ["event", "rank", "rule", "score"]
     )
@@ -174,21 +178,21 @@ def _read_json(column: pa.Array) -> list[dict[str, Any]]:
             event = {} if text is None else _decode(text)
         except (msgspec.MsgspecError, RecursionError) as error:
             reason = str(error).removeprefix("JSON is malformed: ")
-            raise EventError(f"an event is no JSON: {reason}: {_shown(text)}") from None
+            raise EventError(f"an event is not JSON: {reason}: {_shorten(text)}") from None
         if not isinstance(event, dict):
-            raise EventError(f"an event is a JSON object, not {_shown(text)}")
+            raise EventError(f"an event is a JSON object, not {_shorten(text)}")
         events.append(event)
     return events
 
 
-def _shown(text: str) -> str:
+def _shorten(text: str) -> str:
     return repr(text if len(text) <= 80 else text[:79] + "…")
 
 
 @lru_cache(maxsize=2)
-def opened(shards: tuple[str, ...], shipped: bool = False) -> list[tamis.Matcher]:
-    """The matchers of some shards; those of the query before stay open, too."""
-    return [_open(received(shard) if shipped else shard, shipped) for shard in shards]
+def open_shards(shards: tuple[str, ...], shipped: bool = False) -> list[tamis.Matcher]:
+    """Open shards; those of the previous query stay open, too."""
+    return [_open(find_shipped(shard) if shipped else shard, shipped) for shard in shards]
 
 
 def _open(path: str, shipped: bool) -> tamis.Matcher:
@@ -202,7 +206,7 @@ def _hint(error: StorageError, shipped: bool) -> str:
     if "cannot allocate memory" in error.message.lower():
         return "spark.executor.pyspark.memory limits what a worker may map: raise or unset it"
     if shipped:
-        return "Spark brought it; does the node's disk have room?"
+        return "Spark shipped it; is the disk of the node full?"
     return (
-        "every node has to see the index under this path, or pass ship=True to have Spark bring it"
+        "every node has to see the index under this path; or pass ship=True to have Spark ship it"
     )

@@ -1,1 +1,1 @@
-"""How Spark and Java are found and started."""
+"""Find Java and start Spark."""

@@ -1,1 +1,1 @@
-"""Streams of events, matched batch by batch."""
+"""Match streams of events batch by batch."""

@@ -18,8 +18,8 @@ import pytest
 
 import tamis
 from tamis.spark.runtime.java import find_java
-from tests.spark.connect import connect_port, wait_until_free
-from tests.spark.indexes import published
+from tests.spark.connect_port import connect_port, wait_until_free
+from tests.spark.indexes import publish_rules
 
 RULES = [(f"r{i}", f"a = {i % 7} AND b <> 'b{i % 3}'") for i in range(50)]
 
@@ -39,7 +39,7 @@ ASK = """
 
 @pytest.fixture
 def index(tmp_path: Path) -> Path:
-    published(tmp_path / "index", RULES, shards=2)
+    publish_rules(tmp_path / "index", RULES, shards=2)
     return tmp_path / "index"
 
 

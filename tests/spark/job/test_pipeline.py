@@ -200,7 +200,7 @@ def test_the_command_checks_and_runs(spark: SparkSession, folder: Path) -> None:
 
 
 def test_the_example_in_the_documentation_makes_sense(folder: Path) -> None:
-    page = Path(__file__).parents[2] / "docs" / "reference" / "pipeline.md"
+    page = Path(__file__).parents[3] / "docs" / "reference" / "pipeline.md"
     example = page.read_text().partition("```toml\n")[2].partition("```")[0]
     (folder / "events.parquet").touch()
     (folder / "job.toml").write_text(example)

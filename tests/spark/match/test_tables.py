@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 import tamis
 from tamis import spark as ts
-from tests.spark.indexes import published
+from tests.spark.indexes import publish_rules
 
 SCHEMA = """
     id long, age int, price double, name string, city string, vip boolean, seen timestamp,
@@ -87,7 +87,7 @@ RULES = make_rules(300)
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("index") / "alerts"
-    published(path, RULES, shards=3)
+    publish_rules(path, RULES, shards=3)
     return path
 
 
@@ -208,7 +208,7 @@ def test_top_is_the_matchers(spark, tmp_path: Path) -> None:
         tamis.Rule(i, f"a = {i % 4} OR b = {i % 3}", "strong", {("a", i % 4): 1 + i / 64})
         for i in range(40)
     ]
-    published(tmp_path / "index", rules, shards=3)
+    publish_rules(tmp_path / "index", rules, shards=3)
     matcher = tamis.Matcher()
     matcher.add_many(rules)
     given = [{"id": i, "a": i % 5, "b": None} for i in range(10)]
@@ -226,7 +226,7 @@ def test_top_is_the_matchers(spark, tmp_path: Path) -> None:
 
 def test_lists_are_many_values(spark, tmp_path: Path) -> None:
     rules = [(1, "tag = 'a' AND tag = 'b'"), (2, "tag <> 'a'"), (3, "tag IS NULL")]
-    published(tmp_path / "index", rules)
+    publish_rules(tmp_path / "index", rules)
     rows = [(0, ["a", "b"]), (1, ["b", None]), (2, []), (3, None), (4, ["c", "c"])]
     frame = spark.createDataFrame(rows, "id int, tag array<string>")
     matcher = tamis.Matcher()
@@ -238,13 +238,13 @@ def test_lists_are_many_values(spark, tmp_path: Path) -> None:
 
 
 def test_weak_rules_match_what_is_absent(spark, tmp_path: Path) -> None:
-    published(tmp_path / "index", [(7, "state <> 'CA'")], logic="weak")
+    publish_rules(tmp_path / "index", [(7, "state <> 'CA'")], logic="weak")
     frame = spark.createDataFrame([(1, None), (2, "CA"), (3, "NY")], "id int, state string")
     assert pairs(ts.match(frame, tmp_path / "index")) == [(1, 7), (3, 7)]
 
 
 def test_several_keys_of_any_type_are_carried_along(spark, tmp_path: Path) -> None:
-    published(tmp_path / "index", [("big", "`a.b` > 5 AND day = 3")])
+    publish_rules(tmp_path / "index", [("big", "`a.b` > 5 AND day = 3")])
     moment = datetime(2024, 5, 1)
     rows = [(3, "x", moment, {"k": [1, 2]}, 9), (3, "x", moment, {}, 1), (2, None, None, None, 6)]
     schema = "day int, name string, `when` timestamp, extra map<string, array<int>>, `a.b` int"
@@ -256,7 +256,7 @@ def test_several_keys_of_any_type_are_carried_along(spark, tmp_path: Path) -> No
 
 
 def test_equal_keys_are_still_several_events(spark, tmp_path: Path) -> None:
-    published(tmp_path / "index", [(1, "a > 0"), (2, "a > 1")], shards=2)
+    publish_rules(tmp_path / "index", [(1, "a > 0"), (2, "a > 1")], shards=2)
     frame = spark.createDataFrame([(1, 1), (1, 2), (1, 2)], "id int, a int")
     for plan in ("whole", "sharded"):
         counted = pairs(ts.counts(frame, tmp_path / "index", plan=plan))
@@ -269,7 +269,7 @@ def test_a_chain_of_transformations(events, index: Path, matches: list[tuple]) -
 
 
 def test_columns_can_be_chosen(spark, tmp_path: Path) -> None:
-    published(tmp_path / "index", [(1, "a = 1 AND b IS NULL")])
+    publish_rules(tmp_path / "index", [(1, "a = 1 AND b IS NULL")])
     frame = spark.createDataFrame([(5, 1, 1)], "id int, a int, b int")
     assert pairs(ts.match(frame, tmp_path / "index")) == []
     assert pairs(ts.match(frame, tmp_path / "index", events=["a"])) == [(5, 1)]
@@ -277,10 +277,10 @@ def test_columns_can_be_chosen(spark, tmp_path: Path) -> None:
 
 def test_a_query_keeps_its_version(spark, tmp_path: Path) -> None:
     path = tmp_path / "index"
-    published(path, [("old", "a = 1")])
+    publish_rules(path, [("old", "a = 1")])
     frame = spark.createDataFrame([(5, 1)], "id int, a int")
     planned = ts.match(frame, path)
-    published(path, [("new", "a = 1")])
+    publish_rules(path, [("new", "a = 1")])
     assert pairs(planned) == [(5, "old")]
     assert pairs(ts.match(frame, path)) == [(5, "new")]
     assert pairs(ts.match(frame, path, version=1)) == [(5, "old")]
@@ -295,7 +295,7 @@ def test_spark_brings_the_index(events, index: Path, matches: list[tuple]) -> No
 
 
 def test_no_events_and_no_rules(spark, tmp_path: Path) -> None:
-    published(tmp_path / "index", [])
+    publish_rules(tmp_path / "index", [])
     empty = spark.createDataFrame([], "id long, a long")
     full = spark.createDataFrame([(1, 1)], "id long, a long")
     for frame, counted in ((empty, []), (full, [(1, 0)])):

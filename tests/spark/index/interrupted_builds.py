@@ -18,12 +18,14 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 
 import tamis
-from tamis.spark.index.shards import SHARD, Plan, Report, build_shards, merge_shards
-from tamis.spark.index.versions import Draft, Shard, Version, current, publish, versions
+from tamis.spark.index.layout import Draft, Shard, Version
+from tamis.spark.index.publish import publish
+from tamis.spark.index.rows import SHARD
+from tamis.spark.index.shards import BuildSpec, Report, build_shards, decode_report, merge_shards
+from tamis.spark.index.versions import current, versions
 
 SHARDS = 2
 RULES = {f"r{i}": f"x = {i % 50}" for i in range(400)}
@@ -31,22 +33,20 @@ RULES = {f"r{i}": f"x = {i % 50}" for i in range(400)}
 
 def write(folder: Path, parent: Version | None) -> Draft:
     """Two pieces for each shard, which are merged, as `tamis.spark.index.build` has it."""
-    plan = Plan(str(folder), "tiles", "strong", {}, "string", True, b"")
+    spec = BuildSpec(str(folder), "tiles", "strong", {}, "string", True, b"")
     ids = list(RULES)
     pieces: list[list[Report]] = [[] for _ in range(SHARDS)]
     for piece in range(2 * SHARDS):
         mine = ids[piece :: 2 * SHARDS]
         rows = {"id": mine, "rule": [RULES[id] for id in mine], SHARD: [piece] * len(mine)}
-        (done,) = build_shards(plan._replace(engine="scan"), iter([pa.record_batch(rows)]))
-        pieces[piece % SHARDS].append(report(done))
+        (done,) = build_shards(spec._replace(engine="scan"), iter([pa.record_batch(rows)]))
+        pieces[piece % SHARDS].append(decode_report(done[0][0].as_py()))
     numbers = pa.record_batch({"id": list(range(SHARDS))})
-    made = [report(done) for done in merge_shards(plan, pieces, iter([numbers]))]
-    shards = tuple(Shard(folder / m.name, m.rules, m.bytes, m.hash) for m in made)
+    merged = [
+        decode_report(done[0][0].as_py()) for done in merge_shards(spec, pieces, iter([numbers]))
+    ]
+    shards = tuple(Shard(folder / m.name, m.rules, m.bytes, m.hash) for m in merged)
     return Draft(shards, 0, "strong", "tiles", {}, "string")
-
-
-def report(done: pa.RecordBatch) -> Report:
-    return msgspec.msgpack.decode(done.column(0)[0].as_py(), type=Report)
 
 
 def build_for_ever(path: Path, out: int) -> None:

@@ -13,18 +13,18 @@ import pytest
 import tamis
 from tamis import spark as ts
 from tamis.spark.runtime.java import find_java
-from tests.spark import holding
-from tests.spark.connect import connect_port
+from tests.spark.connect_port import connect_port
+from tests.spark.indexes import read_quarantine, read_texts
 
 SCRIPT = """
     import sys
-    from importlib import import_module
     from pyspark.sql import SparkSession
     from tamis import spark as ts
+    from tamis.spark.index import jobs
 
     spark = SparkSession.builder.remote("local[2]").getOrCreate()
     assert type(spark).__module__ == "pyspark.sql.connect.session"
-    import_module("tamis.spark.index.build")._RULES_A_PIECE = 20
+    jobs.RULES_PER_PIECE = 20
     rules = spark.range(50).selectExpr("cast(id as string) id", "concat('x = ', id) rule")
     bad = spark.createDataFrame([("bad", "x =")], "id string, rule string")
     events = spark.createDataFrame([(1,)], "x long")
@@ -62,8 +62,8 @@ def test_spark_connect(tmp_path: Path) -> None:
     assert done.stdout == "DuplicateRuleError\n"
     first, second = ts.versions(tmp_path / "index")
     rules = {str(i): f"x = {i}" for i in range(50)}
-    assert holding.texts(first) == rules
-    assert [row[0] for row in holding.quarantine(first)] == ["bad"]
+    assert read_texts(first) == rules
+    assert [row[0] for row in read_quarantine(first)] == ["bad"]
     del rules["7"]
-    assert holding.texts(second) == {**rules, "new": "x = 0"}
+    assert read_texts(second) == {**rules, "new": "x = 0"}
     assert ts.current(tmp_path / "index") == second

@@ -9,7 +9,7 @@ import pytest
 import tamis
 from tamis import DuplicateRuleError, RuleError, RuleSyntaxError, StorageError
 from tamis import spark as ts
-from tests.spark import holding
+from tests.spark.indexes import read_quarantine, read_texts
 
 RULES = "id string, rule string"
 
@@ -24,11 +24,13 @@ def path(tmp_path: Path) -> Path:
 
 def test_columns_that_are_missing(spark, path: Path) -> None:
     table = spark.createDataFrame([("a", "x = 1")], "key string, text string")
-    with pytest.raises(RuleError, match=r"rules has no column 'id'; it has key, text; say .* id="):
+    with pytest.raises(
+        RuleError, match=r"rules has no column 'id'; it has key, text; name it with id="
+    ):
         ts.build(table, path)
     with pytest.raises(RuleError, match="no column 'rule'"):
         ts.build(table, path, id="key")
-    with pytest.raises(RuleError, match=r"no column 'weak'.* write default_logic='weak'"):
+    with pytest.raises(RuleError, match=r"no column 'weak'.* pass default_logic='weak'"):
         ts.build(table, path, id="key", rule="text", logic="weak")
     assert not path.exists()
 
@@ -91,8 +93,8 @@ def test_refused_rules_go_to_quarantine(spark, path: Path) -> None:
     good = {f"r{i}": f"x = {i}" for i in range(20)}
     table = spark.createDataFrame([*good.items(), *BAD.items()], RULES)
     version = ts.build(table, path, shards=2, schema={"seen": "timestamp"})
-    assert holding.texts(version) == good
-    found = holding.quarantine(version)
+    assert read_texts(version) == good
+    found = read_quarantine(version)
     assert {id: rule for id, rule, _, _ in found} == BAD
     assert version.bad == len(BAD)
     # The position and the message are those of the library.
@@ -111,8 +113,8 @@ def test_texts_alone_are_refused_alike(spark, path: Path) -> None:
     """Without JSON, rules go to the matcher as columns."""
     rows = [("a", "x = 1"), ("b", "x ="), ("c", "x = 1 AND AND y = 2"), ("d", "")]
     version = ts.build(spark.createDataFrame(rows, RULES), path)
-    assert holding.texts(version) == {"a": "x = 1"}
-    assert [row[:2] for row in holding.quarantine(version)] == rows[1:]
+    assert read_texts(version) == {"a": "x = 1"}
+    assert [row[:2] for row in read_quarantine(version)] == rows[1:]
 
 
 def test_bad_logic_weights_payloads(spark, path: Path) -> None:
@@ -127,12 +129,12 @@ def test_bad_logic_weights_payloads(spark, path: Path) -> None:
     version = ts.build(
         spark.createDataFrame(rows, columns), path, logic="l", weights="w", payload="p"
     )
-    assert holding.texts(version) == {"e": "x = 1"}
-    messages = {id: message for id, _, _, message in holding.quarantine(version)}
+    assert read_texts(version) == {"e": "x = 1"}
+    messages = {id: message for id, _, _, message in read_quarantine(version)}
     assert "fuzzy" in messages["a"]
     assert "a weight is" in messages["b"]
-    assert "the column of weights holds no JSON" in messages["c"]
-    assert "the column of payload holds no JSON" in messages["d"]
+    assert "the column of weights is not JSON" in messages["c"]
+    assert "the column of payload is not JSON" in messages["d"]
 
 
 def test_raise_publishes_nothing(spark, path: Path) -> None:

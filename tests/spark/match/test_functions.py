@@ -11,7 +11,7 @@ from tamis import spark as ts
 from tamis.expr.event import flatten
 from tamis.expr.functions.derive import derivation, derived_name
 from tests.matcher.test_functions import make_events, make_rules
-from tests.spark.indexes import published
+from tests.spark.indexes import publish_rules
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,7 +104,7 @@ def test_times_in_texts_are_read_as_spark_reads_them(spark: SparkSession) -> Non
 def test_rules_with_functions_match_on_spark(spark: SparkSession, tmp_path: Path) -> None:
     """Only columns that rules mention are read, and those that functions are worked out from."""
     rules, events = make_rules(92), make_events(60)
-    published(tmp_path / "index", rules)
+    publish_rules(tmp_path / "index", rules)
     kinds = """id int, name string, x double, y double, app string, tags array<string>, ip string,
         place struct<lat: double, lon: double>, seen timestamp"""
     rows = [

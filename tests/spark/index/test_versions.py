@@ -15,17 +15,9 @@ import pytest
 
 import tamis
 from tamis import CorruptFileError, LockedError, Matcher, StorageError
-from tamis.spark.index.versions import (
-    Draft,
-    Shard,
-    Version,
-    current,
-    forget,
-    publish,
-    rollback,
-    version,
-    versions,
-)
+from tamis.spark.index.layout import Draft, Shard, Version
+from tamis.spark.index.publish import forget, publish, rollback
+from tamis.spark.index.versions import current, version, versions
 
 RULES = {"a": "x = 1", "b": "x > 0"}
 
@@ -130,7 +122,7 @@ def test_rollback_goes_back_and_forth(path: Path) -> None:
 def test_rollback_to_what_is_not_there(path: Path) -> None:
     publish(path, writes(RULES))
     publish(path, writes(RULES))
-    with pytest.raises(StorageError, match="no version 7; there is 1, 2"):
+    with pytest.raises(StorageError, match="no version 7; the versions are 1, 2"):
         rollback(path, 7)
     assert current(path).number == 2
 
@@ -193,7 +185,7 @@ def test_what_is_no_index(tmp_path: Path) -> None:
             ask(tmp_path / "matcher")
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "todo.txt").write_text("keep me")
-    with pytest.raises(StorageError, match="something else"):
+    with pytest.raises(StorageError, match="holds other files"):
         publish(tmp_path / "notes", writes(RULES))
     assert names(tmp_path / "notes") == {"todo.txt"}
 
@@ -225,22 +217,22 @@ def test_damage_to_what_is_in_force(path: Path) -> None:
     publish(path, writes(RULES))
     publish(path, writes(RULES))
     shutil.rmtree(path / "versions" / "000002")
-    with pytest.raises(CorruptFileError, match="names version 2, which is not there; rollback"):
+    with pytest.raises(CorruptFileError, match="names version 2, which does not exist; rollback"):
         current(path)
     rollback(path, 1)
     assert current(path).number == 1
     (path / "CURRENT").write_text("../../etc")
-    with pytest.raises(CorruptFileError, match="names no version"):
+    with pytest.raises(CorruptFileError, match="not the number of a version"):
         current(path)
     (path / "CURRENT").unlink()
-    with pytest.raises(StorageError, match="no version is in force"):
+    with pytest.raises(StorageError, match="no version is current"):
         current(path)
 
 
 HOLDER = """
     import sys, time
     from pathlib import Path
-    from tamis.spark.index.versions import publish
+    from tamis.spark.index.publish import publish
 
     def write(folder, parent):
         (folder / "half").write_text("of it")

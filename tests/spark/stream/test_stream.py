@@ -20,9 +20,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 import tamis
 from tamis import spark as ts
-from tests.spark.indexes import published
+from tests.spark.indexes import publish_rules
 
-SCRIPT = Path(__file__).with_name("killed_streams.py")
+SCRIPT = Path(__file__).with_name("interrupted_stream.py")
 KILLS = int(os.environ.get("TAMIS_KILLS", "2"))
 """How often the job is killed; ``make crash`` has it killed 20 times."""
 
@@ -41,7 +41,7 @@ def rules_of(version: int) -> list[tuple[str, str]]:
 def index(tmp_path: Path) -> Path:
     """An index of two versions, the first of which is in force."""
     for version in (1, 2):
-        published(tmp_path / "index", rules_of(version))
+        publish_rules(tmp_path / "index", rules_of(version))
     ts.rollback(tmp_path / "index", 1)
     return tmp_path / "index"
 

@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 import textwrap
+from dataclasses import fields
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -15,10 +17,11 @@ from pyspark.sql.types import StructType
 import tamis
 from tamis import spark as ts
 from tamis.errors import EventError, SchemaError, StorageError
-from tamis.spark.match.event_columns import choose
-from tamis.spark.match.query import prepare
-from tamis.spark.match.shard_groups import grouped, in_bytes
-from tests.spark.indexes import published
+from tamis.spark.match.event_columns import choose_columns
+from tamis.spark.match.options import MatchKeywords, MatchOptions
+from tamis.spark.match.query import prepare_query
+from tamis.spark.match.shard_groups import group_shards
+from tests.spark.indexes import publish_rules
 
 pytestmark = pytest.mark.usefixtures("spark")
 """Spark reads types as text only while there is a session."""
@@ -27,7 +30,9 @@ pytestmark = pytest.mark.usefixtures("spark")
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("bad") / "index"
-    published(path, [("r1", "price > 10 AND home.city = 'Nice'"), ("r2", "name = 'x'")], shards=2)
+    publish_rules(
+        path, [("r1", "price > 10 AND home.city = 'Nice'"), ("r2", "name = 'x'")], shards=2
+    )
     return path
 
 
@@ -40,11 +45,11 @@ def read(ddl: str) -> StructType:
 def columns(ddl: str, **options):
     """The columns that are chosen from a table for rules on price, name and home.city."""
     names = frozenset(["price", "name", "home.city"])
-    return choose(read(ddl), options.get("keys"), options.get("events"), names)
+    return choose_columns(read(ddl), options.get("keys"), options.get("events"), names)
 
 
-def ask(index: Path, ddl: str, **options):
-    return prepare(read(ddl), index, options.pop("ask", "match"), **options)
+def prepare(index: Path, ddl: str, ask="match", n: int = 0, **options):
+    return prepare_query(read(ddl), index, ask, MatchOptions(**options), n=n)
 
 
 def test_only_what_rules_mention_is_sent() -> None:
@@ -73,7 +78,7 @@ def test_keys_have_a_default(ddl: str, keys: list[str]) -> None:
         ("a int, b int", {}, r"pass keys=.*the columns are a, b"),
         ("id int, price int", {"keys": "key"}, "no column 'key'; the columns are id, price"),
         ("id int, price int", {"events": ["prize"]}, "no column 'prize'"),
-        ("id int, price int", {"events": "price"}, r"events='price' is of the type int"),
+        ("id int, price int", {"events": "price"}, r"events='price' has the type int"),
         ("id int, m map<int, int>", {"events": "m"}, r"map<int,int>.*maps from strings"),
         ("id int, price int, price int", {}, "2 columns are called 'price'; rename"),
     ],
@@ -97,75 +102,79 @@ def test_columns_that_cannot_be_events(ddl: str, options, message: str) -> None:
 )
 def test_types_that_rules_cannot_compare(index: Path, ddl: str, options, column: str) -> None:
     with pytest.raises(EventError, match=f"column {column}.*cast it"):
-        ask(index, ddl, **options)
+        prepare(index, ddl, **options)
 
 
 def test_types_of_other_columns_do_not_matter(index: Path) -> None:
-    ask(index, "id int, name string, total decimal(10, 2), home struct<zip: binary, city: string>")
+    prepare(
+        index, "id int, name string, total decimal(10, 2), home struct<zip: binary, city: string>"
+    )
 
 
 def test_a_column_that_contradicts_the_schema_of_the_rules(tmp_path: Path) -> None:
-    published(tmp_path / "index", [(1, "price > 3")], schema={"price": "double"})
+    publish_rules(tmp_path / "index", [(1, "price > 3")], schema={"price": "double"})
     with pytest.raises(
         SchemaError, match="'price' is declared as double, but the column is string"
     ):
-        ask(tmp_path / "index", "id int, price string")
+        prepare(tmp_path / "index", "id int, price string")
 
 
 @pytest.mark.parametrize(
     ("ask_for", "key"), [("match", "rule"), ("counts", "Matches"), ("top", "rank")]
 )
 def test_a_key_named_like_an_answer(index: Path, ask_for: str, key: str) -> None:
-    with pytest.raises(EventError, match=f"column '{key}' already; rename"):
-        ask(index, f"{key} int, name string", keys=key, ask=ask_for)
+    with pytest.raises(EventError, match=f"already have a column '{key}'; rename"):
+        prepare(index, f"{key} int, name string", keys=key, ask=ask_for)
 
 
 def test_no_column_that_a_rule_mentions(index: Path) -> None:
     with pytest.warns(UserWarning, match="no rule mentions any of the columns id, payload"):
-        ask(index, "id int, payload string")
+        prepare(index, "id int, payload string")
 
 
 @pytest.mark.parametrize("n", [-1, 1.5, True])
 def test_n_is_a_whole_number(index: Path, n) -> None:
     with pytest.raises(ValueError, match="whole number"):
-        ask(index, "id int, name string", ask="top", n=n)
+        prepare(index, "id int, name string", ask="top", n=n)
 
 
 def test_an_index_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="there is no such index"):
-        ask(tmp_path / "nowhere", "id int, name string")
+        prepare(tmp_path / "nowhere", "id int, name string")
 
 
 def test_a_version_that_is_not_there(index: Path) -> None:
-    with pytest.raises(StorageError, match="there is no version 7; there is 1"):
-        ask(index, "id int, name string", version=7)
+    with pytest.raises(StorageError, match="there is no version 7; the versions are 1"):
+        prepare(index, "id int, name string", version=7)
 
 
 def test_an_index_of_a_newer_format(tmp_path: Path) -> None:
-    made = published(tmp_path / "index", [(1, "a = 1")])
+    made = publish_rules(tmp_path / "index", [(1, "a = 1")])
     manifest = made.folder / "VERSION.json"
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 99}))
     with pytest.raises(StorageError, match="format 99"):
-        ask(tmp_path / "index", "id int, a int")
+        prepare(tmp_path / "index", "id int, a int")
 
 
 def test_a_shard_that_is_gone(tmp_path: Path) -> None:
-    made = published(tmp_path / "index", [(1, "a = 1")])
+    made = publish_rules(tmp_path / "index", [(1, "a = 1")])
     made.shards[0].path.rename(tmp_path / "elsewhere")
     with pytest.raises(StorageError, match="ship=True"):
-        ask(tmp_path / "index", "id int, a int")
+        prepare(tmp_path / "index", "id int, a int")
 
 
 def test_a_worker_that_may_not_map_the_index_says_why(tmp_path: Path) -> None:
-    made = published(tmp_path / "index", [(i, f"a = {i} AND b = 'b{i}'") for i in range(20_000)])
+    made = publish_rules(
+        tmp_path / "index", [(i, f"a = {i} AND b = 'b{i}'") for i in range(20_000)]
+    )
     script = f"""
         import resource
         from pathlib import Path
-        from tamis.spark.match.worker import opened
+        from tamis.spark.match.worker import open_shards
 
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + 100_000, used + 100_000))
-        opened(({str(made.shards[0].path)!r},))
+        open_shards(({str(made.shards[0].path)!r},))
     """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=False
@@ -175,7 +184,7 @@ def test_a_worker_that_may_not_map_the_index_says_why(tmp_path: Path) -> None:
 
 def test_json_that_is_none_names_the_text(spark, index: Path) -> None:
     frame = spark.createDataFrame([(1, '{"price": '), (2, "{}")], "id int, text string")
-    with pytest.raises(PySparkException, match=r"an event is no JSON: .*price"):
+    with pytest.raises(PySparkException, match=r"an event is not JSON: .*price"):
         ts.match(frame, index, events="text").collect()
 
 
@@ -185,22 +194,27 @@ def test_a_stream_cannot_be_matched_in_shards(spark, index: Path) -> None:
         ts.match(stream, index, plan="sharded")
 
 
+def count_groups(index: Path, **options) -> int:
+    return len(group_shards(ts.current(index), MatchOptions(**options)))
+
+
 def test_the_plan_goes_by_size(index: Path) -> None:
     version = ts.current(index)
     size = max(shard.bytes for shard in version.shards)
     assert len(version.shards) == 2
-    assert len(grouped(version, "auto", None)) == 1
-    assert len(grouped(version, "auto", 4 * size)) == 1
-    assert len(grouped(version, "auto", size)) == 2
-    assert len(grouped(version, "sharded", None)) == 2
-    assert len(grouped(version, "sharded", 4 * size)) == 1
-    assert len(grouped(version, "whole", 1)) == 1
+    assert count_groups(index) == 1
+    assert count_groups(index, memory=4 * size) == 1
+    assert count_groups(index, memory=size) == 2
+    assert count_groups(index, plan="sharded") == 2
+    assert count_groups(index, plan="sharded", memory=4 * size) == 1
+    assert count_groups(index, plan="whole", memory=1) == 1
     with pytest.raises(ValueError, match="plan is"):
-        grouped(version, "half", None)  # type: ignore[arg-type]
+        MatchOptions(plan="half")  # type: ignore[arg-type]
 
 
 def test_memory_is_a_number_of_bytes() -> None:
-    assert [in_bytes(size) for size in (5, "7", "8g", "16 MB", "2K")] == [
+    sizes: list[int | str] = [5, "7", "8g", "16 MB", "2K"]
+    assert [MatchOptions(memory=size).memory_bytes for size in sizes] == [
         5,
         7,
         8 << 30,
@@ -209,7 +223,19 @@ def test_memory_is_a_number_of_bytes() -> None:
     ]
     for wrong in (0, -1, "many", True, 1.5):
         with pytest.raises(ValueError, match="'8g'"):
-            in_bytes(wrong)  # type: ignore[arg-type]
+            MatchOptions(memory=wrong)  # type: ignore[arg-type]
+
+
+def test_options_are_the_keyword_arguments_of_match() -> None:
+    keywords = [
+        parameter
+        for parameter in signature(ts.match).parameters.values()
+        if parameter.kind == parameter.KEYWORD_ONLY
+    ]
+    names = [parameter.name for parameter in keywords]
+    assert names == [field.name for field in fields(MatchOptions)]
+    assert set(names) == set(MatchKeywords.__annotations__)
+    assert [p.default for p in keywords] == [field.default for field in fields(MatchOptions)]
 
 
 def test_threads_can_be_set() -> None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 
-import msgspec
 import pyarrow as pa
 import pytest
 
 import tamis
 from tamis import Matcher, StorageError, UnknownEngineError
 from tamis import spark as ts
-from tamis.spark.index.shards import Plan, Report, build_shards
+from tamis.spark.index import jobs
+from tamis.spark.index.shards import BuildSpec, build_shards, decode_report
 from tamis.workloads import begen
-from tests.spark import holding
+from tests.spark.indexes import match_pairs, match_version, read_quarantine, read_rules, read_texts
 
 WORKLOAD = begen.Workload(size=600, match_probability=0.01)
 EVENTS = WORKLOAD.events_table(100)
@@ -23,7 +22,7 @@ EVENTS = WORKLOAD.events_table(100)
 def expected() -> set[tuple[int, str | int]]:
     matcher = Matcher()
     matcher.add_many(WORKLOAD.rules_table())
-    found = holding.pairs(matcher, EVENTS)
+    found = match_pairs(matcher, EVENTS)
     assert found
     return found
 
@@ -31,9 +30,8 @@ def expected() -> set[tuple[int, str | int]]:
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if there were millions of rules."""
-    module = import_module("tamis.spark.index.build")
-    monkeypatch.setattr(module, "_RULES_A_SHARD", 300)
-    monkeypatch.setattr(module, "_RULES_A_PIECE", 150)
+    monkeypatch.setattr(jobs, "RULES_PER_SHARD", 300)
+    monkeypatch.setattr(jobs, "RULES_PER_PIECE", 150)
 
 
 def test_the_shards_hold_the_rules(spark, tmp_path: Path) -> None:
@@ -44,8 +42,8 @@ def test_the_shards_hold_the_rules(spark, tmp_path: Path) -> None:
     assert (version.engine, version.logic, version.schema) == ("tiles", "strong", {})
     assert len(version.shards) == 3
     assert all(shard.rules > 100 for shard in version.shards)
-    assert holding.matches(version, EVENTS) == expected()
-    assert holding.quarantine(version) == []
+    assert match_version(version, EVENTS) == expected()
+    assert read_quarantine(version) == []
     # No names but these: what attempts left is gone.
     assert {entry.name for entry in version.folder.iterdir()} == {
         "VERSION.json", "quarantine.parquet", "shard-0000", "shard-0001", "shard-0002",
@@ -60,8 +58,8 @@ def test_large_shards_are_built_in_pieces(spark, tmp_path: Path, small_pieces: N
         table.union(bad), tmp_path / "index", sample=spark.createDataFrame([(1,)], "a1 long")
     )
     assert len(version.shards) == 3
-    assert holding.matches(version, EVENTS) == expected()
-    assert [row[0] for row in holding.quarantine(version)] == [-2, -1]
+    assert match_version(version, EVENTS) == expected()
+    assert [row[0] for row in read_quarantine(version)] == [-2, -1]
     assert {entry.name for entry in version.folder.iterdir()} == {
         "VERSION.json", "quarantine.parquet", "shard-0000", "shard-0001", "shard-0002",
     }  # fmt: skip
@@ -92,17 +90,17 @@ def test_a_sample_of_events_says_where_rules_are_filed(spark, tmp_path: Path) ->
     by_sample = ts.build(table, tmp_path / "index", shards=1, sample=sample)
     assert without.shards[0].hash != by_sample.shards[0].hash
     events = [{"a": i % 10, "b": i} for i in range(0, 200, 7)]
-    assert holding.matches(by_sample, events) == holding.matches(without, events)
+    assert match_version(by_sample, events) == match_version(without, events)
 
 
 def test_shards_without_rules_and_tables_without_rows(spark, tmp_path: Path) -> None:
     table = spark.createDataFrame([("a", "x = 1"), ("b", "x = 2")], "id string, rule string")
     version = ts.build(table, tmp_path / "index", shards=5)
     assert len(version.shards) == 5
-    assert holding.texts(version) == {"a": "x = 1", "b": "x = 2"}
+    assert read_texts(version) == {"a": "x = 1", "b": "x = 2"}
     version = ts.build(table.limit(0), tmp_path / "index")
     assert (version.number, version.rules, len(version.shards)) == (2, 0, 1)
-    assert holding.texts(version) == {}
+    assert read_texts(version) == {}
 
 
 def test_all_that_a_row_may_say(spark, tmp_path: Path) -> None:
@@ -128,7 +126,7 @@ def test_all_that_a_row_may_say(spark, tmp_path: Path) -> None:
                 payload={"to": ["me"]}, tags=["t", "u"])  # fmt: skip
     matcher.add("b", {"attr": "x", "in": [1, 2]})
     matcher.add("c", "x > 0", payload=7)
-    found = holding.rules(version)
+    found = read_rules(version)
     for id in "abc":
         have, want = found[id], matcher.rule(id)
         assert (have.text, have.logic, have.payload, have.tags) == (
@@ -150,7 +148,7 @@ def test_small_integers_are_ids_like_large_ones(spark, tmp_path: Path) -> None:
     wider = ts.build(table.selectExpr("cast(id as long) id", "rule"), tmp_path / "index", shards=2)
     for narrow, wide in zip(version.shards, wider.shards, strict=True):
         assert narrow.rules == wide.rules
-    assert {rule.logic for rule in holding.rules(version).values()} == {"weak"}
+    assert {rule.logic for rule in read_rules(version).values()} == {"weak"}
 
 
 def test_what_is_no_index_is_left_alone(spark, tmp_path: Path) -> None:
@@ -188,21 +186,17 @@ def test_the_quarantine_is_a_table_for_everybody(spark, tmp_path: Path) -> None:
 
 def test_executors_that_do_not_see_the_path(tmp_path: Path) -> None:
     """Nothing is written there, and the driver says what is wrong."""
-    module = import_module("tamis.spark.index.build")
     aside = tmp_path / "index" / "versions" / ".aside-1"
-    plan = Plan(str(aside), "tiles", "strong", {}, "string", True, b"")
+    spec = BuildSpec(str(aside), "tiles", "strong", {}, "string", True, b"")
     rows = pa.record_batch({"id": ["a", "b"], "rule": ["x = 1", "x = 2"], "shard": [0, 1]})
-    reports = [
-        msgspec.msgpack.decode(done.column(0)[0].as_py(), type=Report)
-        for done in build_shards(plan, iter([rows]))
-    ]
-    problems = [report.problem for report in reports]
-    assert [problem.kind for problem in problems if problem] == ["unseen", "unseen"]
+    done = [decode_report(batch[0][0].as_py()) for batch in build_shards(spec, iter([rows]))]
+    problems = [report.problem for report in done if report.problem]
+    assert [problem.kind for problem in problems] == ["unseen", "unseen"]
     assert not aside.exists()
     with pytest.raises(StorageError, match="do not see the same files") as caught:
-        module._raise_problems(problems, plan, {})
+        jobs.raise_problems(problems, spec.folder, "id")
     assert caught.value.path == str(tmp_path / "index")
     aside.mkdir(parents=True)
-    (built, _) = build_shards(plan, iter([rows]))
-    report = msgspec.msgpack.decode(built.column(0)[0].as_py(), type=Report)
+    (built, _) = build_shards(spec, iter([rows]))
+    report = decode_report(built[0][0].as_py())
     assert (report.shard, report.rules, report.problem) == (0, 1, None)

@@ -1,8 +1,8 @@
-"""A streaming job that `test_streaming.py` kills again and again.
+"""A streaming job that `test_stream.py` kills again and again.
 
 It says ``ready`` when Spark is up, waits for a line, and then matches what is there.
 
-Usage: python killed_streams.py EVENTS INDEX OUTPUT CHECKPOINT
+Usage: python interrupted_stream.py EVENTS INDEX OUTPUT CHECKPOINT
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ import pytest
 
 from tamis import LockedError
 from tamis import spark as ts
-from tests.spark import holding
+from tests.spark.indexes import read_texts
 
-SCRIPT = Path(__file__).with_name("killed_builders.py")
+SCRIPT = Path(__file__).with_name("interrupted_builds.py")
 ROUNDS = 20
 
 
@@ -66,7 +66,7 @@ def test_a_driver_that_is_killed_while_its_job_runs(spark, tmp_path: Path) -> No
     done = subprocess.run([sys.executable, "-c", script, str(path)], check=False)
     assert done.returncode == -signal.SIGKILL
     assert ts.versions(path) == [before]
-    assert holding.texts(ts.current(path)) == {1: "x = 1"}
+    assert read_texts(ts.current(path)) == {1: "x = 1"}
     assert len(list((path / "versions").iterdir())) == 2
     assert ts.build(rows, path).number == 2
     assert {entry.name for entry in (path / "versions").iterdir()} == {"000001", "000002"}

@@ -11,7 +11,7 @@ import pytest
 import tamis
 from tamis import DuplicateRuleError, RuleError, RuleSyntaxError, StorageError
 from tamis import spark as ts
-from tests.spark import holding
+from tests.spark.indexes import match_pairs, match_version, read_quarantine, read_rules, read_texts
 
 RULES = "id string, rule string"
 CHANGES = "id string, rule string, deleted boolean"
@@ -51,15 +51,15 @@ def test_an_update_is_like_a_rebuild(spark, path: Path) -> None:
         ]
         version = ts.update(path, spark.createDataFrame(changes, CHANGES))
         rules = {id: rule for id, rule in rules.items() if id not in gone} | changed | new
-        assert holding.texts(version) == rules
+        assert read_texts(version) == rules
         matcher = tamis.Matcher()
         matcher.add_many(rules)
-        assert holding.matches(version, events) == holding.pairs(matcher, events)
+        assert match_version(version, events) == match_pairs(matcher, events)
         assert version == ts.current(path)
         assert version.parent == step + 1
     rebuilt = ts.build(table(spark, rules), path, shards=4)
     assert [s.rules for s in rebuilt.shards] == [s.rules for s in version.shards]
-    assert len(holding.texts(ts.version(path, 1))) == 200
+    assert len(read_texts(ts.version(path, 1))) == 200
 
 
 def test_only_what_changed_is_made_anew(spark, path: Path) -> None:
@@ -78,9 +78,9 @@ def test_only_what_changed_is_made_anew(spark, path: Path) -> None:
         assert matcher.stats()["segments"] == 1
         assert matcher.rule("r5").text == "x = 500"
     # The old version is still what it was, also when only that part of it is left that is shared.
-    assert holding.texts(before) == numbered(100)
+    assert read_texts(before) == numbered(100)
     assert ts.forget(path) == [1]
-    assert holding.texts(ts.current(path)) == {**numbered(100), "r5": "x = 500"}
+    assert read_texts(ts.current(path)) == {**numbered(100), "r5": "x = 500"}
 
 
 def test_changes_that_change_nothing(spark, path: Path) -> None:
@@ -90,8 +90,8 @@ def test_changes_that_change_nothing(spark, path: Path) -> None:
     assert after.shards == before.shards
     assert after.number == 2
     # A refused change leaves the rule as it was.
-    assert holding.texts(after) == numbered(10)
-    assert [row[0] for row in holding.quarantine(after)] == ["r1"]
+    assert read_texts(after) == numbered(10)
+    assert [row[0] for row in read_quarantine(after)] == ["r1"]
 
 
 def test_the_quarantine_follows_the_rules(spark, path: Path) -> None:
@@ -99,12 +99,12 @@ def test_the_quarantine_follows_the_rules(spark, path: Path) -> None:
     ts.build(table(spark, numbered(10) | bad), path, shards=3)
     changes = [("bad1", "x = 1", False), ("bad2", None, True), ("bad3", "y >", False)]
     version = ts.update(path, spark.createDataFrame(changes, CHANGES))
-    assert holding.texts(version) == {**numbered(10), "bad1": "x = 1"}
+    assert read_texts(version) == {**numbered(10), "bad1": "x = 1"}
     left = {id: rule for id, rule in bad.items() if id not in ("bad1", "bad2")}
-    assert {row[0]: row[1] for row in holding.quarantine(version)} == {**left, "bad3": "y >"}
+    assert {row[0]: row[1] for row in read_quarantine(version)} == {**left, "bad3": "y >"}
     everything = [(f"bad{i}", None, True) for i in range(10)]
     version = ts.update(path, spark.createDataFrame(everything, CHANGES))
-    assert holding.quarantine(version) == []
+    assert read_quarantine(version) == []
 
 
 def test_an_update_of_what_was_rolled_back_to(spark, path: Path) -> None:
@@ -113,7 +113,7 @@ def test_an_update_of_what_was_rolled_back_to(spark, path: Path) -> None:
     ts.rollback(path, 1)
     version = ts.update(path, table(spark, {"c": "x = 3"}), delete=None)
     assert (version.number, version.parent) == (3, 1)
-    assert holding.texts(version) == {"a": "x = 1", "c": "x = 3"}
+    assert read_texts(version) == {"a": "x = 1", "c": "x = 3"}
 
 
 def test_all_that_a_row_may_say(spark, path: Path) -> None:
@@ -125,7 +125,7 @@ def test_all_that_a_row_may_say(spark, path: Path) -> None:
         logic="l", weights="w", payload="p", tags="t",
     )  # fmt: skip
     assert (version.logic, version.engine) == ("weak", "sift")
-    rule = holding.rules(version)["a"]
+    rule = read_rules(version)["a"]
     assert (rule.text, rule.logic, rule.payload) == ("x = 2", "strong", [1])
     assert rule.tags == {"new"}
     with tamis.open(version.shards[0].path, read_only=True) as matcher:
@@ -137,9 +137,9 @@ def test_changes_that_are_refused(spark, path: Path) -> None:
     with pytest.raises(StorageError, match="there is no such index"):
         ts.update(path, changes)
     before = ts.build(table(spark, numbered(10)), path, shards=2)
-    with pytest.raises(RuleError, match=r"changes has no column 'deleted'.* write delete=None"):
+    with pytest.raises(RuleError, match=r"changes has no column 'deleted'.* pass delete=None"):
         ts.update(path, changes.drop("deleted"))
-    with pytest.raises(RuleError, match=r"'id' holds ids of type long, .* of type string; cast it"):
+    with pytest.raises(RuleError, match=r"'id' has ids of type long, .* of type string; cast it"):
         ts.update(path, changes.selectExpr("1 as id", "rule", "deleted"))
     with pytest.raises(RuleError, match="deleted has to be a boolean"):
         ts.update(path, changes.selectExpr("id", "rule", "'no' as deleted"))

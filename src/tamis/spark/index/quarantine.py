@@ -1,0 +1,99 @@
+"""The quarantine of a version: Parquet files with the refused rules and the reasons."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from tamis.matcher.storage.atomic import write_aside
+from tamis.matcher.write.builder import BadRule
+from tamis.spark.index.layout import QUARANTINE, Version
+from tamis.spark.index.rows import ID, RULE
+
+__all__ = ["gather_quarantine", "list_parts", "select_refused", "write_part"]
+
+_ID_TYPES: Final = {"string": pa.string(), "long": pa.int64()}
+
+
+def select_refused(rules: pa.Table, bad: list[BadRule]) -> pa.Table:
+    """Select the refused among `rules`, with position and message."""
+    by_id = {each.id: each for each in bad}
+    ids = pa.array(list(by_id), rules[ID].type)
+    refused = rules.filter(pc.is_in(rules[ID], ids)).select([ID, RULE])
+    reasons = [by_id[id] for id in refused[ID].to_pylist()]
+    return refused.append_column(
+        "position", pa.array([each.position for each in reasons], pa.int64())
+    ).append_column("message", pa.array([each.message for each in reasons], pa.string()))
+
+
+def write_part(path: Path, id_type: str, refused: pa.Table | None = None) -> None:
+    """Write a file of refused rules; without any, a file without rows."""
+    schema = pa.schema(
+        [
+            (ID, _ID_TYPES[id_type]),
+            (RULE, pa.string()),
+            ("position", pa.int64()),
+            ("message", pa.string()),
+        ]
+    )
+    content = BytesIO()
+    pq.write_table(schema.empty_table() if refused is None else refused.cast(schema), content)
+    write_aside(path, [content.getbuffer()])
+
+
+def list_parts(version: Version) -> Iterator[tuple[int, str]]:
+    """List the shards of a version that have refused rules, each with its file."""
+    for number in range(len(version.shards)):
+        part = version.quarantine / _part_name(number)
+        if part.exists():
+            yield number, str(part)
+
+
+def gather_quarantine(
+    folder: str, id_type: str, new: Mapping[int, str], kept: Mapping[int, str]
+) -> int:
+    """Put the refused rules of all shards into one folder, and count them.
+
+    Parameters
+    ----------
+    folder
+        The folder of the version.
+    id_type
+        The type of the ids.
+    new
+        For each shard that was built, its file in `folder`; empty if it has no refused rules.
+    kept
+        For each shard that the parent shares, its file there.
+    """
+    quarantine = Path(folder, QUARANTINE)
+    quarantine.mkdir()
+    for number, name in new.items():
+        if name:
+            Path(folder, name).rename(quarantine / _part_name(number))
+    for number, part in kept.items():
+        # These files are small, and not every file system has hard links.
+        copy = quarantine / _part_name(number)
+        shutil.copyfile(part, copy)
+        _sync(copy)
+    rows = sum(int(pq.read_metadata(file).num_rows) for file in quarantine.iterdir())
+    if not rows:
+        # A file without rows still gives readers the columns.
+        write_part(quarantine / "part-none.parquet", id_type)
+    return rows
+
+
+def _part_name(number: int) -> str:
+    return f"part-{number:04d}.parquet"
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

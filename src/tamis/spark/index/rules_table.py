@@ -1,0 +1,111 @@
+"""Check the user's table of rules or changes, and select its columns under fixed names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    ByteType,
+    DataType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+)
+
+from tamis.errors import RuleError
+from tamis.expr.model import LOGICS
+from tamis.spark.index.rows import DELETED, ID, LOGIC, TAGS
+
+__all__ = ["Columns", "encode_sample", "select_columns"]
+
+Columns: TypeAlias = Mapping[str, str | None]
+"""The name of each column in the user's table, by its name on executors; None if it has none."""
+
+_SAMPLE_SIZE: Final = 10_000
+"""How many events of a sample are used at most."""
+
+_INTEGERS = (ByteType, ShortType, IntegerType, LongType)
+
+
+def select_columns(table: DataFrame, columns: Columns, what: str) -> tuple[DataFrame, str]:
+    """Select the named columns under their names on executors; also return the type of the ids.
+
+    Parameters
+    ----------
+    table
+        The user's table.
+    columns
+        The columns to select.
+    what
+        What the rows are, for error messages: ``"rules"`` or ``"changes"``.
+
+    Raises
+    ------
+    RuleError
+        A column is missing, or has the wrong type.
+    """
+    types = {field.name: field.dataType for field in table.schema.fields}
+    named = {role: name for role, name in columns.items() if name is not None}
+    for role, name in named.items():
+        if name not in types:
+            raise RuleError(_explain_missing(role, name, list(types), what))
+    for role, name in named.items():
+        _check_type(role, name, types[name], what)
+    id_type = "string" if isinstance(types[named[ID]], StringType) else "long"
+    selected = [_convert(role, name, id_type).alias(role) for role, name in named.items()]
+    if DELETED in columns and DELETED not in named:
+        selected.append(F.lit(False).alias(DELETED))
+    return table.select(*selected), id_type
+
+
+def encode_sample(sample: DataFrame | None) -> bytes:
+    """Collect some events as an Arrow stream; empty without a sample."""
+    if sample is None:
+        return b""
+    events = sample.limit(_SAMPLE_SIZE).toArrow()
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, events.schema) as writer:
+        writer.write_table(events)
+    return bytes(sink.getvalue())
+
+
+def _explain_missing(role: str, name: str, known: list[str], what: str) -> str:
+    message = f"the table of {what} has no column {name!r}; it has {', '.join(known) or 'none'}"
+    if role == LOGIC and name in LOGICS:
+        return f"{message}. For a logic that all rules have, pass default_logic={name!r}"
+    if role == DELETED:
+        return f"{message}. If no rule is deleted, pass delete=None"
+    return f"{message}; name it with {role}="
+
+
+def _check_type(role: str, name: str, found: DataType, what: str) -> None:
+    if role == ID:
+        fits, wanted = isinstance(found, (StringType, *_INTEGERS)), "a string or an integer"
+    elif role == TAGS:
+        inner = found.elementType if isinstance(found, ArrayType) else None
+        fits, wanted = isinstance(inner, StringType), "an array of strings"
+    elif role == DELETED:
+        fits, wanted = isinstance(found, BooleanType), "a boolean"
+    else:
+        fits = isinstance(found, StringType)
+        wanted = "a string; to_json() makes one of a struct, a map or a variant"
+    if not fits:
+        raise RuleError(
+            f"the column {name!r} of the table of {what} is of type {found.simpleString()}; "
+            f"{role} has to be {wanted}"
+        )
+
+
+def _convert(role: str, name: str, id_type: str) -> Column:
+    # In backticks a dot is a part of the name.
+    column = F.col("`" + name.replace("`", "``") + "`")
+    if role == ID:
+        return column.cast(id_type)
+    return F.coalesce(column, F.lit(False)) if role == DELETED else column

@@ -1,0 +1,84 @@
+"""The options that all ways of matching share; :func:`tamis.spark.match` documents them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, TypedDict, get_args
+
+__all__ = ["Ask", "MatchKeywords", "MatchOptions", "Names", "Plan", "StreamKeywords", "check_ask"]
+
+Ask: TypeAlias = Literal["match", "counts", "top"]
+"""Which answers to compute: those of the function of that name."""
+
+Names: TypeAlias = str | Sequence[str] | None
+"""One or several columns; None for the default."""
+
+Plan: TypeAlias = Literal["auto", "whole", "sharded"]
+"""Whether a task maps all shards or some of them."""
+
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SIZE = re.compile(r"(\d+)\s*([kmgt]?)b?", re.IGNORECASE)
+
+
+class StreamKeywords(TypedDict, total=False):
+    """The options of :func:`match` that a stream has, too, for type checkers."""
+
+    keys: Names
+    events: Names
+    plan: Plan
+    memory: int | str | None
+    ship: bool
+
+
+class MatchKeywords(StreamKeywords, total=False):
+    """The keyword arguments of :func:`match`, for type checkers."""
+
+    version: int | None
+
+
+@dataclass(frozen=True)
+class MatchOptions:
+    """The keyword arguments of :func:`match`, checked.
+
+    Raises
+    ------
+    ValueError
+        `plan` or `memory` is not valid.
+    """
+
+    keys: Names = None
+    events: Names = None
+    version: int | None = None
+    plan: Plan = "auto"
+    memory: int | str | None = None
+    ship: bool = False
+
+    def __post_init__(self) -> None:
+        if self.plan not in get_args(Plan):
+            raise ValueError(f"plan is 'auto', 'whole' or 'sharded', not {self.plan!r}")
+        _ = self.memory_bytes
+
+    @property
+    def memory_bytes(self) -> int | None:
+        """`memory` as a number of bytes; None if it is not given."""
+        size = self.memory
+        if size is None:
+            return None
+        if isinstance(size, str):
+            read = _SIZE.fullmatch(size.strip())
+            size = int(read[1]) * _UNITS[read[2].lower()] if read else 0
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            raise ValueError(
+                f"memory is a number of bytes, or a text such as '8g', not {self.memory!r}"
+            )
+        return size
+
+
+def check_ask(ask: Ask, n: int) -> None:
+    """Check the arguments `ask` and `n` of functions that have them."""
+    if ask not in get_args(Ask):
+        raise ValueError(f"ask is 'match', 'counts' or 'top', not {ask!r}")
+    if not isinstance(n, int) or isinstance(n, bool) or n < 0:
+        raise ValueError(f"n is a whole number, at least 0, not {n!r}")

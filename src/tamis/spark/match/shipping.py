@@ -1,0 +1,82 @@
+"""Send shards to the nodes of a cluster that has no shared file system.
+
+Spark distributes files by name, once to each node, and refuses another file of the same name. So
+each file of a shard travels as ``tamis-HASH-NAME``, with the hash of the whole shard, and a node
+puts the directory together again with links.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tamis.spark.index.layout import Shard
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["find_shipped", "ship_shards"]
+
+
+def ship_shards(spark: SparkSession, shards: tuple[Shard, ...]) -> tuple[str, ...]:
+    """Have Spark send shards to every node; return the names by which `find_shipped` finds them."""
+    links = [link for shard in shards for link in _link_files(shard)]
+    # A name stands for its content, so Spark skips the files it has.
+    spark.addArtifacts(*map(str, links), file=True)
+    return tuple(_shipped_name(shard) for shard in shards)
+
+
+def find_shipped(name: str) -> str:
+    """The directory of a shipped shard on this node."""
+    from pyspark import SparkFiles
+
+    # On a node of a cluster this is the worker's own folder, and may be given as ".".
+    root = Path(SparkFiles.getRootDirectory()).absolute()
+    folder = root / name
+    if not folder.exists():
+        aside = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=root))
+        for file in root.glob(f"{name}-*"):
+            (aside / file.name.removeprefix(f"{name}-")).symlink_to(file)
+        try:
+            aside.rename(folder)
+        except OSError:
+            # Another worker of this node was faster.
+            shutil.rmtree(aside, ignore_errors=True)
+    return str(folder)
+
+
+def _shipped_name(shard: Shard) -> str:
+    return f"tamis-{shard.hash}"
+
+
+def _link_files(shard: Shard) -> list[Path]:
+    """Link the files of a shard under the names by which they travel."""
+    links = []
+    for file in sorted(shard.path.iterdir()):
+        link = _link_folder() / f"{_shipped_name(shard)}-{file.name}"
+        if not link.exists():
+            _link(file, link)
+        links.append(link)
+    return links
+
+
+def _link(file: Path, link: Path) -> None:
+    """Give a file a second name. Spark would resolve a symbolic link to the first one."""
+    try:
+        os.link(file, link)
+    except OSError:
+        # The file is on another disk, or on one without hard links.
+        shutil.copyfile(file, link)
+
+
+@cache
+def _link_folder() -> Path:
+    """The folder of the links, removed when this process ends."""
+    folder = tempfile.mkdtemp(prefix="tamis-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
