@@ -224,7 +224,7 @@ def tail_times(
     way: str, size: int, rules: Sequence[tuple[Any, str]], events: Sequence[dict[str, Any]]
 ) -> Iterator[tuple[str, float]]:
     matcher = tamis.Matcher()
-    setattr(matcher._collection, "_wake_worker", lambda: None)  # noqa: B010  keeps the tail unmerged
+    setattr(matcher._writer, "_wake_worker", lambda: None)  # noqa: B010  keeps the tail unmerged
     for id, text in rules[:size]:
         matcher.add(id, text)
     if way == "segment":
@@ -235,7 +235,7 @@ def tail_times(
         coming = rules[size : size + 100]
         yield "add", median_us([partial(matcher.add, *rule) for rule in coming])
         kept = tail_rules(matcher, rules[size : size + 100])
-        state = matcher._collection.snapshot.tail
+        state = matcher._writer.snapshot.tail
         yield "insert", median_us([Inserting(state, entry) for entry in kept])
 
 
@@ -254,7 +254,7 @@ class Inserting:
 
 def tail_rules(matcher: tamis.Matcher, rules: Sequence[tuple[Any, str]]) -> list[Any]:
     """Rules as they wait in the tail."""
-    maker = matcher._maker
+    maker = matcher._builder
     return [maker.tail_rule(make_rule(id, text, "strong")) for id, text in rules]
 
 
@@ -340,8 +340,8 @@ def trickled(
         "all cores, each add": (process_time() - used) * 1e6 / len(rules),
         "match p50": None if read is None else float(np.median(read) * 1e6),
         "match p99.9": None if read is None else float(np.quantile(read, 0.999) * 1e6),
-        "segments": len(matcher._collection.snapshot.views),
-        "in tail": len(matcher._collection.snapshot.tail),
+        "segments": len(matcher._writer.snapshot.views),
+        "in tail": len(matcher._writer.snapshot.tail),
     }
 
 

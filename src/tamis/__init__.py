@@ -45,7 +45,8 @@ from tamis.joins.documents import Documents
 from tamis.joins.retention import Retention
 from tamis.matcher.matcher import AddReport, BadRule, Matcher
 from tamis.matcher.open import open_matcher as open  # noqa: A004  the name users know
-from tamis.matcher.rule import Rule, tagged
+from tamis.matcher.rule import Rule
+from tamis.matcher.selection import tagged
 
 __all__ = [
     "AddReport",

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from tamis.engines.registry import load_engine
 from tamis.matcher.matcher import Matcher
-from tamis.matcher.rule import Rule, tagged
+from tamis.matcher.rule import Rule
+from tamis.matcher.selection import tagged
 from tamis.matcher.tail import warm_up
 
 __all__ = ["warmup"]

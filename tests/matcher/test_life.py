@@ -107,7 +107,9 @@ def test_groups_of_tags(size: int) -> None:
 def test_what_has_ended_may_be_removed() -> None:
     matcher = Matcher()
     matcher.add_many(dict.fromkeys(range(100), "a = 1"))
-    rules = [tamis.Rule(f"r{n}", "a = 1", "strong", life=matcher.rule(0).life) for n in range(3)]
+    rules = [
+        tamis.Rule(f"r{n}", "a = 1", "strong", validity=matcher.rule(0).validity) for n in range(3)
+    ]
     matcher.add_many(rules)
     matcher.add("past", "a = 1", valid_until=NOON)
     matcher.optimize()

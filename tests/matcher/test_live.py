@@ -22,7 +22,7 @@ EVENT = {"x": 1}
 
 def settle(matcher: Matcher) -> None:
     """Do all that the tidying thread would do in time."""
-    while matcher._collection.tidy(quiet=True):
+    while matcher._writer.tidy(quiet=True):
         pass
 
 
@@ -151,7 +151,7 @@ def test_changes_while_the_tail_becomes_a_segment(
             matcher.add_many([(f"n{i}", "x = 1") for i in range(more)])
         return built
 
-    monkeypatch.setattr(matcher._collection._worker, "wake", lambda: None)
+    monkeypatch.setattr(matcher._writer._worker, "wake", lambda: None)
     monkeypatch.setattr(Maker, "segment", and_then)
     matcher.add_many([(n, "x = 1") for n in range(6)])
     settle(matcher)
@@ -266,7 +266,7 @@ def test_there_is_no_thread_without_need() -> None:
 def test_a_matcher_goes_with_its_thread() -> None:
     matcher = Matcher()
     matcher.add("r", "x = 1")
-    gone = weakref.ref(matcher._collection)
+    gone = weakref.ref(matcher._writer)
     del matcher
 
     def is_gone() -> bool:
@@ -288,7 +288,7 @@ def test_an_error_in_the_background_is_told_once(
     with monkeypatch.context() as patch:
         patch.setattr(Maker, "segment", broken)
         matcher.add("r", "x = 1")
-        eventually(lambda: matcher._collection._failure)
+        eventually(lambda: matcher._writer._failure)
     assert matcher.match(EVENT) == ["r"]
     with pytest.raises(BackgroundError, match="boom") as caught:
         matcher.add("s", "x = 1")
@@ -301,7 +301,7 @@ def test_an_error_in_the_background_is_told_once(
 
 def test_an_error_in_the_background_is_told_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     matcher = Matcher()
-    matcher._collection.note_failure(ValueError("boom"))
+    matcher._writer.note_failure(ValueError("boom"))
     with pytest.raises(BackgroundError, match="boom"):
         matcher.close()
     matcher.close()

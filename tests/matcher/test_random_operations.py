@@ -171,7 +171,7 @@ def tidy(shadow: Shadow, matcher: Matcher) -> None:
         case 1:
             matcher.optimize([randoms.event(random, ATTRIBUTES) for _ in range(5)])
         case 2 | 3:
-            matcher._collection.tidy(quiet=random.random() < 0.5)
+            matcher._writer.tidy(quiet=random.random() < 0.5)
         case _:
             pass
 

@@ -30,7 +30,7 @@ def _trees(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def shelves(matcher: Matcher) -> list[tuple[int, int, bool]]:
-    stretches = matcher._collection.snapshot.tail._stretches
+    stretches = matcher._writer.snapshot.tail._stretches
     return [(s.first, s.last, s.shelf.tree is not None) for s in stretches]
 
 
@@ -44,7 +44,7 @@ def test_any_operations(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     longest = 0
     for step in range(80):
         operations.change(shadow, matcher)
-        longest = max(longest, len(matcher._collection.snapshot.tail))
+        longest = max(longest, len(matcher._writer.snapshot.tail))
         if shadow.random.random() < 0.2:
             operations.tidy(shadow, matcher)
         if step % 3 == 0:
@@ -85,14 +85,14 @@ def test_a_thousand_single_rules() -> None:
 def test_an_older_state_stays_what_it_was() -> None:
     matcher = Matcher(engine="scan")
     matcher.add_many([(n, "x = 1") for n in range(10)])
-    before = matcher._collection.snapshot
+    before = matcher._writer.snapshot
     matcher.add(3, "x = 2", replace=True)
     matcher.add(10, "x = 1")
     matcher.remove(4)
     assert matcher.match(EVENT) == [0, 1, 2, 5, 6, 7, 8, 9, 10]
     assert matcher.rule(3).text == "x = 2"
-    reading = tail.Reading(EVENT, matcher._schema)
-    assert [entry.rule.id for entry in before.tail.matched(reading)] == list(range(10))
+    reading = tail.LazyEvent(EVENT, matcher._schema)
+    assert [entry.rule.id for entry in before.tail.match(reading)] == list(range(10))
     assert list(before.ids()) == list(range(10))
     assert before.find(3).text == "x = 1"  # type: ignore[union-attr]
     assert 10 not in before
@@ -102,20 +102,20 @@ def test_an_older_state_stays_what_it_was() -> None:
 def test_what_came_while_a_segment_was_made() -> None:
     matcher = Matcher(engine="scan")
     matcher.add_many([(n, "x = 1") for n in range(10)])
-    before = matcher._collection.snapshot
+    before = matcher._writer.snapshot
     matcher.remove(4)
     matcher.add(10, "x = 1")
     matcher.add(5, "x = 1", replace=True)
-    matcher._collection.freeze(before)
+    matcher._writer.freeze(before)
     assert shelves(matcher) == [(10, 12, True)]
     matcher.add(11, "x = 1")
     assert shelves(matcher) == [(10, 12, True), (0, 1, True)], "a shelf is not filled any further"
     expected = [0, 1, 2, 3, 6, 7, 8, 9, 10, 5, 11]
     assert matcher.match(EVENT) == list(matcher) == expected
-    later = matcher._collection.snapshot
-    matcher._collection.freeze(before)
-    assert matcher._collection.snapshot is later, "the same rules are not brought twice"
-    matcher._collection.freeze(later)
+    later = matcher._writer.snapshot
+    matcher._writer.freeze(before)
+    assert matcher._writer.snapshot is later, "the same rules are not brought twice"
+    matcher._writer.freeze(later)
     assert shelves(matcher) == []
     assert matcher.match(EVENT) == list(matcher) == expected
 
@@ -130,11 +130,11 @@ def test_a_change_that_is_not_kept_leaves_nothing_behind() -> None:
 
     matcher = Matcher(engine="scan")
     matcher.add("a", "x = 1")
-    matcher._collection._journal = Full()  # type: ignore[assignment]
+    matcher._writer._journal = Full()  # type: ignore[assignment]
     with pytest.raises(OSError, match="full"):
         matcher.add("b", "x = 1")
     assert matcher.match(EVENT) == ["a"]
-    matcher._collection._journal = None
+    matcher._writer._journal = None
     matcher.add("c", "x = 1")
     assert matcher.match(EVENT) == list(matcher) == ["a", "c"]
     assert "b" not in matcher
@@ -163,7 +163,7 @@ def test_trees_come_when_many_rules_come_one_by_one(monkeypatch: pytest.MonkeyPa
     for number in range(6):
         assert not tail.is_warm()
         matcher.add(number, "x = 1")
-    assert matcher._collection.upkeep(quiet=False)
+    assert matcher._writer.upkeep(quiet=False)
     assert tail.is_warm()
     matcher.add(6, "x = 1")
     assert shelves(matcher) == [(0, 6, False), (0, 1, True)]
@@ -176,20 +176,20 @@ def test_a_ripe_tail_becomes_a_segment_although_more_is_coming(
     monkeypatch.setattr(tail, "RIPE", 100)
     matcher = Matcher(engine="scan")
     matcher.add_many([(n, "x = 1") for n in range(10)])
-    assert not matcher._collection.tidy(quiet=False)
+    assert not matcher._writer.tidy(quiet=False)
     for number in range(10, 100):
         matcher.add(number, "x = 1")
-    assert matcher._collection.tidy(quiet=False)
+    assert matcher._writer.tidy(quiet=False)
     assert (matcher.stats()["segments"], matcher.stats()["tail"]) == (1, 0)
     matcher.add("late", "x = 1")
-    assert matcher._collection.tidy(quiet=True), "in quiet times all of it does"
+    assert matcher._writer.tidy(quiet=True), "in quiet times all of it does"
     assert matcher.stats()["tail"] == 0
 
 
 def test_a_forked_child_does_not_wait_for_who_was_in_the_tree() -> None:
     matcher = Matcher(engine="scan")
     matcher.add_many([(n, "x = 1") for n in range(10)])
-    (stretch,) = matcher._collection.snapshot.tail._stretches
+    (stretch,) = matcher._writer.snapshot.tail._stretches
     tree = stretch.shelf.tree
     assert tree is not None
     found: list[Any] = []
@@ -198,8 +198,8 @@ def test_a_forked_child_does_not_wait_for_who_was_in_the_tree() -> None:
         matcher.add(10, "x = 1")
         found.extend(matcher.match(EVENT))
 
-    with tree._lock, matcher._maker._texts._lock:
-        matcher._collection.after_fork()
+    with tree._lock, matcher._builder._texts._lock:
+        matcher._writer.after_fork()
         child = threading.Thread(target=add_and_match, daemon=True)
         child.start()
         child.join(30)

@@ -14,7 +14,8 @@ from tamis.cli.console import ShowProgress, print_error
 from tamis.errors import UnknownRuleError
 from tamis.files import STDIN, load_rules
 from tamis.matcher.matcher import Matcher
-from tamis.matcher.rule import Rule, RuleId, Tagged, tagged
+from tamis.matcher.rule import Rule, RuleId
+from tamis.matcher.selection import Tagged, tagged
 
 __all__ = [
     "AsJson",

@@ -15,7 +15,8 @@ from tamis.files.event_reader import EventBatch, read_events
 from tamis.files.source import display_path
 from tamis.matcher.ids import Ids, id_column
 from tamis.matcher.matcher import Matcher
-from tamis.matcher.rule import RuleId, Tagged
+from tamis.matcher.rule import RuleId
+from tamis.matcher.selection import Tagged
 
 __all__ = ["MatchBatch", "Query", "match_expression", "match_file"]
 

@@ -30,7 +30,7 @@ from tamis.files.json_lines import read_objects
 from tamis.files.source import Format, Source, open_source
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.rule import Rule, RuleId, make_rule, read_weights
-from tamis.matcher.validity import Life
+from tamis.matcher.validity import Validity
 
 __all__ = ["LoadReport", "load_rule", "load_rules"]
 
@@ -166,7 +166,9 @@ def _build_rule(fields: dict[str, Any], logic: str) -> Rule:
             read_weights(fields.get("weights")),
             fields.get("payload"),
             _read_tags(fields.get("tags")),
-            Life.of(_read_priority(fields), fields.get("valid_from"), fields.get("valid_until")),
+            Validity.of(
+                _read_priority(fields), fields.get("valid_from"), fields.get("valid_until")
+            ),
         )
     except RuleError as error:
         error.rule_id = fields["id"]

@@ -22,7 +22,8 @@ from tamis.files.atomic import write_atomically
 from tamis.files.rule_reader import Watch
 from tamis.files.source import STDIN, Format, detect_format
 from tamis.matcher.matcher import Matcher
-from tamis.matcher.rule import Rule, RuleId, Tagged
+from tamis.matcher.rule import Rule, RuleId
+from tamis.matcher.selection import Tagged
 
 __all__ = ["save_rules", "write_rules"]
 

@@ -17,7 +17,7 @@ import msgspec
 from tamis.errors import InputFileError, RuleError
 from tamis.files.json_lines import read_objects
 from tamis.files.source import STDIN, open_source, wrap_read_errors
-from tamis.matcher.rule import RuleId, checked_id
+from tamis.matcher.rule import RuleId, check_id
 
 __all__ = ["Entry", "RuleSource", "identify_by", "read_entries", "read_json"]
 
@@ -78,7 +78,7 @@ def identify_by(
 
     def identify(entry: Entry) -> tuple[RuleId, Any]:
         if entry.id is not None:
-            return checked_id(entry.id), entry.content
+            return check_id(entry.id), entry.content
         if not isinstance(entry.content, Mapping):
             raise RuleError(f"expected an object with {ids[0]!r} and {contents[0]!r}")
         id = next((entry.content[name] for name in ids if name in entry.content), None)
@@ -86,7 +86,7 @@ def identify_by(
             raise RuleError(f"there is no {' or '.join(map(repr, ids))}")
         for name in contents:
             if name in entry.content:
-                return checked_id(id), entry.content[name]
+                return check_id(id), entry.content[name]
         raise RuleError(f"there is no {' or '.join(map(repr, contents))}", rule_id=id)
 
     return identify

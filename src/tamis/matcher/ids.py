@@ -76,14 +76,14 @@ class Ids:
         return cls(np.array(numbers, np.int64), Strings.of(texts), is_text)
 
     @classmethod
-    def joined(cls, parts: Sequence[Ids]) -> Ids:
+    def concat(cls, parts: Sequence[Ids]) -> Ids:
         """The ids of all parts, in this order."""
         parts = [part for part in parts if part.size] or list(parts[:1])
         if len(parts) == 1:
             return parts[0]
         if not any(part.texts.size for part in parts):
             return cls(np.concatenate([part.numbers for part in parts]))
-        texts = Strings.joined([part._all_texts() for part in parts])
+        texts = Strings.concat([part._all_texts() for part in parts])
         if not any(len(part.numbers) for part in parts):
             return cls(_NO_NUMBERS, texts)
         numbers = np.concatenate([part._all_numbers() for part in parts])
@@ -229,7 +229,7 @@ def id_column(
     """
     has_texts = any(ids.has_texts for ids, _ in parts)
     has_numbers = any(ids.has_numbers for ids, _ in parts)
-    found = Ids.joined([ids.take(places) for ids, places in parts])
+    found = Ids.concat([ids.take(places) for ids, places in parts])
     if order is not None and found.size:
         found = found.take(order)
     if not has_numbers:

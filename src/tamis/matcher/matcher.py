@@ -1,31 +1,44 @@
-"""The facade: a collection of rules that is read while it is written."""
+"""The facade: a set of rules that any number of threads read and write at once."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
+
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from tamis.engines.registry import load_engine
-from tamis.errors import RuleError, StorageError
+from tamis.errors import RuleError, StorageError, UnknownRuleError
+from tamis.expr.analysis.explain import Explanation
+from tamis.expr.analysis.why_not import Obstacles
 from tamis.expr.event import Event
+from tamis.expr.functions.derive import bases_of
 from tamis.expr.model import check_logic
+from tamis.expr.names import JOINED
+from tamis.expr.text.sql import join_of
+from tamis.expr.weights import EventWeights
 from tamis.joins.document_store import DocumentStore
 from tamis.joins.documents import Documents
 from tamis.joins.retention import Retention
-from tamis.matcher.batch_searcher import Batching
+from tamis.matcher.batch_searcher import BatchSearcher
+from tamis.matcher.explainer import Explainer
+from tamis.matcher.expression_searcher import ExpressionSearcher
 from tamis.matcher.inputs import event_chunks, rule_items
-from tamis.matcher.join_predicates import JoinPredicates
-from tamis.matcher.rule import Rule, RuleId, RuleSource, Tagged, expr_of, make_rule
+from tamis.matcher.rule import Rule, RuleId, RuleSource, make_rule, to_expr
 from tamis.matcher.schema import Schema
-from tamis.matcher.searcher import check_n
-from tamis.matcher.snapshot import Snapshot
-from tamis.matcher.storage.document_file import DocumentFile, read_documents, write_documents
+from tamis.matcher.searcher import Searcher
+from tamis.matcher.segment import Segment
+from tamis.matcher.selection import Selection, Tagged
+from tamis.matcher.snapshot import Snapshot, View
+from tamis.matcher.storage.document_file import write_documents
 from tamis.matcher.storage.manifest import Settings
 from tamis.matcher.storage.store import Store, create, is_index, replace
-from tamis.matcher.validity import Clock, Life, clock_of
+from tamis.matcher.stored_documents import StoredDocuments
+from tamis.matcher.validity import Clock, Validity, make_clock, to_microseconds
 from tamis.matcher.write.builder import BadRule, Maker
 from tamis.matcher.write.responsive import empty, short_turns
 from tamis.matcher.write.writer import Collection
@@ -37,20 +50,25 @@ if TYPE_CHECKING:
 
 __all__ = ["AddReport", "BadRule", "Matcher"]
 
+_SMALL_TAIL: Final = 64
+"""Up to how many rules of the tail become a segment in no time."""
+
 
 class AddReport(NamedTuple):
-    """What `Matcher.add_many` did."""
+    """The result of :meth:`Matcher.add_many` and :meth:`Matcher.replace_all`."""
 
     added: int
+    """How many rules were added."""
     bad: list[BadRule]
+    """The rules that were refused and skipped."""
 
 
-class Matcher(Batching):
-    """Holds rules and finds those that an event satisfies.
+class Matcher:
+    """Holds rules, and finds those that an event satisfies.
 
-    Any number of threads may read and write at once. A reader works on the state it found when it
-    began, which never changes, and waits for nobody but for the microseconds that it takes another
-    to look up an event among the rules that came last, or to put one there. Writers take turns.
+    Any number of threads may read and write at once. A search works on the snapshot it found when
+    it began, which never changes. It waits for other threads only for the microseconds in which one
+    of them adds a rule to, or looks up an event in, the index of the newest rules. Writers queue.
 
     Parameters
     ----------
@@ -59,15 +77,15 @@ class Matcher(Batching):
     logic
         The logic of rules that do not name their own: ``"strong"`` or ``"weak"``.
     schema
-        What is known of attributes: ``{"price": "double", "tags": "string[]"}``. A declared
-        scalar holds at most one value, ISO texts become timestamps where one is declared,
-        and an event that contradicts the schema is an error.
+        The types of attributes, as far as they are known: ``{"price": "double", "tags":
+        "string[]"}``. A declared scalar holds at most one value, ISO texts become timestamps where
+        a timestamp is declared, and an event that contradicts the schema is an error.
     clock
-        Tells what time it is, for rules that are valid for some time only; the machine's by
-        default. Methods that find rules take a time of their own, too: ``at=``.
+        Returns the current time, for rules that are valid for a limited time; the machine's clock
+        by default. Every search also takes a time of its own: ``at=``.
     documents
-        How long :meth:`publish` remembers events, for rules with join predicates; without it,
-        for ever. With ``False`` such rules are refused.
+        How long :meth:`publish` remembers events, for rules with join predicates; for ever by
+        default. With ``False``, rules with join predicates are refused.
 
     Examples
     --------
@@ -86,60 +104,32 @@ class Matcher(Batching):
         clock: Clock | None = None,
         *,
         documents: Retention | Literal[False] | None = None,
+        _store: Store | None = None,
     ) -> None:
-        self._now = clock_of(clock)
-        self._engine = load_engine(engine)
+        # `tamis.open` passes a store, whose builder has this engine and this schema.
+        self._builder = (
+            Maker(load_engine(engine), Schema(schema or {}), takes_joins=documents is not False)
+            if _store is None
+            else _store.builder
+        )
+        self._engine, self._schema = self._builder.engine, self._builder.schema
         self._logic = check_logic(logic)
-        self._schema = Schema(schema or {})
-        self._maker = Maker(self._engine, self._schema, takes_joins=documents is not False)
-        self._collection = Collection(self._maker)
-        self._store: Store | None = None
-        self._have_documents(DocumentStore(documents or None))
+        self._now = make_clock(clock)
+        self._store = _store
+        self._document_store = DocumentStore(documents or None)
+        self._documents = Documents(read=self._schema.read, store=self._document_store)
+        self._explainer = Explainer(self._schema, self._document_store)
+        self._last_searcher: Searcher | None = None
+        if _store is None:
+            self._writer = Collection(self._builder)
+            self._stored_documents: StoredDocuments | None = None
+        else:
+            self._writer = Collection(self._builder, _store.state)
+            self._writer.keep_in(_store)
+            _store.state = None
+            self._stored_documents = StoredDocuments(self._document_store, _store)
 
-    def _have_documents(self, documents: DocumentStore) -> None:
-        self._document_store = documents
-        self._documents = Documents(read=self._schema.read, store=documents)
-        self._seen_joins: tuple[Snapshot, JoinPredicates | None] | None = None
-        """What the join predicates of the last snapshot were."""
-        self._document_file: DocumentFile | None = None
-        self._seen_documents: tuple[int, int] | None = None
-        """Which file of documents was read last, and up to where."""
-
-    @classmethod
-    def _stored(
-        cls,
-        logic: str,
-        maker: Maker,
-        store: Store,
-        clock: Clock | None,
-        documents: DocumentStore,
-    ) -> Matcher:
-        """A matcher over what a directory holds; see :func:`tamis.open`."""
-        matcher = cls.__new__(cls)
-        matcher._now = clock_of(clock)
-        matcher._engine, matcher._schema = maker.engine, maker.schema
-        matcher._logic = check_logic(logic)
-        matcher._maker = maker
-        matcher._collection = Collection(maker, store.state)
-        matcher._collection.keep_in(store)
-        matcher._store = store
-        matcher._have_documents(documents)
-        matcher._keep_documents(store)
-        store.state = None
-        return matcher
-
-    def _keep_documents(self, store: Store) -> None:
-        """Have the documents of a directory, and keep what comes there."""
-        self._document_store.check_writable = store.check_writable
-        if store.read_only:
-            self._restore_documents()
-            return
-        state = read_documents(store.folder)
-        if state is not None:
-            self._document_store.restore(state.documents.values(), state.following)
-        file = DocumentFile(store.folder, self._document_store, state)
-        self._document_file = file
-        self._document_store.attach_journal(file)
+    # --- Rules ---
 
     def add(
         self,
@@ -155,7 +145,7 @@ class Matcher(Batching):
         valid_until: datetime | str | None = None,
         replace: bool = False,
     ) -> None:
-        """Add a rule; it is found from now on.
+        """Add a rule. Every search that begins after the call sees it.
 
         Parameters
         ----------
@@ -164,34 +154,43 @@ class Matcher(Batching):
         rule
             The rule as text, as a model, or in the JSON form.
         logic
-            The rule's own logic.
+            The rule's own logic, ``"strong"`` or ``"weak"``; that of the matcher by default.
         weights
-            What the rule weighs: ``{("author", "Smith"): 2.0}`` for a value of ``=`` or ``IN``,
-            ``{"price > 10": 0.5}`` for a predicate of another kind.
+            The weights of the rule's predicates, for :meth:`top`: ``{("author", "Smith"): 2.0}``
+            for a value of ``=`` or ``IN``, ``{"price > 10": 0.5}`` for any other predicate.
         payload
-            Any JSON to keep with the rule.
+            Any JSON to keep with the rule; :meth:`rule` returns it.
         tags
-            Names by which ``only=tagged(…)`` finds the rule.
+            Names by which ``only=tagged(…)`` selects the rule.
         priority
-            Rules of a higher one come first in :meth:`first`.
+            Rules of a higher priority come first in :meth:`first`.
         valid_from, valid_until
-            The rule matches from the first of these moments on, and before the second: a datetime
-            or an ISO text, taken as UTC if it names no zone.
+            The rule matches from the first of these times on, and before the second: a datetime or
+            an ISO text, taken as UTC if it names no zone.
         replace
-            Whether a rule of that id is replaced; without it that is an error.
+            Whether to replace a rule of the same id; otherwise such a rule is an error.
 
         Raises
         ------
         RuleError
-            The rule is refused, and nothing was changed.
+            The rule is refused; nothing was changed.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("cheap", "price < 25", tags=["gold"], payload={"send": "mail"})
+        >>> m.add("cheap", "price < 20", replace=True)
+        >>> m.match({"price": 22})
+        []
         """
         try:
-            life = Life.of(priority, valid_from, valid_until)
-            made = make_rule(id, rule, logic or self._logic, weights, payload, tags, life)
+            validity = Validity.of(priority, valid_from, valid_until)
+            added = make_rule(id, rule, logic or self._logic, weights, payload, tags, validity)
         except RuleError as error:
             error.rule_id = id
             raise
-        self._collection.add([made], replace)
+        self._writer.add([added], replace)
 
     def add_many(
         self,
@@ -206,158 +205,496 @@ class Matcher(Batching):
         ----------
         rules
             Pairs of id and rule (or triples with the logic), :class:`Rule` objects, a mapping,
-            or an Arrow table with the columns id, rule and, if there is one, logic.
+            or an Arrow table with the columns id, rule and, optionally, logic.
         on_error
-            ``"skip"`` leaves out the rules that are refused, and reports each.
+            ``"skip"`` leaves out the rules that are refused, and reports each of them.
         replace
-            Whether rules of the same ids are replaced; without it that is an error.
+            Whether to replace rules of the same ids; otherwise such rules are refused.
+
+        Returns
+        -------
+        AddReport
+            How many rules were added, and which were skipped.
+
+        Raises
+        ------
+        RuleError
+            A rule is refused and not skipped; nothing was changed.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> report = m.add_many({"a": "x = 1", "b": "x ="}, on_error="skip")
+        >>> report.added, [bad.id for bad in report.bad]
+        (1, ['b'])
         """
         with short_turns():
-            made, bad = self._made_all(rules, on_error)
-            added = self._collection.add(made, replace, bad)
-            empty([made])
+            read, bad = self._read_rules(rules, on_error)
+            added = self._writer.add(read, replace, bad)
+            empty([read])
         return AddReport(added, bad or [])
 
     def replace_all(self, rules: Any, *, on_error: Literal["raise", "skip"] = "raise") -> AddReport:
-        """Have these rules and no others: readers see all of the old or all of the new.
+        """Replace all rules at once: a search sees either all old rules or all new ones.
 
         Parameters
         ----------
         rules, on_error
-            As in :meth:`add_many`. If one is refused and not skipped, the old rules stay.
+            As in :meth:`add_many`. If a rule is refused and not skipped, the old rules stay.
+
+        Returns
+        -------
+        AddReport
+            How many rules were added, and which were skipped.
+
+        Raises
+        ------
+        RuleError
+            A rule is refused and not skipped; nothing was changed.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("old", "x = 1")
+        >>> m.replace_all({"new": "x = 2"}).added
+        1
+        >>> list(m)
+        ['new']
         """
         with short_turns():
-            made, bad = self._made_all(rules, on_error)
-            added = self._collection.replace_all(made, bad)
-            empty([made])
+            read, bad = self._read_rules(rules, on_error)
+            added = self._writer.replace_all(read, bad)
+            empty([read])
         return AddReport(added, bad or [])
 
     def remove(self, id: RuleId) -> None:
-        """Remove a rule; it is not found any more.
+        """Remove a rule. No search that begins after the call sees it.
 
         Raises
         ------
         UnknownRuleError
-            There is no rule of that id.
+            No rule has that id.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("r1", "age > 18")
+        >>> m.remove("r1")
+        >>> "r1" in m
+        False
         """
-        self._collection.remove([id])
+        self._writer.remove([id])
 
     def remove_many(self, ids: Iterable[RuleId]) -> int:
-        """Remove many rules at once, and return how many: all, or none if one is not there.
+        """Remove many rules at once: all of them, or none if an id is unknown.
+
+        Returns
+        -------
+        int
+            How many rules were removed.
 
         Raises
         ------
         UnknownRuleError
-            There is no rule of one of these ids.
+            No rule has one of these ids; nothing was changed.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add_many([(1, "x = 1"), (2, "x = 2"), (3, "x = 3")]).added
+        3
+        >>> m.remove_many([1, 3])
+        2
         """
         if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
             raise RuleError(f"expected a list of ids, not {ids!r}")
-        return self._collection.remove(list(ids))
+        return self._writer.remove(list(ids))
 
     def remove_ended(self, at: datetime | None = None) -> int:
-        """Remove the rules that are not valid any more at a time, and return how many.
+        """Remove the rules whose `valid_until` has passed.
 
         Parameters
         ----------
         at
-            By default, the time of the matcher's clock.
-        """
-        ended = list(self._snapshot.ended(self._moment(at)))
-        return self._collection.remove(ended) if ended else 0
-
-    def optimize(self, sample: Any = None) -> None:
-        """Bring all rules together for the fastest matching, in the time that takes.
-
-        Not needed: segments are merged in the background as rules come. It is worth its time
-        before a long period without changes, or with a sample.
-
-        Parameters
-        ----------
-        sample
-            Some events like those to come, as for :meth:`match_many`: an engine may put the
-            rules in an order that is good for them. The answers stay the same.
-        """
-        self._collection.optimize([] if sample is None else list(event_chunks(sample)))
-
-    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Store all rules, and :attr:`documents`, in a directory for :func:`tamis.open`.
-
-        The matcher itself stays as it is: what is added later is not in that directory.
-
-        Parameters
-        ----------
-        path
-            A directory that does not exist or is empty.
-        overwrite
-            Whether rules that are stored there are replaced, at once. Processes that have them
-            open for reading go on with the old ones until they refresh.
-
-        Raises
-        ------
-        StorageError
-            The directory holds something, or cannot be written.
-        """
-        folder = Path(path).absolute()
-        settings = Settings(self._engine.name, self._logic, self._schema.types)
-        if folder.is_dir() and not overwrite and any(folder.iterdir()):
-            hint = "; pass overwrite=True to replace them" if is_index(folder) else ""
-            kind = "stored rules" if is_index(folder) else "something else"
-            raise StorageError(f"the directory holds {kind}{hint}", path=str(folder))
-        views = [view for view in self._snapshot.frozen_views if view.size]
-        whole = len(views) == 1 and views[0].size == len(views[0].segment)
-        segment = views[0].segment if whole else self._maker.merged(views) if views else None
-        if is_index(folder):
-            replace(folder, settings, segment, self._write_documents)
-        else:
-            create(folder, settings, segment, self._write_documents)
-
-    def _write_documents(self, folder: Path) -> None:
-        write_documents(folder, self._document_store)
-
-    def refresh(self) -> bool:
-        """See what a writer has changed since a directory was opened read-only.
+            The time to compare with; that of the matcher's clock by default.
 
         Returns
         -------
-        bool
-            Whether there is something new. Other matchers always see the newest state.
+        int
+            How many rules were removed.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("sale", "price < 25", valid_until="2024-12-31")
+        >>> m.remove_ended()
+        1
         """
-        if self._store is None:
-            return False
-        state = self._store.refreshed()
-        if state is not None:
-            self._collection.show(state)
-        return self._restore_documents() or state is not None
+        ended = list(self._snapshot.ended(self._moment(at)))
+        return self._writer.remove(ended) if ended else 0
 
-    def _restore_documents(self) -> bool:
-        """Read the documents of a directory that others write to, if they have changed."""
-        assert self._store is not None
-        if not self._store.read_only:
-            return False
-        state = read_documents(self._store.folder)
-        seen = None if state is None else (state.number, state.length)
-        if seen == self._seen_documents or state is None:
-            return False
-        self._seen_documents = seen
-        self._document_store.restore(state.documents.values(), state.following)
-        return True
+    def rule(self, id: RuleId) -> Rule:
+        """Get the rule `id`, with everything that was passed to :meth:`add`.
 
-    def close(self) -> None:
-        """End what is going on in the background, and let others write to the directory.
+        Raises
+        ------
+        UnknownRuleError
+            No rule has that id.
 
-        A stored matcher can be read on, but not changed; one in memory stays as it is.
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("r1", "age > 18", payload={"send": "mail"})
+        >>> m.rule("r1").text, m.rule("r1").payload
+        ('age > 18', {'send': 'mail'})
         """
-        try:
-            self._collection.close()
-        finally:
-            if self._document_file is not None:
-                self._document_file.close()
+        rule = self._snapshot.find(id)
+        if rule is None:
+            raise UnknownRuleError(f"there is no rule {id!r}")
+        return rule
 
-    def __enter__(self) -> Self:
-        return self
+    def attributes(self) -> frozenset[str]:
+        """Get the names of all attributes that rules mention; no others affect any answer.
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        Where a rule applies a function to attributes, these attributes are listed.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("r1", "age > 18 AND lower(country) = 'fr'")
+        >>> sorted(m.attributes())
+        ['age', 'country']
+        """
+        views = self._frozen_views(self._snapshot)
+        names = {n for view in views for n in view.segment.engine.rules.dictionary.attributes}
+        joins = {name for name in names if name.startswith(JOINED)}
+        bases = {base for name in names - joins for base in bases_of(name)}
+        return frozenset(bases).union(*(join_of(name).news for name in joins))
+
+    def __len__(self) -> int:
+        return self._snapshot.size
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._snapshot
+
+    def __iter__(self) -> Iterator[RuleId]:
+        """Iterate over the ids of all rules, in the order in which they were added."""
+        return self._snapshot.ids()
+
+    def __repr__(self) -> str:
+        where = "" if self._store is None else f", {str(self._store.folder)!r}"
+        return f"<tamis.Matcher: {len(self):,} rules, engine {self._engine.name!r}{where}>"
+
+    # --- One event ---
+
+    def match(
+        self,
+        event: Event,
+        *,
+        only: Tagged | Iterable[RuleId] | None = None,
+        weights: Mapping[tuple[str, Any], float] | None = None,
+        at: datetime | None = None,
+    ) -> list[RuleId]:
+        """Find the rules that an event satisfies.
+
+        Parameters
+        ----------
+        event
+            Attributes and their values.
+        only
+            Consider only these rules: a list of ids (unknown ones are ignored), or
+            ``tamis.tagged("gold")`` for rules with certain tags.
+        weights
+            Checked, but without effect here; see :meth:`top`.
+        at
+            The time at which rules have to be valid; that of the matcher's clock by default.
+
+        Returns
+        -------
+        list
+            The ids of the matching rules, in the order in which they were added.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("teens", "age BETWEEN 13 AND 19")
+        >>> m.add("french", "country = 'FR'")
+        >>> m.match({"age": 15, "country": "FR"})
+        ['teens', 'french']
+        >>> m.match({"age": 15, "country": "FR"}, only=["french"])
+        ['french']
+        """
+        if weights is not None:
+            EventWeights.of(weights)
+        return self._searcher.match(event, self._select(only, at))
+
+    def match_array(
+        self,
+        event: Event,
+        *,
+        only: Tagged | Iterable[RuleId] | None = None,
+        at: datetime | None = None,
+    ) -> NDArray[Any]:
+        """Find the rules that an event satisfies, as an array and in no particular order.
+
+        The fastest way to match one event.
+
+        Parameters
+        ----------
+        event, only, at
+            As in :meth:`match`.
+
+        Returns
+        -------
+        numpy.ndarray
+            The ids of the matching rules: integers if all ids are integers, objects otherwise.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add(7, "age > 18")
+        >>> m.match_array({"age": 30})
+        array([7])
+        """
+        return self._searcher.match_array(event, self._select(only, at))
+
+    def first(
+        self,
+        event: Event,
+        n: int = 1,
+        *,
+        only: Tagged | Iterable[RuleId] | None = None,
+        at: datetime | None = None,
+    ) -> list[RuleId]:
+        """Find the `n` matching rules of the highest priorities.
+
+        Parameters
+        ----------
+        event
+            Attributes and their values.
+        n
+            How many rules to return at most.
+        only, at
+            As in :meth:`match`.
+
+        Returns
+        -------
+        list
+            Ids, the highest priority first; of equal priorities the rule that was added first.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("default", "price > 0")
+        >>> m.add("sale", "price < 25", priority=5)
+        >>> m.first({"price": 20})
+        ['sale']
+        """
+        _check_n(n)
+        return self._searcher.first(event, n, self._select(only, at))
+
+    def top(
+        self,
+        event: Event,
+        n: int = 10,
+        *,
+        only: Tagged | Iterable[RuleId] | None = None,
+        weights: Mapping[tuple[str, Any], float] | None = None,
+        at: datetime | None = None,
+    ) -> list[tuple[RuleId, float]]:
+        """Find the `n` matching rules of the highest scores.
+
+        The score of a rule adds up, for its satisfied predicates, the rule's weight times the
+        event's weight.
+
+        Parameters
+        ----------
+        event
+            Attributes and their values.
+        n
+            How many rules to return at most.
+        only, at
+            As in :meth:`match`.
+        weights
+            The weights of the event's values: ``{("author", "Smith"): 0.8}``; 1 by default.
+
+        Returns
+        -------
+        list
+            Pairs of id and score, the best first; of equal scores the rule that was added first.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("smith", "author = 'Smith'", weights={("author", "Smith"): 2.0})
+        >>> m.add("new", "year > 2020", weights={"year > 2020": 1.5})
+        >>> m.top({"author": "Smith", "year": 2024})
+        [('smith', 2.0), ('new', 1.5)]
+        >>> m.top({"author": "Smith", "year": 2024}, weights={("author", "Smith"): 0.5})
+        [('new', 1.5), ('smith', 1.0)]
+        """
+        _check_n(n)
+        return self._searcher.top(event, n, self._select(only, at), weights)
+
+    def match_expression(
+        self,
+        event: RuleSource,
+        *,
+        only: Tagged | Iterable[RuleId] | None = None,
+        at: datetime | None = None,
+    ) -> list[RuleId]:
+        """Find the rules that a partially known event could satisfy.
+
+        Parameters
+        ----------
+        event
+            Predicates, in any of the forms of a rule: ``"price BETWEEN 20 AND 40 AND genre =
+            'classics'"``. They stand for all events with exactly the attributes mentioned, each
+            with one value that satisfies its predicates. With an OR, they stand for the events of
+            each alternative.
+        only, at
+            As in :meth:`match`.
+
+        Returns
+        -------
+        list
+            The ids of the rules that at least one of these events satisfies, in the order in which
+            they were added.
+
+        Raises
+        ------
+        EventError
+            The event describes a string only by a pattern such as ``LIKE '%x%'``; or a rule has
+            such a pattern, and the event allows infinitely many strings; or a rule applies a
+            function to an attribute that the event mentions.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("cheap", "price < 25")
+        >>> m.add("dear", "price > 50")
+        >>> m.match_expression("price BETWEEN 20 AND 40 AND genre = 'classics'")
+        ['cheap']
+        """
+        snapshot, selection = self._snapshot, self._select(only, at)
+        searcher = ExpressionSearcher(event, self._schema)
+        if len(snapshot.tail) > _SMALL_TAIL:
+            return searcher.search(self._frozen_views(snapshot), (), selection)
+        return searcher.search(snapshot.views, snapshot.tail, selection)
+
+    # --- Many events ---
+
+    def match_many(
+        self,
+        events: Any,
+        *,
+        only: Tagged | Iterable[RuleId] | None = None,
+        at: datetime | None = None,
+    ) -> pa.Table | pa.RecordBatchReader:
+        """Find the rules that each of many events satisfies.
+
+        Parameters
+        ----------
+        events
+            A list of mappings, an Arrow table, batch or reader, a pandas or a polars frame. Arrow
+            columns are read as they are, without a loop over rows.
+        only, at
+            As in :meth:`match`.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row per match, with event (the row number) and rule (the id), by event and then in
+            the order in which the rules were added. For a reader, a reader: it computes batches of
+            bounded size while they are read.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("teens", "age BETWEEN 13 AND 19")
+        >>> m.match_many([{"age": 15}, {"age": 40}, {"age": 17}]).to_pydict()
+        {'event': [0, 2], 'rule': ['teens', 'teens']}
+        """
+        return self._batch_searcher().match(events, self._select(only, at))
+
+    def count_many(
+        self,
+        events: Any,
+        *,
+        only: Tagged | Iterable[RuleId] | None = None,
+        at: datetime | None = None,
+    ) -> pa.Table | pa.RecordBatchReader:
+        """Count the rules that each of many events satisfies, without listing them.
+
+        Parameters
+        ----------
+        events, only, at
+            As in :meth:`match_many`.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row per event, with event (the row number) and matches. For a reader, a reader.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("teens", "age BETWEEN 13 AND 19")
+        >>> m.count_many([{"age": 15}, {"age": 40}]).to_pydict()
+        {'event': [0, 1], 'matches': [1, 0]}
+        """
+        return self._batch_searcher().count(events, self._select(only, at))
+
+    def top_many(
+        self,
+        events: Any,
+        n: int = 10,
+        *,
+        only: Tagged | Iterable[RuleId] | None = None,
+        at: datetime | None = None,
+    ) -> pa.Table | pa.RecordBatchReader:
+        """Find the `n` matching rules of the highest scores for each of many events.
+
+        Parameters
+        ----------
+        events, only, at
+            As in :meth:`match_many`.
+        n
+            How many rules to return per event at most.
+
+        Returns
+        -------
+        pyarrow.Table
+            Columns event (the row number), rank (1 for the best), rule (the id) and score. For a
+            reader, a reader.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("low", "x = 1", weights={("x", 1): 0.5})
+        >>> m.add("high", "x = 1", weights={("x", 1): 2.0})
+        >>> m.top_many([{"x": 1}], n=1).to_pylist()
+        [{'event': 0, 'rank': 1, 'rule': 'high', 'score': 2.0}]
+        """
+        _check_n(n)
+        return self._batch_searcher().top(events, n, self._select(only, at))
+
+    # --- Documents ---
 
     def publish(
         self,
@@ -367,19 +704,24 @@ class Matcher(Batching):
         only: Tagged | Iterable[RuleId] | None = None,
         at: datetime | None = None,
     ) -> list[RuleId]:
-        """As :meth:`match`, and then remember the event: it is a document seen before.
+        """Find the rules that an event satisfies, then remember the event as a document.
 
-        Of several threads that publish at once, each sees the events of those before it.
+        Events are published one after the other: each sees all events before it.
 
         Parameters
         ----------
         event
             Attributes and their values.
         id
-            The id of the event among :attr:`documents`, where it takes the place of another of
-            the same id; a number by default.
+            The event's id among :attr:`documents`, where it replaces a document of the same id;
+            a number by default.
         only, at
             As in :meth:`match`.
+
+        Returns
+        -------
+        list
+            The ids of the matching rules, in the order in which they were added.
 
         Examples
         --------
@@ -391,33 +733,145 @@ class Matcher(Batching):
         """
         flat = self._schema.read(event)
         with self._document_store.publishing:
-            found = self._ids(*self._found_flat(flat, self._chosen(only, at)))
+            ids = self._searcher.match_flat(flat, self._select(only, at))
             self._document_store.add(flat, id)
-        return found
+        return ids
+
+    @property
+    def documents(self) -> Documents:
+        """The events that :meth:`publish` remembers, to which join predicates refer.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.publish({"price": 30}, id="offer")
+        []
+        >>> m.documents["offer"]
+        {'price': 30}
+        """
+        return self._documents
+
+    # --- Explanations ---
+
+    def explain(self, id: RuleId, event: Event) -> Explanation:
+        """Explain why the rule `id` matches an event or does not.
+
+        Returns
+        -------
+        Explanation
+            The rule's tree, marked with what holds and what does not. It prints as an indented
+            tree; ``to_json()`` gives the same as plain data.
+
+        Raises
+        ------
+        UnknownRuleError
+            No rule has that id.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("r1", "age > 18 AND country = 'FR'")
+        >>> print(m.explain("r1", {"age": 30, "country": "BE"}))
+        ✗ AND   [did not hold]
+          ✓ age > 18   [age = 30: held]
+          ✗ country = 'FR'   [country = 'BE': did not hold]
+        """
+        return self._explainer.explain(self.rule(id), event)
+
+    def why(
+        self,
+        event: Event,
+        *,
+        only: Tagged | Iterable[RuleId] | None = None,
+        at: datetime | None = None,
+    ) -> dict[RuleId, Explanation]:
+        """Explain each rule that an event satisfies.
+
+        Parameters
+        ----------
+        event, only, at
+            As in :meth:`match`.
+
+        Returns
+        -------
+        dict
+            The matching rules, in the order of :meth:`match`, each with its explanation.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("r1", "age > 18 OR country = 'FR'")
+        >>> print(m.why({"age": 30})["r1"])
+        ✓ OR   [held]
+          ✓ age > 18   [age = 30: held]
+          ∅ country = 'FR'   [country is absent: absent]
+        """
+        rules = self._searcher.match_rules(event, self._select(only, at))
+        return {rule.id: self._explainer.explain(rule, event) for rule in rules}
+
+    def why_not(self, id: RuleId, event: Event, *, at: datetime | None = None) -> Obstacles:
+        """Find the fewest predicates that would have to change for the rule `id` to match.
+
+        Predicates are taken as independent of one another: of ``x > 3 AND x < 2`` both may be
+        listed, since an attribute may have several values.
+
+        Parameters
+        ----------
+        id, event
+            The rule, and the event that does not satisfy it.
+        at
+            The time at which the rule has to be valid; that of the matcher's clock by default. A
+            rule that is not valid then is reported as such, too.
+
+        Returns
+        -------
+        Obstacles
+            It prints as lines; ``to_json()`` gives the same as plain data.
+
+        Raises
+        ------
+        UnknownRuleError
+            No rule has that id.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("r1", "age > 18 AND country = 'FR'")
+        >>> print(m.why_not("r1", {"age": 30, "country": "BE"}))
+        it would match with:
+          country = 'FR'   [country = 'BE']
+        """
+        return self._explainer.find_obstacles(self.rule(id), event, self._moment(at))
+
+    # --- Analysis ---
 
     def similar(
         self, rule: RuleSource | RuleId, n: int = 10, *, events: Any = None, seed: int = 0
     ) -> list[Similar]:
-        """The rules that match much the same events as `rule`, the most similar first.
+        """Find the rules that match nearly the same events as `rule`.
 
         Parameters
         ----------
         rule
             The id of a rule, or a rule in any of its forms, in the logic of this matcher.
         n
-            How many rules at most.
+            How many rules to return at most.
         events
-            Events by which to tell, as for :meth:`match_many`. Without them events are drawn that
-            satisfy one rule or another, around the values that rules mention: then the shares are
-            estimates.
+            Events to compare by, as for :meth:`match_many`. By default events are drawn at random
+            around the values that rules mention, each so that it satisfies some rule; then the
+            shares are estimates.
         seed
-            Which events are drawn.
+            The seed of the random draws.
 
         Returns
         -------
         list of Similar
-            Rules with the share of each other's events, and whether one is proved to imply the
-            other. Rules without a common event among those looked at are not there.
+            Rules, the most similar first, with the share of events that both match, and whether
+            one is proved to imply the other. Rules that share none of the events are left out.
 
         Examples
         --------
@@ -430,13 +884,13 @@ class Matcher(Batching):
         """
         from tamis.matcher.analysis.similar import similar
 
-        check_n(n)
+        _check_n(n)
         if isinstance(rule, int) and not isinstance(rule, bool):
-            asked = self.rule(rule)
+            wanted = self.rule(rule)
         else:
             known = self._snapshot.find(rule) if isinstance(rule, str) else None
-            asked = known or make_rule("", expr_of(rule), self._logic)
-        return similar(self, asked, n, schema=self._schema, events=events, seed=seed)
+            wanted = known or make_rule("", to_expr(rule), self._logic)
+        return similar(self, wanted, n, schema=self._schema, events=events, seed=seed)
 
     def ratify(
         self,
@@ -448,32 +902,39 @@ class Matcher(Batching):
         limit: int = 20,
         watch: Callable[[int, float], None] = lambda events, fraction: None,
     ) -> Ratification:
-        """Compare what this matcher finds with :func:`tamis.evaluate`, on events drawn to be hard.
+        """Check this matcher's answers against :func:`tamis.evaluate` on difficult events.
 
-        They are drawn around the values at which rules change their minds: these values, those just
-        beside them, absent attributes, several values.
+        The events are drawn around the values at which the truth of a rule changes: these values,
+        their direct neighbours, absent attributes, several values.
 
         Parameters
         ----------
         sample
-            How many rules are looked at, drawn at random.
+            How many rules to check, drawn at random.
         seconds
-            For how long; some events are looked at in any case.
+            How long to check; a few events are checked in any case.
         seed
-            Which rules and events.
+            The seed of the random draws.
         processes
-            How many processes evaluate rules; by default as many as there are cores.
+            How many processes evaluate rules; one per core by default.
         limit
-            How many differences are enough.
+            How many differences to find before stopping.
         watch
-            Called again and again with how many events were looked at, and what part of the time is
-            over.
+            Called repeatedly with the number of events checked and the fraction of the time passed.
 
         Returns
         -------
         Ratification
-            How much was looked at, and the differences, each with as much of the rule and of the
-            event as it takes.
+            How much was checked, and the differences, each with its rule and event reduced to what
+            shows the difference.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("adults", "age >= 18")
+        >>> m.ratify(seconds=0.1, processes=1).differences
+        []
         """
         from tamis.matcher.analysis.ratify import ratify
 
@@ -495,18 +956,22 @@ class Matcher(Batching):
         single_valued: bool = False,
         watch: Callable[[int, float], None] = lambda rules, fraction: None,
     ) -> list[Finding]:
-        """The rules that never match, always match, repeat another one, or are part of one.
+        """Find rules that never match, always match, repeat another rule, or are implied by one.
 
-        All of it is proved. What cannot be proved, as for many patterns, is not reported.
+        Every finding is proved. What cannot be proved, as for many patterns, is not reported.
 
         Parameters
         ----------
         single_valued
-            Whether no attribute ever has several values. Otherwise only what the schema declares so
-            is known to: ``x = 1 AND x = 2`` matches an event with both.
+            Whether no attribute ever has several values. By default only attributes that the
+            schema declares as scalars are known to: ``x = 1 AND x = 2`` matches an event with both.
         watch
-            Called again and again with how many rules were looked at, and what part of the work is
-            done.
+            Called repeatedly with the number of rules checked and the fraction of the work done.
+
+        Returns
+        -------
+        list of Finding
+            In the order in which the rules were added.
 
         Examples
         --------
@@ -521,27 +986,232 @@ class Matcher(Batching):
 
         return lint(self, schema=self._schema, single_valued=single_valued, watch=watch)
 
-    def _made_all(self, rules: Any, on_error: str) -> tuple[list[Rule], list[BadRule] | None]:
-        """The rules of `add_many`, and where to note bad ones: nowhere if they raise."""
+    def stats(self) -> dict[str, Any]:
+        """Get figures about the rules and the index: numbers of rules and segments, sizes in bytes.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("adults", "age >= 18 AND country IN ('FR', 'BE')")
+        >>> stats = m.stats()
+        >>> stats["rules"], stats["attributes"]
+        (1, 2)
+        """
+        snapshot = self._snapshot
+        segments = [view.segment for view in self._frozen_views(snapshot) if snapshot.size]
+        rules = [segment.engine.rules for segment in segments]
+        return {
+            "engine": self._engine.name,
+            "logic": self._logic,
+            "rules": snapshot.size,
+            "segments": len(snapshot.views),
+            "tail": len(snapshot.tail),
+            "attributes": len({a for r in rules for a in r.dictionary.attributes}),
+            "atoms": sum(len(r.atoms.table) for r in rules),
+            "conjunctions": sum(len(r.forms.conjunction_start) - 1 for r in rules),
+            "programs": sum(len(r.forms.program_rule) for r in rules),
+            "text_predicates": sum(r.texts.size for r in rules),
+            "bytes": sum(segment.engine.nbytes for segment in segments),
+            "documents": len(self._document_store),
+            **({} if self._store is None else self._store.stats()),
+        }
+
+    # --- Upkeep and storage ---
+
+    def optimize(self, sample: Any = None) -> None:
+        """Merge all rules into one segment, for the fastest matching.
+
+        Rarely needed: segments are merged in the background as rules come. It pays off before a
+        long period without changes, or with a sample.
+
+        Parameters
+        ----------
+        sample
+            Events like those to come, as for :meth:`match_many`. An engine may arrange the rules
+            to suit them; answers stay the same.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("adults", "age >= 18")
+        >>> m.optimize()
+        >>> m.stats()["segments"]
+        1
+        """
+        self._writer.optimize([] if sample is None else list(event_chunks(sample)))
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Save a copy of all rules and :attr:`documents` in a directory for :func:`tamis.open`.
+
+        The matcher itself stays as it is: later changes do not reach the directory.
+
+        Parameters
+        ----------
+        path
+            A directory that does not exist or is empty.
+        overwrite
+            Whether to replace rules that are stored there; they are replaced atomically. Processes
+            that have the directory open for reading keep the old rules until they refresh.
+
+        Raises
+        ------
+        StorageError
+            The directory is not empty, or cannot be written.
+
+        Examples
+        --------
+        >>> import tamis, tempfile
+        >>> m = tamis.Matcher()
+        >>> m.add("adults", "age >= 18")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     m.save(f"{folder}/rules")
+        ...     with tamis.open(f"{folder}/rules", read_only=True) as stored:
+        ...         stored.match({"age": 30})
+        ['adults']
+        """
+        folder = Path(path).absolute()
+        settings = Settings(self._engine.name, self._logic, self._schema.types)
+        if folder.is_dir() and not overwrite and any(folder.iterdir()):
+            hint = "; pass overwrite=True to replace them" if is_index(folder) else ""
+            content = "stored rules" if is_index(folder) else "something else"
+            raise StorageError(f"the directory holds {content}{hint}", path=str(folder))
+        write = replace if is_index(folder) else create
+        write(folder, settings, self._merged_segment(), self._write_documents)
+
+    def refresh(self) -> bool:
+        """Load what a writer has changed since a directory was opened read-only.
+
+        Returns
+        -------
+        bool
+            Whether there was something new. False for a matcher that is not opened read-only, as it
+            always has the newest state.
+
+        Examples
+        --------
+        >>> import tamis, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     writer = tamis.open(f"{folder}/rules")
+        ...     reader = tamis.open(f"{folder}/rules", read_only=True)
+        ...     writer.add("adults", "age >= 18")
+        ...     print(len(reader), reader.refresh(), len(reader))
+        ...     writer.close()
+        0 True 1
+        """
+        if self._store is None or self._stored_documents is None:
+            return False
+        state = self._store.refreshed()
+        if state is not None:
+            self._writer.show(state)
+        return self._stored_documents.refresh() or state is not None
+
+    def close(self) -> None:
+        """Stop background work, and release the directory for other writers.
+
+        A stored matcher can still be read, but not changed. A matcher in memory stays usable.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> with tamis.Matcher() as m:  # calls close() at the end
+        ...     m.add("adults", "age >= 18")
+        """
+        try:
+            self._writer.close()
+        finally:
+            if self._stored_documents is not None:
+                self._stored_documents.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- Inside ---
+
+    @property
+    def _snapshot(self) -> Snapshot:
+        """The newest snapshot.
+
+        Raises
+        ------
+        CorruptFileError
+            A file that it depends on turned out to be damaged.
+        """
+        if self._writer.damage is not None:
+            raise self._writer.damage
+        return self._writer.snapshot
+
+    @property
+    def _searcher(self) -> Searcher:
+        """A searcher over the newest snapshot, kept until the next change."""
+        snapshot, searcher = self._snapshot, self._last_searcher
+        if searcher is None or searcher.snapshot is not snapshot:
+            # Two threads may both build one; either is right.
+            searcher = self._last_searcher = Searcher(snapshot, self._schema, self._document_store)
+        return searcher
+
+    def _batch_searcher(self) -> BatchSearcher:
+        return BatchSearcher(self._frozen_views(self._snapshot), self._schema, self._document_store)
+
+    def _frozen_views(self, snapshot: Snapshot) -> tuple[View, ...]:
+        """Views of segments with all rules of `snapshot`.
+
+        If building a segment from its tail takes long, later snapshots keep the segment.
+        """
+        views = snapshot.frozen_views
+        if len(snapshot.tail) > _SMALL_TAIL:
+            self._writer.freeze(snapshot, wait=False)
+        return views
+
+    def _merged_segment(self) -> Segment | None:
+        """All rules in one segment; None if there are no rules."""
+        views = [view for view in self._snapshot.frozen_views if view.size]
+        if not views:
+            return None
+        if len(views) == 1 and views[0].size == len(views[0].segment):
+            return views[0].segment
+        return self._builder.merged(views)
+
+    def _write_documents(self, folder: Path) -> None:
+        write_documents(folder, self._document_store)
+
+    def _select(self, only: Tagged | Iterable[RuleId] | None, at: datetime | None) -> Selection:
+        return Selection.of(only, self._now() if at is None else to_microseconds(at))
+
+    def _moment(self, at: datetime | None) -> int:
+        return self._now() if at is None else to_microseconds(at)
+
+    def _read_rules(self, rules: Any, on_error: str) -> tuple[list[Rule], list[BadRule] | None]:
+        """Read the rules of `add_many`, and a list of the bad ones; None if these raise."""
         if on_error not in ("raise", "skip"):
             raise ValueError(f"on_error is 'raise' or 'skip', not {on_error!r}")
         bad: list[BadRule] | None = [] if on_error == "skip" else None
-        made: list[Rule] = []
+        read: list[Rule] = []
         for item in rule_items(rules):
             try:
-                made.append(self._made(item))
+                read.append(self._read_rule(item))
             except RuleError as error:
-                error.rule_id = _id_of(item)
+                error.rule_id = _find_id(item)
                 if bad is None:
                     raise
                 bad.append(BadRule.of(error.rule_id, error))
-        return made, bad
+        return read, bad
 
-    def _made(self, item: Any) -> Rule:
-        """One item of `add_many` as a rule."""
+    def _read_rule(self, item: Any) -> Rule:
+        """Read one item of the rules of `add_many`."""
         if isinstance(item, Rule):
             return make_rule(
-                item.id, item.source, item.logic, item.weights, item.payload, item.tags, item.life
+                item.id,
+                item.source,
+                item.logic,
+                item.weights,
+                item.payload,
+                item.tags,
+                item.validity,
             )
         if isinstance(item, tuple | list) and len(item) in (2, 3):
             id, source, *logic = item
@@ -549,7 +1219,14 @@ class Matcher(Batching):
         raise RuleError(f"expected a pair of id and rule, or a triple with the logic, not {item!r}")
 
 
-def _id_of(item: Any) -> Any:
+def _find_id(item: Any) -> Any:
+    """The id in an item of `add_many`, as far as it has one."""
     if isinstance(item, Rule):
         return item.id
     return item[0] if isinstance(item, tuple | list) and item else None
+
+
+def _check_n(n: int) -> None:
+    """Refuse anything but a number of rules."""
+    if not isinstance(n, int) or isinstance(n, bool) or n < 0:
+        raise ValueError(f"n is a whole number, not {n!r}")

@@ -10,7 +10,6 @@ from typing import Literal
 from tamis.engines.registry import load_engine
 from tamis.errors import StorageError
 from tamis.expr.model import check_logic
-from tamis.joins.document_store import DocumentStore
 from tamis.joins.retention import Retention
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.schema import Schema
@@ -86,8 +85,10 @@ def open_matcher(
     store = Store(folder, maker, read_only=read_only, sync=sync, verify=verify is True)
     if verify is False:
         store.trust_files()
-    kept = DocumentStore(documents or _stored_retention(folder))
-    return Matcher._stored(settings.logic, maker, store, clock, kept)
+    retention = documents or _stored_retention(folder)
+    return Matcher(
+        maker.engine.name, settings.logic, settings.schema, clock, documents=retention, _store=store
+    )
 
 
 def _stored_retention(folder: Path) -> Retention | None:

@@ -1,4 +1,4 @@
-"""What several segments found, joined and as Arrow columns."""
+"""Merges the answers of several parts, segments or shards, into one answer in Arrow columns."""
 
 from __future__ import annotations
 
@@ -13,63 +13,96 @@ from tamis.engines.base import Matches, Tops
 from tamis.matcher.ids import id_column
 from tamis.matcher.segment import Segment
 
-__all__ = ["id_type", "joined_matches", "joined_tops"]
+__all__ = ["ScoredPart", "id_type", "merge_matches", "merge_tops", "select_best"]
 
 _NO_INTS = np.empty(0, np.int64)
+_NO_FLOATS = np.empty(0, np.float64)
 
 
-class _Joined(NamedTuple):
+class _MergedMatches(NamedTuple):
     event: NDArray[np.int64]
     rule: pa.Array
     """The ids."""
 
 
-class _JoinedTops(NamedTuple):
+class _MergedTops(NamedTuple):
     event: NDArray[np.int64]
     rank: NDArray[np.int64]
     """1 for the best."""
     rule: pa.Array
+    """The ids."""
     score: NDArray[np.float64]
 
 
+class ScoredPart(NamedTuple):
+    """The scored matches of one part, in any order."""
+
+    event: NDArray[np.int64]
+    score: NDArray[np.float64]
+    age: NDArray[np.integer]
+    """Decides between equal scores of an event: the lower comes first."""
+
+
+class _Best(NamedTuple):
+    event: NDArray[np.int64]
+    rank: NDArray[np.int64]
+    """1 for the best."""
+    position: NDArray[np.int64]
+    """Where each match stands in the parts, laid end to end."""
+
+
 def id_type(segments: Sequence[Segment]) -> pa.DataType:
-    """The type of a column of ids of these segments."""
+    """The Arrow type of a column with ids of these segments."""
     return id_column([(segment.ids, _NO_INTS) for segment in segments], None).type
 
 
-def _events(part: Matches | Tops, first: int = 0) -> NDArray[np.int64]:
-    """The event of each thing found, counted from `first`."""
-    return np.repeat(np.arange(first, first + len(part.start) - 1), np.diff(part.start))
-
-
-def joined_matches(
+def merge_matches(
     segments: Sequence[Segment], parts: Sequence[Matches], first: int = 0
-) -> _Joined:
-    """What each segment found, by event, and the oldest rule first.
+) -> _MergedMatches:
+    """Merge the matches of each segment by event, and within an event the oldest rule first.
 
-    The events are counted from `first`. What was found is sorted where it stands.
+    Events are numbered from `first`. The arrays in `parts` are sorted in place.
     """
     for segment, part in zip(segments, parts, strict=True):
         segment.sort_by_age(part)
     events = [_events(part, first) for part in parts]
-    found = [(segment.ids, part.rule) for segment, part in zip(segments, parts, strict=True)]
+    places = [(segment.ids, part.rule) for segment, part in zip(segments, parts, strict=True)]
     if len(parts) == 1:
-        return _Joined(events[0], id_column(found, None))
+        return _MergedMatches(events[0], id_column(places, None))
     event = np.concatenate(events)
     order = np.argsort(event, kind="stable")
-    return _Joined(event[order], id_column(found, order))
+    return _MergedMatches(event[order], id_column(places, order))
 
 
-def joined_tops(segments: Sequence[Segment], parts: Sequence[Tops], n: int) -> _JoinedTops:
-    """The `n` best of the best of several segments: by event, then best first, then oldest."""
-    event = np.concatenate([_NO_INTS, *(_events(part) for part in parts)])
-    score = np.concatenate([np.empty(0), *(part.score for part in parts)])
-    # Segments come oldest first; within one, rules go by their ages.
-    segment = np.repeat(np.arange(len(parts)), [len(part.rule) for part in parts])
-    ages = [s.ages(part.rule) for s, part in zip(segments, parts, strict=True)]
-    order = np.lexsort((np.concatenate([_NO_INTS, *ages]), segment, -score, event))
-    event, score = event[order], score[order]
+def merge_tops(segments: Sequence[Segment], parts: Sequence[Tops], n: int) -> _MergedTops:
+    """Merge the best matches of each segment into the `n` best of all; see `select_best`."""
+    scored = [
+        ScoredPart(_events(part), part.score, segment.ages(part.rule))
+        for segment, part in zip(segments, parts, strict=True)
+    ]
+    best = select_best(scored, n)
+    places = [(segment.ids, part.rule) for segment, part in zip(segments, parts, strict=True)]
+    score = np.concatenate([_NO_FLOATS, *(part.score for part in parts)])[best.position]
+    return _MergedTops(best.event, best.rank, id_column(places, best.position), score)
+
+
+def select_best(parts: Sequence[ScoredPart], n: int) -> _Best:
+    """Select the `n` best matches of each event.
+
+    Matches are ordered by event and falling score. Between equal scores, an earlier part comes
+    before a later one, and within a part the lower age decides.
+    """
+    event = np.concatenate([_NO_INTS, *(part.event for part in parts)])
+    score = np.concatenate([_NO_FLOATS, *(part.score for part in parts)])
+    age = np.concatenate([_NO_INTS, *(part.age for part in parts)])
+    number = np.repeat(np.arange(len(parts)), [len(part.event) for part in parts])
+    order = np.lexsort((age, number, -score, event))
+    event = event[order]
     rank = np.arange(len(event)) - np.searchsorted(event, event) + 1
     kept = rank <= n
-    found = [(s.ids, part.rule) for s, part in zip(segments, parts, strict=True)]
-    return _JoinedTops(event[kept], rank[kept], id_column(found, order[kept]), score[kept])
+    return _Best(event[kept], rank[kept], order[kept])
+
+
+def _events(part: Matches | Tops, first: int = 0) -> NDArray[np.int64]:
+    """The event number of each match, counted from `first`."""
+    return np.repeat(np.arange(first, first + len(part.start) - 1), np.diff(part.start))

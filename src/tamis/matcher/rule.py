@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -27,19 +27,18 @@ from tamis.expr.model import (
 from tamis.expr.names import JOINED
 from tamis.expr.text.sql import join_of, parse, to_sql
 from tamis.expr.validate import check
-from tamis.matcher.validity import ETERNAL, Life
+from tamis.matcher.validity import ALWAYS, Validity
 
 __all__ = [
     "Row",
     "Rule",
     "RuleId",
     "RuleSource",
-    "Tagged",
-    "checked_id",
-    "expr_of",
+    "check_id",
+    "check_tags",
     "make_rule",
     "read_weights",
-    "tagged",
+    "to_expr",
 ]
 
 RuleId: TypeAlias = str | int
@@ -62,23 +61,23 @@ class Rule(msgspec.Struct, frozen=True, gc=False):
     payload: Any = None
     """Any JSON the user hung on the rule."""
     tags: frozenset[str] = frozenset()
-    life: Life = ETERNAL
+    validity: Validity = ALWAYS
     """Its priority, and when it is valid."""
 
     @property
     def priority(self) -> int:
         """Rules of a higher one come first in :meth:`tamis.Matcher.first`."""
-        return self.life.priority
+        return self.validity.priority
 
     @property
     def valid_from(self) -> datetime | None:
         """The first moment at which it may match; None if it always might."""
-        return self.life.valid_from
+        return self.validity.valid_from
 
     @property
     def valid_until(self) -> datetime | None:
         """The first moment at which it may not match any more; None if that never comes."""
-        return self.life.valid_until
+        return self.validity.valid_until
 
     @property
     def expr(self) -> Expr:
@@ -108,7 +107,7 @@ class Row(NamedTuple):
     payload: bytes = b""
     """Both as JSON, empty where there is none."""
     tags: tuple[str, ...] = ()
-    life: Life = ETERNAL
+    validity: Validity = ALWAYS
 
     @classmethod
     def of(cls, rule: Rule) -> Row:
@@ -117,7 +116,7 @@ class Row(NamedTuple):
         if not isinstance(source, str):
             source, kind = _encode(to_json(source)).decode(), kind | IS_MODEL
         if rule.weights is None and rule.payload is None and not rule.tags:
-            return cls(rule.id, kind, source, life=rule.life)
+            return cls(rule.id, kind, source, validity=rule.validity)
         return cls(
             rule.id,
             kind,
@@ -125,7 +124,7 @@ class Row(NamedTuple):
             b"" if rule.weights is None else _encode(_weight_entries(rule.weights)),
             b"" if rule.payload is None else _encode(rule.payload),
             tuple(sorted(rule.tags)),
-            rule.life,
+            rule.validity,
         )
 
     def rule(self) -> Rule:
@@ -137,7 +136,7 @@ class Row(NamedTuple):
             _weights_of(_decode(self.weights)) if self.weights else None,
             _decode(self.payload) if self.payload else None,
             frozenset(self.tags),
-            self.life,
+            self.validity,
         )
 
 
@@ -205,40 +204,6 @@ def _weight(entry: Any) -> tuple[str | tuple[str, Any], float]:
             )
 
 
-class Tagged(NamedTuple):
-    """Stands for the rules with certain tags; see :func:`tagged`."""
-
-    some: frozenset[str] | None
-    """A rule has at least one of these; None if that is not asked."""
-    every: frozenset[str]
-    without: frozenset[str]
-
-    def fits(self, tags: Set[str]) -> bool:
-        """Whether a rule with these tags is meant."""
-        return (
-            (self.some is None or not self.some.isdisjoint(tags))
-            and self.every <= tags
-            and self.without.isdisjoint(tags)
-        )
-
-
-def tagged(*tags: str, every: Iterable[str] = (), without: Iterable[str] = ()) -> Tagged:
-    """The rules with certain tags, for ``match(event, only=tagged("gold"))``.
-
-    Parameters
-    ----------
-    tags
-        A rule has at least one of these; not asked where only other things are.
-    every
-        It has each of these.
-    without
-        It has none of these: ``tagged(without=["paused"])``.
-    """
-    needed, unwanted = _checked_tags(every), _checked_tags(without)
-    some = _checked_tags(tags) if tags or not (needed or unwanted) else None
-    return Tagged(some, needed, unwanted)
-
-
 def make_rule(
     id: RuleId,
     source: RuleSource,
@@ -246,27 +211,27 @@ def make_rule(
     weights: Mapping[Any, float] | None = None,
     payload: Any = None,
     tags: Iterable[str] = (),
-    life: Life = ETERNAL,
+    validity: Validity = ALWAYS,
 ) -> Rule:
     """A rule whose parts were checked, except for a text, which is parsed when it is encoded."""
     return Rule(
-        checked_id(id),
-        _checked_source(source),
+        check_id(id),
+        _check_source(source),
         check_logic(logic),
-        _checked_weights(weights),
-        None if payload is None else _checked_payload(payload),
-        _checked_tags(tags) if tags != () else frozenset(),
-        life,
+        _check_weights(weights),
+        None if payload is None else _check_payload(payload),
+        check_tags(tags) if tags != () else frozenset(),
+        validity,
     )
 
 
-def expr_of(source: RuleSource) -> Expr:
+def to_expr(source: RuleSource) -> Expr:
     """The model of what is given as a text, as a model, or in the JSON form."""
-    checked = _checked_source(source)
+    checked = _check_source(source)
     return parse(checked) if isinstance(checked, str) else checked
 
 
-def checked_id(id: Any) -> RuleId:
+def check_id(id: Any) -> RuleId:
     """`id` itself if it may name a rule."""
     if isinstance(id, str):
         if not is_unicode(id):
@@ -279,7 +244,7 @@ def checked_id(id: Any) -> RuleId:
     raise RuleError(f"a rule's id is a string or an integer, not {type(id).__name__} {id!r}")
 
 
-def _checked_source(source: Any) -> str | Expr:
+def _check_source(source: Any) -> str | Expr:
     if isinstance(source, str):
         return source
     if isinstance(source, And | Or | Not | Predicate | Atom):
@@ -295,7 +260,7 @@ def _checked_source(source: Any) -> str | Expr:
     )
 
 
-def _checked_weights(weights: Any) -> dict[Any, float] | None:
+def _check_weights(weights: Any) -> dict[Any, float] | None:
     """A copy of `weights`, which the caller may go on changing."""
     if weights is None:
         return None
@@ -304,7 +269,7 @@ def _checked_weights(weights: Any) -> dict[Any, float] | None:
     return dict(weights) or None
 
 
-def _checked_payload(payload: Any) -> Any:
+def _check_payload(payload: Any) -> Any:
     """A copy of `payload`, which has to be JSON, so that it may be stored."""
     try:
         copy = _decode(_encode(payload))
@@ -315,7 +280,14 @@ def _checked_payload(payload: Any) -> Any:
     return copy
 
 
-def _checked_tags(tags: Any) -> frozenset[str]:
+def check_tags(tags: Any) -> frozenset[str]:
+    """Check tags, and return them as a set.
+
+    Raises
+    ------
+    RuleError
+        They are not a list of strings.
+    """
     if isinstance(tags, str) or not isinstance(tags, Iterable):
         raise RuleError(f"tags are a list of strings, not {tags!r}")
     result = list(tags)

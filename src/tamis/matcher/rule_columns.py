@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.matcher.ids import IdIndex, Ids
-from tamis.matcher.rule import Row, Rule, Tagged
+from tamis.matcher.rule import Row, Rule
+from tamis.matcher.selection import Tagged
 from tamis.matcher.string_column import NO_STRINGS, Strings, ragged
-from tamis.matcher.validity import Lives
+from tamis.matcher.validity import Validities
 
-__all__ = ["Records", "RecordsBuilder"]
+__all__ = ["RuleColumns", "RuleColumnsBuilder"]
 
 _NO_STARTS = np.zeros(1, np.int64)
 _NO_TAGS = np.empty(0, np.int32)
@@ -43,7 +44,7 @@ class _Tags(NamedTuple):
         return cls(Strings.of(list(numbers)), starts, np.array(flat, np.int32))
 
     @classmethod
-    def joined(cls, parts: Sequence[tuple[_Tags, int]]) -> _Tags:
+    def concat(cls, parts: Sequence[tuple[_Tags, int]]) -> _Tags:
         """The tags of several parts, each with the number of its rules."""
         if not any(len(tags.tag) for tags, _ in parts):
             return _UNTAGGED
@@ -82,7 +83,7 @@ class _Tags(NamedTuple):
 _UNTAGGED = _Tags(NO_STRINGS, _NO_STARTS, _NO_TAGS)
 
 
-class Records:
+class RuleColumns:
     """Rules by place; see `Row` for what is kept of each.
 
     `weights` and `payloads` are without texts where no rule has any.
@@ -96,7 +97,7 @@ class Records:
         weights: Strings,
         payloads: Strings,
         tags: _Tags,
-        lives: Lives,
+        validities: Validities,
     ) -> None:
         self.ids = ids
         self._kind = kind
@@ -104,43 +105,43 @@ class Records:
         self._weights = weights
         self._payloads = payloads
         self._tags = tags
-        self.lives = lives
+        self.validities = validities
 
     @classmethod
-    def of(cls, rules: Sequence[Rule]) -> Records:
+    def of(cls, rules: Sequence[Rule]) -> RuleColumns:
         """The records of these rules."""
-        builder = RecordsBuilder()
+        builder = RuleColumnsBuilder()
         builder.add(rules)
         return builder.finish()
 
     @classmethod
-    def joined(cls, parts: Sequence[Records]) -> Records:
+    def concat(cls, parts: Sequence[RuleColumns]) -> RuleColumns:
         """The rules of all parts, in this order."""
         if len(parts) == 1:
             return parts[0]
         return cls(
-            Ids.joined([part.ids for part in parts]),
+            Ids.concat([part.ids for part in parts]),
             np.concatenate([part._kind for part in parts]),
-            Strings.joined([part._sources for part in parts]),
-            _joined_optional([(part._weights, len(part)) for part in parts]),
-            _joined_optional([(part._payloads, len(part)) for part in parts]),
-            _Tags.joined([(part._tags, len(part)) for part in parts]),
-            Lives.joined((part.lives, len(part)) for part in parts),
+            Strings.concat([part._sources for part in parts]),
+            _concat_optional([(part._weights, len(part)) for part in parts]),
+            _concat_optional([(part._payloads, len(part)) for part in parts]),
+            _Tags.concat([(part._tags, len(part)) for part in parts]),
+            Validities.concat((part.validities, len(part)) for part in parts),
         )
 
     def __len__(self) -> int:
         return len(self._kind)
 
-    def take(self, places: NDArray[np.integer]) -> Records:
+    def take(self, places: NDArray[np.integer]) -> RuleColumns:
         """The rules at these places, in this order."""
-        return Records(
+        return RuleColumns(
             self.ids.take(places),
             self._kind[places],
             self._sources.take(places),
             self._weights.take(places) if self._weights.size else self._weights,
             self._payloads.take(places) if self._payloads.size else self._payloads,
             self._tags.take(places),
-            self.lives.take(places),
+            self.validities.take(places),
         )
 
     def row(self, place: int) -> Row:
@@ -152,7 +153,7 @@ class Records:
             self._weights.bytes_at(place) if self._weights.size else b"",
             self._payloads.bytes_at(place) if self._payloads.size else b"",
             self._tags.at(place),
-            self.lives.at(place),
+            self.validities.at(place),
         )
 
     def rule(self, place: int) -> Rule:
@@ -190,7 +191,7 @@ class Records:
             "kind": self._kind,
             "tag_start": self._tags.start,
             "tag": self._tags.tag,
-            "lives": self.lives.numbers.ravel(),
+            "lives": self.validities.numbers.ravel(),
             **_halves("texts", ids.texts),
             **_halves("sources", self._sources),
             **_halves("weights", self._weights),
@@ -199,7 +200,7 @@ class Records:
         }
 
     @classmethod
-    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Records:
+    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> RuleColumns:
         """The records that `arrays` took apart; nothing is copied."""
 
         def strings(name: str) -> Strings:
@@ -213,7 +214,7 @@ class Records:
             strings("weights"),
             strings("payloads"),
             _Tags(strings("tag_names"), arrays["tag_start"], arrays["tag"]),
-            Lives(arrays["lives"].reshape(-1, 3)),
+            Validities(arrays["lives"].reshape(-1, 3)),
         )
 
 
@@ -221,22 +222,22 @@ def _halves(name: str, strings: Strings) -> dict[str, NDArray[Any]]:
     return {f"{name}_start": strings.start, f"{name}_data": strings.data}
 
 
-def _joined_optional(parts: Sequence[tuple[Strings, int]]) -> Strings:
-    """As `Strings.joined`, where parts of so many rules may have no texts."""
+def _concat_optional(parts: Sequence[tuple[Strings, int]]) -> Strings:
+    """As `Strings.concat`, where parts of so many rules may have no texts."""
     if not any(strings.size for strings, _ in parts):
         return NO_STRINGS
-    return Strings.joined([s if s.size else _empty(count) for s, count in parts])
+    return Strings.concat([s if s.size else _empty(count) for s, count in parts])
 
 
 def _empty(count: int) -> Strings:
     return Strings(np.zeros(count + 1, np.int64), np.empty(0, np.uint8))
 
 
-class RecordsBuilder:
+class RuleColumnsBuilder:
     """Takes rules, a few thousand at a time, and makes columns of them."""
 
     def __init__(self) -> None:
-        self._parts: list[Records] = []
+        self._parts: list[RuleColumns] = []
 
     def add(self, rules: Iterable[Rule]) -> None:
         """Take more rules. In long calls other threads wait, so there should not be too many."""
@@ -244,21 +245,21 @@ class RecordsBuilder:
         if rows:
             self._parts.append(_records(rows))
 
-    def finish(self) -> Records:
+    def finish(self) -> RuleColumns:
         """All the rules taken."""
-        return Records.joined(self._parts or [_records([])])
+        return RuleColumns.concat(self._parts or [_records([])])
 
 
-def _records(rows: Sequence[Row]) -> Records:
-    ids, kinds, sources, weights, payloads, tags, lives = (
+def _records(rows: Sequence[Row]) -> RuleColumns:
+    ids, kinds, sources, weights, payloads, tags, validities = (
         zip(*rows, strict=True) if rows else ((),) * 7
     )
-    return Records(
+    return RuleColumns(
         Ids.of(ids),
         np.array(kinds, np.uint8),
         Strings.of(sources),
         Strings.of(weights) if any(weights) else NO_STRINGS,
         Strings.of(payloads) if any(payloads) else NO_STRINGS,
         _Tags.of(tags),
-        Lives.of(lives),
+        Validities.of(validities),
     )

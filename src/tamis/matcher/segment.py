@@ -21,10 +21,11 @@ from tamis.expr.event import Event, FlatEvent, extended, flatten
 from tamis.expr.names import JOINED
 from tamis.expr.weights import EventWeights
 from tamis.matcher.inputs import EventChunk
-from tamis.matcher.rule import RuleId, Tagged
-from tamis.matcher.rule_columns import Records
+from tamis.matcher.rule import RuleId
+from tamis.matcher.rule_columns import RuleColumns
 from tamis.matcher.schema import Schema
 from tamis.matcher.segment_joins import SegmentJoins
+from tamis.matcher.selection import Tagged
 
 __all__ = ["Segment"]
 
@@ -37,7 +38,7 @@ class Segment:
 
     Parameters
     ----------
-    records
+    columns
         The rules by place.
     engine
         The engine over the same rules.
@@ -45,9 +46,9 @@ class Segment:
         What is declared about attributes.
     """
 
-    def __init__(self, records: Records, engine: Engine, schema: Schema) -> None:
-        self.records = records
-        self.ids = records.ids
+    def __init__(self, columns: RuleColumns, engine: Engine, schema: Schema) -> None:
+        self.columns = columns
+        self.ids = columns.ids
         self.engine = engine
         self._schema = schema
         self._encoders = _Encoders(engine.rules, schema)
@@ -61,7 +62,7 @@ class Segment:
     @classmethod
     def build(
         cls,
-        records: Records,
+        columns: RuleColumns,
         encoded: EncodedRules,
         engine: type[Engine],
         schema: Schema,
@@ -71,7 +72,7 @@ class Segment:
 
         Parameters
         ----------
-        records, encoded
+        columns, encoded
             The same rules as they were given, and encoded.
         engine, schema
             As above.
@@ -80,7 +81,7 @@ class Segment:
         """
         events = _Encoders(encoded, schema).encode_sample(sample) if sample else None
         built = engine(encoded, sample=events)
-        segment = cls(records.take(built.order), built, schema)
+        segment = cls(columns.take(built.order), built, schema)
         # These are made here, so that no reader has to wait for them.
         segment.ids.index  # noqa: B018
         segment.joins  # noqa: B018
@@ -89,7 +90,7 @@ class Segment:
         return segment
 
     def __len__(self) -> int:
-        return len(self.records)
+        return len(self.columns)
 
     @property
     def joins(self) -> SegmentJoins | None:
@@ -124,7 +125,7 @@ class Segment:
     def mask_of(self, chosen: Tagged | Collection[RuleId]) -> NDArray[np.uint8]:
         """A mask of the rules with certain tags, or with one of these ids."""
         if isinstance(chosen, Tagged):
-            return self.records.marks_tagged(chosen)
+            return self.columns.marks_tagged(chosen)
         mask = np.zeros(len(self), np.uint8)
         found = (self.ids.find(id) for id in chosen)
         mask[[place for place in found if place is not None]] = 1
@@ -144,7 +145,9 @@ class Segment:
         """One event that weighs its values, encoded for this segment."""
         return self._encoders.events.encode_weighted(event, weights)
 
-    def stab(self, alternative: Alternative, mask: NDArray[np.uint8] | None) -> ExpressionMatches:
+    def match_expression(
+        self, alternative: Alternative, mask: NDArray[np.uint8] | None
+    ) -> ExpressionMatches:
         """The places that match an alternative of an event expression."""
         return self.engine.match_expression(self._encoders.choices.encode(alternative), mask)
 

@@ -8,33 +8,17 @@ only in the trees of the tail (`tail.py`), and held for microseconds.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.matcher.rule import Rule, RuleId, Tagged
+from tamis.matcher.rule import Rule, RuleId
 from tamis.matcher.segment import Segment
-from tamis.matcher.tail import Reading, Tail, TailRule
+from tamis.matcher.selection import Selection
+from tamis.matcher.tail import LazyEvent, Tail, TailRule
 
-__all__ = ["Chosen", "Snapshot", "View"]
-
-
-class Chosen(NamedTuple):
-    """The rules to look at."""
-
-    only: Tagged | Collection[RuleId] | None
-    """Those with certain tags, those of these ids, or all."""
-    at: int
-    """The microsecond at which they have to be valid."""
-
-    def includes(self, rule: Rule) -> bool:
-        """Whether to look at `rule`."""
-        if not rule.life.is_valid(self.at):
-            return False
-        if isinstance(self.only, Tagged):
-            return self.only.fits(rule.tags)
-        return self.only is None or rule.id in self.only
+__all__ = ["Snapshot", "View"]
 
 
 class View:
@@ -106,17 +90,17 @@ class View:
         marks[np.fromiter(removed, np.int64, len(removed))] = 0
         return marks
 
-    def mask(self, chosen: Chosen) -> NDArray[np.uint8] | None:
+    def mask(self, selection: Selection) -> NDArray[np.uint8] | None:
         """The rules that may be found; None when all may."""
-        mask = self._living(chosen.at)
-        if chosen.only is None:
+        mask = self._living(selection.at)
+        if selection.only is None:
             return mask
-        wanted = self.segment.mask_of(chosen.only)
+        wanted = self.segment.mask_of(selection.only)
         return wanted if mask is None else wanted & mask
 
     def _living(self, at: int) -> NDArray[np.uint8] | None:
         """A mark for each rule that is alive and valid; None when all are."""
-        alive, (stretch, valid) = self.alive(), self.segment.records.lives.valid(at)
+        alive, (stretch, valid) = self.alive(), self.segment.columns.validities.valid(at)
         if alive is None or valid is None:
             return valid if alive is None else alive
         known = self._timed
@@ -197,7 +181,7 @@ class Snapshot:
         if entry is not None:
             return entry.rule
         found = self._in_view(id)
-        return None if found is None else found[0].segment.records.rule(found[1])
+        return None if found is None else found[0].segment.columns.rule(found[1])
 
     def _in_view(self, id: RuleId) -> tuple[View, int] | None:
         for view in self.views:
@@ -206,17 +190,17 @@ class Snapshot:
                 return view, place
         return None
 
-    def in_tail(self, event: Reading, chosen: Chosen) -> list[TailRule]:
+    def match_tail(self, event: LazyEvent, selection: Selection) -> list[TailRule]:
         """The rules of the tail that an event satisfies, of those that may be found."""
-        return [entry for entry in self.tail.matched(event) if chosen.includes(entry.rule)]
+        return [entry for entry in self.tail.match(event) if selection.includes(entry.rule)]
 
     def ended(self, at: int) -> Iterator[RuleId]:
         """The ids of the living rules that are not valid any more."""
         for view in self.views:
-            ended = view.segment.records.lives.ended(at).tolist()
+            ended = view.segment.columns.validities.ended(at).tolist()
             places = np.array([place for place in ended if view.is_alive(place)], np.int64)
             yield from view.segment.ids.array(places).tolist()
-        yield from (entry.rule.id for entry in self.tail if entry.rule.life.end <= at)
+        yield from (entry.rule.id for entry in self.tail if entry.rule.validity.end <= at)
 
     def ids(self) -> Iterator[RuleId]:
         """The ids of all living rules, in the order in which they were added."""

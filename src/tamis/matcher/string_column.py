@@ -25,7 +25,7 @@ class Strings(NamedTuple):
         return cls._of_arrow(pa.array(items, pa.large_binary()))
 
     @classmethod
-    def joined(cls, parts: Sequence[Strings]) -> Strings:
+    def concat(cls, parts: Sequence[Strings]) -> Strings:
         """The texts of all parts, in this order."""
         if len(parts) == 1:
             return parts[0]

@@ -25,7 +25,7 @@ from tamis.expr.weights import RuleWeights
 from tamis.matcher.rule import Rule, RuleId
 from tamis.matcher.schema import Schema
 
-__all__ = ["NO_TAIL", "Reading", "Tail", "TailRule", "is_warm", "warm_up"]
+__all__ = ["NO_TAIL", "LazyEvent", "Tail", "TailRule", "is_warm", "warm_up"]
 
 PLAIN = 64
 """How many rules may wait on a shelf without a tree."""
@@ -48,7 +48,7 @@ class TailRule(NamedTuple):
     """Whether it speaks of documents."""
 
 
-class Reading:
+class LazyEvent:
     """An event as the tail reads it: flattened only if need be.
 
     Parameters
@@ -175,7 +175,7 @@ class _Stretch(NamedTuple):
                 return place
         return None
 
-    def matched(self, event: Reading) -> list[TailRule]:
+    def match(self, event: LazyEvent) -> list[TailRule]:
         """The living rules that an event satisfies, oldest first."""
         shelf, first, last, removed = self
         entries, tree = shelf.entries, shelf.tree
@@ -223,11 +223,11 @@ class Tail:
                 return stretch.shelf.entries[place]
         return None
 
-    def matched(self, event: Reading) -> list[TailRule]:
+    def match(self, event: LazyEvent) -> list[TailRule]:
         """The rules that an event satisfies, oldest first."""
         found: list[TailRule] = []
         for stretch in self._stretches:
-            found += stretch.matched(event)
+            found += stretch.match(event)
         return found
 
     def with_added(self, entries: Sequence[TailRule]) -> Tail:
@@ -254,7 +254,7 @@ class Tail:
                 left.append(stretch)
         return Tail(tuple(left))
 
-    def behind(self, earlier: Tail) -> tuple[Tail, list[int]] | None:
+    def changes_since(self, earlier: Tail) -> tuple[Tail, list[int]] | None:
         """What came after an earlier state, and which of its rules are gone, counted from 0.
 
         None where that state is not the beginning of this one any more.

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tamis.errors import RuleError
 
-__all__ = ["ETERNAL", "Clock", "Life", "Lives", "clock_of", "moment_of"]
+__all__ = ["ALWAYS", "Clock", "Validities", "Validity", "make_clock", "to_microseconds"]
 
 Clock: TypeAlias = Callable[[], datetime]
 """Tells what time it is."""
@@ -28,7 +28,7 @@ _FIRST, _LAST = -(2**63), 2**63 - 1
 _NO_NUMBERS = np.empty((0, 3), np.int64)
 
 
-class Life(NamedTuple):
+class Validity(NamedTuple):
     """What is known of a rule beside its text."""
 
     priority: int = 0
@@ -37,7 +37,7 @@ class Life(NamedTuple):
     """The first microsecond at which it is valid, and the first one at which it is not any more."""
 
     @classmethod
-    def of(cls, priority: Any, valid_from: Any, valid_until: Any) -> Life:
+    def of(cls, priority: Any, valid_from: Any, valid_until: Any) -> Validity:
         """The life of a rule, checked.
 
         Raises
@@ -46,7 +46,7 @@ class Life(NamedTuple):
             The priority is no integer, a time is none, or the rule would never be valid.
         """
         if priority == 0 and valid_from is None and valid_until is None:
-            return ETERNAL
+            return ALWAYS
         if not isinstance(priority, int) or isinstance(priority, bool):
             raise RuleError(f"a priority is an integer, not {priority!r}")
         if not _FIRST <= priority <= _LAST:
@@ -82,10 +82,10 @@ class Life(NamedTuple):
         return self.begin <= at < self.end
 
 
-ETERNAL: Final = Life()
+ALWAYS: Final = Validity()
 
 
-def moment_of(at: Any) -> int:
+def to_microseconds(at: Any) -> int:
     """A time in microseconds; without a zone it is taken as UTC.
 
     Raises
@@ -99,11 +99,11 @@ def moment_of(at: Any) -> int:
     return moment
 
 
-def clock_of(clock: Clock | None) -> Callable[[], int]:
+def make_clock(clock: Clock | None) -> Callable[[], int]:
     """A clock that tells microseconds; the machine's without one."""
     if clock is None:
         return lambda: time_ns() // 1_000
-    return lambda: moment_of(clock())
+    return lambda: to_microseconds(clock())
 
 
 def _checked_time(name: str, time: Any) -> int:
@@ -125,7 +125,7 @@ def _microseconds(time: Any) -> int | None:
     return (aware - _EPOCH) // _MICROSECOND
 
 
-class Lives:
+class Validities:
     """The lives of rules by place.
 
     Parameters
@@ -140,14 +140,14 @@ class Lives:
         self._valid: tuple[int, NDArray[np.uint8]] | None = None
 
     @classmethod
-    def of(cls, lives: Sequence[Life]) -> Lives:
+    def of(cls, lives: Sequence[Validity]) -> Validities:
         """These lives."""
-        if all(life == ETERNAL for life in lives):
+        if all(life == ALWAYS for life in lives):
             return cls()
         return cls(np.array(lives, np.int64).reshape(-1, 3))
 
     @classmethod
-    def joined(cls, parts: Iterable[tuple[Lives, int]]) -> Lives:
+    def concat(cls, parts: Iterable[tuple[Validities, int]]) -> Validities:
         """The lives of several parts, each with the number of its rules."""
         known = list(parts)
         if not any(len(lives.numbers) for lives, _ in known):
@@ -156,16 +156,16 @@ class Lives:
 
     def _spelled_out(self, count: int) -> NDArray[np.int64]:
         return (
-            self.numbers if len(self.numbers) else np.tile(np.array(ETERNAL, np.int64), (count, 1))
+            self.numbers if len(self.numbers) else np.tile(np.array(ALWAYS, np.int64), (count, 1))
         )
 
-    def take(self, places: NDArray[np.integer]) -> Lives:
+    def take(self, places: NDArray[np.integer]) -> Validities:
         """The lives at these places, in this order."""
-        return Lives(self.numbers[places]) if len(self.numbers) else self
+        return Validities(self.numbers[places]) if len(self.numbers) else self
 
-    def at(self, place: int) -> Life:
+    def at(self, place: int) -> Validity:
         """The life at `place`."""
-        return Life(*self.numbers[place].tolist()) if len(self.numbers) else ETERNAL
+        return Validity(*self.numbers[place].tolist()) if len(self.numbers) else ALWAYS
 
     def priorities(self, places: NDArray[np.integer]) -> NDArray[np.int64]:
         """The priorities of the rules at these places."""

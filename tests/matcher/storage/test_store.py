@@ -44,7 +44,7 @@ def told(matcher: Matcher) -> tuple[Any, ...]:
 
 def settle(matcher: Matcher) -> None:
     """Do all that the tidying thread would do in time."""
-    while matcher._collection.tidy(quiet=True):
+    while matcher._writer.tidy(quiet=True):
         pass
 
 
@@ -158,7 +158,7 @@ def test_a_checkpoint_leaves_the_log_behind(
     with tamis.open(path) as matcher:
         for number in range(100):
             matcher.add(number, f"x = {number % 3}")
-            while matcher._collection.tidy(quiet=False):
+            while matcher._writer.tidy(quiet=False):
                 pass
             logs = [file.stat().st_size for file in path.glob("log-*")]
             assert sum(logs) < 3_000
@@ -371,7 +371,7 @@ def test_writers_share_a_wait_for_the_disk(tmp_path: Path, monkeypatch: pytest.M
     writers += [threading.Thread(target=matcher.add, args=(n, "x = 1")) for n in range(5)]
     for writer in writers[1:]:
         writer.start()
-    while len(matcher._collection._queue) < 5:
+    while len(matcher._writer._queue) < 5:
         threading.Event().wait(0.001)
     assert len(matcher) == 0, "a rule was seen before it was safe"
     go_on.set()

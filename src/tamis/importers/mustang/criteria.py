@@ -36,7 +36,7 @@ from tamis.importers.mustang.operations import Kind, Subject, subjects
 from tamis.importers.mustang.paths import attribute_of
 from tamis.importers.predicates import absent, between, equals_any, is_number, negation, present
 from tamis.importers.result import Imported, import_entries
-from tamis.matcher.rule import Rule, RuleId, checked_id, make_rule
+from tamis.matcher.rule import Rule, RuleId, check_id, make_rule
 
 __all__ = ["read"]
 
@@ -85,7 +85,7 @@ def _identified(entry: Entry) -> tuple[RuleId, Any]:
     id = entry.content.get("id", entry.id)
     if id is None:
         raise RuleError("there is no 'id'")
-    return checked_id(id), entry.content
+    return check_id(id), entry.content
 
 
 class _Reader:

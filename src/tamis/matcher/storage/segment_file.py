@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tamis.encode.serialize import from_arrays, to_arrays
 from tamis.engines.base import Engine, Parts
 from tamis.errors import CorruptFileError
-from tamis.matcher.rule_columns import Records
+from tamis.matcher.rule_columns import RuleColumns
 from tamis.matcher.segment import Segment
 from tamis.matcher.storage.array_file import Sections, map_sections, write_sections
 from tamis.matcher.write.builder import Maker
@@ -42,7 +42,7 @@ def write_segment(path: Path, segment: Segment) -> None:
     arrays = {
         **{f"rules.{name}": array for name, array in to_arrays(engine.rules).items()},
         **{f"engine.{name}": array for name, array in _flat(engine.arrays).items()},
-        **{f"records.{name}": array for name, array in segment.records.arrays().items()},
+        **{f"records.{name}": array for name, array in segment.columns.arrays().items()},
         "order": engine.order,
     }
     write_sections(path, _KIND, {"engine": engine.name, "rules": len(segment)}, arrays)
@@ -61,7 +61,7 @@ def map_segment(path: Path, maker: Maker, verify: bool = False) -> StoredSegment
         sections.verify()
     try:
         rules = from_arrays(sections.group("rules"))
-        records = Records.of_arrays(sections.group("records"))
+        columns = RuleColumns.of_arrays(sections.group("records"))
         order = sections.arrays["order"]
         arrays = _own_arrays(maker.engine, sections)
     except (KeyError, IndexError, ValueError, TypeError) as error:
@@ -70,8 +70,8 @@ def map_segment(path: Path, maker: Maker, verify: bool = False) -> StoredSegment
         ) from error
     if arrays is not None:
         engine = maker.engine(rules, Parts(rules, order, arrays))
-        return StoredSegment(Segment(records, engine, maker.schema), sections, True)
-    return StoredSegment(maker.rebuilt(records, rules, order), sections, False)
+        return StoredSegment(Segment(columns, engine, maker.schema), sections, True)
+    return StoredSegment(maker.rebuilt(columns, rules, order), sections, False)
 
 
 def _own_arrays(engine: type[Engine], sections: Sections) -> tuple[Any, ...] | None:

@@ -214,7 +214,7 @@ class Store:
     ) -> None:
         self.folder = folder
         self.read_only = read_only
-        self._maker = maker
+        self.builder = maker
         self._sync = sync
         self._pid = os.getpid()
         self._closed = False
@@ -238,7 +238,7 @@ class Store:
 
     def _take(self, loaded: _Loaded, seen: tuple[object, ...]) -> None:
         self._settings = loaded.manifest.settings
-        self._rewrites = self._settings.engine != self._maker.engine.name
+        self._rewrites = self._settings.engine != self.builder.engine.name
         """Whether what is stored is another engine's."""
         self._next_number = max(
             loaded.manifest.next_number, *(log.number + 1 for log in loaded.logs)
@@ -330,7 +330,7 @@ class Store:
         snapshot = between_changes(switch)
         before.close()
         views = tuple(self._stored(view) for view in snapshot.frozen_views if view.size)
-        self._settings = msgspec.structs.replace(self._settings, engine=self._maker.engine.name)
+        self._settings = msgspec.structs.replace(self._settings, engine=self.builder.engine.name)
         manifest = Manifest(self._settings, views, number, self._next_number)
         write_manifest(self.folder, manifest)
         self._rewrites = False
@@ -398,7 +398,7 @@ class Store:
         for file, removed in manifest.views:
             segment = known.get(file)
             if segment is None:
-                stored = map_segment(self.folder / file, self._maker, verify)
+                stored = map_segment(self.folder / file, self.builder, verify)
                 segment, removed = stored.segment, stored.places(removed)
                 if stored.is_as_stored:
                     segments[file] = segment
@@ -408,7 +408,7 @@ class Store:
                 segments[file] = segment
             views.append(_view(segment, removed, self.folder / file))
         entries, logs = self._entries(manifest)
-        state = _replayed(State(tuple(views), NO_TAIL), entries, self._maker, self.folder)
+        state = _replayed(State(tuple(views), NO_TAIL), entries, self.builder, self.folder)
         return _Loaded(manifest, state, segments, unverified, logs)
 
     def _entries(self, manifest: Manifest) -> tuple[list[Entry], list[_ReadLog]]:

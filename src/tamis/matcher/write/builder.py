@@ -24,7 +24,7 @@ from tamis.expr.text.shapes import Shapes
 from tamis.expr.weights import RuleWeights
 from tamis.matcher.inputs import EventChunk
 from tamis.matcher.rule import Row, Rule, RuleId
-from tamis.matcher.rule_columns import Records, RecordsBuilder
+from tamis.matcher.rule_columns import RuleColumns, RuleColumnsBuilder
 from tamis.matcher.schema import Schema
 from tamis.matcher.segment import Segment
 from tamis.matcher.snapshot import View
@@ -115,7 +115,7 @@ class Maker:
         return Prepared(kept, None, self._rows([entry.rule for entry in kept]))
 
     def _prepared_segment(self, rules: Sequence[Rule], bad: list[BadRule] | None) -> Prepared:
-        encoder, records = self._encoder(), RecordsBuilder()
+        encoder, columns = self._encoder(), RuleColumnsBuilder()
         rows: list[bytes] = []
         ids: set[RuleId] = set()
         for some in _pieces(rules, _AT_ONCE):
@@ -130,9 +130,9 @@ class Maker:
                 else:
                     ids.add(rule.id)
                     kept.append(rule)
-            records.add(kept)
+            columns.add(kept)
             rows += self._rows(kept)
-        segment = self._built(records, encoder)
+        segment = self._built(columns, encoder)
         empty([ids])
         return Prepared((), segment, tuple(rows))
 
@@ -157,31 +157,33 @@ class Maker:
 
     def segment(self, rules: Sequence[Rule]) -> Segment:
         """A segment of rules that were accepted before."""
-        encoder, records = self._encoder(), RecordsBuilder()
+        encoder, columns = self._encoder(), RuleColumnsBuilder()
         for some in _pieces(rules, _AT_ONCE):
-            records.add(some)
+            columns.add(some)
             for rule in some:
                 self._encode(encoder, rule)
-        return self._built(records, encoder)
+        return self._built(columns, encoder)
 
-    def _built(self, records: RecordsBuilder, encoder: RuleEncoder) -> Segment:
+    def _built(self, columns: RuleColumnsBuilder, encoder: RuleEncoder) -> Segment:
         encoded = encoder.finish()
         empty(encoder.leftovers)
-        return Segment.build(records.finish(), encoded, self.engine, self.schema)
+        return Segment.build(columns.finish(), encoded, self.engine, self.schema)
 
     def merged(self, views: Sequence[View], sample: Sequence[EventChunk] = ()) -> Segment:
         """One segment of the living rules of several, oldest first."""
         parts = [(view.segment, view.places()) for view in views]
-        records = Records.joined([segment.records.take(places) for segment, places in parts])
+        columns = RuleColumns.concat([segment.columns.take(places) for segment, places in parts])
         encoded = merged([(segment.engine.rules, places) for segment, places in parts])
-        return Segment.build(records, encoded, self.engine, self.schema, sample)
+        return Segment.build(columns, encoded, self.engine, self.schema, sample)
 
-    def rebuilt(self, records: Records, encoded: EncodedRules, order: NDArray[np.int32]) -> Segment:
+    def rebuilt(
+        self, columns: RuleColumns, encoded: EncodedRules, order: NDArray[np.int32]
+    ) -> Segment:
         """A segment of rules that lie as another engine had them, in its `order`."""
         places = np.argsort(order).astype(np.int32)
         if not np.array_equal(places, np.arange(len(places))):
-            records, encoded = records.take(places), merged([(encoded, places)])
-        return Segment.build(records, encoded, self.engine, self.schema)
+            columns, encoded = columns.take(places), merged([(encoded, places)])
+        return Segment.build(columns, encoded, self.engine, self.schema)
 
     def _weights(self, rule: Rule, expr: Expr) -> RuleWeights:
         weights = RuleWeights.of(rule.weights, expr)

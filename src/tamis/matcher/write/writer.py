@@ -343,7 +343,7 @@ class Collection:
             return
         try:
             now = self.snapshot
-            found = now.tail.behind(snapshot.tail)
+            found = now.tail.changes_since(snapshot.tail)
             if found is not None:
                 rest, gone = found
                 places = segment.places_of(np.array(gone, np.int32)).tolist()

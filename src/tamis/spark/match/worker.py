@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 import tamis
 from tamis.errors import EventError, StorageError
+from tamis.matcher.results import ScoredPart, select_best
 from tamis.spark.match.options import Ask
 from tamis.spark.match.shipping import find_shipped
 
@@ -153,17 +154,14 @@ def _merge_tops(matchers: Sequence[tamis.Matcher], events: Any, n: int) -> pa.Re
     tables = [matcher.top_many(events, n) for matcher in matchers]
     if len(tables) == 1:
         return _one_batch(tables[0])
-    shard = np.repeat(np.arange(len(tables)), [table.num_rows for table in tables])
+    parts = [
+        ScoredPart(*(table[name].to_numpy() for name in ("event", "score", "rank")))
+        for table in tables
+    ]
+    event, rank, position = select_best(parts, n)
     found = pa.concat_tables([table for table in tables if table.num_rows] or tables[:1])
-    event, rank, score = (found[name].to_numpy() for name in ("event", "rank", "score"))
-    order = np.lexsort((rank, shard, -score, event))
-    event = event[order]
-    rank = np.arange(len(event)) - np.searchsorted(event, event) + 1
-    kept = rank <= n
-    best = _one_batch(found.select(["rule", "score"]).take(order[kept]))
-    return pa.record_batch(
-        [event[kept], rank[kept], *best.columns], ["event", "rank", "rule", "score"]
-    )
+    best = _one_batch(found.select(["rule", "score"]).take(position))
+    return pa.record_batch([event, rank, *best.columns], ["event", "rank", "rule", "score"])
 
 
 def _one_batch(table: pa.Table) -> pa.RecordBatch:

@@ -1,0 +1,56 @@
+"""Connects the documents of a matcher with the directory in which it is stored."""
+
+from __future__ import annotations
+
+from tamis.joins.document_store import DocumentStore
+from tamis.matcher.storage.document_file import DocumentFile, read_documents
+from tamis.matcher.storage.store import Store
+
+__all__ = ["StoredDocuments"]
+
+
+class StoredDocuments:
+    """Restores the documents of a directory, and writes or follows their changes.
+
+    A writer appends every change to the directory's document file. A reader sees the documents
+    as they were when it opened the directory, or at its last `refresh`.
+
+    Parameters
+    ----------
+    documents
+        The documents in memory; still empty.
+    store
+        The directory.
+    """
+
+    def __init__(self, documents: DocumentStore, store: Store) -> None:
+        self._documents = documents
+        self._store = store
+        self._file: DocumentFile | None = None
+        self._seen: tuple[int, int] | None = None
+        """The number of the file that was read last, and its length at that time."""
+        documents.check_writable = store.check_writable
+        if store.read_only:
+            self.refresh()
+            return
+        state = read_documents(store.folder)
+        if state is not None:
+            documents.restore(state.documents.values(), state.following)
+        self._file = DocumentFile(store.folder, documents, state)
+        documents.attach_journal(self._file)
+
+    def refresh(self) -> bool:
+        """Read the documents again if a writer has changed them; returns whether it has."""
+        if not self._store.read_only:
+            return False
+        state = read_documents(self._store.folder)
+        if state is None or (state.number, state.length) == self._seen:
+            return False
+        self._seen = (state.number, state.length)
+        self._documents.restore(state.documents.values(), state.following)
+        return True
+
+    def close(self) -> None:
+        """Flush the document file to the disk and close it."""
+        if self._file is not None:
+            self._file.close()
