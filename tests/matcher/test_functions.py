@@ -158,9 +158,9 @@ def test_an_event_expression_leaves_functions_open() -> None:
     m = tamis.Matcher()
     m.add_many([("f", "length(name) > 3"), ("p", "price < 3")])
     assert m.match_expression("price BETWEEN 1 AND 2") == ["p"]
-    with pytest.raises(tamis.EventError, match=r"ask for length\(name\)"):
+    with pytest.raises(tamis.EventError, match=r"rules with length\(name\)"):
         m.match_expression("name = 'abcd'")
-    with pytest.raises(tamis.EventError, match=r"not of length\(name\)"):
+    with pytest.raises(tamis.EventError, match=r"not on length\(name\)"):
         m.match_expression("length(name) = 4")
 
 

@@ -266,7 +266,7 @@ def test_a_reader_is_answered_by_a_reader_batch_by_batch() -> None:
 
 def test_a_batch_of_an_answer_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batching, "_FIRST_ROWS", 4)
-    monkeypatch.setattr(batching, "_PAIRS", 30)
+    monkeypatch.setattr(batching, "_MATCHES", 30)
     matcher = tamis.Matcher()
     matcher.add_many([(number, "a >= 0") for number in range(10)])
     events = pa.table({"a": range(50)})
