@@ -41,7 +41,7 @@ import tamis
 from benchmarks.report import RESULTS, Row, save, show
 from tamis.matcher import tail
 from tamis.matcher.rule import make_rule
-from tamis.matcher.write.responsive import short_turns
+from tamis.matcher.write.responsive import keep_responsive
 from tamis.workloads.begen import Workload
 
 TAILS = (1, 4, 16, 64, 256, 1_024, 4_096, 16_384)
@@ -125,7 +125,7 @@ def beside_a_counter(read: Callable[[], Any]) -> Any:
             number += 1
 
     counter = threading.Thread(target=count)
-    with short_turns():
+    with keep_responsive():
         counter.start()
         try:
             return read()
@@ -209,14 +209,14 @@ def measure_tail(sizes: Sequence[int]) -> list[Row]:
 @contextmanager
 def tails_of(way: str) -> Iterator[None]:
     """Have the tail be as it is to be measured, however long it gets."""
-    before = tail.PLAIN, tail.RIPE, tail.MOST
-    tail.PLAIN = tail.RIPE = tail.MOST = 1 << 30
+    before = tail.MOST_WITHOUT_TREE, tail.RIPE, tail.MOST
+    tail.MOST_WITHOUT_TREE = tail.RIPE = tail.MOST = 1 << 30
     tail.warm_up()
     tail._is_warm = way != "plain"
     try:
         yield
     finally:
-        tail.PLAIN, tail.RIPE, tail.MOST = before
+        tail.MOST_WITHOUT_TREE, tail.RIPE, tail.MOST = before
         tail._is_warm = True
 
 
@@ -254,8 +254,8 @@ class Inserting:
 
 def tail_rules(matcher: tamis.Matcher, rules: Sequence[tuple[Any, str]]) -> list[Any]:
     """Rules as they wait in the tail."""
-    maker = matcher._builder
-    return [maker.tail_rule(make_rule(id, text, "strong")) for id, text in rules]
+    builder = matcher._builder
+    return [builder.read_rule(make_rule(id, text, "strong")) for id, text in rules]
 
 
 def median_us(calls: Sequence[Callable[[], Any]]) -> float:

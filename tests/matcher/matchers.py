@@ -15,7 +15,7 @@ MANY = 200
 
 def settle(matcher: Matcher) -> None:
     """Do all that the tidying thread would do in time."""
-    while matcher._writer.tidy(quiet=True):
+    while matcher._writer.compact(quiet=True):
         pass
 
 

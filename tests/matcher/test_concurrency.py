@@ -13,11 +13,13 @@ import pytest
 
 import tamis
 from tamis import Matcher, UnknownRuleError, tagged
-from tamis.matcher.write import writer as collection
-from tamis.matcher.write.writer import Collection
+from tamis.matcher.write import state
+from tamis.matcher.write import writer as writer_module
+from tamis.matcher.write.writer import Writer
 
 EVENT = {"x": 1}
 READERS = 3
+WRITE_CODE = (state.__file__, writer_module.__file__)
 
 
 @pytest.fixture(autouse=True)
@@ -127,7 +129,7 @@ def test_a_replaced_rule_is_always_there_once(others: int) -> None:
 
 
 def at_every_line(write: Callable[[], None], read: Callable[[], None]) -> int:
-    """Run `write`, and `read` before each line of the collection's code that it runs.
+    """Run `write`, and `read` before each line of the writer's code that it runs.
 
     What a thread might see only once in a million turns, this sees every time.
     """
@@ -136,7 +138,7 @@ def at_every_line(write: Callable[[], None], read: Callable[[], None]) -> int:
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
         nonlocal reads, reading
-        if reading or frame.f_code.co_filename != collection.__file__:
+        if reading or frame.f_code.co_filename not in WRITE_CODE:
             return None
         if event == "line":
             reading = True
@@ -270,16 +272,16 @@ def test_a_reader_does_not_wait_for_a_writer(monkeypatch: pytest.MonkeyPatch) ->
     matcher.add_many([(number, "x = 1") for number in range(100)])
     matcher.add("tail", "x = 1")
     inside, answered = threading.Event(), threading.Event()
-    added = Collection._added
+    added = Writer._add
     timely: list[bool] = []
 
-    def held_up(self: Collection, *arguments: Any) -> Any:
+    def held_up(self: Writer, *arguments: Any) -> Any:
         if threading.current_thread() is writer:
             inside.set()
             timely.append(answered.wait(30))
         return added(self, *arguments)
 
-    monkeypatch.setattr(Collection, "_added", held_up)
+    monkeypatch.setattr(Writer, "_add", held_up)
     writer = threading.Thread(
         target=matcher.add_many, args=([(f"new {n}", "x = 1") for n in range(100)],)
     )

@@ -8,7 +8,7 @@ import pytest
 
 import tamis
 from tamis import Matcher, StorageError
-from tamis.matcher.merge_directories import join
+from tamis.matcher.merge_directories import merge_directories
 
 RULES = {f"r{i}": f"x = {i % 5} AND y > {i}" for i in range(60)}
 EVENTS = [{"x": i % 6, "y": 7 * i} for i in range(20)]
@@ -34,7 +34,7 @@ def test_the_rules_of_several_directories(tmp_path: Path, sample: list[dict[str,
         matcher.remove("r30")
     with tamis.open(parts[0], sync=False) as matcher:
         matcher.add("late", "x = 1")
-    assert join(parts, tmp_path / "all", engine="tiles", sample=sample) == 60
+    assert merge_directories(parts, tmp_path / "all", engine="tiles", sample=sample) == 60
     expected = Matcher()
     expected.add_many({id: rule for id, rule in items if id != "r30"})
     expected.add("late", "x = 1")
@@ -50,7 +50,7 @@ def test_the_rules_of_several_directories(tmp_path: Path, sample: list[dict[str,
 
 def test_nothing_to_join(tmp_path: Path) -> None:
     parts = [stored(tmp_path, "a", {}), stored(tmp_path, "b", {})]
-    assert join(parts, tmp_path / "all", engine="tiles") == 0
+    assert merge_directories(parts, tmp_path / "all", engine="tiles") == 0
     with tamis.open(tmp_path / "all", read_only=True) as joined:
         assert len(joined) == 0
 
@@ -58,5 +58,5 @@ def test_nothing_to_join(tmp_path: Path) -> None:
 def test_directories_that_do_not_go_together(tmp_path: Path) -> None:
     parts = [stored(tmp_path, "a", RULES), stored(tmp_path, "b", {}, logic="weak")]
     with pytest.raises(StorageError, match="another logic or schema"):
-        join(parts, tmp_path / "all", engine="tiles")
+        merge_directories(parts, tmp_path / "all", engine="tiles")
     assert not (tmp_path / "all").exists()

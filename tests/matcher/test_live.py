@@ -14,15 +14,15 @@ from typing import Any
 import pytest
 
 from tamis import BackgroundError, DuplicateRuleError, Matcher, RuleError, UnknownRuleError
-from tamis.matcher.write.builder import Maker
-from tamis.matcher.write.merge_policy import Load, run_to_merge
+from tamis.matcher.write.builder import SegmentBuilder
+from tamis.matcher.write.merge_policy import Load, find_run_to_merge
 
 EVENT = {"x": 1}
 
 
 def settle(matcher: Matcher) -> None:
     """Do all that the tidying thread would do in time."""
-    while matcher._writer.tidy(quiet=True):
+    while matcher._writer.compact(quiet=True):
         pass
 
 
@@ -48,17 +48,17 @@ def while_merging(
     monkeypatch: pytest.MonkeyPatch, matcher: Matcher, meanwhile: Callable[[], Any]
 ) -> None:
     """Merge everything, and have something happen when all is built but not swapped in."""
-    merged = Maker.merged
+    merged = SegmentBuilder.merge
     calls: list[int] = []
 
-    def and_then(self: Maker, *arguments: Any) -> Any:
+    def and_then(self: SegmentBuilder, *arguments: Any) -> Any:
         segment = merged(self, *arguments)
         calls.append(1)
         meanwhile()
         return segment
 
     with monkeypatch.context() as patch:
-        patch.setattr(Maker, "merged", and_then)
+        patch.setattr(SegmentBuilder, "merge", and_then)
         matcher.optimize()
     assert calls == [1]
 
@@ -139,11 +139,11 @@ def test_changes_while_the_tail_becomes_a_segment(
     monkeypatch: pytest.MonkeyPatch, more: int
 ) -> None:
     matcher = Matcher()
-    segment = Maker.segment
+    freeze = SegmentBuilder.freeze
     pending = [True]
 
-    def and_then(self: Maker, *arguments: Any) -> Any:
-        built = segment(self, *arguments)
+    def and_then(self: SegmentBuilder, *arguments: Any) -> Any:
+        built = freeze(self, *arguments)
         if pending and pending.pop():
             matcher.remove(2)
             matcher.add(2, "x = 1")
@@ -152,7 +152,7 @@ def test_changes_while_the_tail_becomes_a_segment(
         return built
 
     monkeypatch.setattr(matcher._writer._worker, "wake", lambda: None)
-    monkeypatch.setattr(Maker, "segment", and_then)
+    monkeypatch.setattr(SegmentBuilder, "freeze", and_then)
     matcher.add_many([(n, "x = 1") for n in range(6)])
     settle(matcher)
     assert matcher.match(EVENT) == [0, 1, 4, 5, 2, *(f"n{i}" for i in range(more))]
@@ -286,7 +286,7 @@ def test_an_error_in_the_background_is_told_once(
         raise kind("boom")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Maker, "segment", broken)
+        patch.setattr(SegmentBuilder, "freeze", broken)
         matcher.add("r", "x = 1")
         eventually(lambda: matcher._writer._failure)
     assert matcher.match(EVENT) == ["r"]
@@ -323,7 +323,7 @@ for i in range(300):
 
 def merged_down(sizes: Sequence[int], quiet: bool) -> list[int]:
     left = list(sizes)
-    while (run := run_to_merge([Load(n, n) for n in left], quiet)) is not None:
+    while (run := find_run_to_merge([Load(n, n) for n in left], quiet)) is not None:
         assert len(run) > 1
         left[run.start : run.stop] = [sum(left[run.start : run.stop])]
     return left
@@ -352,7 +352,7 @@ def test_a_trickle_ends_in_few_segments_with_little_work() -> None:
     work = 0
     for _ in range(5_000):
         segments.append(1)
-        while (run := run_to_merge([Load(n, n) for n in segments], False)) is not None:
+        while (run := find_run_to_merge([Load(n, n) for n in segments], False)) is not None:
             total = sum(segments[run.start : run.stop])
             work += total
             segments[run.start : run.stop] = [total]
@@ -362,6 +362,6 @@ def test_a_trickle_ends_in_few_segments_with_little_work() -> None:
 
 
 def test_a_segment_that_is_mostly_dead_is_made_anew() -> None:
-    assert run_to_merge([Load(49, 100)], False) == range(1)
-    assert run_to_merge([Load(50, 100)], False) is None
-    assert run_to_merge([Load(10_000, 30_000), Load(10, 10)], False) == range(1)
+    assert find_run_to_merge([Load(49, 100)], False) == range(1)
+    assert find_run_to_merge([Load(50, 100)], False) is None
+    assert find_run_to_merge([Load(10_000, 30_000), Load(10, 10)], False) == range(1)

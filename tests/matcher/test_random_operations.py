@@ -171,7 +171,7 @@ def tidy(shadow: Shadow, matcher: Matcher) -> None:
         case 1:
             matcher.optimize([randoms.event(random, ATTRIBUTES) for _ in range(5)])
         case 2 | 3:
-            matcher._writer.tidy(quiet=random.random() < 0.5)
+            matcher._writer.compact(quiet=random.random() < 0.5)
         case _:
             pass
 
@@ -197,7 +197,7 @@ def test_in_memory(engine: str, seed: int, tmp_path: Path) -> None:
 def test_in_a_directory(
     engine: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "_LOG_BYTES", 3_000)
+    monkeypatch.setattr(store, "_CHECKPOINT_BYTES", 3_000)
     shadow = Shadow(Random(100 + seed))
     path = tmp_path / "index"
     matcher = tamis.open(path, engine=engine, sync=False)

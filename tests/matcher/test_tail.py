@@ -11,9 +11,8 @@ import pytest
 import tamis
 from tamis import Matcher
 from tamis.matcher import tail
-from tamis.matcher.write import builder as making
-from tamis.matcher.write import writer as collection
-from tamis.matcher.write.writer import Collection
+from tamis.matcher.write import builder, writer
+from tamis.matcher.write.writer import Writer
 from tests import randoms
 from tests.matcher import test_random_operations as operations
 from tests.matcher.test_random_operations import Shadow
@@ -26,19 +25,19 @@ def _trees(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shelves have trees here, and nobody tidies behind the writers."""
     monkeypatch.setattr(tail, "_is_warm", False)  # so that it is as before in the end
     tail.warm_up()
-    monkeypatch.setattr(Collection, "_wake_worker", lambda self: None)
+    monkeypatch.setattr(Writer, "_wake_worker", lambda self: None)
 
 
-def shelves(matcher: Matcher) -> list[tuple[int, int, bool]]:
-    stretches = matcher._writer.snapshot.tail._stretches
-    return [(s.first, s.last, s.shelf.tree is not None) for s in stretches]
+def buffers(matcher: Matcher) -> list[tuple[int, int, bool]]:
+    slices = matcher._writer.snapshot.tail._slices
+    return [(s.first, s.last, s.buffer.tree is not None) for s in slices]
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_any_operations(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tail, "RIPE", 100)
     monkeypatch.setattr(tail, "MOST", 150)
-    monkeypatch.setattr(making, "_FEW", 50)
+    monkeypatch.setattr(builder, "_TAIL_BATCH", 50)
     shadow = Shadow(Random(seed))
     matcher = Matcher(engine="scan")
     longest = 0
@@ -65,7 +64,7 @@ def test_a_thousand_single_rules() -> None:
     for rule in shadow.new(60, taken=1.0):
         matcher.add(rule[0], rule[1], logic=rule[2], replace=True)
         shadow.add([rule])
-    assert [with_tree for _, _, with_tree in shelves(matcher)] == [True]
+    assert [with_tree for _, _, with_tree in buffers(matcher)] == [True]
     chosen = random.sample(list(shadow.rules), 200)
     for _ in range(30):
         event = randoms.event(random, operations.ATTRIBUTES)
@@ -106,17 +105,17 @@ def test_what_came_while_a_segment_was_made() -> None:
     matcher.remove(4)
     matcher.add(10, "x = 1")
     matcher.add(5, "x = 1", replace=True)
-    matcher._writer.freeze(before)
-    assert shelves(matcher) == [(10, 12, True)]
+    matcher._writer.freeze_tail(before)
+    assert buffers(matcher) == [(10, 12, True)]
     matcher.add(11, "x = 1")
-    assert shelves(matcher) == [(10, 12, True), (0, 1, True)], "a shelf is not filled any further"
+    assert buffers(matcher) == [(10, 12, True), (0, 1, True)], "a shelf is not filled any further"
     expected = [0, 1, 2, 3, 6, 7, 8, 9, 10, 5, 11]
     assert matcher.match(EVENT) == list(matcher) == expected
     later = matcher._writer.snapshot
-    matcher._writer.freeze(before)
+    matcher._writer.freeze_tail(before)
     assert matcher._writer.snapshot is later, "the same rules are not brought twice"
-    matcher._writer.freeze(later)
-    assert shelves(matcher) == []
+    matcher._writer.freeze_tail(later)
+    assert buffers(matcher) == []
     assert matcher.match(EVENT) == list(matcher) == expected
 
 
@@ -145,28 +144,28 @@ def test_a_shelf_without_a_tree_gets_no_longer_than_before(
 ) -> None:
     monkeypatch.setattr(tail, "_is_warm", False)
     matcher = Matcher(engine="scan")
-    for number in range(tail.PLAIN):
+    for number in range(tail.MOST_WITHOUT_TREE):
         matcher.add(number, "x = 1")
-    assert shelves(matcher) == [(0, tail.PLAIN, False)]
+    assert buffers(matcher) == [(0, tail.MOST_WITHOUT_TREE, False)]
     matcher.add("next", "x = 1")
-    assert shelves(matcher) == [(0, 1, False)]
+    assert buffers(matcher) == [(0, 1, False)]
     monkeypatch.setattr(tail, "_is_warm", True)
     matcher.add("with a tree", "x = 1")
-    assert shelves(matcher) == [(0, 1, False), (0, 1, True)]
-    assert matcher.match(EVENT) == [*range(tail.PLAIN), "next", "with a tree"]
+    assert buffers(matcher) == [(0, 1, False), (0, 1, True)]
+    assert matcher.match(EVENT) == [*range(tail.MOST_WITHOUT_TREE), "next", "with a tree"]
 
 
 def test_trees_come_when_many_rules_come_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tail, "_is_warm", False)
-    monkeypatch.setattr(collection, "_ONE_BY_ONE", 5)
+    monkeypatch.setattr(writer, "_SINGLES_BEFORE_TREES", 5)
     matcher = Matcher(engine="scan")
     for number in range(6):
         assert not tail.is_warm()
         matcher.add(number, "x = 1")
-    assert matcher._writer.upkeep(quiet=False)
+    assert matcher._writer.maintain(quiet=False)
     assert tail.is_warm()
     matcher.add(6, "x = 1")
-    assert shelves(matcher) == [(0, 6, False), (0, 1, True)]
+    assert buffers(matcher) == [(0, 6, False), (0, 1, True)]
     assert matcher.match(EVENT) == list(range(7))
 
 
@@ -176,21 +175,21 @@ def test_a_ripe_tail_becomes_a_segment_although_more_is_coming(
     monkeypatch.setattr(tail, "RIPE", 100)
     matcher = Matcher(engine="scan")
     matcher.add_many([(n, "x = 1") for n in range(10)])
-    assert not matcher._writer.tidy(quiet=False)
+    assert not matcher._writer.compact(quiet=False)
     for number in range(10, 100):
         matcher.add(number, "x = 1")
-    assert matcher._writer.tidy(quiet=False)
+    assert matcher._writer.compact(quiet=False)
     assert (matcher.stats()["segments"], matcher.stats()["tail"]) == (1, 0)
     matcher.add("late", "x = 1")
-    assert matcher._writer.tidy(quiet=True), "in quiet times all of it does"
+    assert matcher._writer.compact(quiet=True), "in quiet times all of it does"
     assert matcher.stats()["tail"] == 0
 
 
 def test_a_forked_child_does_not_wait_for_who_was_in_the_tree() -> None:
     matcher = Matcher(engine="scan")
     matcher.add_many([(n, "x = 1") for n in range(10)])
-    (stretch,) = matcher._writer.snapshot.tail._stretches
-    tree = stretch.shelf.tree
+    (part,) = matcher._writer.snapshot.tail._slices
+    tree = part.buffer.tree
     assert tree is not None
     found: list[Any] = []
 
@@ -198,7 +197,7 @@ def test_a_forked_child_does_not_wait_for_who_was_in_the_tree() -> None:
         matcher.add(10, "x = 1")
         found.extend(matcher.match(EVENT))
 
-    with tree._lock, matcher._builder._texts._lock:
+    with tree._lock, matcher._builder._plain_reader._lock:
         matcher._writer.after_fork()
         child = threading.Thread(target=add_and_match, daemon=True)
         child.start()

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from tamis.matcher.write.responsive import empty, short_turns
+from tamis.matcher.write.responsive import clear_in_steps, keep_responsive
 
 
 @pytest.fixture(autouse=True)
@@ -21,10 +21,10 @@ def _restored():
 
 def test_nested_and_put_back() -> None:
     sys.setswitchinterval(0.003)
-    with short_turns():
+    with keep_responsive():
         assert sys.getswitchinterval() < 0.001
         assert not gc.isenabled()
-        with short_turns():
+        with keep_responsive():
             assert not gc.isenabled()
         assert sys.getswitchinterval() < 0.001
         assert not gc.isenabled()
@@ -34,7 +34,7 @@ def test_nested_and_put_back() -> None:
 
 def test_put_back_after_an_error() -> None:
     sys.setswitchinterval(0.003)
-    with pytest.raises(KeyError), short_turns():
+    with pytest.raises(KeyError), keep_responsive():
         raise KeyError
     assert sys.getswitchinterval() == pytest.approx(0.003)
     assert gc.isenabled()
@@ -43,12 +43,12 @@ def test_put_back_after_an_error() -> None:
 def test_what_others_want_stays() -> None:
     gc.disable()
     sys.setswitchinterval(1e-5)
-    with short_turns():
+    with keep_responsive():
         assert sys.getswitchinterval() == pytest.approx(1e-5)
     assert sys.getswitchinterval() == pytest.approx(1e-5)
     assert not gc.isenabled()
     sys.setswitchinterval(0.003)
-    with short_turns():
+    with keep_responsive():
         sys.setswitchinterval(0.004)
     assert sys.getswitchinterval() == pytest.approx(0.004)
 
@@ -58,12 +58,12 @@ def test_threads_that_overlap() -> None:
     inside, go_on = threading.Event(), threading.Event()
 
     def other() -> None:
-        with short_turns():
+        with keep_responsive():
             inside.set()
             assert go_on.wait(30)
 
     thread = threading.Thread(target=other)
-    with short_turns():
+    with keep_responsive():
         thread.start()
         assert inside.wait(30)
     assert not gc.isenabled()
@@ -77,7 +77,7 @@ def test_containers_are_emptied() -> None:
     items: list[object] = list(range(5_000))
     numbers = {str(i): i for i in range(3_000)}
     names = {str(i) for i in range(3_000)}
-    empty([items, numbers, names, []])
+    clear_in_steps([items, numbers, names, []])
     assert not items
     assert not numbers
     assert not names

@@ -34,14 +34,15 @@ from tamis.matcher.searcher import Searcher
 from tamis.matcher.segment import Segment
 from tamis.matcher.selection import Selection, Tagged
 from tamis.matcher.snapshot import Snapshot, View
+from tamis.matcher.storage.directory import create_directory, is_index, replace_directory
 from tamis.matcher.storage.document_file import write_documents
 from tamis.matcher.storage.manifest import Settings
-from tamis.matcher.storage.store import Store, create, is_index, replace
+from tamis.matcher.storage.store import Store
 from tamis.matcher.stored_documents import StoredDocuments
 from tamis.matcher.validity import Clock, Validity, make_clock, to_microseconds
-from tamis.matcher.write.builder import BadRule, Maker
-from tamis.matcher.write.responsive import empty, short_turns
-from tamis.matcher.write.writer import Collection
+from tamis.matcher.write.builder import BadRule, SegmentBuilder
+from tamis.matcher.write.responsive import clear_in_steps, keep_responsive
+from tamis.matcher.write.writer import Writer
 
 if TYPE_CHECKING:
     from tamis.matcher.analysis.lint import Finding
@@ -106,12 +107,12 @@ class Matcher:
         documents: Retention | Literal[False] | None = None,
         _store: Store | None = None,
     ) -> None:
-        # `tamis.open` passes a store, whose builder has this engine and this schema.
-        self._builder = (
-            Maker(load_engine(engine), Schema(schema or {}), takes_joins=documents is not False)
-            if _store is None
-            else _store.builder
-        )
+        if _store is None:
+            takes_joins = documents is not False
+            self._builder = SegmentBuilder(load_engine(engine), Schema(schema or {}), takes_joins)
+        else:
+            # `tamis.open` passes a store, whose builder has this engine and this schema.
+            self._builder = _store.builder
         self._engine, self._schema = self._builder.engine, self._builder.schema
         self._logic = check_logic(logic)
         self._now = make_clock(clock)
@@ -121,12 +122,10 @@ class Matcher:
         self._explainer = Explainer(self._schema, self._document_store)
         self._last_searcher: Searcher | None = None
         if _store is None:
-            self._writer = Collection(self._builder)
+            self._writer = Writer(self._builder)
             self._stored_documents: StoredDocuments | None = None
         else:
-            self._writer = Collection(self._builder, _store.state)
-            self._writer.keep_in(_store)
-            _store.state = None
+            self._writer = Writer(self._builder, _store.take_state(), _store)
             self._stored_documents = StoredDocuments(self._document_store, _store)
 
     # --- Rules ---
@@ -229,10 +228,10 @@ class Matcher:
         >>> report.added, [bad.id for bad in report.bad]
         (1, ['b'])
         """
-        with short_turns():
+        with keep_responsive():
             read, bad = self._read_rules(rules, on_error)
             added = self._writer.add(read, replace, bad)
-            empty([read])
+            clear_in_steps([read])
         return AddReport(added, bad or [])
 
     def replace_all(self, rules: Any, *, on_error: Literal["raise", "skip"] = "raise") -> AddReport:
@@ -263,10 +262,10 @@ class Matcher:
         >>> list(m)
         ['new']
         """
-        with short_turns():
+        with keep_responsive():
             read, bad = self._read_rules(rules, on_error)
             added = self._writer.replace_all(read, bad)
-            empty([read])
+            clear_in_steps([read])
         return AddReport(added, bad or [])
 
     def remove(self, id: RuleId) -> None:
@@ -1077,7 +1076,7 @@ class Matcher:
             hint = "; pass overwrite=True to replace them" if is_index(folder) else ""
             content = "stored rules" if is_index(folder) else "something else"
             raise StorageError(f"the directory holds {content}{hint}", path=str(folder))
-        write = replace if is_index(folder) else create
+        write = replace_directory if is_index(folder) else create_directory
         write(folder, settings, self._merged_segment(), self._write_documents)
 
     def refresh(self) -> bool:
@@ -1102,9 +1101,9 @@ class Matcher:
         """
         if self._store is None or self._stored_documents is None:
             return False
-        state = self._store.refreshed()
+        state = self._store.refresh()
         if state is not None:
-            self._writer.show(state)
+            self._writer.replace_state(state)
         return self._stored_documents.refresh() or state is not None
 
     def close(self) -> None:
@@ -1164,7 +1163,7 @@ class Matcher:
         """
         views = snapshot.frozen_views
         if len(snapshot.tail) > _SMALL_TAIL:
-            self._writer.freeze(snapshot, wait=False)
+            self._writer.freeze_tail(snapshot, wait=False)
         return views
 
     def _merged_segment(self) -> Segment | None:
@@ -1174,7 +1173,7 @@ class Matcher:
             return None
         if len(views) == 1 and views[0].size == len(views[0].segment):
             return views[0].segment
-        return self._builder.merged(views)
+        return self._builder.merge(views)
 
     def _write_documents(self, folder: Path) -> None:
         write_documents(folder, self._document_store)

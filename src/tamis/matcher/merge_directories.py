@@ -1,4 +1,4 @@
-"""One directory of rules out of several."""
+"""Merges several directories of rules into one."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ from tamis.errors import StorageError
 from tamis.matcher.inputs import event_chunks
 from tamis.matcher.schema import Schema
 from tamis.matcher.snapshot import View
+from tamis.matcher.storage.directory import create_directory, read_settings
 from tamis.matcher.storage.manifest import Settings
-from tamis.matcher.storage.store import Store, create, settings_of
-from tamis.matcher.write.builder import Maker
+from tamis.matcher.storage.store import Store
+from tamis.matcher.write.builder import SegmentBuilder
 
-__all__ = ["join"]
+__all__ = ["merge_directories"]
 
 
-def join(folders: Sequence[Path], path: Path, *, engine: str, sample: Any = None) -> int:
+def merge_directories(
+    folders: Sequence[Path], path: Path, *, engine: str, sample: Any = None
+) -> int:
     """Store the rules of several directories in a new one, and return how many there are.
 
-    No rule is parsed again, so rules may be read by several processes and brought together by one.
-    If they are stored for the engine ``"scan"``, which builds nothing, nothing is built twice.
+    No rule is parsed again, so several processes may read rules and one may merge them. If they are
+    stored for the engine ``"scan"``, which builds nothing, no engine is built twice.
 
     Parameters
     ----------
@@ -39,22 +42,22 @@ def join(folders: Sequence[Path], path: Path, *, engine: str, sample: Any = None
     Raises
     ------
     StorageError
-        A directory cannot be read or written, or they do not go together.
+        A directory cannot be read or written, or their logics or schemas differ.
     """
-    first = settings_of(folders[0])
-    maker = Maker(load_engine(engine), Schema(first.schema))
+    first = read_settings(folders[0])
+    builder = SegmentBuilder(load_engine(engine), Schema(first.schema))
     views: list[View] = []
     for folder in folders:
-        settings = settings_of(folder)
+        settings = read_settings(folder)
         if (settings.logic, settings.schema) != (first.logic, first.schema):
             raise StorageError(f"{folders[0]} has another logic or schema", path=str(folder))
-        reader = Maker(load_engine(settings.engine), maker.schema)
-        store = Store(folder, reader, read_only=True, sync=False, verify=True)
-        assert store.state is not None
-        views += store.state.views
-        if store.state.tail:
-            views.append(View(reader.segment([entry.rule for entry in store.state.tail])))
+        stored_builder = SegmentBuilder(load_engine(settings.engine), builder.schema)
+        store = Store(folder, stored_builder, read_only=True, sync=False, verify=True)
+        state = store.take_state()
+        views += state.views
+        if state.tail:
+            views.append(View(stored_builder.freeze(state.tail)))
     chunks = [] if sample is None else list(event_chunks(sample))
-    segment = maker.merged(views, chunks) if views else None
-    create(path, Settings(maker.engine.name, first.logic, first.schema), segment)
+    segment = builder.merge(views, chunks) if views else None
+    create_directory(path, Settings(builder.engine.name, first.logic, first.schema), segment)
     return 0 if segment is None else len(segment)

@@ -13,11 +13,12 @@ from tamis.expr.model import check_logic
 from tamis.joins.retention import Retention
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.schema import Schema
+from tamis.matcher.storage.directory import create_directory, read_settings
 from tamis.matcher.storage.document_file import read_documents
 from tamis.matcher.storage.manifest import Settings
-from tamis.matcher.storage.store import Store, create, settings_of
+from tamis.matcher.storage.store import Store
 from tamis.matcher.validity import Clock
-from tamis.matcher.write.builder import Maker
+from tamis.matcher.write.builder import SegmentBuilder
 
 __all__ = ["open_matcher"]
 
@@ -77,17 +78,22 @@ def open_matcher(
         raise ValueError(f"verify is True, False or 'background', not {verify!r}")
     if not folder.exists() and not read_only:
         name = load_engine(engine or "auto").name
-        create(folder, Settings(name, check_logic(logic or "strong"), dict(schema or {})))
-    settings = settings_of(folder)
+        create_directory(folder, Settings(name, check_logic(logic or "strong"), dict(schema or {})))
+    settings = read_settings(folder)
     _check_same(folder, "logic", logic, settings.logic)
     _check_same(folder, "schema", None if schema is None else dict(schema), settings.schema)
-    maker = Maker(load_engine(engine or settings.engine), Schema(settings.schema), not read_only)
-    store = Store(folder, maker, read_only=read_only, sync=sync, verify=verify is True)
+    builder = SegmentBuilder(load_engine(engine or settings.engine), Schema(settings.schema))
+    store = Store(folder, builder, read_only=read_only, sync=sync, verify=verify is True)
     if verify is False:
         store.trust_files()
     retention = documents or _stored_retention(folder)
     return Matcher(
-        maker.engine.name, settings.logic, settings.schema, clock, documents=retention, _store=store
+        builder.engine.name,
+        settings.logic,
+        settings.schema,
+        clock,
+        documents=retention,
+        _store=store,
     )
 
 

@@ -7,7 +7,7 @@ only in the trees of the tail (`tail.py`), and held for microseconds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -138,14 +138,14 @@ class Snapshot:
     tail
         The rules in no segment.
     freeze
-        Builds a segment from rules.
+        Builds a segment from the rules of the tail.
     """
 
     def __init__(
         self,
         views: tuple[View, ...],
         tail: Tail,
-        freeze: Callable[[Sequence[Rule]], Segment],
+        freeze: Callable[[Iterable[TailRule]], Segment],
     ) -> None:
         self.views = views
         self.tail = tail
@@ -160,7 +160,7 @@ class Snapshot:
         """The rules of the tail as a segment."""
         segment = self._frozen_tail
         if segment is None:
-            segment = self._frozen_tail = self._freeze([entry.rule for entry in self.tail])
+            segment = self._frozen_tail = self._freeze(self.tail)
         return segment
 
     @property

@@ -1,21 +1,21 @@
-"""The rules that are in no segment yet.
+"""The tail: the rules added last, which are in no segment yet.
 
-They stand on *shelves*, in the order in which they came. A shelf is shared by all snapshots that
-were made while it was filled: rules are only ever put behind the others, and a snapshot sees a
-*stretch* of it, from a rule to another, without those that were removed. A shelf from whose
-beginning a segment was made is not filled any further; the next rule begins another one.
+They stand in append-only *buffers*, in the order in which they were added. All snapshots taken
+while a buffer grew share it: each sees a *slice* of it, from one rule to another, without those
+that were removed. Once a segment was built from the beginning of a buffer, nothing more is appended
+to it; the next rule begins a new buffer.
 
-On a shelf with a BE-Tree (`tamis.engines.betree.live_tree`) a rule is found by the tree as soon as
-it stands there. Without one, each rule is evaluated by itself, which takes longer from a few dozen
-rules on. Trees need kernels that take a second to load, and a minute to compile where nobody has
-done so before. So there are none until somebody has called `warm_up`: the thread behind the writers
-does so when it sees that many rules come one by one.
+In a buffer with a BE-Tree (`tamis.engines.betree.live_tree`) the tree finds a rule as soon as it is
+appended. Without a tree each rule is evaluated by itself, which takes longer from a few dozen rules
+on. Trees need kernels that take a second to load, and a minute to compile where none are cached. So
+there are none before a call of `warm_up`: the background thread calls it once many rules have come
+one by one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tamis.engines.betree.live_tree import LiveTree
 from tamis.expr.evaluate import evaluate_flat
@@ -27,36 +27,36 @@ from tamis.matcher.schema import Schema
 
 __all__ = ["NO_TAIL", "LazyEvent", "Tail", "TailRule", "is_warm", "warm_up"]
 
-PLAIN = 64
-"""How many rules may wait on a shelf without a tree."""
+MOST_WITHOUT_TREE = 64
+"""How many rules may wait in buffers without trees."""
 
 RIPE = 1024
-"""From how many rules on a segment is made of a shelf with a tree, although more are coming."""
+"""From so many rules on, the background thread freezes a tail with trees although more come."""
 
 MOST = 16_384
-"""With how many rules in the tail a writer makes a segment of them before it brings more."""
+"""With so many rules in the tail, a writer freezes it before it adds more."""
 
 
 class TailRule(NamedTuple):
-    """A rule that is not in a segment yet."""
+    """A rule that is in no segment yet."""
 
     rule: Rule
     tree: Expr
-    """The rule in negation normal form."""
+    """The rule in negation normal form, adapted to the schema."""
     weights: RuleWeights
     has_joins: bool = False
-    """Whether it speaks of documents."""
+    """Whether it holds join predicates."""
 
 
 class LazyEvent:
-    """An event as the tail reads it: flattened only if need be.
+    """An event that is flattened when first needed.
 
     Parameters
     ----------
     event, schema
-        The event, and what is declared about attributes.
+        The event, and the declared attributes.
     flat
-        The event's values by attribute, if somebody has them already.
+        The event's values by attribute, if they are known already.
     """
 
     __slots__ = ("_flat", "_schema", "event")
@@ -77,8 +77,8 @@ class LazyEvent:
         """Whether the event satisfies a rule."""
         return bool(evaluate_flat(entry.tree, self.flat, entry.rule.logic))
 
-    def numbers_in(self, tree: LiveTree) -> list[int]:
-        """What the event matches in a tree; some of it may be doubtful."""
+    def find_in(self, tree: LiveTree) -> list[int]:
+        """The numbers of the rules that the tree finds; doubtful ones have to be evaluated."""
         if self._schema or self._flat is not None:
             return tree.match(tree.encoder.encode_flat([self.flat]))
         return tree.match(tree.encoder.encode(self.event))
@@ -88,12 +88,12 @@ _is_warm = False
 
 
 def is_warm() -> bool:
-    """Whether new shelves have trees."""
+    """Whether new buffers have trees."""
     return _is_warm
 
 
 def warm_up() -> None:
-    """Load the kernels of trees, or compile them; from then on shelves have trees."""
+    """Load or compile the kernels of trees. From then on new buffers have trees."""
     global _is_warm
     tree = LiveTree()
     tree.add(0, Atom(Predicate("x", Op.IN, (1, "a")), negated=False, if_absent=False))
@@ -101,50 +101,49 @@ def warm_up() -> None:
     _is_warm = True
 
 
-class _Shelf:
-    """Where rules are put one behind the other. One thread puts; others may read meanwhile."""
+class _Buffer:
+    """An append-only list of rules. One thread may append while others read."""
 
     def __init__(self) -> None:
         self.entries: list[TailRule] = []
         self.join_places: list[int] = []
-        """The places of rules that speak of documents."""
         self.tree = LiveTree() if _is_warm else None
-        self._places: dict[RuleId, int] = {}
-        self._earlier: dict[int, int] = {}
-        """Where a rule of the same id stood before."""
+        self._last_place: dict[RuleId, int] = {}
+        self._earlier_place: dict[int, int] = {}
+        """For a place, the one where the last rule of the same id stood before."""
 
-    def put(self, entry: TailRule) -> None:
-        # Should this fail half-way, the shelf is longer than any stretch, and is given up.
+    def append(self, entry: TailRule) -> None:
+        # If this fails half-way, the buffer is longer than any slice: none grows any more.
         place = len(self.entries)
         self.entries.append(entry)
         if entry.has_joins:
             self.join_places.append(place)
         if self.tree is not None:
             self.tree.add(place, entry.tree)
-        earlier = self._places.get(entry.rule.id)
+        earlier = self._last_place.get(entry.rule.id)
         if earlier is not None:
-            self._earlier[place] = earlier
-        self._places[entry.rule.id] = place
+            self._earlier_place[place] = earlier
+        self._last_place[entry.rule.id] = place
 
     def places_of(self, id: RuleId) -> Iterator[int]:
-        """Where rules of this id stand or stood, the last one first."""
-        place = self._places.get(id)
+        """The places of all rules with this id, the last one first."""
+        place = self._last_place.get(id)
         while place is not None:
             yield place
-            place = self._earlier.get(place)
+            place = self._earlier_place.get(place)
 
     def after_fork(self) -> None:
-        """In a forked child: if somebody was busy in the tree, nobody will ever finish that."""
+        """In a forked child: replace a tree that a thread of the parent was using."""
         if self.tree is not None and self.tree.is_busy():
             self.tree = LiveTree()
             for place, entry in enumerate(self.entries):
                 self.tree.add(place, entry.tree)
 
 
-class _Stretch(NamedTuple):
-    """What a snapshot sees of a shelf. It never changes."""
+class _Slice(NamedTuple):
+    """The part of a buffer that a snapshot sees. It never changes."""
 
-    shelf: _Shelf
+    buffer: _Buffer
     first: int
     last: int
     """Up to, not including."""
@@ -157,34 +156,32 @@ class _Stretch(NamedTuple):
 
     def entries(self) -> Iterator[TailRule]:
         """The living rules, oldest first."""
-        entries, removed = self.shelf.entries, self.removed
+        entries, removed = self.buffer.entries, self.removed
         for place in range(self.first, self.last):
             if place not in removed:
                 yield entries[place]
 
     def join_rules(self) -> Iterator[TailRule]:
-        """The living rules that speak of documents."""
-        for place in self.shelf.join_places:
+        """The living rules that hold join predicates."""
+        for place in self.buffer.join_places:
             if self.first <= place < self.last and place not in self.removed:
-                yield self.shelf.entries[place]
+                yield self.buffer.entries[place]
 
     def place_of(self, id: RuleId) -> int | None:
-        """Where the living rule `id` stands."""
-        for place in self.shelf.places_of(id):
+        """The place of the living rule `id`."""
+        for place in self.buffer.places_of(id):
             if self.first <= place < self.last and place not in self.removed:
                 return place
         return None
 
     def match(self, event: LazyEvent) -> list[TailRule]:
         """The living rules that an event satisfies, oldest first."""
-        shelf, first, last, removed = self
-        entries, tree = shelf.entries, shelf.tree
+        buffer, first, last, removed = self
+        entries, tree = buffer.entries, buffer.tree
         if tree is None:
             return [entry for entry in self.entries() if event.satisfies(entry)]
         found = [
-            place
-            for place in event.numbers_in(tree)
-            if first <= place < last and place not in removed
+            place for place in event.find_in(tree) if first <= place < last and place not in removed
         ]
         doubtful = tree.doubtful
         return [
@@ -193,117 +190,119 @@ class _Stretch(NamedTuple):
             if place not in doubtful or event.satisfies(entries[place])
         ]
 
+    def can_grow(self) -> bool:
+        """Whether it is the whole buffer, and the buffer has a tree if it may have one."""
+        is_whole = self.first == 0 and self.last == len(self.buffer.entries)
+        return is_whole and (self.buffer.tree is not None) == _is_warm
+
 
 class Tail:
     """The rules in no segment as a snapshot sees them, oldest first. It never changes."""
 
-    __slots__ = ("_size", "_stretches")
+    __slots__ = ("_size", "_slices")
 
-    def __init__(self, stretches: tuple[_Stretch, ...] = ()) -> None:
-        self._stretches = stretches
-        self._size = sum(stretch.size for stretch in stretches)
+    def __init__(self, slices: tuple[_Slice, ...] = ()) -> None:
+        self._slices = slices
+        self._size = sum(part.size for part in slices)
 
     def __len__(self) -> int:
         return self._size
 
     def __iter__(self) -> Iterator[TailRule]:
-        for stretch in self._stretches:
-            yield from stretch.entries()
+        for part in self._slices:
+            yield from part.entries()
 
     def join_rules(self) -> Iterator[TailRule]:
-        """The rules that speak of documents."""
-        for stretch in self._stretches:
-            yield from stretch.join_rules()
+        """The rules that hold join predicates."""
+        for part in self._slices:
+            yield from part.join_rules()
 
     def find(self, id: RuleId) -> TailRule | None:
         """The rule `id`."""
-        for stretch in self._stretches:
-            place = stretch.place_of(id)
+        for part in self._slices:
+            place = part.place_of(id)
             if place is not None:
-                return stretch.shelf.entries[place]
+                return part.buffer.entries[place]
         return None
 
     def match(self, event: LazyEvent) -> list[TailRule]:
         """The rules that an event satisfies, oldest first."""
         found: list[TailRule] = []
-        for stretch in self._stretches:
-            found += stretch.match(event)
+        for part in self._slices:
+            found += part.match(event)
         return found
 
     def with_added(self, entries: Sequence[TailRule]) -> Tail:
-        """The tail with more rules behind it. Only one thread at a time may add."""
+        """The tail with rules appended. Only one thread at a time may add."""
         if not entries:
             return self
-        stretches = self._stretches
-        if not stretches or not _can_go_on(stretches[-1]):
-            stretches = (*stretches, _Stretch(_Shelf(), 0, 0))
-        shelf, first, last, removed = stretches[-1]
+        slices = self._slices
+        if not slices or not slices[-1].can_grow():
+            slices = (*slices, _Slice(_Buffer(), 0, 0))
+        buffer, first, last, removed = slices[-1]
         for entry in entries:
-            shelf.put(entry)
-        longer = _Stretch(shelf, first, last + len(entries), removed)
-        return Tail((*stretches[:-1], longer))
+            buffer.append(entry)
+        return Tail((*slices[:-1], _Slice(buffer, first, last + len(entries), removed)))
 
     def without(self, ids: Collection[RuleId]) -> Tail:
         """The tail with these rules removed."""
         left = []
-        for stretch in self._stretches:
-            places = [place for id in ids if (place := stretch.place_of(id)) is not None]
+        for part in self._slices:
+            places = [place for id in ids if (place := part.place_of(id)) is not None]
             if places:
-                stretch = stretch._replace(removed=stretch.removed.union(places))
-            if stretch.size:
-                left.append(stretch)
+                part = part._replace(removed=part.removed.union(places))
+            if part.size:
+                left.append(part)
         return Tail(tuple(left))
 
     def changes_since(self, earlier: Tail) -> tuple[Tail, list[int]] | None:
-        """What came after an earlier state, and which of its rules are gone, counted from 0.
+        """What has changed since an earlier tail.
 
-        None where that state is not the beginning of this one any more.
+        Returns
+        -------
+        tuple or None
+            The rules added since, and the numbers of the earlier tail's rules that were removed
+            since, counted from 0; None if this tail does not begin with the earlier one.
         """
-        count = len(earlier._stretches)
-        if count > len(self._stretches):
+        count = len(earlier._slices)
+        if count > len(self._slices):
             return None
-        rest: list[_Stretch] = []
-        gone: list[int] = []
+        rest: list[_Slice] = []
+        removed: list[int] = []
         age = 0
-        for then, now in zip(earlier._stretches, self._stretches, strict=False):
-            if then.shelf is not now.shelf or then.first != now.first:
+        for then, now in zip(earlier._slices, self._slices, strict=False):
+            if then.buffer is not now.buffer or then.first != now.first:
                 return None
             for place in range(then.first, then.last):
                 if place not in then.removed:
                     if place in now.removed:
-                        gone.append(age)
+                        removed.append(age)
                     age += 1
             later = frozenset(place for place in now.removed if place >= then.last)
-            rest.append(_Stretch(now.shelf, then.last, now.last, later))
-        rest += self._stretches[count:]
-        return Tail(tuple(stretch for stretch in rest if stretch.size)), gone
+            rest.append(_Slice(now.buffer, then.last, now.last, later))
+        rest += self._slices[count:]
+        return Tail(tuple(part for part in rest if part.size)), removed
 
     def is_ripe(self) -> bool:
-        """Whether a segment should be made of it although more rules are coming."""
-        if any(stretch.shelf.tree is None for stretch in self._stretches):
-            return True
-        return self._length() >= RIPE
+        """Whether to build a segment from it although more rules are coming."""
+        return self._lacks_tree() or self._length() >= RIPE
 
     def has_room(self, count: int) -> bool:
-        """Whether so many more rules may be added."""
-        is_plain = any(stretch.shelf.tree is None for stretch in self._stretches)
-        return self._length() + count <= (PLAIN if is_plain or not _is_warm else MOST)
+        """Whether `count` more rules may be added."""
+        has_trees = _is_warm and not self._lacks_tree()
+        return self._length() + count <= (MOST if has_trees else MOST_WITHOUT_TREE)
+
+    def _lacks_tree(self) -> bool:
+        return any(part.buffer.tree is None for part in self._slices)
 
     def _length(self) -> int:
-        """How many rules stand there, dead ones included."""
-        return sum(stretch.last - stretch.first for stretch in self._stretches)
+        """How many rules there are, dead ones included."""
+        return sum(part.last - part.first for part in self._slices)
 
     def after_fork(self) -> None:
-        """Make good what other threads were at when the process was forked."""
-        for stretch in self._stretches:
-            stretch.shelf.after_fork()
+        """In a forked child: repair what threads of the parent were using."""
+        for part in self._slices:
+            part.buffer.after_fork()
 
 
-NO_TAIL = Tail()
-
-
-def _can_go_on(stretch: _Stretch) -> bool:
-    """Whether a stretch can get longer: it is all of its shelf, and that has the tree it may."""
-    shelf = stretch.shelf
-    is_whole = stretch.first == 0 and stretch.last == len(shelf.entries)
-    return is_whole and (shelf.tree is not None) == _is_warm
+NO_TAIL: Final = Tail()

@@ -120,7 +120,7 @@ def forked(function: Any, *arguments: Any) -> int:
 
 def main() -> None:
     folder, rounds, seed = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    store._LOG_BYTES = 3_000
+    store._CHECKPOINT_BYTES = 3_000
     warm = tamis.Matcher(engine="scan")
     warm.add_many([(n, f"x = {n}") for n in range(50)])
     warm.match({"x": 1})

@@ -141,7 +141,7 @@ def test_damage_in_the_middle_of_the_log_is_no_torn_end(damaged: Path) -> None:
     data = bytearray((damaged / name).read_bytes())
     data[20:60] = bytes(40)
     (damaged / name).write_bytes(data)
-    with pytest.raises(CorruptFileError, match="whole records behind a damaged one"):
+    with pytest.raises(CorruptFileError, match="whole records follow a damaged one"):
         tamis.open(damaged)
     assert (damaged / name).read_bytes() == data
 

@@ -85,7 +85,7 @@ def test_retention_may_change(tmp_path: Path) -> None:
 def test_a_file_about_documents_that_are_gone_is_renewed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "_MOST_BYTES", 2_000)
+    monkeypatch.setattr(files, "_REWRITE_BYTES", 2_000)
     folder = tmp_path / "index"
     with tamis.open(folder, documents=tamis.Retention(count=5)) as matcher:
         for x in range(300):

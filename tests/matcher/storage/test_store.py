@@ -18,9 +18,9 @@ import pytest
 
 import tamis
 from tamis import CorruptFileError, LockedError, Matcher, StorageError, tagged
-from tamis.matcher.storage import atomic as disk
 from tamis.matcher.storage import store
 from tamis.matcher.storage.array_file import map_sections, write_sections
+from tamis.matcher.storage.file_names import UNFINISHED
 
 MANY = 200
 EVENT = {"x": 1, "y": 2}
@@ -44,7 +44,7 @@ def told(matcher: Matcher) -> tuple[Any, ...]:
 
 def settle(matcher: Matcher) -> None:
     """Do all that the tidying thread would do in time."""
-    while matcher._writer.tidy(quiet=True):
+    while matcher._writer.compact(quiet=True):
         pass
 
 
@@ -153,12 +153,12 @@ def test_another_engine_is_built_and_kept(tmp_path: Path) -> None:
 def test_a_checkpoint_leaves_the_log_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "_LOG_BYTES", 2_000)
+    monkeypatch.setattr(store, "_CHECKPOINT_BYTES", 2_000)
     path = tmp_path / "index"
     with tamis.open(path) as matcher:
         for number in range(100):
             matcher.add(number, f"x = {number % 3}")
-            while matcher._writer.tidy(quiet=False):
+            while matcher._writer.compact(quiet=False):
                 pass
             logs = [file.stat().st_size for file in path.glob("log-*")]
             assert sum(logs) < 3_000
@@ -325,7 +325,7 @@ def test_readers_see_a_writer_s_changes_when_they_refresh(tmp_path: Path) -> Non
 def test_readers_while_a_writer_checkpoints(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "_LOG_BYTES", 500)
+    monkeypatch.setattr(store, "_CHECKPOINT_BYTES", 500)
     path = tmp_path / "index"
     done = threading.Event()
 
@@ -524,7 +524,7 @@ def test_a_checkpoint_that_fails_loses_nothing(
 
     with monkeypatch.context() as patch:
         patch.setattr("tamis.matcher.storage.segment_file.write_sections", _raising(full))
-        patch.setattr(store, "_LOG_BYTES", 10)
+        patch.setattr(store, "_CHECKPOINT_BYTES", 10)
         with pytest.raises(OSError, match="space"):
             settle(matcher)
     matcher.add("after", "x = 1")
@@ -585,4 +585,4 @@ def test_arrays_come_back_aligned(tmp_path: Path) -> None:
         assert found.size == 0 or found.ctypes.data % 64 == 0
     with pytest.raises(CorruptFileError, match="it is a test, not a segment"):
         map_sections(tmp_path / "f", "segment")
-    assert not list(tmp_path.glob(f"*{disk.ASIDE}"))
+    assert not list(tmp_path.glob(f"*{UNFINISHED}"))

@@ -1,8 +1,8 @@
-"""Rules in a directory: what is written where, and how it is had again.
+"""Rules in a directory: which files are written, and how they are read again.
 
 A directory holds a *manifest*, which names the *segment files* with their removed rules, and the
 first *log* to replay on top of them. Every change is in the log before it is acknowledged. From
-time to time a *checkpoint* writes what memory holds as segment files, and a manifest that makes
-the logs before it superfluous. Files are written aside and renamed, and are never changed after
-that, but for the log, which grows.
+time to time a *checkpoint* writes the rules in memory to segment files, and a manifest that makes
+the earlier logs superfluous. A *lock* admits one writer at a time. Files are written under another
+name and renamed. None changes after that, except for the last log, which grows.
 """

@@ -2,14 +2,15 @@
 
 ::
 
-    header       64 bytes: magic, format version, lengths and checksums of the rest of this list
-    directory    JSON: what kind of file it is, what its writer says about it, and for each array
-                 its name, type, shape, where it begins, and its checksum
-    arrays       each from a multiple of 64 bytes on
+    header       36 bytes: magic, format version, checksum and length of the directory, length of
+                 the file, checksum of these
+    directory    JSON: the kind of file, what its writer says about it, and for each array its
+                 name, type, shape, offset and checksum
+    arrays       each at a multiple of 64 bytes
 
-Opening reads the header and the directory and checks them, and that the file is as long as it was.
-The arrays are read when they are used, and checked when `verify` is called. Checksums are CRC-32,
-numbers little-endian.
+Opening reads the header and the directory, and checks them and the length of the file. The arrays
+are read when they are used, and checked when `verify` is called. Checksums are CRC-32, numbers
+little-endian.
 """
 
 from __future__ import annotations
@@ -20,27 +21,26 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.errors import CorruptFileError, StorageError
-from tamis.matcher.storage.atomic import storing, write_aside
+from tamis.errors import CorruptFileError
+from tamis.matcher.storage.atomic import storage_errors, write_atomically
+from tamis.matcher.storage.file_format import CHECKSUM, FORMAT, check_format
 
-__all__ = ["FORMAT", "Sections", "map_sections", "write_sections"]
+__all__ = ["Sections", "map_sections", "select_group", "write_sections"]
 
-FORMAT = 1
-"""The version of all formats here. Whoever changes one counts it up."""
-
-_MAGIC = b"\x89TAMIS\r\n"
-_HEADER = struct.Struct("<8sIIQQ")
+_MAGIC: Final = b"\x89TAMIS\r\n"
+_HEADER: Final = struct.Struct("<8sIIQQ")
 """Magic, format version, checksum of the directory, its length, the length of the file."""
-_CHECKSUM = struct.Struct("<I")
-_ALIGNMENT = 64
-_PIECE = 1 << 22
-"""How many bytes are checked at a time."""
+_START: Final = _HEADER.size + CHECKSUM.size
+"""Where the directory begins."""
+_ALIGNMENT: Final = 64
+_CHECKED_AT_ONCE: Final = 1 << 22
+"""Bytes."""
 
 
 class _Section(msgspec.Struct, frozen=True):
@@ -70,7 +70,7 @@ class Sections:
     about
         What its writer said about it.
     arrays
-        The arrays by name. They share the file's pages; what is written to them is not kept.
+        The arrays by name. They share the file's pages; changes to them are not stored.
     """
 
     def __init__(self, path: Path, directory: _Directory, data: mmap.mmap) -> None:
@@ -80,18 +80,8 @@ class Sections:
         self.arrays = {name: _array(data, section) for name, section in self._sections.items()}
 
     def group(self, name: str) -> dict[str, NDArray[Any]]:
-        """The arrays whose names begin with `name` and a dot, without that."""
-        prefix = f"{name}."
-        return {
-            full.removeprefix(prefix): array
-            for full, array in self.arrays.items()
-            if full.startswith(prefix)
-        }
-
-    @property
-    def nbytes(self) -> int:
-        """The size of all arrays."""
-        return sum(array.nbytes for array in self.arrays.values())
+        """The arrays whose names begin with `name` and a dot, by the rest of their names."""
+        return select_group(self.arrays, name)
 
     def verify(self) -> None:
         """Read all arrays and compare them with their checksums.
@@ -99,35 +89,41 @@ class Sections:
         Raises
         ------
         CorruptFileError
-            One is not as it was written.
+            One is damaged.
         """
         for name, section in self._sections.items():
             if _checksum(self.arrays[name]) != section.checksum:
-                _refuse(self.path, f"its part {name!r} is not as it was written")
+                _refuse(self.path, f"its part {name!r} does not match its checksum")
+
+
+def select_group(arrays: Mapping[str, NDArray[Any]], name: str) -> dict[str, NDArray[Any]]:
+    """The arrays whose names begin with `name` and a dot, by the rest of their names."""
+    prefix = f"{name}."
+    return {
+        full.removeprefix(prefix): array
+        for full, array in arrays.items()
+        if full.startswith(prefix)
+    }
 
 
 def write_sections(
     path: Path, kind: str, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> None:
-    """Write a file of arrays, in the place of whatever is there."""
+    """Create or replace a file of arrays, atomically."""
     flat = {name: np.asarray(array, order="C") for name, array in arrays.items()}
     checksums = {name: _checksum(array) for name, array in flat.items()}
-    start = _HEADER.size + _CHECKSUM.size
     sections: dict[str, _Section] = {}
-    encoded = b""
-    # Where arrays begin depends on the length of the directory, which says where they begin.
-    while True:
-        at = _aligned(start + len(encoded))
+    encoded, length = b"", -1
+    # The offsets of the arrays depend on the length of the directory, which holds the offsets.
+    while len(encoded) != length:
+        length = len(encoded)
+        at = _align(_START + length)
         sections = {}
         for name, array in flat.items():
             sections[name] = _Section(array.dtype.str, array.shape, at, checksums[name])
-            at = _aligned(at + array.nbytes)
-        again = msgspec.json.encode(_Directory(kind, dict(about), sections))
-        if len(again) == len(encoded):
-            encoded = again
-            break
-        encoded = again
-    write_aside(path, _pieces(encoded, sections, flat, at))
+            at = _align(at + array.nbytes)
+        encoded = msgspec.json.encode(_Directory(kind, dict(about), sections))
+    write_atomically(path, _pieces(encoded, sections, flat, at))
 
 
 def _pieces(
@@ -137,9 +133,8 @@ def _pieces(
     length: int,
 ) -> Iterator[Any]:
     header = _HEADER.pack(_MAGIC, FORMAT, zlib.crc32(directory), len(directory), length)
-    begin = header + _CHECKSUM.pack(zlib.crc32(header)) + directory
-    yield begin
-    at = len(begin)
+    yield header + CHECKSUM.pack(zlib.crc32(header)) + directory
+    at = _START + len(directory)
     for name, section in sections.items():
         yield bytes(section.at - at)
         yield arrays[name].reshape(-1).view(np.uint8)
@@ -155,52 +150,44 @@ def map_sections(path: Path, kind: str) -> Sections:
     MissingFileError
         There is no such file.
     CorruptFileError
-        It is not as it was written, as far as that can be told without reading it all.
+        It is damaged, as far as the header, the directory and the length show.
     StorageError
         It is of a newer format, or cannot be read.
     """
-    with storing(path):
+    with storage_errors(path):
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             size = os.fstat(fd).st_size
-            begin = os.pread(fd, _HEADER.size + _CHECKSUM.size, 0)
-            _, length = _lengths(path, begin)
+            checksum, directory_length, length = _read_header(path, os.pread(fd, _START, 0))
             if length != size:
                 _refuse(path, f"it has {size:,} bytes, not {length:,} as when it was written")
-            # Private pages that may be written to: to the kernels these arrays are like any
-            # other, while read-only ones would have to have every kernel compiled again.
+            # Private, writable pages: kernels would have to be compiled again for read-only arrays.
             data = mmap.mmap(fd, size, access=mmap.ACCESS_COPY)
         finally:
             os.close(fd)
-    return Sections(path, _directory(path, kind, begin, data), data)
-
-
-def _lengths(path: Path, begin: bytes) -> tuple[int, int]:
-    """How long the directory and the file are."""
-    if len(begin) < _HEADER.size + _CHECKSUM.size:
-        _refuse(path, f"it has only {len(begin)} bytes")
-    header, (checksum,) = begin[: _HEADER.size], _CHECKSUM.unpack(begin[_HEADER.size :])
-    magic, version, _, directory, length = _HEADER.unpack(header)
-    if magic != _MAGIC or zlib.crc32(header) != checksum:
-        _refuse(path, "its header is damaged, or it is no file of Tamis")
-    if version > FORMAT:
-        raise StorageError(
-            f"it has format {version}, and this Tamis reads formats up to {FORMAT}; "
-            "use a newer Tamis",
-            path=str(path),
-        )
-    return directory, length
-
-
-def _directory(path: Path, kind: str, begin: bytes, data: mmap.mmap) -> _Directory:
-    _, _, checksum, size, length = _HEADER.unpack(begin[: _HEADER.size])
-    encoded = data[len(begin) : len(begin) + size]
-    if len(encoded) != size or zlib.crc32(encoded) != checksum:
+    encoded = data[_START : _START + directory_length]
+    if len(encoded) != directory_length or zlib.crc32(encoded) != checksum:
         _refuse(path, "its directory is damaged")
+    return Sections(path, _decode_directory(path, kind, encoded, size), data)
+
+
+def _read_header(path: Path, start: bytes) -> tuple[int, int, int]:
+    """The checksum and the length of the directory, and the length of the file."""
+    if len(start) < _START:
+        _refuse(path, f"it has only {len(start)} bytes")
+    header, (checksum,) = start[: _HEADER.size], CHECKSUM.unpack(start[_HEADER.size :])
+    magic, version, directory_checksum, directory_length, length = _HEADER.unpack(header)
+    if magic != _MAGIC or zlib.crc32(header) != checksum:
+        _refuse(path, "its header is damaged, or it is not a file of Tamis")
+    check_format(path, version)
+    return directory_checksum, directory_length, length
+
+
+def _decode_directory(path: Path, kind: str, encoded: bytes, length: int) -> _Directory:
     try:
         directory = msgspec.json.decode(encoded, type=_Directory)
     except msgspec.MsgspecError as error:
-        _refuse(path, f"its directory is not to be read: {error}")
+        _refuse(path, f"its directory cannot be decoded: {error}")
     if directory.kind != kind:
         _refuse(path, f"it is a {directory.kind}, not a {kind}")
     for name, section in directory.sections.items():
@@ -220,12 +207,12 @@ def _array(data: mmap.mmap, section: _Section) -> NDArray[Any]:
 def _checksum(array: NDArray[Any]) -> int:
     data: Any = array.reshape(-1).view(np.uint8)
     checksum = 0
-    for start in range(0, len(data), _PIECE):
-        checksum = zlib.crc32(data[start : start + _PIECE], checksum)
+    for start in range(0, len(data), _CHECKED_AT_ONCE):
+        checksum = zlib.crc32(data[start : start + _CHECKED_AT_ONCE], checksum)
     return checksum
 
 
-def _aligned(offset: int) -> int:
+def _align(offset: int) -> int:
     return -(-offset // _ALIGNMENT) * _ALIGNMENT
 
 

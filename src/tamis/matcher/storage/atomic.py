@@ -1,4 +1,4 @@
-"""Writing so that it is either all there or not at all."""
+"""Writes files so that after a crash each is either complete or absent."""
 
 from __future__ import annotations
 
@@ -9,20 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from tamis.errors import StorageError
+from tamis.matcher.storage.file_names import UNFINISHED
 
-__all__ = ["ASIDE", "MissingFileError", "storing", "sync_folder", "write_all", "write_aside"]
-
-ASIDE = ".aside"
-"""How the name of a file ends that is not finished."""
+__all__ = ["MissingFileError", "storage_errors", "sync_folder", "write_all", "write_atomically"]
 
 
 class MissingFileError(StorageError):
-    """A file that is not there. Whoever opens a directory tells why, or looks again."""
+    """A file does not exist. Code that opens a directory explains why, or tries again."""
 
 
 @contextmanager
-def storing(path: Path) -> Iterator[None]:
-    """What the system refuses inside is told as an error about `path`."""
+def storage_errors(path: Path) -> Iterator[None]:
+    """Raise what the operating system reports as a `StorageError` about `path`."""
     try:
         yield
     except FileNotFoundError as error:
@@ -33,35 +31,38 @@ def storing(path: Path) -> Iterator[None]:
 
 
 def write_all(fd: int, data: Any) -> None:
-    """Write all of a buffer, in as many pieces as it takes."""
+    """Write all of a buffer, with as many system calls as it takes."""
     view = memoryview(data)
     rest = view.cast("B") if view.nbytes else memoryview(b"")
     while rest:
         rest = rest[os.write(fd, rest) :]
 
 
-def write_aside(path: Path, pieces: Iterable[Any]) -> None:
-    """Have a file of these buffers in the place of whatever is there, safe from a crash."""
-    aside = path.with_name(path.name + ASIDE)
-    with storing(path):
+def write_atomically(path: Path, pieces: Iterable[Any]) -> None:
+    """Create or replace a file: it holds all of these buffers, or stays as it was.
+
+    Returns when the file is on the disk.
+    """
+    unfinished = path.with_name(path.name + UNFINISHED)
+    with storage_errors(path):
         try:
-            fd = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+            fd = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
             try:
                 for piece in pieces:
                     write_all(fd, piece)
                 os.fsync(fd)
             finally:
                 os.close(fd)
-            aside.replace(path)
+            unfinished.replace(path)
         except BaseException:
             with suppress(OSError):
-                aside.unlink()
+                unfinished.unlink()
             raise
         sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in a folder survive a crash."""
+    """Return when the names in a folder are on the disk."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)

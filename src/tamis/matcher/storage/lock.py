@@ -1,4 +1,4 @@
-"""A file that one process at a time holds, and that says who it is."""
+"""A lock file: one process at a time holds it, and the file says which."""
 
 from __future__ import annotations
 
@@ -9,23 +9,30 @@ import time
 import weakref
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from tamis.errors import LockedError, StorageError
-from tamis.matcher.storage.atomic import storing
+from tamis.matcher.storage.atomic import storage_errors
 
 __all__ = ["Lock"]
 
+_MOST_BYTES: Final = 512
+"""How much of the file is written and read."""
+
+_PAUSE: Final = 0.02
+"""Seconds in which a process that has just got the lock has written its name."""
+
 
 class Lock:
-    """Keeps others out of a directory, also those of other processes.
+    """Keeps other processes, and other threads of this one, from writing to a directory.
 
-    The system lets go of the lock when its holder ends, however that happens: what a dead
-    process left in the file says nothing.
+    The operating system releases the lock when its holder ends, however that happens. What a dead
+    process left in the file means nothing.
 
     Parameters
     ----------
     path
-        The file; it is made if there is none, and stays.
+        The file; it is created if necessary, and never removed.
     doing
         What a holder does, for the message to others: ``"writes to it"``.
     advice
@@ -40,19 +47,18 @@ class Lock:
     """
 
     def __init__(self, path: Path, doing: str, advice: str) -> None:
-        with storing(path):
+        with storage_errors(path):
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(fd, 0)
-            os.pwrite(fd, _about_this_process(), 0)
+            os.pwrite(fd, _describe_this_process(), 0)
         except OSError as error:
-            # Whoever has got it just now may not have written yet.
-            time.sleep(_MOMENT)
-            pid, where = _holder(os.pread(fd, _LONGEST, 0))
+            time.sleep(_PAUSE)
+            pid, where = _read_holder(os.pread(fd, _MOST_BYTES, 0))
             os.close(fd)
             if not isinstance(error, BlockingIOError):
-                raise StorageError(f"no lock is to be had: {error}", path=str(path)) from error
+                raise StorageError(f"it cannot be locked: {error}", path=str(path)) from error
             raise LockedError(
                 f"process {pid or 'unknown'} {doing}{where}; {advice}",
                 path=str(path.parent),
@@ -61,17 +67,13 @@ class Lock:
         self.release = weakref.finalize(self, os.close, fd)
 
 
-_LONGEST = 512
-_MOMENT = 0.02
-
-
-def _about_this_process() -> bytes:
+def _describe_this_process() -> bytes:
     now = datetime.now(UTC).isoformat(timespec="seconds").removesuffix("+00:00")
-    return f"{os.getpid()} {platform.node() or 'unknown'} {now}Z".encode()[:_LONGEST]
+    return f"{os.getpid()} {platform.node() or 'unknown'} {now}Z".encode()[:_MOST_BYTES]
 
 
-def _holder(content: bytes) -> tuple[int | None, str]:
-    """The process that wrote this, and where and when; the file may be half written."""
+def _read_holder(content: bytes) -> tuple[int | None, str]:
+    """The process that holds a lock, and where and since when; the file may be half written."""
     match content.decode(errors="replace").split():
         case [pid, host, since] if pid.isdigit():
             return int(pid), f" (on {host}, since {since})"

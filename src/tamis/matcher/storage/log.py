@@ -1,14 +1,14 @@
-"""The write-ahead log: changes in the order in which they were acknowledged.
+"""The write-ahead log: records, in the order in which they were acknowledged.
 
 ::
 
     header       16 bytes: magic, format version, checksum
     frame …      20 bytes: magic, checksum of the content, its length, checksum of these; content
 
-A frame holds what several writers changed at once, and is safe on the disk before the next one is
-written. So only the last frame can be incomplete after a crash: it is cut short where the process
-was killed, or has sectors of zeros where the machine was. Such a *torn* frame was never
-acknowledged, and is dropped. Anything else that does not fit its checksum is damage, and refused.
+A frame is safe on the disk before the next one is written. So only the last frame can be incomplete
+after a crash: it is cut short where the process was killed, or has sectors of zeros where the
+machine was. Such a *torn* frame was never acknowledged, and is dropped. Anything else that does not
+match its checksum is damage, and is refused.
 """
 
 from __future__ import annotations
@@ -17,151 +17,123 @@ import os
 import struct
 import weakref
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeVar
 
 import msgspec
 
 from tamis.errors import CorruptFileError, StorageError
-from tamis.matcher.storage.array_file import FORMAT
-from tamis.matcher.storage.atomic import storing, write_all, write_aside
-from tamis.matcher.write.writer import Entry
+from tamis.matcher.storage.atomic import storage_errors, write_all, write_atomically
+from tamis.matcher.storage.file_format import CHECKSUM, FORMAT, check_format
 
-__all__ = ["EMPTY", "Frames", "Log", "LogContent", "create_log", "read_frames", "read_log"]
+__all__ = ["EMPTY_LENGTH", "Log", "LogContent", "create_log", "read_log"]
 
-_MAGIC = b"TAMISLOG"
-_HEADER = struct.Struct("<8sI")
-_FRAME_MAGIC = b"\x8bTMF"
-_FRAME = struct.Struct("<4sIQ")
+_T = TypeVar("_T")
+
+_MAGIC: Final = b"TAMISLOG"
+_HEADER: Final = struct.Struct("<8sI")
+_FRAME_MAGIC: Final = b"\x8bTMF"
+_FRAME: Final = struct.Struct("<4sIQ")
 """Magic, checksum of the content, length of the content."""
-_CHECKSUM = struct.Struct("<I")
-_SECTOR = 512
-_TELLING = 8
-"""How many bytes of zeros at the end of a file are no accident."""
+_FRAME_START: Final = _FRAME.size + CHECKSUM.size
 
-EMPTY = _BEGIN = _HEADER.size + _CHECKSUM.size
-"""How long a log without frames is."""
-_FRAME_BEGIN = _FRAME.size + _CHECKSUM.size
+_SECTOR: Final = 512
+_FEWEST_ZEROS: Final = 8
+"""How many zeros at the end of a file are no coincidence."""
 
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(list[Entry]).decode
+EMPTY_LENGTH: Final = _HEADER.size + CHECKSUM.size
+"""The length of a log without frames."""
 
 
-class LogContent(NamedTuple):
-    """What a log holds."""
+class LogContent(NamedTuple, Generic[_T]):
+    """The records of a log."""
 
-    entries: list[Entry]
+    records: list[_T]
+    """The content of each frame, decoded."""
     length: int
     """Where the last whole frame ends."""
     is_torn: bool
-    """Whether there is a torn frame behind it."""
-
-
-class Frames(NamedTuple):
-    """The frames of a log."""
-
-    starts: list[int]
-    """Where each begins."""
-    contents: list[memoryview]
-    length: int
-    """Where the last whole frame ends."""
-    is_torn: bool
-    """Whether there is a torn frame behind it."""
+    """Whether a torn frame follows it."""
 
 
 def create_log(path: Path, contents: Iterable[bytes] = ()) -> None:
-    """Write a log, without entries or with frames of these contents."""
+    """Write a log with a frame for each of these contents."""
     header = _HEADER.pack(_MAGIC, FORMAT)
-    begin = header + _CHECKSUM.pack(zlib.crc32(header))
-    write_aside(path, chain([begin], map(_framed, contents)))
+    start = header + CHECKSUM.pack(zlib.crc32(header))
+    write_atomically(path, chain([start], map(_frame, contents)))
 
 
-def _framed(content: bytes) -> bytes:
+def _frame(content: bytes) -> bytes:
     header = _FRAME.pack(_FRAME_MAGIC, zlib.crc32(content), len(content))
-    return header + _CHECKSUM.pack(zlib.crc32(header)) + content
+    return header + CHECKSUM.pack(zlib.crc32(header)) + content
 
 
-def read_log(path: Path) -> LogContent:
-    """All entries of a log, but for a torn frame.
+def read_log(path: Path, decode: Callable[[Any], _T]) -> LogContent[_T]:
+    """Read all frames of a log, except a torn one.
 
-    Raises
-    ------
-    MissingFileError
-        There is no such file.
-    CorruptFileError
-        It is not as it was written.
-    """
-    frames = read_frames(path)
-    entries: list[Entry] = []
-    for at, content in zip(frames.starts, frames.contents, strict=True):
-        try:
-            entries += _decode(content)
-        except msgspec.MsgspecError as error:
-            _refuse(path, at, f"it is not to be read: {error}")
-    return LogContent(entries, frames.length, frames.is_torn)
-
-
-def read_frames(path: Path) -> Frames:
-    """All frames of a log, but for a torn one.
+    Parameters
+    ----------
+    path
+        The log.
+    decode
+        Decodes the content of a frame; raises `msgspec.MsgspecError` if it cannot.
 
     Raises
     ------
     MissingFileError
         There is no such file.
     CorruptFileError
-        It is not as it was written.
+        It is damaged.
+    StorageError
+        It is of a newer format, or cannot be read.
     """
-    with storing(path):
+    with storage_errors(path):
         data = path.read_bytes()
     _check_header(path, data)
-    starts: list[int] = []
-    contents: list[memoryview] = []
-    at = _BEGIN
+    records: list[_T] = []
+    at = EMPTY_LENGTH
     while at < len(data):
         content = _content(data, at)
         if content is None:
             _check_torn(path, data, at)
-            return Frames(starts, contents, at, True)
-        starts.append(at)
-        contents.append(content)
-        at += _FRAME_BEGIN + len(content)
-    return Frames(starts, contents, at, False)
+            return LogContent(records, at, True)
+        try:
+            records.append(decode(content))
+        except msgspec.MsgspecError as error:
+            _refuse(path, at, f"the record cannot be decoded: {error}")
+        at += _FRAME_START + len(content)
+    return LogContent(records, at, False)
 
 
 def _check_header(path: Path, data: bytes) -> None:
     header = data[: _HEADER.size]
-    whole = len(data) >= _BEGIN
-    if not whole or zlib.crc32(header) != _CHECKSUM.unpack_from(data, _HEADER.size)[0]:
-        _refuse(path, 0, "its header is not as it was written")
+    is_whole = len(data) >= EMPTY_LENGTH
+    if not is_whole or zlib.crc32(header) != CHECKSUM.unpack_from(data, _HEADER.size)[0]:
+        _refuse(path, 0, "its header is damaged")
     magic, version = _HEADER.unpack(header)
     if magic != _MAGIC:
-        _refuse(path, 0, "it is no log")
-    if version > FORMAT:
-        raise StorageError(
-            f"it has format {version}, and this Tamis reads formats up to {FORMAT}; "
-            "use a newer Tamis",
-            path=str(path),
-        )
+        _refuse(path, 0, "it is not a log")
+    check_format(path, version)
 
 
 def _content(data: bytes, at: int) -> memoryview | None:
-    """The content of the frame at `at`; None if that is no whole frame."""
-    length = _length(data, at)
+    """The content of the frame at `at`; None if there is no whole frame."""
+    length = _content_length(data, at)
     if length is None:
         return None
-    content = memoryview(data)[at + _FRAME_BEGIN : at + _FRAME_BEGIN + length]
+    content = memoryview(data)[at + _FRAME_START : at + _FRAME_START + length]
     _, checksum, _ = _FRAME.unpack_from(data, at)
     return content if len(content) == length and zlib.crc32(content) == checksum else None
 
 
-def _length(data: bytes, at: int) -> int | None:
-    """How long the content of the frame at `at` is, if its header is whole."""
-    if len(data) - at < _FRAME_BEGIN:
+def _content_length(data: bytes, at: int) -> int | None:
+    """The length that the frame at `at` says its content has; None if its header is not whole."""
+    if len(data) - at < _FRAME_START:
         return None
     magic, _, length = _FRAME.unpack_from(data, at)
-    (checksum,) = _CHECKSUM.unpack_from(data, at + _FRAME.size)
+    (checksum,) = CHECKSUM.unpack_from(data, at + _FRAME.size)
     if magic != _FRAME_MAGIC or zlib.crc32(data[at : at + _FRAME.size]) != checksum:
         return None
     return int(length)
@@ -172,39 +144,39 @@ def _check_torn(path: Path, data: bytes, at: int) -> None:
     later = data.find(_FRAME_MAGIC, at + 1)
     while later >= 0:
         if _content(data, later) is not None:
-            _refuse(path, at, "there are whole records behind a damaged one")
+            _refuse(path, at, "whole records follow a damaged one")
         later = data.find(_FRAME_MAGIC, later + 1)
     rest = data[at:]
-    length = _length(data, at)
-    if length is not None and len(rest) < _FRAME_BEGIN + length:
+    length = _content_length(data, at)
+    if length is not None and len(rest) < _FRAME_START + length:
         return
-    if len(rest) < _FRAME_BEGIN and _FRAME_MAGIC.startswith(rest[: len(_FRAME_MAGIC)]):
+    if len(rest) < _FRAME_START and _FRAME_MAGIC.startswith(rest[: len(_FRAME_MAGIC)]):
         return
     if not _has_empty_sector(data, at):
-        _refuse(path, at, "its last record is not as it was written")
+        _refuse(path, at, "its last record is damaged")
 
 
 def _has_empty_sector(data: bytes, at: int) -> bool:
-    """Whether a part of the disk that the frame at `at` lies on was never written."""
+    """Whether a sector that the frame at `at` lies on was never written."""
     for start in range(at // _SECTOR * _SECTOR, len(data), _SECTOR):
         sector = data[max(start, at) : start + _SECTOR]
-        if len(sector) >= _TELLING and not any(sector):
+        if len(sector) >= _FEWEST_ZEROS and not any(sector):
             return True
     return False
 
 
 class Log:
-    """A log that grows.
+    """A log that is open for appending.
 
     Parameters
     ----------
     path
-        A log that was created before.
+        An existing log.
     length
-        Where its last whole frame ends; what is behind it is cut off.
+        Where its last whole frame ends; the rest is cut off.
     sync
-        Whether each frame is safe on the disk, and not only with the system, when it is
-        acknowledged.
+        Whether `append` returns only when the frame is on the disk. Otherwise the operating system
+        has it then.
     """
 
     def __init__(self, path: Path, length: int, sync: bool) -> None:
@@ -212,51 +184,47 @@ class Log:
         self.length = length
         self._sync = sync
         self._broken: str | None = None
-        with storing(path):
+        with storage_errors(path):
             self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
             self.close = weakref.finalize(self, os.close, self._fd)
             if os.fstat(self._fd).st_size != length:
                 os.ftruncate(self._fd, length)
                 os.fsync(self._fd)
 
-    def append(self, entries: Sequence[Entry]) -> None:
-        """Write a frame; if that fails, the log is as before.
+    def append(self, content: bytes) -> None:
+        """Write a frame.
 
         Raises
         ------
         StorageError
-            It could not be written.
+            It could not be written; the log is as before.
         """
-        self.append_frame(_encode(entries))
-
-    def append_frame(self, content: bytes) -> None:
-        """As `append`, for a frame of any content."""
         if self._broken is not None:
             raise StorageError(self._broken, path=str(self.path))
-        frame = _framed(content)
+        frame = _frame(content)
         try:
-            with storing(self.path):
+            with storage_errors(self.path):
                 os.lseek(self._fd, self.length, os.SEEK_SET)
                 write_all(self._fd, frame)
                 if self._sync:
                     os.fsync(self._fd)
         except BaseException:
-            self._cut()
+            self._cut_off()
             raise
         self.length += len(frame)
 
     def sync(self) -> None:
         """Return when all frames are on the disk."""
-        with storing(self.path):
+        with storage_errors(self.path):
             os.fsync(self._fd)
 
-    def _cut(self) -> None:
+    def _cut_off(self) -> None:
         """Cut off what was written of a frame that failed."""
         try:
             os.ftruncate(self._fd, self.length)
             os.fsync(self._fd)
         except OSError as error:
-            # Nobody knows what is on the disk now, so nothing may be written behind it.
+            # What is on the disk is unknown, so nothing may be written after it.
             self._broken = (
                 f"a change could neither be written nor be undone ({error.strerror}); "
                 "nothing more is written: open the directory again"
@@ -264,8 +232,8 @@ class Log:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no frame in it."""
-        return self.length == EMPTY
+        """Whether it has no frames."""
+        return self.length == EMPTY_LENGTH
 
 
 def _refuse(path: Path, at: int, message: str) -> NoReturn:

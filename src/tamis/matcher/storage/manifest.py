@@ -1,9 +1,9 @@
-"""The manifest: what a directory of rules consists of."""
+"""The manifest: which files a directory of rules consists of."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from tamis.errors import CorruptFileError
 from tamis.matcher.storage.array_file import map_sections, write_sections
+from tamis.matcher.storage.file_names import MANIFEST
 
-__all__ = ["MANIFEST", "Manifest", "Settings", "StoredView", "read_manifest", "write_manifest"]
+__all__ = ["Manifest", "Settings", "StoredView", "read_manifest", "write_manifest"]
 
-MANIFEST = "MANIFEST"
-_KIND = "manifest"
+_KIND: Final = "manifest"
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -27,7 +27,7 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 class StoredView(NamedTuple):
-    """A segment file, and which of its rules are gone."""
+    """A segment file, and which of its rules were removed."""
 
     file: str
     removed: NDArray[np.int32]
@@ -35,15 +35,15 @@ class StoredView(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """One state of a directory; all it names is there."""
+    """One state of a directory. All files that it names exist."""
 
     settings: Settings
     views: tuple[StoredView, ...]
     """Oldest rules first."""
     log: int
-    """The number of the first log to replay; those behind it follow."""
+    """The number of the first log to replay; those with higher numbers follow."""
     next_number: int
-    """No file has this number or a higher one, but for logs."""
+    """No file has this number or a higher one, except for logs."""
 
 
 class _About(msgspec.Struct, frozen=True):
@@ -54,7 +54,7 @@ class _About(msgspec.Struct, frozen=True):
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Put a manifest in the place of the one before, at once."""
+    """Replace the manifest of a directory, atomically."""
     about = _About(
         manifest.settings,
         tuple(view.file for view in manifest.views),
@@ -66,14 +66,14 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """The manifest of a directory, all of it checked.
+    """Read the manifest of a directory and verify its checksums.
 
     Raises
     ------
     MissingFileError
         There is none.
     CorruptFileError
-        It is not as it was written.
+        It is damaged.
     """
     path = folder / MANIFEST
     sections = map_sections(path, _KIND)

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, Final, NamedTuple, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.encode.merge.rules import merged
+from tamis.encode.rules import EncodedRules
 from tamis.encode.serialize import from_arrays, to_arrays
 from tamis.engines.base import Engine, Parts
 from tamis.errors import CorruptFileError
 from tamis.matcher.rule_columns import RuleColumns
+from tamis.matcher.schema import Schema
 from tamis.matcher.segment import Segment
-from tamis.matcher.storage.array_file import Sections, map_sections, write_sections
-from tamis.matcher.write.builder import Maker
+from tamis.matcher.storage.array_file import Sections, map_sections, select_group, write_sections
 
 __all__ = ["StoredSegment", "map_segment", "write_segment"]
 
-_KIND = "segment"
+_KIND: Final = "segment"
 
 
 class StoredSegment(NamedTuple):
@@ -27,34 +29,36 @@ class StoredSegment(NamedTuple):
     segment: Segment
     sections: Sections
     is_as_stored: bool
-    """Whether nothing had to be built: the engine is the stored one."""
+    """Whether the engine was stored; otherwise it was built, and rules may stand elsewhere."""
 
     def places(self, stored: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Where the rules stand that stand at these places in the file."""
+        """The places in the segment of rules given by their places in the file."""
         if self.is_as_stored:
             return stored
         return self.segment.places_of(self.sections.arrays["order"][stored])
 
 
 def write_segment(path: Path, segment: Segment) -> None:
-    """Write a segment, its engine included."""
+    """Write a segment with its engine."""
     engine = segment.engine
     arrays = {
         **{f"rules.{name}": array for name, array in to_arrays(engine.rules).items()},
-        **{f"engine.{name}": array for name, array in _flat(engine.arrays).items()},
+        **{f"engine.{name}": array for name, array in _flatten(engine.arrays).items()},
         **{f"records.{name}": array for name, array in segment.columns.arrays().items()},
         "order": engine.order,
     }
     write_sections(path, _KIND, {"engine": engine.name, "rules": len(segment)}, arrays)
 
 
-def map_segment(path: Path, maker: Maker, verify: bool = False) -> StoredSegment:
-    """Map a segment from its file; its engine is built anew only if it is another one's.
+def map_segment(
+    path: Path, engine: type[Engine], schema: Schema, verify: bool = False
+) -> StoredSegment:
+    """Map a segment from its file; `engine` is built only if another one was stored.
 
     Raises
     ------
     CorruptFileError
-        The file is not as it was written.
+        The file is damaged.
     """
     sections = map_sections(path, _KIND)
     if verify:
@@ -63,51 +67,59 @@ def map_segment(path: Path, maker: Maker, verify: bool = False) -> StoredSegment
         rules = from_arrays(sections.group("rules"))
         columns = RuleColumns.of_arrays(sections.group("records"))
         order = sections.arrays["order"]
-        arrays = _own_arrays(maker.engine, sections)
+        arrays = _read_engine_arrays(engine, sections)
     except (KeyError, IndexError, ValueError, TypeError) as error:
         raise CorruptFileError(
             f"the file is damaged: its parts do not fit together ({error!r})", path=str(path)
         ) from error
     if arrays is not None:
-        engine = maker.engine(rules, Parts(rules, order, arrays))
-        return StoredSegment(Segment(columns, engine, maker.schema), sections, True)
-    return StoredSegment(maker.rebuilt(columns, rules, order), sections, False)
+        stored = engine(rules, Parts(rules, order, arrays))
+        return StoredSegment(Segment(columns, stored, schema), sections, True)
+    return StoredSegment(_rebuild(columns, rules, order, engine, schema), sections, False)
 
 
-def _own_arrays(engine: type[Engine], sections: Sections) -> tuple[Any, ...] | None:
+def _rebuild(
+    columns: RuleColumns,
+    rules: EncodedRules,
+    order: NDArray[np.int32],
+    engine: type[Engine],
+    schema: Schema,
+) -> Segment:
+    """Build a segment from rules that another engine has laid out in its own `order`."""
+    places = np.argsort(order).astype(np.int32)
+    if not np.array_equal(places, np.arange(len(places))):
+        columns, rules = columns.take(places), merged([(rules, places)])
+    return Segment.build(columns, rules, engine, schema)
+
+
+def _read_engine_arrays(engine: type[Engine], sections: Sections) -> tuple[Any, ...] | None:
     """The stored arrays of `engine`; None if they are another one's, or of an older layout."""
     if sections.about["engine"] != engine.name:
         return None
     try:
-        return _restored(engine.arrays_type, sections.group("engine"))
+        return _unflatten(engine.arrays_type, sections.group("engine"))
     except KeyError:
         return None
 
 
-def _flat(arrays: tuple[Any, ...]) -> dict[str, NDArray[Any]]:
-    """A NamedTuple of arrays, numbers and such NamedTuples as named arrays."""
+def _flatten(arrays: tuple[Any, ...]) -> dict[str, NDArray[Any]]:
+    """The arrays and numbers of nested NamedTuples as arrays with dotted names."""
     flat: dict[str, NDArray[Any]] = {}
     fields: dict[str, Any] = arrays._asdict() if hasattr(arrays, "_asdict") else {}
     for name, value in fields.items():
         if isinstance(value, tuple):
-            flat |= {f"{name}.{inner}": array for inner, array in _flat(value).items()}
+            flat |= {f"{name}.{inner}": array for inner, array in _flatten(value).items()}
         else:
             flat[name] = np.asarray(value)
     return flat
 
 
-def _restored(kind: type[tuple[Any, ...]], flat: dict[str, NDArray[Any]]) -> tuple[Any, ...]:
-    """The NamedTuple of type `kind` that `_flat` took apart."""
+def _unflatten(kind: type[tuple[Any, ...]], flat: dict[str, NDArray[Any]]) -> tuple[Any, ...]:
+    """The NamedTuple of type `kind` that `_flatten` took apart."""
     values: list[Any] = []
     for name, hint in get_type_hints(kind).items() if hasattr(kind, "_fields") else ():
         if isinstance(hint, type) and issubclass(hint, tuple):
-            prefix = f"{name}."
-            inner = {
-                full.removeprefix(prefix): array
-                for full, array in flat.items()
-                if full.startswith(prefix)
-            }
-            values.append(_restored(hint, inner))
+            values.append(_unflatten(hint, select_group(flat, name)))
         else:
             value = flat[name]
             values.append(value if value.ndim else value.item())

@@ -1,1 +1,1 @@
-"""The writing side of a matcher: changes, states, segments and merges."""
+"""The write side of a matcher: changes, states, segments and merges."""

@@ -1,8 +1,8 @@
-"""A thread that tidies up behind writers.
+"""A background thread that maintains a writer's segments and files.
 
-It is there only while there is something to do, and a little longer: a collection that nobody
-writes to has none. It holds its owner by a weak reference only, so that an owner whom nobody uses
-any more goes, and its thread with it.
+It exists only while there is work, and a little longer: a collection that does not change has no
+thread. It refers to its owner by a weak reference, so an owner that is no longer used is freed, and
+its thread ends.
 """
 
 from __future__ import annotations
@@ -11,33 +11,33 @@ import atexit
 import os
 import threading
 import weakref
-from typing import Protocol
+from typing import Final, Protocol
 
 __all__ = ["Worker"]
 
-_DELAY = 0.005
-"""Seconds between a wake-up and the work, in which more may come to do."""
+_DELAY: Final = 0.005
+"""Seconds between a wake-up and the work, in which more work may arrive."""
 
-_QUIET = 0.05
+_QUIET: Final = 0.05
 """Seconds without a wake-up after which times count as quiet."""
 
-_LINGER = 1.0
+_LINGER: Final = 1.0
 """Seconds without work after which the thread ends."""
 
-_EXIT = 10.0
-"""Seconds that the interpreter's exit waits for work under way."""
+_EXIT: Final = 10.0
+"""Seconds that the interpreter's exit waits for work that has begun."""
 
 
 class _Owner(Protocol):
-    def upkeep(self, quiet: bool) -> bool:
-        """Do one piece of work, if there is any; tells whether there was."""
+    def maintain(self, quiet: bool) -> bool:
+        """Do one piece of work. Returns whether there was any."""
 
     def note_failure(self, error: Exception) -> None:
-        """Take note of what went wrong in `upkeep`."""
+        """Take note of an error that `maintain` raised."""
 
 
-class _State:
-    """What the thread and its owner share."""
+class _Shared:
+    """What the thread shares with its owner."""
 
     def __init__(self) -> None:
         self.reset()
@@ -45,113 +45,112 @@ class _State:
     def reset(self) -> None:
         self.changed = threading.Condition()
         self.working = threading.Lock()
-        """Held while the owner works. Nobody forks then: see `_before_fork`."""
-        self.woken = False
-        self.stopped = False
+        """Held while the owner works. A fork waits for it: see `_before_fork`."""
+        self.is_woken = False
+        self.is_stopped = False
         self.thread: threading.Thread | None = None
 
 
 class Worker:
-    """Calls `upkeep` of its owner in a thread of its own, after each wake-up until all is done."""
+    """Calls `maintain` of its owner in a thread, after each wake-up until all is done."""
 
     def __init__(self, owner: _Owner) -> None:
         self._owner = weakref.ref(owner)
-        self._state = _State()
-        self._finalizer = weakref.finalize(owner, _stop, self._state)
-        # At exit there is no reason to hurry an owner that still lives; see `_stop_all`.
+        self._shared = _Shared()
+        self._finalizer = weakref.finalize(owner, _stop, self._shared)
+        # At exit, an owner that still exists may finish its work; see `_stop_all`.
         self._finalizer.atexit = False
 
     def wake(self) -> None:
-        """Say that there may be something to do."""
-        state = self._state
-        with state.changed:
-            state.woken = True
-            if state.stopped:
+        """Announce that there may be work."""
+        shared = self._shared
+        with shared.changed:
+            shared.is_woken = True
+            if shared.is_stopped:
                 return
-            if state.thread is None or not state.thread.is_alive():
-                # A thread of its own: after a fork the child has none.
-                state.thread = threading.Thread(
-                    target=_run, args=(self._owner, state), name="tamis-tidy", daemon=True
+            # After a fork the child has no thread.
+            if shared.thread is None or not shared.thread.is_alive():
+                shared.thread = threading.Thread(
+                    target=_run, args=(self._owner, shared), name="tamis-maintenance", daemon=True
                 )
-                _states.add(state)
-                state.thread.start()
+                _all_shared.add(shared)
+                shared.thread.start()
             else:
-                state.changed.notify()
+                shared.changed.notify()
 
     def stop(self) -> None:
-        """End the thread, and wait until it has."""
-        thread = self._state.thread
-        _stop(self._state)
+        """End the thread, and wait until it has ended. A later wake-up starts another one."""
+        thread = self._shared.thread
+        _stop(self._shared)
         if thread is not None and thread is not threading.current_thread():
             thread.join()
-        self._state.stopped = False
+        self._shared.is_stopped = False
 
-    def forget_thread(self) -> None:
-        """In a forked child: the thread is not there, and its lock may be held for ever."""
-        stopped = self._state.stopped
-        self._state.reset()
-        self._state.stopped = stopped
-
-
-def _stop(state: _State) -> None:
-    with state.changed:
-        state.stopped = True
-        state.changed.notify()
+    def after_fork(self) -> None:
+        """In a forked child: there is no thread, and its locks may be held for ever."""
+        is_stopped = self._shared.is_stopped
+        self._shared.reset()
+        self._shared.is_stopped = is_stopped
 
 
-def _run(owner: weakref.ref[_Owner], state: _State) -> None:
+def _stop(shared: _Shared) -> None:
+    with shared.changed:
+        shared.is_stopped = True
+        shared.changed.notify()
+
+
+def _run(owner: weakref.ref[_Owner], shared: _Shared) -> None:
     while True:
-        with state.changed:
-            state.changed.wait_for(lambda: state.woken or state.stopped, _LINGER)
-            if state.stopped or not state.woken:
+        with shared.changed:
+            shared.changed.wait_for(lambda: shared.is_woken or shared.is_stopped, _LINGER)
+            if shared.is_stopped or not shared.is_woken:
                 # Under the lock, so that the next wake-up starts another thread.
-                state.thread = None
+                shared.thread = None
                 return
-            state.woken = False
-            state.changed.wait_for(lambda: state.stopped, _DELAY)
-        _work(owner, state, quiet=False)
-        with state.changed:
-            busy = state.changed.wait_for(lambda: state.woken or state.stopped, _QUIET)
+            shared.is_woken = False
+            shared.changed.wait_for(lambda: shared.is_stopped, _DELAY)
+        _work(owner, shared, quiet=False)
+        with shared.changed:
+            busy = shared.changed.wait_for(lambda: shared.is_woken or shared.is_stopped, _QUIET)
         if not busy:
-            _work(owner, state, quiet=True)
+            _work(owner, shared, quiet=True)
 
 
-def _work(owner: weakref.ref[_Owner], state: _State, quiet: bool) -> None:
+def _work(owner: weakref.ref[_Owner], shared: _Shared, quiet: bool) -> None:
     """Let the owner work until nothing is left to do; in quiet times, until they end."""
-    while not (state.stopped or (quiet and state.woken)):
+    while not (shared.is_stopped or (quiet and shared.is_woken)):
         found = owner()
         if found is None:
             return
         try:
-            with state.working:
-                if not found.upkeep(quiet):
+            with shared.working:
+                if not found.maintain(quiet):
                     return
-        except Exception as error:  # whatever it is, the owner tells its user
+        except Exception as error:  # the owner raises it in the next call of its user
             found.note_failure(error)
             return
         del found
 
 
-_states: weakref.WeakSet[_State] = weakref.WeakSet()
+_all_shared: weakref.WeakSet[_Shared] = weakref.WeakSet()
 
-
-_waiting: list[_State] = []
-"""Whose work waits for the end of a fork."""
+_paused: list[_Shared] = []
+"""Threads that may not work until a fork is over."""
 
 
 def _before_fork() -> None:
-    """Let all threads finish what they are at.
+    """Let all threads finish what they are doing, and pause.
 
-    A lock that one of them holds, of ours, of Numba or of anybody's, would stay held in the child.
+    A lock that one of them holds, here, in Numba or elsewhere, would stay locked in the child.
     """
-    for state in list(_states):
-        state.working.acquire()
-        _waiting.append(state)
+    for shared in list(_all_shared):
+        shared.working.acquire()
+        _paused.append(shared)
 
 
 def _after_fork() -> None:
-    while _waiting:
-        _waiting.pop().working.release()
+    while _paused:
+        _paused.pop().working.release()
 
 
 if hasattr(os, "register_at_fork"):
@@ -162,9 +161,9 @@ if hasattr(os, "register_at_fork"):
 
 @atexit.register
 def _stop_all() -> None:
-    """End all threads before the interpreter goes: what they are at is finished first."""
-    for state in list(_states):
-        thread = state.thread
-        _stop(state)
+    """End all threads before the interpreter exits; each finishes the work that it has begun."""
+    for shared in list(_all_shared):
+        thread = shared.thread
+        _stop(shared)
         if thread is not None:
             thread.join(_EXIT)

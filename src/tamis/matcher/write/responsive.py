@@ -1,18 +1,17 @@
-"""Long work beside which other threads are not to wait.
+"""Keeps readers responsive during long Python work.
 
-Nobody else runs while one call frees a container with all that is in it: 45 ms for what a hundred
-thousand rules leave behind. So large ones are emptied a little at a time (`empty`).
+Three things make readers wait while a writer or a merge works in Python:
 
-Two settings of the interpreter make readers wait while a writer or a merge is at work in Python:
+- The interpreter switches threads only every 5 ms. A reader that returns from a kernel would wait
+  that long, once for each segment it searches. `keep_responsive` lowers the interval to 50 µs.
+- Millions of new objects trigger full garbage collections, during which nothing else runs: 80 ms in
+  a process of moderate size. `keep_responsive` turns them off; reference counting goes on.
+- Nothing else runs while one call frees a large container: 45 ms for what encoding a hundred
+  thousand rules leaves. `clear_in_steps` empties containers a little at a time, and
+  `take_in_steps` splits other work that one call would do.
 
-- a thread gives way only every 5 ms, so a reader that comes back from a kernel would wait that
-  long, for each segment it looks at. Inside `short_turns` it is 50 µs;
-- objects that are made by the million set off full passes of the garbage collector, during which
-  nothing else runs: 80 ms in a process of moderate size. Inside `short_turns` there are
-  none; reference counts free as always.
-
-Both are settings of the whole process, so they are changed for as long as the work takes, and put
-back when the last of those who asked for it is done.
+The interval and the collector are settings of the whole process. They are changed while the work
+lasts, and restored when the last piece of such work ends.
 """
 
 from __future__ import annotations
@@ -22,70 +21,87 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from itertools import islice
+from typing import Any, Final, TypeVar
 
-__all__ = ["empty", "short_turns"]
+__all__ = ["clear_in_steps", "keep_responsive", "take_in_steps"]
 
-_SHORT = 5e-5
+_T = TypeVar("_T")
+
+_SWITCH_INTERVAL: Final = 5e-5
 """Seconds; a switch itself takes a few microseconds."""
 
+_ROUNDING: Final = 2e-6
+"""The system rounds the switch interval by no more seconds than this."""
 
-class _Settings:
-    """What is changed while somebody asks for it."""
+_FREED_PER_STEP: Final = 1024
+"""How many items one call frees: some 0.1 ms."""
+
+_TAKEN_PER_STEP: Final = 512
+"""How many rules one call turns into columns or bytes: other threads wait while it runs."""
+
+
+class _ProcessSettings:
+    """The settings of the process, and how many users want them changed."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self._asking = 0
+        self._lock = threading.Lock()
+        self._users = 0
         self._interval: float | None = None
-        self._collects = False
+        """What to restore; None if the interval was short enough before."""
+        self._had_collector = False
 
-    def ask(self) -> None:
-        with self.lock:
-            self._asking += 1
-            if self._asking > 1:
+    def change(self) -> None:
+        with self._lock:
+            self._users += 1
+            if self._users > 1:
                 return
             interval = sys.getswitchinterval()
-            self._interval = interval if interval > _SHORT else None
+            self._interval = interval if interval > _SWITCH_INTERVAL else None
             if self._interval is not None:
-                sys.setswitchinterval(_SHORT)
-            self._collects = gc.isenabled()
+                sys.setswitchinterval(_SWITCH_INTERVAL)
+            self._had_collector = gc.isenabled()
             gc.disable()
 
-    def let_go(self) -> None:
-        with self.lock:
-            self._asking -= 1
-            if self._asking:
+    def restore(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users:
                 return
-            # Whoever changed it in the meantime wanted it so. The system rounds the interval.
-            if self._interval is not None and abs(sys.getswitchinterval() - _SHORT) < 2e-6:
+            # An interval that the application has set in the meantime stays.
+            is_ours = abs(sys.getswitchinterval() - _SWITCH_INTERVAL) < _ROUNDING
+            if self._interval is not None and is_ours:
                 sys.setswitchinterval(self._interval)
-            if self._collects:
+            if self._had_collector:
                 gc.enable()
 
 
-_settings = _Settings()
+_settings = _ProcessSettings()
 
 
 @contextmanager
-def short_turns() -> Iterator[None]:
-    """Let other threads in; may be nested, and used by several threads at once."""
-    _settings.ask()
+def keep_responsive() -> Iterator[None]:
+    """Let other threads run often. May be nested, and used by several threads at once."""
+    _settings.change()
     try:
         yield
     finally:
-        _settings.let_go()
+        _settings.restore()
 
 
-_AT_ONCE = 1024
-"""How many items are freed by one call: some 0.1 ms."""
+def take_in_steps(items: Iterable[_T]) -> Iterator[list[_T]]:
+    """Split items into lists so short that a call may handle one of them as a whole."""
+    rest = iter(items)
+    while step := list(islice(rest, _TAKEN_PER_STEP)):
+        yield step
 
 
-def empty(containers: Iterable[list[Any] | dict[Any, Any] | set[Any]]) -> None:
-    """Empty containers that nobody uses any more, letting other threads in meanwhile."""
+def clear_in_steps(containers: Iterable[list[Any] | dict[Any, Any] | set[Any]]) -> None:
+    """Empty containers that are of no more use, and let other threads run meanwhile."""
     for items in containers:
         while items:
             if isinstance(items, list):
-                del items[-_AT_ONCE:]
+                del items[-_FREED_PER_STEP:]
             elif isinstance(items, dict):
                 items.popitem()
             else:

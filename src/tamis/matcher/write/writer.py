@@ -1,13 +1,16 @@
-"""How rules come and go: the writing side of a Matcher.
+"""The writer of a matcher: queues changes, commits them in groups, and swaps snapshots.
 
-A writer first prepares what it brings, aside and without a lock: a few rules are parsed, many
-become a segment. Then it queues up its change. Whoever gets the lock makes all the changes in the
-queue, one after the other, has the journal keep them (many writers share one wait for the disk),
-and swaps in one new snapshot. A change that is refused leaves nothing behind.
+A write takes these steps:
 
-Behind the writers a thread tidies up: it makes a segment of the tail, and merges segments. It
-builds aside, too, and takes the lock only to swap; what was removed in the meantime is removed
-from what it built.
+1. Prepare, without a lock: a few rules are parsed, many become a segment (`builder.py`).
+2. Put the change into the queue.
+3. Whichever thread gets the lock applies all changes in the queue to the state (`state.py`),
+4. appends them to the journal as one group, so that many writers share one wait for the disk,
+5. and swaps in one new snapshot. A change that is refused has no effect.
+
+A background thread (`background.py`) freezes the tail into a segment, merges segments and maintains
+the journal. It also builds without the lock and takes it only to swap; rules removed in the
+meantime are removed from what it has built.
 """
 
 from __future__ import annotations
@@ -16,13 +19,8 @@ import os
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
-from collections.abc import Collection as Several
-from typing import NamedTuple, Protocol, TypeAlias
-
-import msgspec
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Callable, Collection, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 from tamis.errors import (
     BackgroundError,
@@ -33,209 +31,180 @@ from tamis.errors import (
 )
 from tamis.matcher.inputs import EventChunk
 from tamis.matcher.rule import Rule, RuleId
-from tamis.matcher.segment import Segment
 from tamis.matcher.snapshot import Snapshot, View, is_id
 from tamis.matcher.tail import NO_TAIL, Tail, is_warm, warm_up
 from tamis.matcher.write.background import Worker
-from tamis.matcher.write.builder import BadRule, Maker, Prepared, refuse
-from tamis.matcher.write.merge_policy import Load, run_to_merge
-from tamis.matcher.write.responsive import short_turns
+from tamis.matcher.write.builder import BadRule, SegmentBuilder, refuse
+from tamis.matcher.write.changes import Added, Change, Removed, encode_rules
+from tamis.matcher.write.journal import Journal
+from tamis.matcher.write.merge_policy import Load, find_run_to_merge
+from tamis.matcher.write.responsive import keep_responsive
+from tamis.matcher.write.state import (
+    EMPTY,
+    Batch,
+    State,
+    append_batch,
+    count_dead,
+    locate,
+    locate_taken_ids,
+    number_merged_rules,
+    remove,
+    replace_tail,
+    replace_views,
+)
 
-__all__ = [
-    "Added",
-    "Collection",
-    "Entry",
-    "Journal",
-    "Removed",
-    "State",
-    "appended",
-    "located",
-    "without",
-]
+__all__ = ["Writer"]
 
-_ONE_BY_ONE = 512
-"""After how many rules that came one by one trees are worth loading their kernels for."""
+_SINGLES_BEFORE_TREES = 512
+"""After so many rules that came one by one, the kernels of the tail's trees are worth loading."""
 
-_SEGMENTS = 24
-"""With more segments than this a writer does its share of merging before it brings more."""
+_MOST_SEGMENTS: Final = 24
+"""With more segments than this, a writer merges some before it adds more rules."""
 
-
-class State(NamedTuple):
-    """What a collection holds."""
-
-    views: tuple[View, ...]
-    tail: Tail
-
-
-_EMPTY = State((), NO_TAIL)
-
-
-class Added(msgspec.Struct, frozen=True, tag="add"):
-    """A change for the journal: rules that come, in place of those with the same ids."""
-
-    rows: tuple[bytes, ...]
-    """Lists of `Row` in MessagePack."""
-    refused: tuple[RuleId, ...] = ()
-    """The ids of rows that were left out after all."""
-    clears: bool = False
-    """Whether all rules that were there go."""
-
-
-class Removed(msgspec.Struct, frozen=True, tag="remove"):
-    """A change for the journal: rules that go."""
-
-    ids: tuple[RuleId, ...]
-
-
-Entry: TypeAlias = Added | Removed
-
-
-class Journal(Protocol):
-    """Keeps changes."""
-
-    def check_writable(self) -> None:
-        """Raise if no change can be kept."""
-
-    def append(self, entries: Sequence[Entry]) -> None:
-        """Return when all of these are safe; if it raises, none is kept."""
-
-    def is_untidy(self) -> bool:
-        """Whether there is some upkeep to do."""
-
-    def tidy(self, between_changes: Callable[[Callable[[], None]], Snapshot]) -> None:
-        """Do one piece of upkeep.
-
-        `between_changes` calls a function while nothing is changed, and returns the state then.
-        """
-
-    def verify(self, segments: Sequence[Segment]) -> None:
-        """Raise if what these segments were read from is not as it was written."""
-
-    def close(self, between_changes: Callable[[Callable[[], None]], Snapshot] | None) -> None:
-        """Keep no more changes; without `between_changes` leave all as it is."""
+_TAKEN: Final = "the id is taken; pass replace=True to replace it"
 
 
 class _Outcome(NamedTuple):
-    """What a change makes of a state."""
+    """The effect of a write on a state."""
 
     state: State
-    result: int
-    """How many rules it concerned."""
-    entry: Entry | None
-    """None where nothing changed."""
+    rules: int
+    """How many rules were added or removed."""
+    change: Change | None
+    """What to record; None if nothing changed."""
 
 
-_Change: TypeAlias = Callable[[State], _Outcome]
+_Write: TypeAlias = Callable[[State], _Outcome]
 
 
 class _Request:
-    """A change in the queue, and what became of it."""
+    """A write in the queue, and its result once it is done."""
 
-    def __init__(self, change: _Change) -> None:
-        self.change = change
-        self.result: int | None = None
+    def __init__(self, write: _Write) -> None:
+        self.write = write
+        self.rules: int | None = None
         self.error: BaseException | None = None
         self.is_done = False
 
-    def outcome(self) -> int:
+    def result(self) -> int:
         if self.error is not None:
             raise self.error
-        assert self.result is not None
-        return self.result
+        assert self.rules is not None
+        return self.rules
 
 
-class Collection:
-    """Rules by id. `snapshot` may be read at any time.
+class Writer:
+    """Changes a collection of rules. Any thread may read `snapshot` at any time.
 
     Parameters
     ----------
-    maker
-        Makes segments.
+    builder
+        Builds segments.
     state
-        What the collection holds at first.
+        The rules at the beginning.
+    journal
+        Records all changes; None if they are kept in memory only.
+
+    Attributes
+    ----------
+    snapshot
+        The newest state.
+    damage
+        A damaged file, after which no answer can be trusted; None as long as none was found.
     """
 
-    def __init__(self, maker: Maker, state: State | None = None) -> None:
-        self._maker = maker
-        self._journal: Journal | None = None
+    def __init__(
+        self, builder: SegmentBuilder, state: State = EMPTY, journal: Journal | None = None
+    ) -> None:
+        self._builder = builder
+        self._journal = journal
         self._queue: deque[_Request] = deque()
-        self._new_locks()
+        self._create_locks()
         self._worker = Worker(self)
         self._failure: Exception | None = None
+        """An error of the background thread, for the next writer."""
         self.damage: CorruptFileError | None = None
-        """Why no answer can be trusted any more."""
         self._singles = 0
         """How many rules came one by one, or a few at a time."""
-        self._set(state or _EMPTY)
-        _collections.add(self)
+        self._swap(state)
+        _writers.add(self)
+        if journal is not None:
+            self._wake_worker()
 
-    def _new_locks(self) -> None:
+    def _create_locks(self) -> None:
         self._writing = threading.Lock()
-        """Held to change `snapshot`."""
-        self._tidying = threading.Lock()
+        """Held to swap `snapshot`."""
+        self._compacting = threading.Lock()
         """Held to rearrange segments; taken before `_writing`."""
 
-    def keep_in(self, journal: Journal) -> None:
-        """Have all changes from now on kept by `journal`."""
-        self._journal = journal
-        self._wake_worker()
-
-    # --- Changes ---
+    # --- Writes ---
 
     def add(self, rules: Sequence[Rule], replace: bool, bad: list[BadRule] | None = None) -> int:
-        """Add rules and return how many; refused ones go to `bad`, or raise if there is none.
+        """Add rules by one swap, and return how many.
 
-        Either all that is to be added is, by one swap, or nothing is.
+        Refused rules are appended to `bad`; without such a list, the first one raises and nothing
+        is added.
         """
         self._check_writable()
-        while len(self.snapshot.views) > _SEGMENTS and self.tidy(quiet=False):
+        while len(self.snapshot.views) > _MOST_SEGMENTS and self.compact(quiet=False):
             pass
-        prepared = self._maker.prepare(rules, bad)
-        self._singles += len(prepared.entries)
-        if self._needs_frozen_tail(self.snapshot.tail, prepared):
-            self.freeze(self.snapshot)
-        return self._commit(lambda state: self._added(state, prepared, replace, bad))
+        batch = self._builder.prepare(rules, bad)
+        rows = self._encode_rows(batch)
+        self._singles += len(batch.entries)
+        if _needs_frozen_tail(self.snapshot.tail, batch):
+            self.freeze_tail(self.snapshot)
+        return self._commit(lambda state: self._add(state, batch, rows, replace, bad))
 
     def replace_all(self, rules: Sequence[Rule], bad: list[BadRule] | None = None) -> int:
-        """Have these rules in place of all others, by one swap, and return how many."""
+        """Replace all rules by these with one swap, and return how many they are."""
         self._check_writable()
-        prepared = self._maker.prepare(rules, bad)
-        state, count = appended(_EMPTY, prepared, frozenset())
-        entry = Added(prepared.rows, clears=True)
-        return self._commit(lambda _: _Outcome(state, count, entry))
+        batch = self._builder.prepare(rules, bad)
+        state, count = append_batch(EMPTY, batch)
+        change = Added(self._encode_rows(batch), clears=True)
+        return self._commit(lambda _: _Outcome(state, count, change))
 
-    def remove(self, ids: Several[RuleId]) -> int:
-        """Remove the rules of these ids: all of them, or none if one is not there."""
+    def remove(self, ids: Collection[RuleId]) -> int:
+        """Remove the rules with these ids, and return how many.
+
+        Raises
+        ------
+        UnknownRuleError
+            No rule has one of the ids; then none is removed.
+        """
         self._check_writable()
-        return self._commit(lambda state: _removed(state, ids))
+        return self._commit(lambda state: _remove(state, ids))
 
-    def _commit(self, change: _Change) -> int:
-        request = _Request(change)
+    def _encode_rows(self, batch: Batch) -> tuple[bytes, ...]:
+        return () if self._journal is None else encode_rules(batch.rules)
+
+    def _commit(self, write: _Write) -> int:
+        request = _Request(write)
         self._queue.append(request)
         with self._writing:
+            # Another thread may have committed it while this one waited for the lock.
             if not request.is_done:
-                self._make_changes()
+                self._commit_queue()
         self._wake_worker()
-        return request.outcome()
+        return request.result()
 
-    def _make_changes(self) -> None:
-        """Make all the changes in the queue, each of them or none of it."""
+    def _commit_queue(self) -> None:
+        """Apply all writes in the queue, record them together, and swap once."""
         requests = [self._queue.popleft() for _ in range(len(self._queue))]
-        state = State(self.snapshot.views, self.snapshot.tail)
-        entries: list[Entry] = []
+        state = self._state()
+        changes: list[Change] = []
         try:
             for request in requests:
                 try:
-                    state, request.result, entry = request.change(state)
+                    state, request.rules, change = request.write(state)
                 except TamisError as error:
                     request.error = error
                     continue
-                if entry is not None:
-                    entries.append(entry)
-            if entries:
+                if change is not None:
+                    changes.append(change)
+            if changes:
                 if self._journal is not None:
-                    self._journal.append(entries)
-                self._set(state)
+                    self._journal.append(changes)
+                self._swap(state)
         except BaseException as error:
             for request in requests:
                 request.error = request.error or error
@@ -243,141 +212,118 @@ class Collection:
             for request in requests:
                 request.is_done = True
 
-    def _set(self, state: State) -> None:
-        self.snapshot = Snapshot(state.views, state.tail, self._maker.segment)
+    def _state(self) -> State:
+        return State(self.snapshot.views, self.snapshot.tail)
 
-    def _added(
-        self, state: State, prepared: Prepared, replace: bool, bad: list[BadRule] | None
+    def _swap(self, state: State) -> None:
+        self.snapshot = Snapshot(state.views, state.tail, self._builder.freeze)
+
+    def _add(
+        self,
+        state: State,
+        batch: Batch,
+        rows: tuple[bytes, ...],
+        replace: bool,
+        bad: list[BadRule] | None,
     ) -> _Outcome:
-        taken = _taken(state, prepared)
+        taken = locate_taken_ids(state, batch)
         refused: frozenset[RuleId] = frozenset()
         if replace:
-            state = without(state, taken)
+            state = remove(state, taken)
         else:
             refused = frozenset(taken.ids)
             for id in taken.ids:
                 refuse(id, DuplicateRuleError(_TAKEN), bad)
-        if self._needs_frozen_tail(state.tail, prepared):
+        if _needs_frozen_tail(state.tail, batch):
             state = self._with_frozen_tail(state)
-        state, count = appended(state, prepared, refused)
-        return _Outcome(state, count, Added(prepared.rows, tuple(refused)) if count else None)
-
-    def _needs_frozen_tail(self, tail: Tail, prepared: Prepared) -> bool:
-        """Whether the rules of the tail have to be in a segment before others come."""
-        if not tail:
-            return False
-        return prepared.segment is not None or not tail.has_room(len(prepared.entries))
+        state, count = append_batch(state, batch, refused)
+        return _Outcome(state, count, Added(rows, tuple(refused)) if count else None)
 
     def _with_frozen_tail(self, state: State) -> State:
-        """The same rules, all in segments: those of the tail are older than what comes now."""
+        """The same rules, all in segments."""
         if state.tail is self.snapshot.tail:
             segment = self.snapshot.frozen_tail
         else:
-            segment = self._maker.segment([entry.rule for entry in state.tail])
+            segment = self._builder.freeze(state.tail)
         return State((*state.views, View(segment)), NO_TAIL)
 
-    # --- Tidying ---
+    def replace_state(self, state: State) -> None:
+        """Swap in another state, without recording it in the journal."""
+        with self._compacting, self._writing:
+            self._swap(state)
+        self._wake_worker()
 
-    def upkeep(self, quiet: bool) -> bool:
-        """Do one piece of work that no writer should have to wait for, if there is any."""
-        if self._singles > _ONE_BY_ONE and not is_warm():
+    # --- Compaction and maintenance ---
+
+    def maintain(self, quiet: bool) -> bool:
+        """Do one piece of background work. Returns whether there was any."""
+        if self._singles > _SINGLES_BEFORE_TREES and not is_warm():
             warm_up()
             return True
-        return self.tidy(quiet)
+        return self.compact(quiet)
 
-    def tidy(self, quiet: bool) -> bool:
-        """Make a segment of the tail, or merge some, or have the journal tidy up.
+    def compact(self, quiet: bool) -> bool:
+        """Freeze the tail, merge some segments, or maintain the journal.
 
-        Tells whether there was something to do.
+        Returns whether there was something to do.
         """
-        with self._tidying:
+        with self._compacting:
             snapshot = self.snapshot
             if snapshot.tail and (quiet or snapshot.tail.is_ripe()):
-                self.freeze(snapshot)
+                self.freeze_tail(snapshot)
                 return True
-            run = run_to_merge(_loads(snapshot), quiet)
+            run = find_run_to_merge(_loads(snapshot), quiet)
             if run is not None:
-                return self._merge(snapshot.views[run.start : run.stop])
-            if self._journal is None or not self._journal.is_untidy():
+                self._merge(snapshot.views[run.start : run.stop])
+                return True
+            if self._journal is None or not self._journal.needs_maintenance():
                 return False
             if snapshot.tail:
-                # The journal stores segments; so the one it needs serves readers, too.
-                self.freeze(snapshot)
-            self._journal.tidy(self._between_changes)
+                # A checkpoint stores segments. Frozen here, the tail's serves readers, too.
+                self.freeze_tail(snapshot)
+            self._journal.maintain(self._take_snapshot)
             return True
 
-    def _between_changes(self, function: Callable[[], None]) -> Snapshot:
-        with self._writing:
-            function()
-            return self.snapshot
-
-    def _wake_worker(self) -> None:
-        """Wake the tidying thread if it could have something to do."""
-        snapshot, journal = self.snapshot, self._journal
-        if (
-            snapshot.tail
-            or run_to_merge(_loads(snapshot), quiet=True)
-            or (journal is not None and journal.is_untidy())
-        ):
-            self._worker.wake()
-
     def optimize(self, sample: Sequence[EventChunk] = ()) -> None:
-        """Merge all into one segment; the engine may go by a sample of events."""
+        """Merge all rules into one segment, which the engine may order for a sample of events."""
         self._raise_failure()
-        with self._tidying:
+        with self._compacting:
             while (snapshot := self.snapshot).tail:
-                self.freeze(snapshot)
+                self.freeze_tail(snapshot)
             views = snapshot.views
-            if len(views) > 1 or (views and sample) or any(_dead(view) for view in views):
+            if len(views) > 1 or (views and sample) or any(count_dead(view) for view in views):
                 self._merge(views, sample)
         self._wake_worker()
 
-    def freeze(self, snapshot: Snapshot, wait: bool = True) -> None:
-        """Have a segment in place of the tail of `snapshot`, if that is all still there.
+    def freeze_tail(self, snapshot: Snapshot, wait: bool = True) -> None:
+        """Put a segment in the place of the tail of `snapshot`, if it is still there.
 
-        What came since stays in the tail, and what was removed since is removed from the segment.
-        Without `wait` nothing is done if a writer is at work.
+        Without `wait`, nothing happens while another thread writes.
         """
         segment = snapshot.frozen_tail
         if not self._writing.acquire(blocking=wait):
             return
         try:
-            now = self.snapshot
-            found = now.tail.changes_since(snapshot.tail)
-            if found is not None:
-                rest, gone = found
-                places = segment.places_of(np.array(gone, np.int32)).tolist()
-                view = View(segment).without(places)
-                self._set(State((*now.views, view) if view.size else now.views, rest))
+            state = replace_tail(self._state(), snapshot.tail, segment)
+            if state is not None:
+                self._swap(state)
         finally:
             self._writing.release()
 
-    def _merge(self, views: tuple[View, ...], sample: Sequence[EventChunk] = ()) -> bool:
-        """Put one segment in the place of several, which are neighbours."""
+    def _merge(self, views: tuple[View, ...], sample: Sequence[EventChunk] = ()) -> None:
+        """Put one segment in the place of several neighbouring ones."""
         self._verify(views)
-        with short_turns():
-            ages = _merged_ages(views)
-            segment = self._maker.merged(views, sample)
+        with keep_responsive():
+            ages = number_merged_rules(views)
+            segment = self._builder.merge(views, sample)
         with self._writing:
-            now = self.snapshot.views
-            first = _position(now, views)
-            if first is None:
-                # All rules were replaced in the meantime.
-                return True
-            last = first + len(views)
-            gone = [
-                ages_of[_dead_places(new)]
-                for ages_of, old, new in zip(ages, views, now[first:last], strict=True)
-                if new is not old
-            ]
-            dead = np.concatenate([_NO_AGES, *gone])
-            places = segment.places_of(dead[dead >= 0])
-            merged = (View(segment).without(places.tolist()),) if len(segment) else ()
-            self._set(State((*now[:first], *merged, *now[last:]), self.snapshot.tail))
-        return True
+            state = replace_views(self._state(), views, segment, ages)
+            # None if all rules were replaced in the meantime.
+            if state is not None:
+                self._swap(state)
 
     def _verify(self, views: Sequence[View]) -> None:
-        """Nothing may be made of damaged files: the damage would not be seen any more."""
+        """Check the files that are to be merged: a merge would hide their damage."""
         if self._journal is not None:
             try:
                 self._journal.verify([view.segment for view in views])
@@ -385,10 +331,29 @@ class Collection:
                 self.damage = error
                 raise
 
-    # --- Failures, the end ---
+    def _take_snapshot(self, function: Callable[[], None]) -> Snapshot:
+        """Call a function between two changes, and return the snapshot of that moment."""
+        with self._writing:
+            function()
+            return self.snapshot
+
+    def _wake_worker(self) -> None:
+        """Wake the background thread if it may have something to do."""
+        snapshot, journal = self.snapshot, self._journal
+        if (
+            snapshot.tail
+            or find_run_to_merge(_loads(snapshot), quiet=True)
+            or (journal is not None and journal.needs_maintenance())
+        ):
+            self._worker.wake()
+
+    # --- Failures, closing, forks ---
 
     def note_failure(self, error: Exception) -> None:
-        """Keep an error of the tidying thread for the next writer; of damaged files, for all."""
+        """Keep an error of the background thread: the next writer raises it.
+
+        If a file is damaged, all readers raise it, too.
+        """
         self._failure = error
         if isinstance(error, CorruptFileError):
             self.damage = error
@@ -404,160 +369,62 @@ class Collection:
             raise failure
         if failure is not None:
             raise BackgroundError(
-                f"tidying up in the background failed ({failure!r}); "
-                "no rule is lost, and what was to be done now was not"
+                f"background maintenance failed ({failure!r}); "
+                "no rule is lost, but this call did nothing"
             ) from failure
 
     def close(self) -> None:
-        """End the tidying thread and the journal.
+        """Stop the background thread and close the journal.
 
-        An error of the thread that nobody has seen yet is raised.
+        Raises the error of the thread, if no call has raised it yet.
         """
         self._worker.stop()
         if self._journal is not None:
-            with self._tidying:
-                self._journal.close(None if self.damage else self._between_changes)
+            with self._compacting:
+                self._journal.close(None if self.damage else self._take_snapshot)
         self._failure = self._failure or self.damage
         self._raise_failure()
 
-    def show(self, state: State) -> None:
-        """Have another state in the place of all that was there, without the journal."""
-        with self._tidying, self._writing:
-            self._set(state)
-        self._wake_worker()
-
     def after_fork(self) -> None:
-        """In a forked child: no other thread is there, and locks may be held for ever."""
-        self._new_locks()
-        self._maker.after_fork()
+        """In a forked child: replace locks that threads of the parent may have held."""
+        self._create_locks()
+        self._builder.after_fork()
         self.snapshot.tail.after_fork()
         self._queue.clear()
-        self._worker.forget_thread()
+        self._worker.after_fork()
 
 
-class _Taken(NamedTuple):
-    """Rules that are there and have the ids of others that are to come."""
-
-    ids: list[RuleId]
-    places: list[list[int]]
-    """For each view."""
-    tail: frozenset[RuleId]
+def _needs_frozen_tail(tail: Tail, batch: Batch) -> bool:
+    """Whether the tail has to become a segment before the batch is appended."""
+    if not tail:
+        return False
+    return batch.segment is not None or not tail.has_room(len(batch.entries))
 
 
-def _taken(state: State, prepared: Prepared) -> _Taken:
-    if prepared.segment is None:
-        return located(state, [entry.rule.id for entry in prepared.entries])
-    coming = prepared.segment.ids
-    found: list[tuple[int, RuleId]] = []
-    places: list[list[int]] = []
-    for view in state.views:
-        here, there = view.segment.ids.find_all(coming)
-        alive = [view.is_alive(place) for place in here.tolist()]
-        places.append(here[alive].tolist())
-        found += [(place, coming.at(place)) for place in there[alive].tolist()]
-    tail = {e.rule.id: p for e in state.tail if (p := coming.find(e.rule.id)) is not None}
-    found += [(place, id) for id, place in tail.items()]
-    return _Taken([id for _, id in sorted(found)], places, frozenset(tail))
-
-
-def located(state: State, ids: Several[RuleId]) -> _Taken:
-    """The rules of these ids that are there."""
-    tail = frozenset(id for id in ids if state.tail.find(id) is not None)
-    places: list[list[int]] = [[] for _ in state.views]
-    found: list[RuleId] = []
-    for id in ids:
-        if id in tail:
-            found.append(id)
-            continue
-        for number, view in enumerate(state.views):
-            place = view.place_of(id)
-            if place is not None:
-                places[number].append(place)
-                found.append(id)
-                break
-    return _Taken(found, places, tail)
-
-
-def without(state: State, taken: _Taken) -> State:
-    """The state with these rules removed."""
-    views = (
-        view.without(places) if places else view
-        for view, places in zip(state.views, taken.places, strict=True)
-    )
-    tail = state.tail.without(taken.tail) if taken.tail else state.tail
-    return State(tuple(view for view in views if view.size), tail)
-
-
-def _removed(state: State, ids: Several[RuleId]) -> _Outcome:
+def _remove(state: State, ids: Collection[RuleId]) -> _Outcome:
     for id in ids:
         if not is_id(id):
             raise UnknownRuleError(f"there is no rule {id!r}")
     distinct = dict.fromkeys(ids)
-    found = located(state, distinct)
-    if len(found.ids) < len(distinct):
-        missing = next(id for id in distinct if id not in set(found.ids))
+    located = locate(state, distinct)
+    if len(located.ids) < len(distinct):
+        known = set(located.ids)
+        missing = next(id for id in distinct if id not in known)
         raise UnknownRuleError(f"there is no rule {missing!r}")
-    entry = Removed(tuple(distinct)) if distinct else None
-    return _Outcome(without(state, found), len(distinct), entry)
-
-
-def appended(state: State, prepared: Prepared, refused: frozenset[RuleId]) -> tuple[State, int]:
-    """The state with what was prepared behind it, but for `refused`, and how many that are."""
-    views, tail = state
-    if prepared.segment is None:
-        entries = [e for e in prepared.entries if e.rule.id not in refused]
-        return State(views, tail.with_added(entries)), len(entries)
-    view = View(prepared.segment)
-    places = [place for id in refused if (place := view.place_of(id)) is not None]
-    view = view.without(places) if places else view
-    return State((*views, view) if view.size else views, tail), view.size
+    change = Removed(tuple(distinct)) if distinct else None
+    return _Outcome(remove(state, located), len(distinct), change)
 
 
 def _loads(snapshot: Snapshot) -> list[Load]:
     return [Load(view.size, len(view.segment)) for view in snapshot.views]
 
 
-def _dead(view: View) -> int:
-    return len(view.segment) - view.size
-
-
-def _dead_places(view: View) -> NDArray[np.int64]:
-    alive = view.alive()
-    return _NO_PLACES if alive is None else np.flatnonzero(alive == 0)
-
-
-def _merged_ages(views: Sequence[View]) -> list[NDArray[np.int32]]:
-    """For each view, and each place in it, the age that the rule gets by a merge; -1 for a dead."""
-    ages, first = [], 0
-    for view in views:
-        places = view.places()
-        age = np.full(len(view.segment), -1, np.int32)
-        age[places] = np.arange(first, first + len(places))
-        ages.append(age)
-        first += len(places)
-    return ages
-
-
-def _position(now: tuple[View, ...], views: tuple[View, ...]) -> int | None:
-    """Where the segments of `views` stand now, one behind the other."""
-    segments = [view.segment for view in now]
-    wanted = [view.segment for view in views]
-    for first in range(len(segments) - len(wanted) + 1):
-        if all(a is b for a, b in zip(segments[first:], wanted, strict=False)):
-            return first
-    return None
-
-
-_TAKEN = "the id is taken; pass replace=True to replace it"
-_NO_AGES = np.empty(0, np.int32)
-_NO_PLACES = np.empty(0, np.int64)
-
-_collections: weakref.WeakSet[Collection] = weakref.WeakSet()
+_writers: weakref.WeakSet[Writer] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    for collection in list(_collections):
-        collection.after_fork()
+    for writer in list(_writers):
+        writer.after_fork()
 
 
 if hasattr(os, "register_at_fork"):

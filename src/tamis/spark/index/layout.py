@@ -31,7 +31,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from tamis.errors import CorruptFileError, StorageError
-from tamis.matcher.storage.atomic import MissingFileError, storing, write_aside
+from tamis.matcher.storage.atomic import MissingFileError, storage_errors, write_atomically
 
 __all__ = [
     "ASIDE",
@@ -190,7 +190,7 @@ def read_current(root: Path) -> int | None:
     """Read the number of the current version; None if there is none."""
     path = root / CURRENT
     try:
-        with storing(path):
+        with storage_errors(path):
             name = path.read_text(encoding="utf-8", errors="replace").strip()
     except MissingFileError:
         return None
@@ -207,7 +207,7 @@ def read_current(root: Path) -> int | None:
 
 def write_current(root: Path, number: int) -> None:
     """Make the version `number` the current one."""
-    write_aside(root / CURRENT, [f"{number:06d}\n".encode()])
+    write_atomically(root / CURRENT, [f"{number:06d}\n".encode()])
 
 
 def read_version(root: Path, number: int) -> Version:
@@ -222,7 +222,7 @@ def read_version(root: Path, number: int) -> Version:
     """
     folder = version_folder(root, number)
     path = folder / MANIFEST
-    with storing(path):
+    with storage_errors(path):
         data = path.read_bytes()
     manifest = _decode_manifest(data, path)
     shards = tuple(Shard(root / s.path, s.rules, s.bytes, s.hash) for s in manifest.shards)
@@ -299,7 +299,7 @@ def write_manifest(
         dict(draft.parameters),
     )
     text = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
-    write_aside(aside / MANIFEST, [text])
+    write_atomically(aside / MANIFEST, [text])
 
 
 def explain_missing(root: Path) -> str:

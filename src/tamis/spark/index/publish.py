@@ -13,7 +13,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from tamis.errors import StorageError
-from tamis.matcher.storage.atomic import storing, sync_folder
+from tamis.matcher.storage.atomic import storage_errors, sync_folder
 from tamis.matcher.storage.lock import Lock
 from tamis.spark.index.layout import (
     ASIDE,
@@ -62,13 +62,13 @@ def publish(path: PathLike, write: Callable[[Path, Version | None], Draft]) -> V
     """
     root = resolve_folder(path)
     _check_is_ours(root)
-    with storing(root):
+    with storage_errors(root):
         (root / VERSIONS).mkdir(parents=True, exist_ok=True)
     with _lock(root):
         _remove_leftovers(root)
         parent = None if read_current(root) is None else current(root)
         aside = root / VERSIONS / f"{ASIDE}{uuid4().hex}"
-        with storing(aside):
+        with storage_errors(aside):
             aside.mkdir()
         try:
             draft = write(aside, parent)
@@ -126,7 +126,7 @@ def forget(path: PathLike, keep: int = 1) -> list[int]:
         used = {shard.path for v in known if v.number not in removed for shard in v.shards}
         for each in old:
             # Without its manifest a folder is not a version, even if this process is killed now.
-            with storing(each.folder):
+            with storage_errors(each.folder):
                 (each.folder / MANIFEST).unlink()
                 sync_folder(each.folder)
         for number in list_numbers(root):
@@ -140,7 +140,7 @@ def _check_is_ours(root: Path) -> None:
     """Refuse to build in a folder that holds something else."""
     if root.exists() and not root.is_dir():
         raise StorageError(explain_missing(root), path=str(root))
-    with storing(root):
+    with storage_errors(root):
         names = {entry.name for entry in root.iterdir()} if root.exists() else set()
     if names and VERSIONS not in names:
         why = explain_missing(root) if "MANIFEST" in names else "the directory holds other files"
@@ -167,7 +167,7 @@ def _remove_leftovers(root: Path) -> None:
 
 def _rename(aside: Path, folder: Path) -> None:
     """Give a complete draft the name of its version, safe from a crash."""
-    with storing(folder):
+    with storage_errors(folder):
         for inner, _, _ in os.walk(aside):
             sync_folder(Path(inner))
         aside.rename(folder)

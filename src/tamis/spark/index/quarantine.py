@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tamis.matcher.storage.atomic import write_aside
+from tamis.matcher.storage.atomic import write_atomically
 from tamis.matcher.write.builder import BadRule
 from tamis.spark.index.layout import QUARANTINE, Version
 from tamis.spark.index.rows import ID, RULE
@@ -46,7 +46,7 @@ def write_part(path: Path, id_type: str, refused: pa.Table | None = None) -> Non
     )
     content = BytesIO()
     pq.write_table(schema.empty_table() if refused is None else refused.cast(schema), content)
-    write_aside(path, [content.getbuffer()])
+    write_atomically(path, [content.getbuffer()])
 
 
 def list_parts(version: Version) -> Iterator[tuple[int, str]]:

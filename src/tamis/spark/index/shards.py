@@ -27,8 +27,8 @@ import pyarrow.parquet as pq
 
 import tamis
 from tamis.matcher.matcher import Matcher
-from tamis.matcher.merge_directories import join
-from tamis.matcher.storage.store import LOCK
+from tamis.matcher.merge_directories import merge_directories
+from tamis.matcher.storage.file_names import LOCK
 from tamis.matcher.write.builder import BadRule
 from tamis.spark.index.quarantine import select_refused, write_part
 from tamis.spark.index.rows import DELETED, ID, RULE, SHARD, RefusedRuleError, add_rows
@@ -178,7 +178,7 @@ def _merge(spec: BuildSpec, number: int, pieces: Sequence[Report]) -> Report:
     folder = Path(spec.folder, _unique_name(number))
     sample = _read_sample(spec) if spec.sample else None
     parts = [Path(spec.folder, piece.name) for piece in pieces]
-    rules = join(parts, folder, engine=spec.engine, sample=sample)
+    rules = merge_directories(parts, folder, engine=spec.engine, sample=sample)
     refused = [pq.read_table(Path(spec.folder, p.quarantine)) for p in pieces if p.quarantine]
     quarantine = _write_refused(spec, number, pa.concat_tables(refused)) if refused else ""
     return _report_shard(number, folder, rules, quarantine)

@@ -30,7 +30,7 @@ from uuid import uuid4
 import msgspec
 
 from tamis.errors import StorageError
-from tamis.matcher.storage.atomic import storing, write_aside
+from tamis.matcher.storage.atomic import storage_errors, write_atomically
 from tamis.spark.index.layout import PathLike, resolve_folder
 from tamis.spark.index.versions import current, version
 
@@ -94,7 +94,7 @@ class StreamOutput:
             They belong to different streams.
         """
         mark = checkpoint / _OURS
-        with storing(self._folder):
+        with storage_errors(self._folder):
             self._records.mkdir(parents=True, exist_ok=True)
             checkpoint.mkdir(parents=True, exist_ok=True)
             output_stream = self._stream.read_text() if self._stream.exists() else None
@@ -111,8 +111,8 @@ class StreamOutput:
                 path=str(self._folder),
             )
         stream = uuid4().hex.encode()
-        write_aside(self._stream, [stream])
-        write_aside(mark, [stream])
+        write_atomically(self._stream, [stream])
+        write_atomically(mark, [stream])
 
     def is_complete(self, number: int) -> bool:
         """Whether all matches of a batch are written."""
@@ -129,7 +129,7 @@ class StreamOutput:
                 # The version was removed since. No reader has seen a match of this batch yet.
                 pass
         chosen = current(index).number
-        write_aside(file, [msgspec.json.encode(_BatchRecord(chosen, datetime.now(UTC)))])
+        write_atomically(file, [msgspec.json.encode(_BatchRecord(chosen, datetime.now(UTC)))])
         return chosen
 
     def new_aside(self, number: int) -> Path:
@@ -138,7 +138,7 @@ class StreamOutput:
 
     def finish(self, number: int, aside: Path) -> None:
         """Give the folder of a complete batch its name."""
-        with storing(self._folder):
+        with storage_errors(self._folder):
             aside.rename(self._batch_folder(number))
 
     def batches(self) -> list[Batch]:
@@ -156,5 +156,5 @@ class StreamOutput:
         return self._folder / f"batch_id={number}"
 
     def _read_record(self, file: Path) -> _BatchRecord:
-        with storing(file):
+        with storage_errors(file):
             return msgspec.json.decode(file.read_bytes(), type=_BatchRecord)

@@ -1,0 +1,189 @@
+"""Directories of rules as a whole: what they are, and how they are created and replaced."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from tamis.errors import StorageError
+from tamis.matcher.segment import Segment
+from tamis.matcher.storage.atomic import storage_errors, sync_folder
+from tamis.matcher.storage.file_names import (
+    LOCK,
+    LOG,
+    MANIFEST,
+    SEGMENT,
+    UNFINISHED,
+    file_name,
+    file_numbers,
+    remove_file,
+    remove_files,
+)
+from tamis.matcher.storage.lock import Lock
+from tamis.matcher.storage.log import create_log
+from tamis.matcher.storage.manifest import (
+    Manifest,
+    Settings,
+    StoredView,
+    read_manifest,
+    write_manifest,
+)
+from tamis.matcher.storage.segment_file import write_segment
+
+__all__ = [
+    "create_directory",
+    "is_index",
+    "lock_directory",
+    "open_manifest",
+    "read_settings",
+    "remove_superfluous_files",
+    "replace_directory",
+]
+
+
+def is_index(folder: Path) -> bool:
+    """Whether `folder` holds stored rules: whether there is a manifest in it."""
+    try:
+        return (folder / MANIFEST).exists()
+    except OSError:
+        return False
+
+
+def read_settings(folder: Path) -> Settings:
+    """Read the settings of a directory of rules.
+
+    Raises
+    ------
+    StorageError
+        It holds no stored rules, or cannot be read.
+    """
+    return open_manifest(folder).settings
+
+
+def open_manifest(folder: Path) -> Manifest:
+    """Read the manifest of a directory; the error says what is there if it has none."""
+    if not is_index(folder):
+        raise StorageError(_why_no_index(folder), path=str(folder))
+    return read_manifest(folder)
+
+
+def _why_no_index(folder: Path) -> str:
+    if not folder.exists():
+        return "there is no such directory"
+    if not folder.is_dir():
+        return "it is a file; stored rules are a directory"
+    if not any(folder.iterdir()):
+        return "the directory is empty; to store rules, name one that does not exist yet"
+    return f"it holds no stored rules: there is no {MANIFEST}"
+
+
+def create_directory(
+    folder: Path,
+    settings: Settings,
+    segment: Segment | None = None,
+    write_more: Callable[[Path], None] | None = None,
+) -> None:
+    """Create a directory with the rules of `segment`: complete, or not at all.
+
+    Parameters
+    ----------
+    folder
+        The directory; an empty one may exist.
+    settings
+        What holds for all its rules.
+    segment
+        The rules, if there are any.
+    write_more
+        Writes other files into the directory.
+
+    Raises
+    ------
+    StorageError
+        Something else has that name, or it cannot be created.
+    """
+    unfinished = folder.with_name(f"{folder.name}{UNFINISHED}-{os.getpid()}")
+    with storage_errors(folder):
+        try:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            unfinished.mkdir(parents=True)
+            (unfinished / LOCK).touch()
+            _write_first_files(unfinished, settings, segment, 1)
+            if write_more is not None:
+                write_more(unfinished)
+            # A rename replaces an empty directory, and nothing else.
+            unfinished.rename(folder)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+        sync_folder(folder.absolute().parent)
+
+
+def replace_directory(
+    folder: Path,
+    settings: Settings,
+    segment: Segment | None,
+    write_more: Callable[[Path], None] | None = None,
+) -> None:
+    """Replace all rules of a directory by those of `segment`, atomically.
+
+    Parameters
+    ----------
+    folder, settings, segment
+        As in `create_directory`.
+    write_more
+        Writes other files into the directory, right after the rules.
+
+    Raises
+    ------
+    StorageError
+        `folder` holds no stored rules.
+    LockedError
+        Another process writes to it.
+    """
+    read_settings(folder)
+    lock = lock_directory(folder)
+    try:
+        before = read_manifest(folder)
+        numbers = [before.next_number, *(number + 1 for number in file_numbers(folder, LOG))]
+        _write_first_files(folder, settings, segment, max(numbers))
+        if write_more is not None:
+            write_more(folder)
+        remove_superfluous_files(folder, read_manifest(folder))
+    finally:
+        lock.release()
+
+
+def _write_first_files(
+    folder: Path, settings: Settings, segment: Segment | None, number: int
+) -> None:
+    """Write a segment file and an empty log with this number, then their manifest."""
+    views: tuple[StoredView, ...] = ()
+    if segment is not None and len(segment):
+        name = file_name(SEGMENT, number)
+        write_segment(folder / name, segment)
+        views = (StoredView(name, np.empty(0, np.int32)),)
+    create_log(folder / file_name(LOG, number))
+    write_manifest(folder, Manifest(settings, views, number, number + 1))
+
+
+def lock_directory(folder: Path) -> Lock:
+    """Lock a directory for writing.
+
+    Raises
+    ------
+    LockedError
+        Another process writes to it.
+    """
+    advice = "close it there, or open it with read_only=True"
+    return Lock(folder / LOCK, "writes to it", advice)
+
+
+def remove_superfluous_files(folder: Path, manifest: Manifest) -> None:
+    """Remove segments and logs that the manifest does not need, and unfinished files."""
+    segments = {view.file for view in manifest.views}
+    remove_files(folder, SEGMENT, lambda file: file.path.name in segments)
+    remove_files(folder, LOG, lambda file: file.number >= manifest.log)
+    remove_file(folder / f"{MANIFEST}{UNFINISHED}")

@@ -1,0 +1,40 @@
+"""What the writer needs from a journal. `tamis.matcher.storage.store.Store` is one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias
+
+from tamis.matcher.segment import Segment
+from tamis.matcher.snapshot import Snapshot
+from tamis.matcher.write.changes import Change
+
+__all__ = ["Journal", "TakeSnapshot"]
+
+TakeSnapshot: TypeAlias = Callable[[Callable[[], None]], Snapshot]
+"""Calls a function between two changes, and returns the snapshot of that moment."""
+
+
+class Journal(Protocol):
+    """Records changes, so that they survive the process."""
+
+    def check_writable(self) -> None:
+        """Raise if no change can be recorded."""
+
+    def append(self, changes: Sequence[Change]) -> None:
+        """Record changes. Returns when all are safe; if it raises, none is recorded."""
+
+    def needs_maintenance(self) -> bool:
+        """Whether `maintain` has something to do."""
+
+    def maintain(self, take_snapshot: TakeSnapshot) -> None:
+        """Do one piece of maintenance: verify a file, or make a checkpoint."""
+
+    def verify(self, segments: Sequence[Segment]) -> None:
+        """Raise `CorruptFileError` if a file that one of these segments maps is damaged."""
+
+    def close(self, take_snapshot: TakeSnapshot | None) -> None:
+        """Record no more changes.
+
+        Makes a last checkpoint if one is due; not without `take_snapshot`.
+        """
