@@ -8,7 +8,7 @@ import pytest
 
 import tamis
 from tamis.importers import eventbridge
-from tamis.importers.eventbridge import pattern
+from tamis.importers.eventbridge import parse_pattern
 
 CASES: list[tuple[Any, dict[str, Any], bool]] = [
     ({"source": ["aws.ec2", "aws.s3"]}, {"source": "aws.s3"}, True),
@@ -61,7 +61,7 @@ CASES: list[tuple[Any, dict[str, Any], bool]] = [
 
 def test_patterns_mean_what_they_mean_there() -> None:
     for document, event, expected in CASES:
-        assert tamis.evaluate(pattern(document), event) is expected, (document, event)
+        assert tamis.evaluate(parse_pattern(document), event) is expected, (document, event)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_patterns_mean_what_they_mean_there() -> None:
 )
 def test_what_cannot_be_said_is_refused(document: Any) -> None:
     with pytest.raises(tamis.RuleError):
-        pattern(document)
+        parse_pattern(document)
 
 
 def test_rules_as_the_command_of_amazon_lists_them() -> None:

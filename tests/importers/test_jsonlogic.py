@@ -10,7 +10,7 @@ from json_logic import jsonLogic
 
 import tamis
 from tamis.importers import jsonlogic
-from tamis.importers.jsonlogic import logic
+from tamis.importers.jsonlogic import parse_logic
 
 X, Y = {"var": "x"}, {"var": "y.z"}
 
@@ -74,7 +74,7 @@ def events(values: list[Any]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(("rules", "values"), [(RULES, VALUES), (TYPED, NUMBERS)])
 def test_rules_mean_what_they_mean_there(rules: list[Any], values: list[Any]) -> None:
     for rule in rules:
-        said = logic(rule, typed=rules is TYPED)
+        said = parse_logic(rule, typed=rules is TYPED)
         for event in events(values):
             expected = bool(jsonLogic(rule, event))
             assert tamis.evaluate(said, event, "weak") is expected, (rule, event)
@@ -101,7 +101,10 @@ JAVASCRIPT: list[tuple[Any, dict[str, Any], bool]] = [
 
 def test_what_javascript_says() -> None:
     for rule, event, expected in JAVASCRIPT:
-        assert tamis.evaluate(logic(rule, typed=True), event, "weak") is expected, (rule, event)
+        assert tamis.evaluate(parse_logic(rule, typed=True), event, "weak") is expected, (
+            rule,
+            event,
+        )
 
 
 LISTS: list[Any] = [
@@ -120,11 +123,11 @@ def test_elements_of_lists() -> None:
         ):
             event = {"l": values, "o": objects}
             expected = bool(jsonLogic(rule, event))
-            assert tamis.evaluate(logic(rule), event, "weak") is expected, (rule, event)
+            assert tamis.evaluate(parse_logic(rule), event, "weak") is expected, (rule, event)
 
 
 def test_a_text_within_a_text() -> None:
-    rule = logic({"in": ["Spring", {"var": "city"}]}, typed=True)
+    rule = parse_logic({"in": ["Spring", {"var": "city"}]}, typed=True)
     assert tamis.evaluate(rule, {"city": "Springfield"}, "weak")
     assert not tamis.evaluate(rule, {"city": "spring"}, "weak")
     assert not tamis.evaluate(rule, {}, "weak")
@@ -133,33 +136,33 @@ def test_a_text_within_a_text() -> None:
 @pytest.mark.parametrize(
     ("rule", "reason"),
     [
-        ({"==": [X, 3]}, "turns texts and numbers"),
-        ({"==": [X, "3"]}, "turns texts and numbers"),
-        ({"!=": [X, ""]}, "turns texts and numbers"),
-        ({"<": [X, 3]}, "turns texts and numbers"),
+        ({"==": [X, 3]}, "converts between texts and numbers"),
+        ({"==": [X, "3"]}, "converts between texts and numbers"),
+        ({"!=": [X, ""]}, "converts between texts and numbers"),
+        ({"<": [X, 3]}, "converts between texts and numbers"),
         ({"in": ["a", X]}, "text or a list"),
-        ({"in": [X, "abc"]}, "text and a variable"),
+        ({"in": [X, "abc"]}, "text in a variable"),
         ({"<": [X, True]}, "of True"),
-        ({"==": [X, Y]}, "turns texts and numbers"),
+        ({"==": [X, Y]}, "converts between texts and numbers"),
         ({"==": [1, 1]}, "of two values"),
         ({">": [2, 1]}, "of two values"),
         ({"===": [X, {"var": ["y", 1]}]}, "with a default"),
-        ({"===": [{"+": [X, 1]}, 3]}, "turns texts and numbers"),
+        ({"===": [{"+": [X, 1]}, 3]}, "converts between texts and numbers"),
         ({"===": [X, ["a"]]}, "list"),
         ({"===": [{"cat": [X, "a"]}, "ab"]}, "'cat'"),
         ({"map": [X, Y]}, "'map'"),
         ({"all": [X, Y]}, "'all'"),
         ({"and": []}, "at least one"),
         ({"a": 1, "b": 2}, "one key"),
-        ({"var": ""}, "no path"),
-        ({"var": "a.0"}, "one place"),
+        ({"var": ""}, "not a path"),
+        ({"var": "a.0"}, "one position"),
         ({"some": [X, {"and": [Y, X]}]}, "one element"),
-        ({"missing_some": [2, ["a", "b", "c"]]}, "neither one nor all"),
+        ({"missing_some": [2, ["a", "b", "c"]]}, "one or all names"),
     ],
 )
 def test_what_cannot_be_said_is_refused(rule: Any, reason: str) -> None:
     with pytest.raises(tamis.RuleError, match=reason):
-        logic(rule)
+        parse_logic(rule)
 
 
 def test_reading_says_which() -> None:

@@ -1,14 +1,15 @@
-"""Rules of other systems as rules of Tamis, with the meaning that they have there.
+"""Turns rules of other systems into rules of Tamis with the same meaning.
 
-Each importer has a function ``read`` that gives an :class:`Imported`: the rules, and for every rule
-that it could not take, where it stands and why. A rule is taken when it means here what it means
-there, on every event of the kind that the importer's page describes; it is never taken by half.
+Each importer has a function ``read`` that returns an :class:`Imported`: the rules, and for every
+rule that it could not import, the place and the reason. A rule is imported only if it means the
+same here on every event of the kind that the importer's module describes; otherwise it is refused
+as a whole.
 
 >>> from tamis.importers import mongo
->>> taken = mongo.read({"adults": {"age": {"$gte": 18}}, "odd": {"tags": ["a", "b"]}})
->>> [(rule.id, rule.text) for rule in taken.rules]
+>>> imported = mongo.read({"adults": {"age": {"$gte": 18}}, "odd": {"tags": ["a", "b"]}})
+>>> [(rule.id, rule.text) for rule in imported.rules]
 [('adults', 'age >= 18')]
->>> [refused.id for refused in taken.refused]
+>>> [refused.id for refused in imported.refused]
 ['odd']
 """
 

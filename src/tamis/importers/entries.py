@@ -1,7 +1,7 @@
-"""The rules of a file or a collection of JSON documents, one by one.
+"""Reads the rules of a JSON file or a collection of JSON documents, one entry each.
 
-A file of JSON lines has a rule a line. Any other file is one JSON value: an array of rules, or an
-object that maps the rules' ids to them. A collection in memory is either of the two.
+A file of JSON lines has one rule a line. Any other file is one JSON value: an array of rules, or an
+object that maps ids to rules. A collection in memory is a mapping or an iterable of the same form.
 """
 
 from __future__ import annotations
@@ -19,46 +19,52 @@ from tamis.files.json_lines import read_objects
 from tamis.files.source import STDIN, open_source, wrap_read_errors
 from tamis.matcher.rule import RuleId, check_id
 
-__all__ = ["Entry", "RuleSource", "identify_by", "read_entries", "read_json"]
+__all__ = ["Entry", "Identify", "RuleSource", "identify_by", "read_entries", "read_json"]
 
 RuleSource: TypeAlias = str | os.PathLike[str] | Mapping[RuleId, Any] | Iterable[Any]
-"""A file, a mapping of ids to documents, or documents that say their ids."""
+"""A file, a mapping of ids to documents, or documents that contain their ids."""
 
-_LINES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
+_JSON_LINES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 
 
 class Entry(NamedTuple):
-    """One rule as its source holds it."""
+    """One rule of a source, before it is parsed."""
 
     id: RuleId | None
-    """The name under which the source keeps it; None where the content has to tell."""
+    """The key under which the source stores the rule; None if the content has the id."""
     content: Any
     place: str
-    """Where it stands, for people: ``rules.jsonl:7``."""
+    """Where the rule is, for people: ``rules.jsonl:7``."""
+
+
+Identify: TypeAlias = Callable[[Entry], tuple[RuleId, Any]]
+"""Finds the id and the content of an entry."""
 
 
 def read_entries(
     source: RuleSource, unpack: Callable[[Any], Any] = lambda documents: documents
 ) -> Iterator[Entry]:
-    """The rules of `source`.
+    """Read the entries of `source`.
 
     Parameters
     ----------
     source
         A file, ``-`` for standard input, or documents.
     unpack
-        Takes rules out of what a system wraps them in, such as ``{"Rules": […]}``, unless it
-        comes as JSON lines.
+        Takes the rules out of a system's wrapper, such as ``{"Rules": […]}``. Not used for JSON
+        lines.
 
     Raises
     ------
     InputFileError
-        The file cannot be read, or is no JSON.
+        The file cannot be read, or is not JSON.
+    RuleError
+        The JSON value is neither an array nor an object.
     """
     prefix = ""
     if isinstance(source, str | os.PathLike):
         path = os.fspath(source)
-        if path == STDIN or path.lower().endswith(_LINES):
+        if path == STDIN or path.lower().endswith(_JSON_LINES):
             return _read_lines(path)
         source, prefix = read_json(path), f"{path}: "
     documents = unpack(source)
@@ -67,12 +73,10 @@ def read_entries(
     return _list_members(documents, prefix)
 
 
-def identify_by(
-    *contents: str, ids: Sequence[str] = ("id",)
-) -> Callable[[Entry], tuple[RuleId, Any]]:
-    """Tells the id and the content of an entry.
+def identify_by(*contents: str, ids: Sequence[str] = ("id",)) -> Identify:
+    """Identify entries by the names of their fields.
 
-    An entry that came with its id is the content. Otherwise it is an object that holds the id under
+    An entry that has an id is itself the content. Any other entry is an object with the id under
     one of `ids` and the content under one of `contents`.
     """
 
@@ -93,7 +97,13 @@ def identify_by(
 
 
 def read_json(path: str) -> Any:
-    """The one JSON value of a file, which may be compressed with gzip."""
+    """Read the one JSON value of a file, which may be compressed with gzip.
+
+    Raises
+    ------
+    InputFileError
+        The file cannot be read, or is not JSON.
+    """
     with wrap_read_errors(path):
         data = Path(path).read_bytes()
         if path.lower().endswith(".gz"):

@@ -1,4 +1,4 @@
-"""How JavaScript compares values that JSON has, where a source leaves it to that."""
+"""JavaScript's comparison of JSON values, for systems that rely on it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, Final
 from tamis.expr.model import Op
 from tamis.importers.predicates import COMPARISONS
 
-__all__ = ["as_number", "loosely_equal", "ordered", "strictly_equal"]
+__all__ = ["as_number", "compare", "loosely_equal", "strictly_equal"]
 
 _NUMERAL: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 def as_number(value: Any) -> float:
-    """A value as a number; NaN if it is none. Null and the empty text are 0."""
+    """Convert a value to a number: null and the empty text to 0, other texts to NaN."""
     if isinstance(value, str):
         text = value.strip()
         if _NUMERAL.fullmatch(text):
@@ -30,7 +30,7 @@ def strictly_equal(left: Any, right: Any) -> bool:
 
 
 def loosely_equal(left: Any, right: Any) -> bool:
-    """``left == right``: null equals only null, and texts and booleans may equal numbers."""
+    """``left == right``: null equals only null; texts and booleans may equal numbers."""
     if left is None or right is None:
         return left is right
     if isinstance(left, str) and isinstance(right, str):
@@ -38,8 +38,8 @@ def loosely_equal(left: Any, right: Any) -> bool:
     return as_number(left) == as_number(right)
 
 
-def ordered(op: Op, left: Any, right: Any) -> bool:
-    """``left < right`` and its like: texts by their characters, all else as numbers."""
+def compare(op: Op, left: Any, right: Any) -> bool:
+    """``left < right`` and the like: two texts by their characters, anything else as numbers."""
     if isinstance(left, str) and isinstance(right, str):
         return COMPARISONS[op](left, right)
     return COMPARISONS[op](as_number(left), as_number(right))

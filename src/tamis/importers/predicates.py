@@ -1,4 +1,4 @@
-"""Predicates that several sources speak of, each in its own spelling."""
+"""Predicates that several systems have, each in its own spelling."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from tamis.expr.model import FALSE, Expr, Not, Op, Or, Predicate, any_of
 
 __all__ = [
     "COMPARISONS",
+    "ORDER_SIGNS",
     "Wild",
     "absent",
+    "any_number",
     "between",
     "contains",
     "ends_with",
@@ -24,10 +26,13 @@ __all__ = [
     "is_number",
     "is_scalar",
     "like",
-    "negation",
-    "on_one_value",
+    "matches_regex",
+    "negate",
+    "or_absent",
     "present",
+    "require_one_value",
     "starts_with",
+    "within_bounds",
     "within_network",
 ]
 
@@ -39,18 +44,20 @@ COMPARISONS: Final[dict[Op, Callable[[Any, Any], bool]]] = {
     Op.GE: operator.ge,
 }
 
+ORDER_SIGNS: Final = {"<": Op.LT, "<=": Op.LE, ">": Op.GT, ">=": Op.GE}
+
 _ESCAPE: Final = "!"
-"""Stands before a wildcard that is meant literally; a backslash is in every Windows path."""
+"""Precedes a literal wildcard; not a backslash, which every Windows path contains."""
 
 _EXACT: Final = 2**53
-"""From here on, doubles leave out integers."""
+"""From here on, doubles skip integers."""
 
 
 class Wild(Enum):
-    """What stands for characters in a pattern."""
+    """A wildcard in a pattern."""
 
     ANY = "%"
-    """Any number of them."""
+    """Any number of characters."""
     ONE = "_"
 
 
@@ -74,15 +81,20 @@ def absent(attribute: str) -> Predicate:
     return Predicate(attribute, Op.PRESENT, negated=True)
 
 
-def negation(expr: Expr) -> Expr:
-    """NOT `expr`; of a predicate, the negated one."""
+def or_absent(expr: Expr, attribute: str, accept_absent: bool = True) -> Expr:
+    """`expr`, or `attribute` is absent; `expr` alone unless `accept_absent`."""
+    return any_of(expr, absent(attribute)) if accept_absent else expr
+
+
+def negate(expr: Expr) -> Expr:
+    """NOT `expr`; for a predicate, the negated predicate."""
     if isinstance(expr, Predicate):
         return Predicate(expr.attribute, expr.op, expr.values, not expr.negated)
     return Not(expr)
 
 
 def equals_any(attribute: str, values: Iterable[Any]) -> Expr:
-    """One of `values`, which are no nulls; FALSE if there is none."""
+    """The attribute equals one of `values`, which contain no null; FALSE without values."""
     distinct = tuple({(isinstance(value, bool), value): value for value in values}.values())
     if not distinct:
         return FALSE
@@ -92,32 +104,32 @@ def equals_any(attribute: str, values: Iterable[Any]) -> Expr:
 
 
 def like(attribute: str, parts: Sequence[str | Wild], *, fold: bool = False) -> Predicate:
-    """A text that consists of `parts`; with `fold`, in upper or lower case.
+    """A text that consists of `parts`; with `fold`, in any case.
 
-    Where neither wildcards nor case matter it is an equality, which is found faster.
+    Where neither wildcards nor case matter this is an equality, which matches faster.
     """
     text = "".join(part for part in parts if isinstance(part, str))
     has_case = fold and text.lower() != text.upper()
     if not has_case and all(isinstance(part, str) for part in parts):
         return Predicate(attribute, Op.EQ, (text,))
-    pattern = "".join(_literally(part) if isinstance(part, str) else part.value for part in parts)
+    pattern = "".join(_escape(part) if isinstance(part, str) else part.value for part in parts)
     values = (pattern, _ESCAPE) if _ESCAPE in pattern else (pattern,)
     return Predicate(attribute, Op.ILIKE if has_case else Op.LIKE, values)
 
 
-def _literally(text: str) -> str:
+def _escape(text: str) -> str:
     for special in (_ESCAPE, Wild.ANY.value, Wild.ONE.value):
         text = text.replace(special, _ESCAPE + special)
     return text
 
 
 def contains(attribute: str, text: str, *, fold: bool = False) -> Predicate:
-    """A text with `text` in it."""
+    """A text that contains `text`."""
     return like(attribute, [Wild.ANY, text, Wild.ANY], fold=fold)
 
 
 def starts_with(attribute: str, text: str, *, fold: bool = False) -> Predicate:
-    """A text that begins with `text`."""
+    """A text that starts with `text`."""
     return like(attribute, [text, Wild.ANY], fold=fold)
 
 
@@ -126,24 +138,40 @@ def ends_with(attribute: str, text: str, *, fold: bool = False) -> Predicate:
     return like(attribute, [Wild.ANY, text], fold=fold)
 
 
-def between(attribute: str, low: tuple[Op, float] | None, high: tuple[Op, float] | None) -> Expr:
-    """One number between two bounds, ``(Op.GT, 0)`` and ``(Op.LE, 5)``; None is no bound.
+def matches_regex(attribute: str, pattern: str, flags: str = "") -> Predicate:
+    """A text in which RE2 finds `pattern`; `flags` such as ``"i"``."""
+    return Predicate(attribute, Op.RLIKE, (f"(?{flags}){pattern}" if flags else pattern,))
 
-    Two predicates would each look for a value of their own in an attribute of several values. A
-    BETWEEN looks for one, and an open end becomes the next double, which leaves no number out.
+
+def any_number(attribute: str) -> Expr:
+    """Any number, but no text or boolean."""
+    return any_of(Predicate(attribute, Op.LE, (0,)), Predicate(attribute, Op.GT, (0,)))
+
+
+def between(attribute: str, low: tuple[Op, float] | None, high: tuple[Op, float] | None) -> Expr:
+    """One number between two bounds, such as ``(Op.GT, 0)`` and ``(Op.LE, 5)``; None is no bound.
+
+    On an attribute of several values, two predicates could each hold for another value. A BETWEEN
+    holds for one. An open end becomes the next double, which leaves no number out.
     """
     if low is None or high is None:
         bound = low or high
         assert bound is not None
         return Predicate(attribute, bound[0], (bound[1],))
-    return Predicate(
-        attribute,
-        Op.BETWEEN,
-        (_inside(*low, math.inf), _inside(*high, -math.inf)),
-    )
+    ends = (_close_bound(*low, math.inf), _close_bound(*high, -math.inf))
+    return Predicate(attribute, Op.BETWEEN, ends)
 
 
-def _inside(op: Op, bound: float, toward: float) -> float:
+def within_bounds(attribute: str, bounds: Sequence[tuple[Op, float]]) -> Expr | None:
+    """One number within `bounds`; None if there are two lower or two upper ones."""
+    lows = [bound for bound in bounds if bound[0] in (Op.GT, Op.GE)]
+    highs = [bound for bound in bounds if bound[0] in (Op.LT, Op.LE)]
+    if len(lows) > 1 or len(highs) > 1:
+        return None
+    return between(attribute, lows[0] if lows else None, highs[0] if highs else None)
+
+
+def _close_bound(op: Op, bound: float, toward: float) -> float:
     if op in (Op.GE, Op.LE):
         return bound
     if abs(bound) >= _EXACT:
@@ -156,17 +184,17 @@ def within_network(attribute: str, network: str) -> Expr:
     return CONDITIONS["cidr"].build((Attribute(attribute),), (network,))
 
 
-def on_one_value(expr: Expr) -> Expr:
-    """`expr` itself if it holds when one value of its attribute alone makes it hold.
+def require_one_value(expr: Expr) -> Expr:
+    """Return `expr` if a single value of its attribute can make it hold, and raise otherwise.
 
-    So an attribute of several values has a value for which `expr` holds just when `expr` holds for
-    the attribute. An AND might take its values from several elements, and a negation speaks of all.
+    Then `expr` holds for a list exactly if it holds for one of its elements. An AND could hold for
+    different elements, and a negation considers all of them.
     """
     if isinstance(expr, Predicate) and not expr.negated:
         return expr
     if isinstance(expr, Or):
-        return any_of(*[on_one_value(child) for child in expr.children])
+        return any_of(*[require_one_value(child) for child in expr.children])
     raise RuleError(
-        "several conditions, or a negated one, on one element of a list cannot be said: "
+        "several conditions, or a negated one, on one element of a list are not supported: "
         "an attribute holds all values of the list, not its elements"
     )

@@ -1,4 +1,4 @@
-"""What every importer gives, and how it goes through what it is given."""
+"""The result of every importer, and the loop that builds it."""
 
 from __future__ import annotations
 
@@ -7,64 +7,63 @@ from typing import Any, NamedTuple
 
 from tamis.errors import DuplicateRuleError, RuleError
 from tamis.expr.weights import RuleWeights
-from tamis.importers.entries import Entry
+from tamis.importers.entries import Entry, Identify
 from tamis.matcher.rule import Rule, RuleId
 
 __all__ = ["Imported", "Refused", "import_entries"]
 
 
 class Refused(NamedTuple):
-    """A rule that was not taken."""
+    """A rule that could not be imported."""
 
     id: RuleId | None
-    """None where the source does not tell it."""
+    """None if the source does not say."""
     place: str
-    """Where it stands: a file, and the line in it if there is one."""
+    """Where the rule is: a file, and the line in it if there is one."""
     reason: str
 
     def __str__(self) -> str:
         name = "" if self.id is None else f"rule {self.id!r}: "
-        # What a library has to say may take several lines.
+        # A library's message may have several lines.
         return f"{self.place}: {name}{' '.join(self.reason.split())}"
 
 
 class Imported(NamedTuple):
-    """What came of a source."""
+    """The result of reading a source."""
 
     rules: list[Rule]
-    """In the order of the source; ``Matcher.add_many`` takes them."""
+    """The rules in the order of the source; ``Matcher.add_many`` takes them."""
     refused: list[Refused]
-    """Every rule of the source that is not among `rules`."""
+    """Every other rule of the source."""
 
 
 def import_entries(
     entries: Iterable[Entry],
-    identify: Callable[[Entry], tuple[RuleId, Any]],
-    take: Callable[[RuleId, Any], Rule],
+    identify: Identify,
+    build: Callable[[RuleId, Any], Rule],
 ) -> Imported:
-    """Take every rule that is not refused by a `RuleError`.
+    """Build a rule from every entry; refuse those that raise `RuleError`.
 
-    What is taken is checked as a collection would check it when it is added, so that adding all of
-    it later refuses none.
+    Rules are checked as a collection checks them, so that adding them later cannot fail.
 
     Parameters
     ----------
     entries
-        What the source holds.
+        The entries of the source.
     identify
-        Tells an entry's id and what is to be taken.
-    take
-        Makes a rule of that.
+        Finds the id and the content of an entry.
+    build
+        Builds a rule from an id and a content.
     """
     result = Imported([], [])
-    seen: dict[RuleId, str] = {}
+    places: dict[RuleId, str] = {}
     for entry in entries:
         id = entry.id
         try:
             id, content = identify(entry)
-            if id in seen:
-                raise DuplicateRuleError(f"the id is taken by {seen[id]}")
-            rule = take(id, content)
+            if id in places:
+                raise DuplicateRuleError(f"the id is taken by {places[id]}")
+            rule = build(id, content)
             if rule.weights:
                 RuleWeights.of(rule.weights, rule.expr)
         except RuleError as error:
@@ -73,6 +72,6 @@ def import_entries(
         except RecursionError:
             result.refused.append(Refused(id, entry.place, "the rule is nested too deep"))
         else:
-            seen[id] = entry.place
+            places[id] = entry.place
             result.rules.append(rule)
     return result

@@ -1,12 +1,12 @@
-"""Sigma's detection rules, by way of pySigma.
+"""Sigma's detection rules, read with pySigma.
 
-pySigma reads a rule and applies its modifiers; what is left is a tree of AND, OR and NOT over
-fields and values. Texts compare without case, ``*`` and ``?`` are wildcards, a number is found as
-a number and as a text. A field that is missing satisfies nothing, and so a NOT of it holds: the
-rules are for the weak logic. Regular expressions are RE2's.
+pySigma parses a rule and applies its modifiers; the result is a tree of AND, OR and NOT over
+fields and values. Texts compare without case, ``*`` and ``?`` are wildcards, and a number matches
+as a number and as a text. A missing field satisfies nothing, so its NOT holds: the rules use the
+weak logic. Regular expressions are RE2's.
 
-A rule's log source is no part of the tree, unless a processing pipeline puts it there. It is in the
-rule's payload, with the title, the level and the authors, and among its tags: ``product:windows``,
+A rule's log source is not part of the tree, unless a processing pipeline adds it. It goes into the
+rule's payload, with the title, the level and the authors, and into its tags: ``product:windows``,
 ``category:process_creation``, ``level:high``.
 """
 
@@ -28,7 +28,8 @@ from tamis.importers.predicates import (
     absent,
     equals_any,
     like,
-    negation,
+    matches_regex,
+    negate,
     present,
     within_network,
 )
@@ -48,22 +49,22 @@ _SOURCE_PARTS: Final = ("product", "category", "service")
 def read(
     source: str | os.PathLike[str], *, pipeline: str | os.PathLike[str] | None = None
 ) -> Imported:
-    """The rules of a file, or of all YAML files in a directory and below it.
+    """Import the rules of a file, or of all YAML files below a directory.
 
     Parameters
     ----------
     source
         The file or the directory.
     pipeline
-        A file with a processing pipeline of pySigma, which each rule goes through first. It may
-        name fields as the events do, add what tells a log source, and fill in placeholders.
+        A file with a processing pipeline of pySigma that each rule passes first. It can rename
+        fields as in the events, add conditions for a log source, and fill in placeholders.
 
     Raises
     ------
     MissingExtraError
         pySigma is not installed.
     InputFileError
-        There is no such file, there are no rules, or the pipeline is none.
+        There is no such file, it contains no rules, or the pipeline is invalid.
     """
     try:
         import_module("sigma.rule")
@@ -71,15 +72,15 @@ def read(
         raise MissingExtraError(
             "Sigma rules are read by pySigma; install it with: pip install 'tamis[sigma]'"
         ) from None
-    through = None if pipeline is None else _pipeline(os.fspath(pipeline))
+    processing = None if pipeline is None else _read_pipeline(os.fspath(pipeline))
     return import_entries(
-        _documents(os.fspath(source)),
-        _identified,
-        lambda id, content: _taken(id, content, through),
+        _read_entries(os.fspath(source)),
+        _identify,
+        lambda id, content: _build_rule(id, content, processing),
     )
 
 
-def _pipeline(path: str) -> ProcessingPipeline:
+def _read_pipeline(path: str) -> ProcessingPipeline:
     from sigma.exceptions import SigmaError
     from sigma.processing.pipeline import ProcessingPipeline
 
@@ -88,24 +89,24 @@ def _pipeline(path: str) -> ProcessingPipeline:
     try:
         return ProcessingPipeline.from_yaml(text)
     except SigmaError as error:
-        raise InputFileError(f"no processing pipeline: {error}", path=path) from None
+        raise InputFileError(f"invalid processing pipeline: {error}", path=path) from None
 
 
-def _documents(source: str) -> Iterator[Entry]:
-    """Every document of every file; what cannot be read is an entry too, and refused later."""
+def _read_entries(source: str) -> Iterator[Entry]:
+    """An entry for every document of every file; one for an unreadable file is refused later."""
     top = Path(source)
     if not top.exists():
         raise InputFileError("there is no such file", path=source)
     files = sorted(p for p in top.rglob("*") if p.suffix in _SUFFIXES) if top.is_dir() else [top]
     if not files:
-        raise InputFileError("there are no .yml or .yaml files here", path=source)
+        raise InputFileError("the directory has no .yml or .yaml files", path=source)
     for path in files:
-        for document in _documents_of(path):
+        for document in _read_documents(path):
             if document is not None:
                 yield Entry(None, document, str(path))
 
 
-def _documents_of(path: Path) -> Iterator[Any]:
+def _read_documents(path: Path) -> Iterator[Any]:
     import yaml
 
     try:
@@ -114,22 +115,22 @@ def _documents_of(path: Path) -> Iterator[Any]:
         yield f"the file cannot be read: {error}"
 
 
-def _identified(entry: Entry) -> tuple[str, dict[str, Any]]:
+def _identify(entry: Entry) -> tuple[str, dict[str, Any]]:
     content = entry.content
     if not isinstance(content, dict):
-        raise RuleError(f"no Sigma rule: {content!s:.200}")
-    # Authors owe a rule an id, and may forget it.
-    found = content.get("id") or content.get("name") or content.get("title") or entry.place
-    return str(found), content
+        raise RuleError(f"not a Sigma rule: {content!s:.200}")
+    # A rule should have an id, but authors may forget it.
+    id = content.get("id") or content.get("name") or content.get("title") or entry.place
+    return str(id), content
 
 
-def _taken(id: RuleId, content: dict[str, Any], pipeline: ProcessingPipeline | None) -> Rule:
+def _build_rule(id: RuleId, content: dict[str, Any], pipeline: ProcessingPipeline | None) -> Rule:
     from sigma.exceptions import SigmaError
     from sigma.rule import SigmaRule
 
-    for key, why in _OTHER_DOCUMENTS.items():
+    for key, reason in _OTHER_DOCUMENTS.items():
         if key in content:
-            raise RuleError(why)
+            raise RuleError(reason)
     try:
         rule = SigmaRule.from_dict(content)
         if pipeline is not None:
@@ -138,20 +139,20 @@ def _taken(id: RuleId, content: dict[str, Any], pipeline: ProcessingPipeline | N
     except SigmaError as error:
         raise RuleError(str(error)) from None
     except Exception as error:
-        # pySigma takes the form of a document for granted in places.
+        # pySigma does not always check the form of a document first.
         raise RuleError(f"pySigma cannot read it: {error!r}") from None
-    expr = any_of(*[_expr(condition) for condition in conditions])
-    return make_rule(id, expr, "weak", None, _payload(rule), _tags(rule))
+    expr = any_of(*[_convert_condition(condition) for condition in conditions])
+    return make_rule(id, expr, "weak", None, _build_payload(rule), _build_tags(rule))
 
 
 _OTHER_DOCUMENTS: Final = {
-    "correlation": "a correlation speaks of several events, and a rule of one",
-    "filter": "a filter changes other rules, and is none itself",
-    "action": "a collection of rules by actions is not taken; write each rule by itself",
+    "correlation": "a correlation relates several events; a rule considers one",
+    "filter": "a filter changes other rules; it is not a rule itself",
+    "action": "a collection with actions is not supported; write each rule as its own document",
 }
 
 
-def _payload(rule: SigmaRule) -> dict[str, Any]:
+def _build_payload(rule: SigmaRule) -> dict[str, Any]:
     source = rule.logsource
     return {
         "title": rule.title,
@@ -163,7 +164,7 @@ def _payload(rule: SigmaRule) -> dict[str, Any]:
     }
 
 
-def _tags(rule: SigmaRule) -> list[str]:
+def _build_tags(rule: SigmaRule) -> list[str]:
     parts = {name: getattr(rule.logsource, name) for name in _SOURCE_PARTS}
     if rule.level is not None:
         parts["level"] = rule.level.name.lower()
@@ -171,101 +172,104 @@ def _tags(rule: SigmaRule) -> list[str]:
     return own + [str(tag) for tag in rule.tags]
 
 
-def _expr(condition: Any) -> Expr:
+def _convert_condition(condition: Any) -> Expr:
     from sigma import conditions as c
 
     match condition:
         case c.ConditionAND():
-            return all_of(*map(_expr, condition.args))
+            return all_of(*map(_convert_condition, condition.args))
         case c.ConditionOR():
-            return any_of(*map(_expr, condition.args))
+            return any_of(*map(_convert_condition, condition.args))
         case c.ConditionNOT():
-            return negation(_expr(condition.args[0]))
+            return negate(_convert_condition(condition.args[0]))
         case c.ConditionFieldEqualsValueExpression():
-            return _field(condition.field, condition.value)
+            return _convert_field(condition.field, condition.value)
         case c.ConditionValueExpression():
             raise RuleError(
-                "a keyword is looked for in all of an event, and a rule names its fields"
+                "a keyword searches all fields, but a rule names the fields it searches"
             )
     raise RuleError("the rule has an empty condition")
 
 
-def _field(field: str, value: Any) -> Expr:
+def _convert_field(field: str, value: Any) -> Expr:
     from sigma import types as t
 
     match value:
         case t.SigmaExpansion():
-            return any_of(*[_field(field, one) for one in value.values])
+            return any_of(*[_convert_field(field, each) for each in value.values])
         case t.SigmaNull():
             return absent(field)
         case t.SigmaExists():
             return present(field) if value.exists else absent(field)
         case t.SigmaString():
-            return _text(field, value)
+            return _convert_text(field, value)
         case t.SigmaTimestampPart():
-            raise RuleError(f"a part of the time {field!r} cannot be said")
+            raise RuleError(f"a part of the time {field!r} is not supported")
         case t.SigmaNumber():
             return equals_any(field, (value.number, str(value.number)))
         case t.SigmaBool():
             text = like(field, [str(value.boolean)], fold=True)
             return any_of(Predicate(field, Op.EQ, (value.boolean,)), text)
         case t.SigmaRegularExpression():
-            return _regex(field, value)
+            return _convert_regex(field, value)
         case t.SigmaCompareExpression():
-            return _compared(field, value)
+            return _convert_comparison(field, value)
         case t.SigmaCIDRExpression():
             return within_network(field, value.cidr)
         case t.SigmaFieldReference():
-            return _other_field(field, value)
+            return _convert_field_reference(field, value)
     raise RuleError(
-        f"a value of the kind {type(value).__name__.removeprefix('Sigma')} cannot be said"
+        f"a value of the type {type(value).__name__.removeprefix('Sigma')} is not supported"
     )
 
 
-def _text(field: str, value: Any) -> Expr:
+def _convert_text(field: str, value: Any) -> Expr:
     from sigma.types import Placeholder, SigmaCasedString, SpecialChars
 
     wild = {SpecialChars.WILDCARD_MULTI: Wild.ANY, SpecialChars.WILDCARD_SINGLE: Wild.ONE}
     parts: list[str | Wild] = []
     for part in value.s:
         if isinstance(part, Placeholder):
-            raise RuleError(f"the placeholder %{part.name}% has no values here")
+            raise RuleError(
+                f"the placeholder %{part.name}% has no values; fill it in with a pipeline"
+            )
         parts.append(part if isinstance(part, str) else wild[part])
     if parts and set(parts) == {Wild.ANY}:
         return present(field)
     text = like(field, parts, fold=not isinstance(value, SigmaCasedString))
-    if text.op is Op.EQ and (number := _integer(str(text.values[0]))) is not None:
+    if text.op is Op.EQ and (number := _parse_integer(str(text.values[0]))) is not None:
         return equals_any(field, (text.values[0], number))
     return text
 
 
-def _integer(text: str) -> int | None:
-    """The integer that is written as `text`, which some events hold in its place."""
+def _parse_integer(text: str) -> int | None:
+    """The integer that `text` spells, which some events hold in place of the text."""
     if not (text.isascii() and text.removeprefix("-").isdigit() and len(text) < 19):
         return None
     return int(text) if str(int(text)) == text else None
 
 
-def _regex(field: str, value: Any) -> Expr:
+def _convert_regex(field: str, value: Any) -> Expr:
     if value.contains_placeholder():
-        raise RuleError("a placeholder in a regular expression has no values here")
+        raise RuleError(
+            "a placeholder in a regular expression has no values; fill it in with a pipeline"
+        )
     flags = "".join(sorted(value.sigma_to_re_flag[flag] for flag in value.flags))
-    # Not str(): the text is a pattern, in which pySigma escapes nothing.
-    pattern = value.regexp.original
-    return Predicate(field, Op.RLIKE, (f"(?{flags}){pattern}" if flags else pattern,))
+    # Not str(), which would escape the pattern.
+    return matches_regex(field, value.regexp.original, flags)
 
 
-def _other_field(field: str, value: Any) -> Expr:
-    """Two fields with the same text, in upper or lower case."""
+def _convert_field_reference(field: str, value: Any) -> Expr:
+    """Two fields with the same text, in any case."""
     if value.starts_with or value.ends_with:
-        raise RuleError(f"whether {field!r} begins or ends as {value.field!r} cannot be said")
+        raise RuleError(f"comparing an end of {field!r} with {value.field!r} is not supported")
     both = [call("lower", (Attribute(name),)) for name in (field, value.field)]
     return Predicate(name_of(call("=", (both[0], both[1]))), Op.EQ, (True,))
 
 
-def _compared(field: str, value: Any) -> Expr:
+def _convert_comparison(field: str, value: Any) -> Expr:
     number = value.number.number
     if value.op.name == "NEQ":
-        return negation(equals_any(field, (number, str(number))))
+        return negate(equals_any(field, (number, str(number))))
     op = {"LT": Op.LT, "LTE": Op.LE, "GT": Op.GT, "GTE": Op.GE}[value.op.name]
     return Predicate(field, op, (number,))

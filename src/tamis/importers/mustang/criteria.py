@@ -1,11 +1,11 @@
-"""Mustang's criteria as rules.
+"""Reads Mustang's criteria as rules.
 
-A predicate on a path that finds nothing does not hold, and one that is excluded then does: the
-rules are for the weak logic. A predicate without a weight, or with the weight 0, weighs 1. A
-criteria without any part is a tautology, and matches every event.
+A predicate on a path that finds nothing fails, and an excluded one holds: the rules use the weak
+logic. A predicate without a weight, or with the weight 0, has the weight 1. A criteria without
+parts is a tautology and matches every event.
 
-Mustang answers a search from its index and a scan from the criteria, and the two do not agree on
-lists: its index finds a value of a list, as rules here do, and its scan wants all of them.
+Mustang searches its index and scans the criteria themselves, and the two disagree on lists: the
+index requires one value of a list to match, as rules here do; the scan requires all of them.
 """
 
 from __future__ import annotations
@@ -32,54 +32,64 @@ from tamis.expr.model import (
 )
 from tamis.expr.names import name_shown
 from tamis.importers.entries import Entry, RuleSource, read_entries
-from tamis.importers.mustang.operations import Kind, Subject, subjects
+from tamis.importers.mustang.operations import Kind, Subject, build_subjects
 from tamis.importers.mustang.paths import attribute_of
-from tamis.importers.predicates import absent, between, equals_any, is_number, negation, present
+from tamis.importers.predicates import (
+    absent,
+    any_number,
+    between,
+    equals_any,
+    is_number,
+    negate,
+    present,
+)
 from tamis.importers.result import Imported, import_entries
 from tamis.matcher.rule import Rule, RuleId, check_id, make_rule
 
 __all__ = ["read"]
 
 _LEAST: Final = 5e-324
-"""Java's Double.MIN_VALUE, where a range begins unless it says otherwise."""
+"""Java's Double.MIN_VALUE, the default lower bound of a range."""
 _MOST: Final = sys.float_info.max
-"""Java's Double.MAX_VALUE, where it ends."""
+"""Java's Double.MAX_VALUE, the default upper bound."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _BITS: Final = 32
-"""How many digits Mustang's binary numbers have."""
+"""The number of digits of Mustang's binary numbers."""
 
 
 def read(source: RuleSource, *, zone: str = "UTC") -> Imported:
-    """The criteria of `source` as rules.
+    """Import the criteria of `source`.
 
     Parameters
     ----------
     source
         A file, or criteria: one, a list, or a mapping whose values are criteria.
     zone
-        The time zone of the machine that Mustang runs on, in which it takes times apart.
+        The time zone of the machine that Mustang runs on; it decides the hour or the day of a time.
     """
     try:
         ZoneInfo(zone)
     except (LookupError, OSError, ValueError):
-        raise RuleError(f"unknown time zone {zone!r}; write one like 'Asia/Kolkata'") from None
+        raise RuleError(
+            f"unknown time zone {zone!r}; write a name such as 'Asia/Kolkata'"
+        ) from None
 
-    def take(id: RuleId, document: Any) -> Rule:
+    def build(id: RuleId, document: Any) -> Rule:
         reader = _Reader(zone)
-        expr = reader.criteria(document)
+        expr = reader.read_criteria(document)
         weights = {key: weight for key, weight in reader.weights.items() if weight != 1}
         return make_rule(id, expr, "weak", weights)
 
-    return import_entries(read_entries(source, _unpacked), _identified, take)
+    return import_entries(read_entries(source, _unpack), _identify, build)
 
 
-def _unpacked(documents: Any) -> Any:
-    """One criteria alone is a list of one."""
+def _unpack(documents: Any) -> Any:
+    """A single criteria becomes a list of one."""
     return [documents] if isinstance(documents, Mapping) and "form" in documents else documents
 
 
-def _identified(entry: Entry) -> tuple[RuleId, Any]:
+def _identify(entry: Entry) -> tuple[RuleId, Any]:
     if not isinstance(entry.content, Mapping):
         raise RuleError("a criteria is an object")
     id = entry.content.get("id", entry.id)
@@ -89,35 +99,36 @@ def _identified(entry: Entry) -> tuple[RuleId, Any]:
 
 
 class _Reader:
-    """Reads one criteria, and collects what its predicates weigh."""
+    """Reads one criteria, and collects the weights of its predicates."""
 
     def __init__(self, zone: str) -> None:
         self.zone = zone
         self.weights: dict[Any, float] = {}
 
-    def criteria(self, document: Any) -> Expr:
+    def read_criteria(self, document: Any) -> Expr:
         if not isinstance(document, Mapping):
             raise RuleError(f"a criteria is an object, not {document!r}")
         form = document.get("form")
         match form:
             case "DNF":
-                parts = _listed(document, "conjunctions")
-                return any_of(*[all_of(*self.composed(p)) for p in parts]) if parts else TRUE
+                parts = _get_list(document, "conjunctions")
+                conjunctions = [all_of(*self.read_composition(part)) for part in parts]
+                return any_of(*conjunctions) if conjunctions else TRUE
             case "CNF":
-                parts = _listed(document, "disjunctions")
-                return all_of(*[any_of(*self.composed(p)) for p in parts])
+                parts = _get_list(document, "disjunctions")
+                return all_of(*[any_of(*self.read_composition(part)) for part in parts])
             case "UNF":
-                return self.unrestricted(document)
+                return self.read_unrestricted(document)
         raise RuleError(f"the form of a criteria is DNF, CNF or UNF, not {form!r}")
 
-    def composed(self, composition: Any) -> list[Expr]:
+    def read_composition(self, composition: Any) -> list[Expr]:
         if not isinstance(composition, Mapping):
             raise RuleError(f"a composition is an object, not {composition!r}")
-        return [self.predicate(part) for part in _listed(composition, "predicates")]
+        return [self.read_predicate(part) for part in _get_list(composition, "predicates")]
 
-    def unrestricted(self, document: Mapping[str, Any]) -> Expr:
-        below = [self.criteria(part) for part in _listed(document, "criterias")]
-        parts = below + self.composed(document)
+    def read_unrestricted(self, document: Mapping[str, Any]) -> Expr:
+        nested = [self.read_criteria(part) for part in _get_list(document, "criterias")]
+        parts = nested + self.read_composition(document)
         match document.get("type"):
             case "AND":
                 return all_of(*parts)
@@ -125,49 +136,49 @@ class _Reader:
                 return any_of(*parts) if parts else TRUE
         raise RuleError(f"the type of a criteria is AND or OR, not {document.get('type')!r}")
 
-    def predicate(self, document: Any) -> Expr:
+    def read_predicate(self, document: Any) -> Expr:
         if not isinstance(document, Mapping) or not isinstance(document.get("lhs"), str):
             raise RuleError(f"a predicate is an object with a 'lhs', not {document!r}")
         detail = document.get("detail")
         if detail is None:
             detail = {"caveat": "EQUALITY", "values": document.get("values")}
         if not isinstance(detail, Mapping) or str(detail.get("caveat")) not in _DETAILS:
-            raise RuleError(f"the detail {detail!r} has no caveat that can be said")
+            raise RuleError(f"the detail {detail!r} has no supported caveat")
         attribute = attribute_of(document["lhs"])
         operations = document.get("preOperations")
         if operations is None:
             operations = [document["preOperation"]] if document.get("preOperation") else []
         if not isinstance(operations, list):
             raise RuleError(f"preOperations are a list, not {operations!r}")
-        of = subjects(attribute, operations, self.zone)
-        held = _DETAILS[str(detail["caveat"])](_Asked(attribute, of, detail))
+        subjects = build_subjects(attribute, operations, self.zone)
+        expr = _DETAILS[str(detail["caveat"])](_Test(attribute, subjects, detail))
         match document.get("type"):
             case "INCLUDED":
-                self.weigh(held, document.get("weight") or 1)
-                return held
+                self.note_weight(expr, document.get("weight") or 1)
+                return expr
             case "EXCLUDED":
-                return negation(held)
+                return negate(expr)
         raise RuleError(
             f"the type of a predicate is INCLUDED or EXCLUDED, not {document.get('type')!r}"
         )
 
-    def weigh(self, held: Expr, weight: Any) -> None:
-        """Note what a predicate weighs: each of its values, or all of it."""
+    def note_weight(self, expr: Expr, weight: Any) -> None:
+        """Note the weight of a predicate for each of its values, or for the predicate itself."""
         if not is_number(weight):
-            raise RuleError(f"the weight {weight!r} is no number")
-        for predicate in predicates(held):
+            raise RuleError(f"the weight {weight!r} is not a number")
+        for predicate in predicates(expr):
             keys: Iterable[Any] = [predicate]
             if predicate.op in (Op.EQ, Op.IN):
                 keys = [(name_shown(predicate.attribute), value) for value in predicate.values]
             for key in () if predicate.negated else keys:
                 if self.weights.setdefault(key, weight) != weight:
                     raise RuleError(
-                        f"{_shown(key)} weighs {self.weights[key]} and {weight}; "
-                        "a rule weighs a value once"
+                        f"{_describe_key(key)} has the weights {self.weights[key]} and {weight}; "
+                        "a rule has one weight for a value"
                     )
 
 
-def _listed(document: Mapping[str, Any], name: str) -> Sequence[Any]:
+def _get_list(document: Mapping[str, Any], name: str) -> Sequence[Any]:
     found = document.get(name)
     if found is None:
         return []
@@ -176,41 +187,41 @@ def _listed(document: Mapping[str, Any], name: str) -> Sequence[Any]:
     return found
 
 
-def _shown(key: Any) -> str:
+def _describe_key(key: Any) -> str:
     return f"the value {key[1]!r} of {key[0]}" if isinstance(key, tuple) else "a predicate"
 
 
 # --- Details ----------------------------------------------------------------------------
 
 
-class _Asked(NamedTuple):
-    """What a predicate asks."""
+class _Test(NamedTuple):
+    """The test that a predicate applies."""
 
     attribute: str
     subjects: Sequence[Subject]
-    """What its operations make of the attribute."""
+    """The attribute after the preoperations, for each type of value."""
     detail: Mapping[str, Any]
 
     def of_kind(self, kind: Kind) -> list[Subject]:
         return [subject for subject in self.subjects if subject.kind is kind]
 
 
-def _values(detail: Mapping[str, Any]) -> list[Any]:
+def _read_values(detail: Mapping[str, Any]) -> list[Any]:
     values = detail.get("values")
     if not isinstance(values, list) or not values:
-        raise RuleError(f"values are a list with something in it, not {values!r}")
+        raise RuleError(f"values are a list with at least one value, not {values!r}")
     for value in values:
         if not isinstance(value, str | int | float):
-            raise RuleError(f"{value!r} is no value that a predicate can equal")
+            raise RuleError(f"{value!r} is not a value that a predicate can equal")
     return values
 
 
-def _equality(asked: _Asked) -> Expr:
-    values = _values(asked.detail)
-    # Kinds that no operation touched share an attribute, and so a predicate.
-    plain: dict[str, list[Any]] = {}
+def _read_equality(test: _Test) -> Expr:
+    values = _read_values(test.detail)
+    # Types that no operation changed share an attribute, and so a predicate.
+    values_by_name: dict[str, list[Any]] = {}
     parts: list[Expr] = []
-    for subject in asked.subjects:
+    for subject in test.subjects:
         fitting = [value for value in values if _FITS[subject.kind](value)]
         match subject.kind:
             case Kind.QUOTIENT:
@@ -220,10 +231,10 @@ def _equality(asked: _Asked) -> Expr:
                 whole = [int(value) for value in fitting if value % 1000 == 0]
                 parts += [_moments(subject, value // 1000, value // 1000) for value in whole]
             case Kind.BITS:
-                plain.setdefault(subject.name, []).extend(map(_digits, fitting))
+                values_by_name.setdefault(subject.name, []).extend(map(_strip_digits, fitting))
             case _:
-                plain.setdefault(subject.name, []).extend(fitting)
-    parts += [equals_any(name, found) for name, found in plain.items() if found]
+                values_by_name.setdefault(subject.name, []).extend(fitting)
+    parts += [equals_any(name, found) for name, found in values_by_name.items() if found]
     return any_of(*parts)
 
 
@@ -239,35 +250,35 @@ _FITS: Final[dict[Kind, Callable[[Any], bool]]] = {
 }
 
 
-def _digits(bits: str) -> str:
-    """A number of 32 binary digits, the first of which is its sign, as ``bin`` spells it."""
+def _strip_digits(bits: str) -> str:
+    """32 binary digits, the first of them the sign, in the form that ``bin`` gives."""
     if bits.startswith("1"):
         return "1" * _BITS + bits
     return bits.lstrip("0") or "0"
 
 
-def _range(asked: _Asked) -> Expr:
-    detail = asked.detail
-    low = _bound(detail, "lowerBound", _LEAST)
-    high = _bound(detail, "upperBound", _MOST)
+def _read_range(test: _Test) -> Expr:
+    detail = test.detail
+    low = _read_bound(detail, "lowerBound", _LEAST)
+    high = _read_bound(detail, "upperBound", _MOST)
     closed_low = bool(detail.get("includeLowerBound"))
     closed_high = bool(detail.get("includeUpperBound"))
     parts: list[Expr] = []
-    for subject in asked.subjects:
+    for subject in test.subjects:
         match subject.kind:
             case Kind.NUMBER:
                 parts.append(_numbers(subject.name, low, closed_low, high, closed_high))
             case Kind.QUOTIENT | Kind.MOMENT:
                 unit = 1 if subject.kind is Kind.QUOTIENT else 1000
-                first = None if low is None else _first(low / unit, closed_low)
-                last = None if high is None else -_first(-high / unit, closed_high)
+                first = None if low is None else _first_integer(low / unit, closed_low)
+                last = None if high is None else -_first_integer(-high / unit, closed_high)
                 span = _quotient if subject.kind is Kind.QUOTIENT else _moments
                 parts.append(span(subject, first, last))
     return any_of(*parts) if parts else FALSE
 
 
-def _bound(detail: Mapping[str, Any], name: str, default: float) -> float | None:
-    """One end of a range; None for one that leaves out no number."""
+def _read_bound(detail: Mapping[str, Any], name: str, default: float) -> float | None:
+    """One end of a range; None if it excludes no number."""
     value = detail.get(name)
     value = default if value is None else value
     if not is_number(value) or math.isnan(value):
@@ -279,7 +290,7 @@ def _numbers(
     name: str, low: float | None, closed_low: bool, high: float | None, closed_high: bool
 ) -> Expr:
     if low is None and high is None:
-        return any_of(Predicate(name, Op.LE, (0,)), Predicate(name, Op.GT, (0,)))
+        return any_number(name)
     return between(
         name,
         None if low is None else (Op.GE if closed_low else Op.GT, low),
@@ -287,14 +298,14 @@ def _numbers(
     )
 
 
-def _first(bound: float, closed: bool) -> int:
-    """The least whole number from `bound` on, or above it."""
+def _first_integer(bound: float, closed: bool) -> int:
+    """The least integer that is at least `bound`, or if not `closed`, above it."""
     least = math.ceil(bound)
     return least + 1 if least == bound and not closed else least
 
 
 def _quotient(subject: Subject, first: int | None, last: int | None) -> Expr:
-    """A number that, divided and cut off behind the point, is from `first` to `last`."""
+    """A number whose quotient, truncated to an integer, is from `first` to `last`."""
     if subject.divisor < 0:
         first, last = (None if n is None else -n for n in (last, first))
     size = abs(subject.divisor)
@@ -304,17 +315,17 @@ def _quotient(subject: Subject, first: int | None, last: int | None) -> Expr:
     if last is not None:
         high = (Op.LT, (last + 1) * size) if last >= 0 else (Op.LE, last * size)
     if low is None and high is None:
-        return _numbers(subject.name, None, False, None, False)
+        return any_number(subject.name)
     return between(subject.name, low, high)
 
 
 def _moments(subject: Subject, first: int | None, last: int | None) -> Expr:
-    """A time from the beginning of one second to the end of another, counted from 1970."""
+    """A time from the start of second `first` to the end of second `last` since 1970."""
     try:
         low = None if first is None else _EPOCH + timedelta(seconds=first)
         high = None if last is None else _EPOCH + timedelta(seconds=last + 1, microseconds=-1)
     except OverflowError:
-        raise RuleError("a time lies outside the years 1 to 9999") from None
+        raise RuleError("a time is outside the years 1 to 9999") from None
     if low is not None and high is not None:
         return Predicate(subject.name, Op.BETWEEN, (low, high))
     if low is not None:
@@ -322,12 +333,12 @@ def _moments(subject: Subject, first: int | None, last: int | None) -> Expr:
     return present(subject.name) if high is None else Predicate(subject.name, Op.LE, (high,))
 
 
-def _regex(asked: _Asked) -> Expr:
-    regex = asked.detail.get("regex")
+def _read_regex(test: _Test) -> Expr:
+    regex = test.detail.get("regex")
     if not isinstance(regex, str):
         raise RuleError(f"a regex is a text, not {regex!r}")
     build = CONDITIONS["regexp_full"].build
-    return any_of(*[build((of.term,), (regex,)) for of in asked.of_kind(Kind.TEXT)])
+    return any_of(*[build((subject.term,), (regex,)) for subject in test.of_kind(Kind.TEXT)])
 
 
 _VERSIONS: Final = {
@@ -340,34 +351,34 @@ _VERSIONS: Final = {
 }
 
 
-def _version(asked: _Asked) -> Expr:
-    base = asked.detail.get("baseVersion")
-    check = (str(asked.detail.get("check")), bool(asked.detail.get("excludeBase")))
+def _read_version(test: _Test) -> Expr:
+    base = test.detail.get("baseVersion")
+    check = (str(test.detail.get("check")), bool(test.detail.get("excludeBase")))
     if not isinstance(base, str) or check not in _VERSIONS:
         raise RuleError(f"a version is compared with ABOVE, BELOW or EQUAL, not {check[0]!r}")
-    names = [name_of(call("version", (of.term,))) for of in asked.of_kind(Kind.TEXT)]
+    names = [name_of(call("version", (subject.term,))) for subject in test.of_kind(Kind.TEXT)]
     return any_of(*[Predicate(name, _VERSIONS[check], (base,)) for name in names])
 
 
-def _of_set(function: str) -> Callable[[_Asked], Expr]:
-    def condition(asked: _Asked) -> Expr:
-        whole = Attribute(asked.attribute)
-        if any(subject.term != whole for subject in asked.subjects):
-            raise RuleError(f"a preoperation before {asked.detail['caveat']} cannot be said")
-        return CONDITIONS[function].build((whole,), tuple(_values(asked.detail)))
+def _read_set(function: str) -> Callable[[_Test], Expr]:
+    def read(test: _Test) -> Expr:
+        term = Attribute(test.attribute)
+        if any(subject.term != term for subject in test.subjects):
+            raise RuleError(f"a preoperation before {test.detail['caveat']} is not supported")
+        return CONDITIONS[function].build((term,), tuple(_read_values(test.detail)))
 
-    return condition
+    return read
 
 
-_DETAILS: Final[dict[str, Callable[[_Asked], Expr]]] = {
-    "EQUALITY": _equality,
-    "RANGE": _range,
-    "REGEX": _regex,
-    "VERSIONING": _version,
-    "SUBSET": _of_set("subset"),
-    "SUPERSET": _of_set("superset"),
-    "EQUALSET": _of_set("equalset"),
-    "INTERSECTION": _of_set("intersects"),
-    "EXISTENCE": lambda asked: present(asked.attribute),
-    "NON_EXISTENCE": lambda asked: absent(asked.attribute),
+_DETAILS: Final[dict[str, Callable[[_Test], Expr]]] = {
+    "EQUALITY": _read_equality,
+    "RANGE": _read_range,
+    "REGEX": _read_regex,
+    "VERSIONING": _read_version,
+    "SUBSET": _read_set("subset"),
+    "SUPERSET": _read_set("superset"),
+    "EQUALSET": _read_set("equalset"),
+    "INTERSECTION": _read_set("intersects"),
+    "EXISTENCE": lambda test: present(test.attribute),
+    "NON_EXISTENCE": lambda test: absent(test.attribute),
 }

@@ -1,9 +1,9 @@
-"""The JSONPath on the left of a Mustang predicate, as an attribute.
+"""Turns the JSONPath of a Mustang predicate into an attribute.
 
-``$.user.name``, ``$['user']['name']`` and ``$.modes[*].type`` are attributes of every event, by
-their dotted path. A path that names a place in a list, filters it or looks at any depth is none. It
-is then the name of an attribute itself, which :func:`widened` adds to an event; a library of
-JSONPath says what it finds.
+``$.user.name``, ``$['user']['name']`` and ``$.modes[*].type`` become dotted attributes, which every
+event has. A path that indexes or filters a list, or searches at any depth, has no dotted form. It
+becomes the attribute's name itself; :func:`widened` adds such attributes to an event, with the
+values that a JSONPath library finds.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ _BARE: Final = re.compile(r"[^.\[\]()*?@\s'\"$]+")
 
 
 def attribute_of(path: str) -> str:
-    """The attribute that `path` speaks of: a dotted path, or the path itself.
+    """The attribute for `path`: a dotted name, or the path itself.
 
     Raises
     ------
     RuleError
-        The path is none.
+        The path is invalid.
     MissingExtraError
-        The path needs the library, which is not installed.
+        The path needs a JSONPath library, which is not installed.
     """
     text = path.strip()
-    # The library that Mustang uses takes a path without its beginning, too.
+    # Mustang's library also accepts a path without the leading `$.`.
     text = text if text.startswith("$") else f"$.{text}"
     names: list[str] = []
     at = 1
     while at < len(text):
         step = _STEP.match(text, at)
         if step is None:
-            _compiled(text)
+            _compile(text)
             return text
         names += [name for name in (step["name"], step["quoted"]) if name]
         at = step.end()
@@ -55,7 +55,7 @@ def attribute_of(path: str) -> str:
 
 
 def path_to(attribute: str) -> str:
-    """The path that speaks of an attribute."""
+    """The path of an attribute."""
     if attribute.startswith("$"):
         return attribute
     steps = attribute.split(".")
@@ -66,7 +66,7 @@ def path_to(attribute: str) -> str:
 
 
 def paths_of(rules: Iterable[Rule]) -> list[str]:
-    """The paths that `rules` speak of and no event holds by itself."""
+    """The paths in `rules` whose values must be added to events; see :func:`widened`."""
     found: dict[str, None] = {}
     for rule in rules:
         for predicate in predicates(rule.expr):
@@ -76,20 +76,20 @@ def paths_of(rules: Iterable[Rule]) -> list[str]:
 
 
 def widened(event: Mapping[str, Any], paths: Iterable[str]) -> dict[str, Any]:
-    """`event` with what each of `paths` finds in it, under the path as a name."""
-    return {**event, **{path: _compiled(path).findall(event) for path in paths}}
+    """A copy of `event` with one more attribute for each of `paths`: the values found there."""
+    return {**event, **{path: _compile(path).findall(event) for path in paths}}
 
 
 @lru_cache(maxsize=4096)
-def _compiled(path: str) -> Any:
+def _compile(path: str) -> Any:
     try:
         library = import_module("jsonpath")
     except ImportError:
         raise MissingExtraError(
-            f"the path {path!r} needs a library of JSONPath; install it with: "
+            f"the path {path!r} needs a JSONPath library; install it with: "
             "pip install 'tamis[jsonpath]'"
         ) from None
     try:
         return library.compile(path)
     except library.JSONPathError as error:
-        raise RuleError(f"the path {path!r} is none: {error}") from None
+        raise RuleError(f"the path {path!r} is invalid: {error}") from None

@@ -1,8 +1,7 @@
-"""Rules as Mustang's criteria.
+"""Writes rules as Mustang's criteria.
 
-A rule is a DNF or a CNF if it has that shape, and otherwise a criteria of any form. What a
-predicate makes of a missing attribute is said by predicates on existence where Mustang would not
-take it so.
+A rule in DNF or CNF becomes a criteria of that form, any other rule an unrestricted one (UNF).
+Where Mustang treats a missing attribute differently, predicates on existence are added.
 """
 
 from __future__ import annotations
@@ -43,33 +42,33 @@ _CHECKS: Final = {
     Op.EQ: ("EQUAL", False),
 }
 _SPECIAL: Final = frozenset(r"\.[]{}()<>*+-=!?^$|#&~/")
-"""Characters that a Java expression takes for more than themselves."""
+"""Characters with a special meaning in Java's regular expressions."""
 
 
 def write(rule: Rule) -> dict[str, Any]:
-    """`rule` as a criteria, in the JSON form that Mustang reads.
+    """Convert `rule` to a criteria, in the JSON form that Mustang reads.
 
     Raises
     ------
     RuleError
-        Mustang cannot say it, and the message tells which part.
+        Mustang has no equivalent; the message names the part.
     """
     writer = _Writer(rule.logic, RuleWeights.of(rule.weights, rule.expr))
-    tree = writer.tree(rule.expr, negated=False)
+    tree = writer.write_tree(rule.expr, negated=False)
     if isinstance(tree, _Any) and not tree.parts:
-        raise RuleError("a rule that never matches has no criteria")
+        raise RuleError("no criteria is equivalent to a rule that never matches")
     head: dict[str, Any] = {"id": str(rule.id)}
-    conjunctions = _two_levels(tree, _Any, _All)
+    conjunctions = _split_levels(tree, _Any, _All)
     if conjunctions is not None:
         parts = [{"type": "AND", "predicates": part} for part in conjunctions]
         # A tautology has no conjunctions at all.
         parts = [] if parts == [{"type": "AND", "predicates": []}] else parts
         return {"form": "DNF", **head, "conjunctions": parts}
-    disjunctions = _two_levels(tree, _All, _Any)
+    disjunctions = _split_levels(tree, _All, _Any)
     if disjunctions is not None:
         parts = [{"type": "OR", "predicates": part} for part in disjunctions]
         return {"form": "CNF", **head, "disjunctions": parts}
-    return _unrestricted(tree, str(rule.id))
+    return _write_unrestricted(tree, str(rule.id))
 
 
 @dataclass
@@ -87,102 +86,101 @@ _Tree = _All | _Any | dict[str, Any]
 
 
 class _Writer(NamedTuple):
-    """Pushes every NOT down to the predicates, and writes these."""
+    """Pushes every NOT down to the predicates, and writes them."""
 
     logic: Logic
     weights: RuleWeights
 
-    def tree(self, expr: Expr, negated: bool) -> _Tree:
+    def write_tree(self, expr: Expr, negated: bool) -> _Tree:
         match expr:
             case Predicate():
-                return self.predicate(expr.positive, negated is not expr.negated)
+                return self.write_predicate(expr.positive, negated is not expr.negated)
             case Not():
-                return self.tree(expr.child, not negated)
+                return self.write_tree(expr.child, not negated)
             case And() | Or():
-                parts = [self.tree(child, negated) for child in expr.children]
+                parts = [self.write_tree(child, negated) for child in expr.children]
                 if isinstance(expr, And) is not negated:
-                    return _Any([]) if _Any([]) in parts else _All(_level(parts, _All))
-                return _All([]) if _All([]) in parts else _Any(_level(parts, _Any))
-        raise RuleError(f"{type(expr).__name__} is no part of a rule")
+                    return _Any([]) if _Any([]) in parts else _All(_flatten(parts, _All))
+                return _All([]) if _All([]) in parts else _Any(_flatten(parts, _Any))
+        raise RuleError(f"{type(expr).__name__} is not part of a rule")
 
-    def predicate(self, predicate: Predicate, negated: bool) -> _Tree:
+    def write_predicate(self, predicate: Predicate, negated: bool) -> _Tree:
         if predicate.op is Op.PRESENT:
-            return _existence(predicate.attribute, not negated)
-        subject = _subject(predicate.attribute)
+            return _write_existence(predicate.attribute, not negated)
+        subject = _find_subject(predicate.attribute)
         written = {
             "type": "EXCLUDED" if negated else "INCLUDED",
             "lhs": path_to(subject.attribute),
             "preOperations": subject.operations or [{"type": "IDENTITY"}],
-            "detail": _detail(subject, predicate),
-            "weight": 1 if negated else _weight(predicate, self.weights),
+            "detail": _write_detail(subject, predicate),
+            "weight": 1 if negated else _find_weight(predicate, self.weights),
         }
         if negated and self.logic == "strong":
-            return _All([_existence(subject.attribute, True), written])
+            return _All([_write_existence(subject.attribute, True), written])
         return written
 
 
-def _level(parts: list[_Tree], kind: type[_All | _Any]) -> list[_Tree]:
-    """`parts` on one level, where some are of the kind that they make together."""
-    level: list[_Tree] = []
+def _flatten(parts: list[_Tree], kind: type[_All | _Any]) -> list[_Tree]:
+    """`parts`, with those of the same `kind` replaced by their own parts."""
+    flat: list[_Tree] = []
     for part in parts:
-        level.extend(part.parts if isinstance(part, kind) else [part])
-    return level
+        flat.extend(part.parts if isinstance(part, kind) else [part])
+    return flat
 
 
-def _existence(attribute: str, there: bool) -> dict[str, Any]:
+def _write_existence(attribute: str, exists: bool) -> dict[str, Any]:
     return {
         "type": "INCLUDED",
-        "lhs": path_to(_subject(attribute).attribute),
+        "lhs": path_to(_find_subject(attribute).attribute),
         "preOperations": [{"type": "IDENTITY"}],
-        "detail": {"caveat": "EXISTENCE" if there else "NON_EXISTENCE"},
+        "detail": {"caveat": "EXISTENCE" if exists else "NON_EXISTENCE"},
         "weight": 1,
     }
 
 
-def _weight(predicate: Predicate, weights: RuleWeights) -> int:
+def _find_weight(predicate: Predicate, weights: RuleWeights) -> int:
     found = {weights.get(predicate, value) for value in predicate.values}
     weight = found.pop()
     if found or weight != int(weight) or weight < 1:
         raise RuleError(
-            f"the weights of {to_sql(predicate)} are not one whole number above 0, which is all "
-            "that Mustang has"
+            f"the weights of {to_sql(predicate)} are not one positive integer, as Mustang requires"
         )
     return int(weight)
 
 
-# --- What a predicate is about ----------------------------------------------------------
+# --- The subject of a predicate ----------------------------------------------------------
 
 
 class _Subject(NamedTuple):
     attribute: str
     operations: list[dict[str, Any]]
     function: str = ""
-    """The function that the predicate's detail stands for."""
+    """The function that the predicate's detail expresses."""
 
 
-def _subject(name: str) -> _Subject:
+def _find_subject(name: str) -> _Subject:
     if not is_worked_out(name):
         return _Subject(name, [])
     term = term_named(name)
     if term.function == "version" or term.function in FAMILIES:
         if len(term.terms) == 1:
-            inner = _chain(term.terms[0])
+            inner = _read_chain(term.terms[0])
             return inner._replace(function=term.function)
-        raise _unsaid(term.function)
-    return _chain(term)
+        raise _unsupported(term.function)
+    return _read_chain(term)
 
 
-def _chain(term: Term) -> _Subject:
-    """An attribute, and the operations that a term makes on it."""
+def _read_chain(term: Term) -> _Subject:
+    """The attribute of a term, and the operations that the term applies to it."""
     if isinstance(term, Attribute):
         return _Subject(term.name, [])
     if not isinstance(term, Call) or not term.terms:
-        raise RuleError("a literal is no attribute to Mustang")
-    attribute, operations, _ = _chain(term.terms[0])
-    return _Subject(attribute, [*operations, _operation(term)])
+        raise RuleError("Mustang has no predicate on a literal")
+    attribute, operations, _ = _read_chain(term.terms[0])
+    return _Subject(attribute, [*operations, _write_operation(term)])
 
 
-def _operation(term: Call) -> dict[str, Any]:
+def _write_operation(term: Call) -> dict[str, Any]:
     function, rest = term.function, term.terms[1:]
     if function in _SIGNS and isinstance(rest[0], Constant) and is_number(rest[0].value):
         return {"type": _SIGNS[function], "rhs": rest[0].value}
@@ -198,20 +196,20 @@ def _operation(term: Call) -> dict[str, Any]:
                 "beginIndex": start - 1,
                 "endIndex": start - 1 + length,
             }
-    raise _unsaid(function)
+    raise _unsupported(function)
 
 
-def _unsaid(function: str) -> RuleError:
-    return RuleError(f"Mustang has nothing like the function {function}")
+def _unsupported(function: str) -> RuleError:
+    return RuleError(f"Mustang has no equivalent of the function {function}")
 
 
 # --- Details ----------------------------------------------------------------------------
 
 
-def _detail(subject: _Subject, predicate: Predicate) -> dict[str, Any]:
+def _write_detail(subject: _Subject, predicate: Predicate) -> dict[str, Any]:
     if subject.function == "version":
         if predicate.op not in _CHECKS:
-            raise RuleError(f"Mustang compares no versions as in {to_sql(predicate)}")
+            raise RuleError(f"Mustang cannot compare versions as in {to_sql(predicate)}")
         check, exclude = _CHECKS[predicate.op]
         base = predicate.values[0]
         return {
@@ -225,19 +223,19 @@ def _detail(subject: _Subject, predicate: Predicate) -> dict[str, Any]:
         return {"caveat": subject.function.upper(), "values": values}
     match predicate.op:
         case Op.EQ | Op.IN:
-            return {"caveat": "EQUALITY", "values": [_plain(v) for v in predicate.values]}
+            return {"caveat": "EQUALITY", "values": [_check_value(v) for v in predicate.values]}
         case Op.LIKE | Op.ILIKE | Op.RLIKE:
-            return {"caveat": "REGEX", "regex": _regex(predicate)}
-    return {"caveat": "RANGE", **_bounds(predicate)}
+            return {"caveat": "REGEX", "regex": _write_regex(predicate)}
+    return {"caveat": "RANGE", **_write_bounds(predicate)}
 
 
-def _plain(value: Value) -> Any:
+def _check_value(value: Value) -> Any:
     if isinstance(value, datetime):
-        raise RuleError("Mustang has no times among its values")
+        raise RuleError("Mustang has no values that are times")
     return value
 
 
-def _bounds(predicate: Predicate) -> Mapping[str, Any]:
+def _write_bounds(predicate: Predicate) -> Mapping[str, Any]:
     if not all(map(is_number, predicate.values)):
         raise RuleError(f"Mustang has ranges of numbers only, not {to_sql(predicate)}")
     first, last = predicate.values[0], predicate.values[-1]
@@ -251,14 +249,14 @@ def _bounds(predicate: Predicate) -> Mapping[str, Any]:
     }
 
 
-def _regex(predicate: Predicate) -> str:
-    """An expression that the whole text has to match, as Mustang wants it."""
+def _write_regex(predicate: Predicate) -> str:
+    """A regular expression that must match the whole text, as Mustang requires."""
     if predicate.op is Op.RLIKE:
         pattern = str(predicate.values[0])
         if pattern.startswith(r"\A(?:") and pattern.endswith(r")\z"):
             return pattern[len(r"\A(?:") : -len(r")\z")]
         return f"(?s:.*)(?:{pattern})(?s:.*)"
-    write_character = _either_case if predicate.op is Op.ILIKE else _literally
+    write_character = _ignore_case if predicate.op is Op.ILIKE else _escape
     parts = [
         ".*" if part is None else write_character(part) if part else "."
         for part in like_parts(predicate)
@@ -266,42 +264,42 @@ def _regex(predicate: Predicate) -> str:
     return "(?s)" + "".join(parts)
 
 
-def _literally(character: str) -> str:
+def _escape(character: str) -> str:
     return "\\" + character if character in _SPECIAL else character
 
 
-def _either_case(character: str) -> str:
-    """A letter in lower case, which Java would only take for both if it were of ASCII."""
+def _ignore_case(character: str) -> str:
+    """A lower-case letter in both cases; Java's own flag ignores case for ASCII letters only."""
     upper = character.upper()
     if upper == character or len(upper) > 1:
-        return _literally(character)
+        return _escape(character)
     return f"[{character}{upper}]"
 
 
-# --- Any form ---------------------------------------------------------------------------
+# --- Forms ---------------------------------------------------------------------------
 
 
-def _two_levels(
+def _split_levels(
     tree: _Tree, outer: type[_All | _Any], inner: type[_All | _Any]
 ) -> list[list[dict[str, Any]]] | None:
-    """The predicates of a tree of at most two levels, `outer` above `inner`."""
-    above: list[Any] = tree.parts if isinstance(tree, outer) else [tree]
+    """The predicates of a tree of at most two levels, `outer` above `inner`; else None."""
+    groups: list[Any] = tree.parts if isinstance(tree, outer) else [tree]
     found: list[list[dict[str, Any]]] = []
-    for part in above:
-        below: list[Any] = part.parts if isinstance(part, inner) else [part]
-        if not all(isinstance(one, dict) for one in below):
+    for group in groups:
+        members: list[Any] = group.parts if isinstance(group, inner) else [group]
+        if not all(isinstance(member, dict) for member in members):
             return None
-        found.append(below)
+        found.append(members)
     return found
 
 
-def _unrestricted(tree: _Tree, id: str) -> dict[str, Any]:
+def _write_unrestricted(tree: _Tree, id: str) -> dict[str, Any]:
     assert not isinstance(tree, dict)
     deeper = [part for part in tree.parts if not isinstance(part, dict)]
     return {
         "form": "UNF",
         "id": id,
         "type": "AND" if isinstance(tree, _All) else "OR",
-        "criterias": [_unrestricted(part, f"{id}_{n}") for n, part in enumerate(deeper)],
+        "criterias": [_write_unrestricted(part, f"{id}_{n}") for n, part in enumerate(deeper)],
         "predicates": [part for part in tree.parts if isinstance(part, dict)],
     }
