@@ -18,7 +18,8 @@ from tamis.engines.scan import Scan
 from tamis.errors import RuleError, RuleTooLargeError
 from tamis.expr.evaluate import evaluate
 from tamis.expr.model import LOGICS, MAX_NODES, Expr, Logic, Op, Predicate
-from tamis.expr.text.pieces import is_half, piece_predicate
+from tamis.expr.text.bulk import BulkReader
+from tamis.expr.text.predicates import is_half_between, read_predicate
 from tamis.expr.text.sql import parse, to_sql
 from tests import randoms
 from tests.randoms import EVERYTHING
@@ -298,15 +299,15 @@ def test_a_predicate_is_read_once(monkeypatch: pytest.MonkeyPatch, form: str) ->
     read: Counter[str] = Counter()
 
     def counted(piece: str) -> Predicate | None:
-        predicate = piece_predicate(piece)
+        predicate = read_predicate(piece)
         read[piece] += predicate is not None
         return predicate
 
     def refuse(text: str) -> Expr:
         raise AssertionError(f"parsed in full: {text}")
 
-    monkeypatch.setattr("tamis.encode.plain_rules.piece_predicate", counted)
-    monkeypatch.setattr("tamis.encode.rules.parse", refuse)
+    monkeypatch.setattr("tamis.expr.text.two_levels.read_predicate", counted)
+    monkeypatch.setattr("tamis.expr.text.bulk.parse", refuse)
     random = Random(1)
     pool = [f"a{i} = {i}" for i in range(20)] + [f"b{i} BETWEEN {i} AND 50" for i in range(10)]
     encoder = RuleEncoder()
@@ -326,7 +327,7 @@ def test_a_predicate_is_read_once(monkeypatch: pytest.MonkeyPatch, form: str) ->
     ],
 )  # fmt: skip
 def test_pieces(piece: str) -> None:
-    assert piece_predicate(piece) == parse(piece)
+    assert read_predicate(piece) == parse(piece)
 
 
 @pytest.mark.parametrize(
@@ -338,14 +339,14 @@ def test_pieces(piece: str) -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_piece(text: str) -> None:
-    assert piece_predicate(text) is None
+    assert read_predicate(text) is None
 
 
 def test_halves() -> None:
-    assert is_half("a BETWEEN 1")
-    assert is_half("a.b NOT BETWEEN 'it''s'")
+    assert is_half_between("a BETWEEN 1")
+    assert is_half_between("a.b NOT BETWEEN 'it''s'")
     for text in ("a BETWEEN", "a BETWEEN 1 AND 2", "a = 1", "a BETWEEN 'x", "a BETWEEN x"):
-        assert not is_half(text)
+        assert not is_half_between(text)
 
 
 def test_a_piece_keeps_its_logic() -> None:
@@ -362,7 +363,7 @@ def test_a_piece_is_adapted_like_any_predicate() -> None:
     def renamed(predicate: Predicate) -> Predicate:
         return Predicate("z", Op.EQ, (7,), predicate.negated)
 
-    encoder = RuleEncoder(adapt=renamed)
+    encoder = RuleEncoder(reader=BulkReader(renamed))
     for _ in range(2):
         encoder.add_text("a <> 1", "strong")
     assert list(encoder.finish().dictionary.attributes) == ["z"]

@@ -13,7 +13,7 @@ from tamis.expr.functions.derive import derived_name, term_named
 from tamis.expr.functions.terms import Attribute, Call, Constant, Term, call, name_of, spell_term
 from tamis.expr.model import And, Expr, Op, Predicate
 from tamis.expr.names import DERIVED
-from tamis.expr.text.pieces import piece_predicate
+from tamis.expr.text.predicates import read_predicate
 from tamis.expr.text.shapes import Shapes
 from tamis.expr.validate import check
 
@@ -85,7 +85,7 @@ def test_texts_that_stay_as_they_are(text: str) -> None:
     assert check(expr) == expr
     shapes = Shapes()
     assert [shapes.parse(text) for _ in range(3)] == [expr] * 3
-    assert piece_predicate(text) in (expr, None)
+    assert read_predicate(text) in (expr, None)
 
 
 SHORT = {
@@ -209,7 +209,7 @@ def test_marked_names_are_for_nobody_else() -> None:
             tamis.from_json(bad)
     with pytest.raises(tamis.EventError, match="control character"):
         tamis.evaluate(tamis.parse("length(x) = 3"), {"\x01length(x)": 3})
-    assert piece_predicate('"\x01length(x)" = 3') is None
+    assert read_predicate('"\x01length(x)" = 3') is None
 
 
 def test_weights_of_derived_attributes() -> None:

@@ -232,6 +232,8 @@ def test_one_may_do_without() -> None:
     matcher.add("r", "x > 1")
     with pytest.raises(tamis.RuleError, match="needs the documents seen before"):
         matcher.add("s", f"x > 1 AND {SAME}")
+    with pytest.raises(tamis.RuleError, match="needs the documents seen before"):
+        matcher.add("s", "x = ANY (SELECT d.x FROM seen d)")
     rules = [(f"t{i}", f"x = {i} OR NOT {SAME}") for i in range(20)]
     report = matcher.add_many([*rules, ("u", "y = 1")], on_error="skip")
     assert report.added == 1

@@ -197,7 +197,7 @@ def test_a_forked_child_does_not_wait_for_who_was_in_the_tree() -> None:
         matcher.add(10, "x = 1")
         found.extend(matcher.match(EVENT))
 
-    with tree._lock, matcher._builder._plain_reader._lock:
+    with tree._lock, matcher._builder._reader._lock:
         matcher._writer.after_fork()
         child = threading.Thread(target=add_and_match, daemon=True)
         child.start()

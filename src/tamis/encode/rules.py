@@ -11,9 +11,8 @@ Rules of one shape, which differ in their literals only, are normalised once: se
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from itertools import chain
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,15 +21,12 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import GOTO_FALSE, GOTO_TRUE, AtomArrays, FormArrays, ScoreArrays
 from tamis.encode.atoms import encode_atoms, encode_weights, text_predicates
 from tamis.encode.dictionary import Dictionary
-from tamis.encode.plain_rules import LONGEST, Plain, PlainTexts
 from tamis.encode.rule_forms import and_code, or_code, owner_arrays, settled
 from tamis.encode.text_predicates import TextIndex
-from tamis.errors import RuleError
-from tamis.expr.functions.derive import comparable
-from tamis.expr.model import And, Atom, Expr, Logic, Op, Or, Predicate, map_predicates
-from tamis.expr.normalize import atoms_of, cover, dnf, nnf, simplify
-from tamis.expr.text.shapes import Leaf, Shapes, Slot, Template
-from tamis.expr.text.sql import parse
+from tamis.expr.model import And, Atom, Expr, Logic, Op, Or
+from tamis.expr.normalize import LONGEST, atoms_of, cover, dnf, simplify
+from tamis.expr.text.bulk import BulkReader, TemplateRule, TwoLevelRule
+from tamis.expr.text.shapes import NormalTemplate
 from tamis.expr.weights import RuleWeights
 
 __all__ = ["EncodedRules", "RuleEncoder"]
@@ -77,32 +73,13 @@ class _Form(NamedTuple):
         )
 
 
-class _Plan(NamedTuple):
-    """How all rules of one shape and logic are made.
-
-    There is one only for a shape in which no two predicates share an attribute: then nothing
-    can be absorbed, whatever the literals are, and the form is that of any of its rules.
-    """
+class _TemplateForm(NamedTuple):
+    """The form of all rules of one template."""
 
     form: _Form
     """In terms of places: the first atoms are those of the predicates, from left to right."""
     extra: list[Atom]
-    """The atoms behind those: what a cover needs beside the rule's own."""
-    places: list[_Place]
-    """What is known of each predicate."""
-
-
-class _Place(NamedTuple):
-    """A predicate of a shape."""
-
-    leaf: Leaf
-    negated: bool
-    if_absent: bool
-    """As in its atom."""
-    literals: Callable[[list[str]], Hashable]
-    """Picks the literals of this predicate from all of a rule's."""
-    numbers: dict[Hashable, int]
-    """The numbers of the atoms made here before, by their literals."""
+    """The atoms after those: what a cover needs beside the rule's own."""
 
 
 class RuleEncoder:
@@ -114,29 +91,19 @@ class RuleEncoder:
     ----------
     scalars
         Attributes known to hold at most one value.
-    adapt
-        Applied to every predicate, for example to read a text as a timestamp where a schema
-        says so.
-    shapes
-        Shapes seen before, if any.
+    reader
+        Reads and normalises the rules; it numbers their atoms.
     """
 
     def __init__(
-        self,
-        scalars: frozenset[str] = frozenset(),
-        adapt: Callable[[Predicate], Predicate] | None = None,
-        shapes: Shapes | None = None,
+        self, scalars: frozenset[str] = frozenset(), reader: BulkReader | None = None
     ) -> None:
         self.size = 0
         self._scalars = scalars
-        self._adapt = adapt
-        self._shapes = Shapes() if shapes is None else shapes
-        self._plans: dict[tuple[Template, Logic], _Plan | None] = {}
-        self._plain = PlainTexts(self._number, adapt)
-        self._atoms: list[Atom] = []
-        self._attributes: list[str] = []
-        """The attribute of each atom."""
-        self._atom_numbers: dict[Atom, int] = {}
+        self._reader = BulkReader() if reader is None else reader
+        self._atoms = self._reader.atoms.atoms
+        self._number = self._reader.atoms.number
+        self._template_forms: dict[NormalTemplate, _TemplateForm] = {}
         self._conjunctions: dict[tuple[int, ...], int] = {}
         """The numbers of conjunctions, which are the same whatever the order of their atoms."""
         self._conjunction_atoms = _Lists()
@@ -152,7 +119,7 @@ class RuleEncoder:
 
     def add(self, rule: Expr, logic: Logic, weights: RuleWeights | None = None) -> None:
         """Take a rule."""
-        tree = nnf(self._adapted(rule), logic)
+        tree = self._reader.normalize(rule, logic)
         self._append(_form(tree, self._number, self._scalars), weights)
 
     def add_text(self, text: str, logic: Logic) -> None:
@@ -163,25 +130,13 @@ class RuleEncoder:
         RuleError
             The text is no rule.
         """
-        plain = self._plain.read(text, logic)
-        if plain is not None:
-            self._append(self._plain_form(plain))
-            return
-        split = self._shapes.split(text)
-        if split is None:
-            self.add(parse(text), logic)
-            return
-        template, literals = split
-        plan = self._plan(template, logic)
-        if plan is None:
-            self.add(self._shapes.parse(text), logic)
-            return
-        try:
-            atoms = self._planned_atoms(plan, literals)
-        except RuleError:
-            parse(text)  # says where in the text the culprit stands
-            raise
-        self._append(plan.form.renumbered(atoms))
+        rule = self._reader.read(text, logic)
+        if isinstance(rule, TwoLevelRule):
+            self._append(self._two_level_form(rule))
+        elif isinstance(rule, TemplateRule):
+            self._append(self._form_of_template(rule))
+        else:
+            self._append(_form(rule, self._number, self._scalars))
 
     def finish(self) -> EncodedRules:
         """All the rules taken, encoded."""
@@ -201,70 +156,20 @@ class RuleEncoder:
     @property
     def leftovers(self) -> list[dict[Any, Any] | list[Any]]:
         """What is of no use after `finish`, and takes its time to be freed."""
-        return [
-            *self._plain.known,
-            self._plans,
-            self._atom_numbers,
-            self._conjunctions,
-            self._atoms,
-        ]
+        return [*self._reader.caches, self._template_forms, self._conjunctions]
 
-    def _adapted(self, rule: Expr) -> Expr:
-        return rule if self._adapt is None else map_predicates(rule, self._adapt)
-
-    def _adapted_predicate(self, predicate: Predicate) -> Predicate:
-        return predicate if self._adapt is None else self._adapt(predicate)
-
-    def _number(self, atom: Atom) -> int:
-        number = self._atom_numbers.setdefault(atom, len(self._atoms))
-        if number == len(self._atoms):
-            self._atoms.append(atom)
-            self._attributes.append(atom.predicate.attribute)
-        return number
-
-    def _plain_form(self, plain: Plain) -> _Form:
-        conjunctions = plain.conjunctions(self._attributes)
+    def _two_level_form(self, rule: TwoLevelRule) -> _Form:
+        conjunctions = rule.conjunctions(self._reader.atoms.attributes)
         if conjunctions is not None:
-            return _Form(conjunctions, None, plain.score)
-        return _form(plain.tree(self._atoms), self._number, self._scalars)
+            return _Form(conjunctions, None, _two_level_score(rule))
+        return _form(rule.tree(self._atoms), self._number, self._scalars)
 
-    def _plan(self, template: Template, logic: Logic) -> _Plan | None:
-        key = (template, logic)
-        if key not in self._plans:
-            self._plans[key] = self._make_plan(template, logic)
-        return self._plans[key]
-
-    def _make_plan(self, template: Template, logic: Logic) -> _Plan | None:
-        tree = nnf(template.expr, logic)
-        atoms = list(atoms_of(tree))
-        attributes = {atom.predicate.attribute for atom in atoms}
-        if len(attributes) < len(template.leaves) or len(atoms) < len(template.leaves):
-            return None
-        places = {atom: place for place, atom in enumerate(atoms)}
-        form = _form(tree, lambda atom: places.setdefault(atom, len(places)), frozenset())
-        described = [
-            _Place(leaf, atom.negated, atom.if_absent, _picker(leaf), {})
-            for leaf, atom in zip(template.leaves, atoms, strict=True)
-        ]
-        return _Plan(form, list(places)[len(atoms) :], described)
-
-    def _planned_atoms(self, plan: _Plan, literals: list[str]) -> list[int]:
-        result: list[int] = []
-        unknown: list[tuple[int, Hashable, Predicate]] = []
-        for leaf, _, _, pick, numbers in plan.places:
-            key = pick(literals)
-            number = numbers.get(key)
-            if number is None:
-                predicate = self._adapted_predicate(leaf.fill(literals).positive)
-                unknown.append((len(result), key, predicate))
-            result.append(number or 0)
-        for at, key, predicate in unknown:
-            place = plan.places[at]
-            atom = Atom(comparable(predicate), place.negated, place.if_absent)
-            result[at] = place.numbers[key] = self._number(atom)
-        if plan.extra:
-            result += [self._number(atom) for atom in plan.extra]
-        return result
+    def _form_of_template(self, rule: TemplateRule) -> _Form:
+        known = self._template_forms.get(rule.template)
+        if known is None:
+            known = self._template_forms[rule.template] = _template_form(rule.template.tree)
+        extra = [self._number(atom) for atom in known.extra]
+        return known.form.renumbered(rule.atoms + extra)
 
     def _append(self, form: _Form, weights: RuleWeights | None = None) -> None:
         rule = self.size
@@ -329,10 +234,25 @@ class _Lists:
         return np.array(self._ends, np.int64), np.array(self.items, np.int32)
 
 
-def _picker(leaf: Leaf) -> Callable[[list[str]], Hashable]:
-    """A function that picks the literals of `leaf` from all of a rule's."""
-    places = [value.literal for value in leaf.values if isinstance(value, Slot)]
-    return itemgetter(*places) if places else lambda literals: None
+def _template_form(tree: Expr) -> _TemplateForm:
+    """The form of a template's rules, given its tree."""
+    atoms = list(atoms_of(tree))
+    places = {atom: place for place, atom in enumerate(atoms)}
+    form = _form(tree, lambda atom: places.setdefault(atom, len(places)), frozenset())
+    return _TemplateForm(form, list(places)[len(atoms) :])
+
+
+def _two_level_score(rule: TwoLevelRule) -> list[int]:
+    """The score code of the rule."""
+    inner_code, outer_code = (or_code, and_code) if rule.outer is And else (and_code, or_code)
+    code: list[int] = []
+    for numbers in rule.parts:
+        code += numbers
+        if len(numbers) > 1:
+            code.append(inner_code(len(numbers)))
+    if len(rule.parts) > 1:
+        code.append(outer_code(len(rule.parts)))
+    return code
 
 
 def _form(tree: Expr, number: Callable[[Atom], int], scalars: frozenset[str]) -> _Form:

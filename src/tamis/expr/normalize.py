@@ -36,6 +36,7 @@ from tamis.expr.model import (
 
 __all__ = [
     "BUDGET",
+    "LONGEST",
     "Clause",
     "absorb",
     "atom_of",
@@ -53,6 +54,9 @@ Clause: TypeAlias = tuple[Atom, ...]
 
 BUDGET: Final = 256
 """How many atoms an expansion may hold, if that is more than twice what the tree holds."""
+
+LONGEST: Final = 200
+"""The most atoms of a conjunction that is indexed as one; engines count them in bytes."""
 
 _Atoms = TypeVar("_Atoms", bound=Collection[Hashable])
 

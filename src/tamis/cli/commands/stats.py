@@ -21,7 +21,7 @@ from tamis.cli.arguments import (
 from tamis.cli.console import ShowProgress, print_json, print_table, progress
 from tamis.expr.model import Op, Predicate, predicates
 from tamis.expr.names import name_shown
-from tamis.expr.text.shapes import Shapes
+from tamis.expr.text.bulk import BulkReader
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.rule import Rule
 
@@ -78,9 +78,9 @@ def _count_uses(rules: list[Rule], show: ShowProgress) -> tuple[Counter[str], Co
     """Count the predicates on each attribute and with each operator."""
     attributes: Counter[str] = Counter()
     operators: Counter[str] = Counter()
-    shapes = Shapes()
+    reader = BulkReader()
     for i, rule in enumerate(rules):
-        expr = shapes.parse(rule.source) if isinstance(rule.source, str) else rule.source
+        expr = reader.parse(rule.source) if isinstance(rule.source, str) else rule.source
         for predicate in predicates(expr):
             attributes[name_shown(predicate.attribute)] += 1
             operators[_spell_operator(predicate)] += 1

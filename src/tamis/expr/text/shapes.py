@@ -15,15 +15,20 @@ and every shape whose tree depends on what its literals are.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from typing import Final, NamedTuple, TypeAlias
 
 from tamis.errors import RuleError
 from tamis.expr import validate
+from tamis.expr.atom_table import AtomTable
+from tamis.expr.functions.derive import comparable
 from tamis.expr.model import (
     And,
+    Atom,
     Expr,
+    Logic,
     Not,
     Op,
     Or,
@@ -31,10 +36,11 @@ from tamis.expr.model import (
     Value,
     predicates,
 )
+from tamis.expr.normalize import atoms_of, nnf
 from tamis.expr.text import literals
 from tamis.expr.text.sql import parse, parse_template
 
-__all__ = ["Leaf", "Shapes", "Slot", "Template"]
+__all__ = ["Leaf", "NormalTemplate", "Shapes", "Slot", "Template"]
 
 _PIECES: Final = re.compile(
     r"""(?=["'`0-9])(?:             # a cheap test first: it is tried at each character
@@ -135,7 +141,104 @@ class Template:
             A literal is out of range or a pattern invalid. To know the position, parse the
             rule's text.
         """
-        return _rebuilt(self.expr, iter([leaf.fill(literals) for leaf in self.leaves]))
+        return _replace_predicates(self.expr, iter([leaf.fill(literals) for leaf in self.leaves]))
+
+    def normalize(
+        self,
+        logic: Logic,
+        atoms: AtomTable,
+        adapt: Callable[[Predicate], Predicate] | None = None,
+    ) -> NormalTemplate | None:
+        """The template in negation normal form; None if two of its predicates share an attribute.
+
+        Parameters
+        ----------
+        atoms
+            Numbers the atoms of the rules.
+        adapt
+            Applied to every predicate of a rule.
+        """
+        tree = nnf(self.expr, logic)
+        own = list(atoms_of(tree))
+        attributes = {atom.predicate.attribute for atom in own}
+        if len(attributes) < len(self.leaves) or len(own) < len(self.leaves):
+            return None
+        places = [_Place.of(leaf, atom) for leaf, atom in zip(self.leaves, own, strict=True)]
+        return NormalTemplate(tree, places, atoms, adapt)
+
+
+class _Place(NamedTuple):
+    """A predicate of a template, and the atoms that it became in the rules so far."""
+
+    leaf: Leaf
+    negated: bool
+    if_absent: bool
+    """As in its atom."""
+    pick: Callable[[list[str]], Hashable]
+    """Picks the literals of this predicate from all of a rule's."""
+    numbers: dict[Hashable, int]
+    """The numbers of the atoms by their literals."""
+
+    @classmethod
+    def of(cls, leaf: Leaf, atom: Atom) -> _Place:
+        slots = [value.literal for value in leaf.values if isinstance(value, Slot)]
+        pick = itemgetter(*slots) if slots else lambda literals: None
+        return cls(leaf, atom.negated, atom.if_absent, pick, {})
+
+
+class NormalTemplate:
+    """A template in negation normal form, whose rules are but lists of atoms.
+
+    No two of its predicates share an attribute. So nothing can be absorbed or merged, whatever the
+    literals are, and all its rules have the same normal forms but for their atoms.
+
+    Attributes
+    ----------
+    tree
+        The rule with sentinels for literals: a tree of And, Or and Atom.
+    """
+
+    __slots__ = ("_adapt", "_atoms", "_places", "tree")
+
+    def __init__(
+        self,
+        tree: Expr,
+        places: list[_Place],
+        atoms: AtomTable,
+        adapt: Callable[[Predicate], Predicate] | None,
+    ) -> None:
+        self.tree = tree
+        self._places = places
+        self._atoms = atoms
+        self._adapt = adapt
+
+    def number_atoms(self, literals: list[str]) -> list[int]:
+        """The numbers of the atoms of the rule with these `literals`, from left to right.
+
+        Raises
+        ------
+        RuleError
+            As :meth:`Template.fill`; then no atom was numbered.
+        """
+        result: list[int] = []
+        new: list[tuple[int, Hashable, Predicate]] = []
+        for leaf, _, _, pick, numbers in self._places:
+            key = pick(literals)
+            number = numbers.get(key)
+            if number is None:
+                predicate = leaf.fill(literals).positive
+                adapted = predicate if self._adapt is None else self._adapt(predicate)
+                new.append((len(result), key, adapted))
+            result.append(number or 0)
+        for at, key, predicate in new:
+            place = self._places[at]
+            atom = Atom(comparable(predicate), place.negated, place.if_absent)
+            result[at] = place.numbers[key] = self._atoms.number(atom)
+        return result
+
+    def tree_of(self, atoms: list[Atom]) -> Expr:
+        """The tree of the rule that has these atoms, from left to right."""
+        return _replace_atoms(self.tree, iter(atoms))
 
 
 class Shapes:
@@ -262,14 +365,22 @@ def _leaf(predicate: Predicate, slots: dict[Value, Slot]) -> Leaf:
     return Leaf(predicate.attribute, predicate.op, values, predicate.negated)
 
 
-def _rebuilt(expr: Expr, leaves: Iterator[Predicate]) -> Expr:
+def _replace_predicates(expr: Expr, leaves: Iterator[Predicate]) -> Expr:
     """`expr` with the next of `leaves` for each predicate."""
     if isinstance(expr, Predicate):
         return next(leaves)
     if isinstance(expr, Not):
-        return Not(_rebuilt(expr.child, leaves))
+        return Not(_replace_predicates(expr.child, leaves))
     assert isinstance(expr, And | Or)
-    return type(expr)(tuple([_rebuilt(child, leaves) for child in expr.children]))
+    return type(expr)(tuple([_replace_predicates(child, leaves) for child in expr.children]))
+
+
+def _replace_atoms(tree: Expr, atoms: Iterator[Atom]) -> Expr:
+    """`tree` with the next of `atoms` for each of its own."""
+    if isinstance(tree, Atom):
+        return next(atoms)
+    assert isinstance(tree, And | Or)
+    return type(tree)(tuple([_replace_atoms(child, atoms) for child in tree.children]))
 
 
 def _quoted_day(source: str) -> Value:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from tamis.encode.merge.rules import merged
-from tamis.encode.plain_rules import PlainTexts
 from tamis.encode.rules import RuleEncoder
 from tamis.engines.base import Engine
 from tamis.errors import DuplicateRuleError, RuleError, SchemaError
 from tamis.expr.functions.derive import comparable
-from tamis.expr.model import TRUE, Atom, Expr, Logic, Predicate, map_predicates, predicates
+from tamis.expr.model import TRUE, Expr, Predicate, predicates
 from tamis.expr.names import JOINED
-from tamis.expr.normalize import nnf
-from tamis.expr.text.shapes import Shapes
+from tamis.expr.text.bulk import SharedReader
 from tamis.expr.weights import RuleWeights
 from tamis.matcher.inputs import EventChunk
 from tamis.matcher.rule import Rule, RuleId
@@ -31,9 +28,6 @@ __all__ = ["BadRule", "SegmentBuilder", "refuse"]
 
 _TAIL_BATCH = 16
 """A batch of up to so many rules goes to the tail; a larger one becomes a segment at once."""
-
-_ATOMS_REMEMBERED: Final = 65_536
-"""How many distinct predicates `_PlainReader` remembers."""
 
 _NO_WEIGHTS: Final = RuleWeights.of(None, TRUE)
 
@@ -82,12 +76,11 @@ class SegmentBuilder:
         self.engine = engine
         self.schema = schema
         self._takes_joins = takes_joins
-        self._shapes = Shapes()
-        self._plain_reader = _PlainReader(schema)
+        self._reader = SharedReader(self._adapt)
 
     def after_fork(self) -> None:
         """In a forked child: replace a lock that a thread of the parent may have held."""
-        self._plain_reader = _PlainReader(self.schema)
+        self._reader.after_fork()
 
     def prepare(self, rules: Sequence[Rule], bad: list[BadRule] | None) -> Batch:
         """Read and check new rules, and build a segment if they are many.
@@ -138,14 +131,12 @@ class SegmentBuilder:
         """
         source = rule.source
         if isinstance(source, str):
-            tree = self._plain_reader.read(source, rule.logic) if rule.weights is None else None
-            if tree is not None:
+            if rule.weights is None:
+                tree = self._reader.read_tree(source, rule.logic)
                 return TailRule(rule, tree, _NO_WEIGHTS, _has_joins(tree))
-            source = self._shapes.parse(source)
+            source = self._reader.parse(source)
         weights = self._weights(rule, source)
-        adapt = self._adapt
-        adapted = map_predicates(source, adapt) if adapt is not None else source
-        tree = nnf(adapted, rule.logic)
+        tree = self._reader.normalize(source, rule.logic)
         return TailRule(rule, tree, weights, _has_joins(tree))
 
     def freeze(self, entries: Iterable[TailRule]) -> Segment:
@@ -184,7 +175,7 @@ class SegmentBuilder:
         return weights.mapped(comparable) if weights else weights
 
     def _encoder(self) -> RuleEncoder:
-        return RuleEncoder(self.schema.scalars, self._adapt, self._shapes)
+        return RuleEncoder(self.schema.scalars, self._reader.bulk_reader())
 
     @property
     def _adapt(self) -> Callable[[Predicate], Predicate] | None:
@@ -211,31 +202,3 @@ class SegmentBuilder:
 
 def _has_joins(tree: Expr) -> bool:
     return any(predicate.attribute.startswith(JOINED) for predicate in predicates(tree))
-
-
-class _PlainReader:
-    """Reads plain rules one by one. A predicate that was read before gives the same atom again.
-
-    Safe to use from several threads.
-    """
-
-    def __init__(self, schema: Schema) -> None:
-        self._adapt = schema.adapt if schema else None
-        self._lock = threading.Lock()
-        self._forget()
-
-    def _forget(self) -> None:
-        self._atoms: list[Atom] = []
-        self._plain = PlainTexts(self._number, self._adapt)
-
-    def _number(self, atom: Atom) -> int:
-        self._atoms.append(atom)
-        return len(self._atoms) - 1
-
-    def read(self, text: str, logic: Logic) -> Expr | None:
-        """The rule in negation normal form; None if it is not plain."""
-        with self._lock:
-            if len(self._atoms) > _ATOMS_REMEMBERED:
-                self._forget()
-            plain = self._plain.read(text, logic)
-            return None if plain is None else plain.tree(self._atoms)

@@ -1,10 +1,9 @@
-"""The other fast road in: rules that share their predicates, but not their shape.
+"""One predicate's text, read by one regular expression.
 
-``a37 = 39 AND a348 BETWEEN 28 AND 35`` and a million like it over hundreds of attributes have as
-many shapes as there are rules, but far fewer predicates. Such a text, an OR of such, or an AND of
-ORs in parentheses, is cut at each OR and each AND (`tamis.encode.plain_rules`). A piece that is a
-complete predicate by itself means the same in the whole, so it need be read only once, and the
-common ones are read by one regular expression.
+The common predicates need no parser, and a complete predicate means the same wherever it stands.
+So the text of a rule can be cut into predicates that are read one by one
+(:mod:`tamis.expr.text.two_levels`). A less common predicate, of functions or of two attributes, is
+parsed by itself.
 """
 
 from __future__ import annotations
@@ -21,11 +20,7 @@ from tamis.expr.text.literals import value as literal
 from tamis.expr.text.sql import parse
 from tamis.expr.text.tokens import RESERVED
 
-__all__ = ["AND", "OR", "is_half", "piece_predicate"]
-
-AND: Final = " AND "
-OR: Final = " OR "
-"""Where a text is cut. Written otherwise, they only cost the speed of this road."""
+__all__ = ["is_half_between", "read_predicate"]
 
 _NAME = r"""(?:[A-Za-z_]\w*+|"[^"]++"|`[^`]++`)"""
 _PATH = rf"{_NAME}(?:\.{_NAME})*+"
@@ -34,7 +29,7 @@ _VALUE = (
     rf"(?:(?:DATE\ |TIMESTAMP\ )?+{_STRING}|-?[0-9]++(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+"
     r"|TRUE|FALSE)"
 )
-_PIECE: Final = re.compile(
+_PREDICATE: Final = re.compile(
     rf"""({_PATH})\ ?
     (?: (=|<>|!=|<=|>=|<|>)\ ?({_VALUE})
       | (NOT\ )?+
@@ -49,7 +44,7 @@ _PIECE: Final = re.compile(
 _TERM: Final = re.compile(
     rf"(?:NOT\ )?+(?:[A-Za-z_]\w*+\(|{_PATH}\ ?(?:[-+*/%]|[<>=!]{{1,2}}\ ?[A-Za-z_\"`]))", re.ASCII
 )
-"""How a piece begins that may hold a function, arithmetic, or two attributes."""
+"""How a predicate begins that may hold a function, arithmetic, or two attributes."""
 _HALF: Final = re.compile(rf"{_PATH}\ (?:NOT\ )?+BETWEEN\ {_VALUE}", re.ASCII)
 _NAMES: Final = re.compile(_NAME, re.ASCII)
 _VALUES: Final = re.compile(_VALUE, re.ASCII)
@@ -60,11 +55,11 @@ _COMPARISONS: Final = {
 }
 
 
-def piece_predicate(piece: str) -> Predicate | None:
-    """The predicate that `piece` is; None if it is none, or none of the common ones."""
-    match = _PIECE.fullmatch(piece)
+def read_predicate(text: str) -> Predicate | None:
+    """The predicate that `text` spells; None if it spells none, or one that is not common."""
+    match = _PREDICATE.fullmatch(text)
     if match is None:
-        return _parsed(piece) if _TERM.match(piece) else None
+        return _parse_predicate(text) if _TERM.match(text) else None
     path, comparison, value, negation, listed, low, high, like, pattern, is_not = match.groups()
     attribute = _attribute(path)
     if attribute is None:
@@ -86,23 +81,23 @@ def piece_predicate(piece: str) -> Predicate | None:
         return None
 
 
-def _parsed(piece: str) -> Predicate | None:
-    """The predicate that `piece` is to the parser; None if it is none, or more than one."""
+def _parse_predicate(text: str) -> Predicate | None:
+    """The predicate that the parser reads; None if `text` is not exactly one."""
     try:
-        expr = parse(piece)
+        expr = parse(text)
     except RuleError:
         return None
     return expr if isinstance(expr, Predicate) else None
 
 
-def is_half(piece: str) -> bool:
-    """Whether `piece` is a BETWEEN that was cut at its AND."""
-    return _HALF.fullmatch(piece) is not None
+def is_half_between(text: str) -> bool:
+    """Whether `text` is a BETWEEN that was cut at its AND."""
+    return _HALF.fullmatch(text) is not None
 
 
 @lru_cache(maxsize=65_536)
 def _attribute(path: str) -> str | None:
-    """The attribute that `path` names; None where it is, or may be, no name."""
+    """The attribute that `path` names; None where it may be something else."""
     first, *rest = _NAMES.findall(path)
     if first.upper() in RESERVED or not is_unicode(path):
         return None
