@@ -13,7 +13,7 @@ import pytest
 
 import tamis
 from tamis.report import BusyRule, Distribution, Figures, SilentRule, page
-from tamis.report.plots import short
+from tamis.report.plots import shorten
 
 TIMES = [max(1, round(Random(n).paretovariate(0.7))) for n in range(3_000)]
 
@@ -63,7 +63,7 @@ def test_bars_hold_everything_once(spread: Distribution) -> None:
 def test_nothing_at_all_is_a_page_too() -> None:
     nothing = Distribution.of([])
     text = page(Figures(nothing, nothing), "Nothing")
-    assert "Unknown: the report was made without the table of rules" in text
+    assert "Unknown: this report has no table of rules" in text
     assert nothing.quantile(0.5) == 0
     assert nothing.share_of_top(0.5) == 0.0
 
@@ -124,7 +124,7 @@ def test_every_picture_has_words_and_no_colour_of_its_own(full: str) -> None:
     [(0, "0"), (950, "950"), (1_024, "1k"), (4_096, "4.1k"), (16_384, "16k"), (2_500_000, "2.5M")],
 )
 def test_numbers_above_bars_are_short(number: int, text: str) -> None:
-    assert short(number) == text
+    assert shorten(number) == text
 
 
 def test_without_matplotlib_the_line_to_type_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:

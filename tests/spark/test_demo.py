@@ -76,9 +76,9 @@ def test_alerts_are_those_that_duckdb_counts(
     assert all(rule in shown for rule in summary.busiest)
     assert f"Rules that never fired: {len(summary.silent)}" in shown
     assert shown.rstrip().endswith(str(tmp_path / "report.html"))
-    told = re.sub(r"<[^>]+>", "", summary.report.read_text())
-    assert f"{summary.flights_with_alerts:,} of {FLIGHTS:,} events matched" in told
-    assert f"{len(summary.silent):,} of {RULES:,} rules" in told
+    page = re.sub(r"<[^>]+>", "", summary.report.read_text())
+    assert f"{summary.flights_with_alerts:,} of {FLIGHTS:,} events matched" in page
+    assert f"{len(summary.silent):,} of {RULES:,} rules" in page
 
 
 def test_rules_are_of_every_kind_and_depend_on_the_seed_alone() -> None:

@@ -89,7 +89,7 @@ def test_without_rules_and_events_it_shows_what_is_known(
     [
         ({"rule": "id"}, "matches have no column 'id'"),
         ({"keys": ["event"]}, "matches have no column 'event'"),
-        ({"keys": []}, "no column that names an event"),
+        ({"keys": []}, "no column that identifies an event"),
         ({"id": "key"}, "rules have no column 'key'"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The demo: a year of real flights against a hundred thousand alert rules, on Spark.
+"""The demo: match a year of real flights against a hundred thousand alert rules, on Spark.
 
 ``tamis demo`` and ``make demo`` run :func:`run`.
 """

@@ -1,7 +1,7 @@
-"""The rules: alerts as people who fly, run an airline or watch an airport might write them.
+"""Generate the rules: alerts that travellers, airlines or airports might write.
 
-Every rule starts from a random flight, so that busy routes and large carriers are watched more
-often and the parts of a rule go together.
+Every rule starts from a random flight. So busy routes and large carriers have more rules, and the
+parts of a rule fit together.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Flight: TypeAlias = dict[str, Any]
 
 
 def alert_rules(flights: pa.Table, count: int, seed: int) -> Iterator[tuple[str, str]]:
-    """`count` alert rules as pairs of id and text; the same seed gives the same rules."""
+    """Generate `count` rules as pairs of id and text; the same seed gives the same rules."""
     random = Random(seed)
     rows = [random.randrange(flights.num_rows) for _ in range(count)]
     kinds = list(_KINDS)
@@ -42,7 +42,7 @@ def _by_name(flight: Flight, random: Random) -> str:
     place = (flight["destination"] or "Boston").split()[0]
     least = random.randrange(20, 200, 10)
     return (
-        f"airline ILIKE {_text(f'%{airline}%')} AND destination LIKE {_text(f'{place}%')} "
+        f"airline ILIKE {_quote(f'%{airline}%')} AND destination LIKE {_quote(f'{place}%')} "
         f"AND arr_delay BETWEEN {least} AND {least + random.randrange(20, 100, 10)}"
     )
 
@@ -108,7 +108,7 @@ def _night(flight: Flight, random: Random) -> str:
 def _old_plane(flight: Flight, random: Random) -> str:
     maker = (flight["plane"]["manufacturer"] or "BOEING").split()[0]
     return (
-        f"plane.manufacturer LIKE {_text(f'{maker}%')} "
+        f"plane.manufacturer LIKE {_quote(f'{maker}%')} "
         f"AND plane.year < {random.randint(1985, 2000)} "
         f"AND {_is(flight, 'dest')} AND month >= {flight['month']}"
     )
@@ -125,7 +125,7 @@ def _one_day(flight: Flight, random: Random) -> str:
 
 def _one_plane(flight: Flight, random: Random) -> str:
     return (
-        f"tailnum = {_text(flight['tailnum'] or 'N711MQ')} "
+        f"tailnum = {_quote(flight['tailnum'] or 'N711MQ')} "
         f"AND (dep_delay > {random.randrange(30, 180, 10)} OR dep_time IS NULL)"
     )
 
@@ -157,13 +157,13 @@ _KINDS: Final[dict[str, Callable[[Flight, Random], str]]] = {
 
 
 def _is(flight: Flight, attribute: str) -> str:
-    """The predicate that holds for flights with the same value as this one."""
-    return f"{attribute} = {_text(flight[attribute])}"
+    """A predicate for flights that have the same value as this one."""
+    return f"{attribute} = {_quote(flight[attribute])}"
 
 
-def _text(value: str) -> str:
+def _quote(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
 def _list(values: list[str]) -> str:
-    return f"({', '.join(map(_text, values))})"
+    return f"({', '.join(map(_quote, values))})"

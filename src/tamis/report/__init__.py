@@ -1,7 +1,7 @@
-"""A page about matches: plots and tables in one file that needs nothing else.
+"""A report about matches: one self-contained HTML page with plots and tables.
 
-What is shown is a handful of small numbers (:class:`Figures`); who counted them does not matter.
-`tamis.spark.report` counts on Spark.
+The page shows a few small numbers (:class:`Figures`), which any program can count.
+`tamis.spark.report` counts them on Spark.
 """
 
 from tamis.report.figures import BusyRule, Distribution, Figures, SilentRule

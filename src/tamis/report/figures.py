@@ -1,8 +1,8 @@
-"""What a report shows, as small numbers.
+"""The numbers that a report shows.
 
-How many rules had 0, 1, 2, … matches is all that plots and quantiles need, and it is small: `k`
-different numbers of matches need at least ``k * k / 2`` matches, so a billion matches have at most
-45,000 of them.
+Plots and quantiles only need to know how many rules had 1, 2, 3, … matches. That table is small:
+`k` different numbers of matches need at least ``k * k / 2`` matches, so a billion matches have at
+most 45,000 of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Bar", "BusyRule", "Distribution", "Figures", "SilentRule"]
 
 
 class Bar(NamedTuple):
-    """Things that occur from `low` up to `high` times, both included."""
+    """How many things occur from `low` to `high` times, both included."""
 
     low: int
     high: int
@@ -26,55 +26,55 @@ class Bar(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The bounds for people."""
+        """The bounds as text."""
         return f"{self.low:,}" if self.low == self.high else f"{self.low:,}–{self.high:,}"
 
 
 class Distribution(NamedTuple):
-    """How many things (rules, events) occur how often."""
+    """How many things (rules or events) occur how often."""
 
     times: NDArray[np.int64]
-    """The numbers of occurrences that there are, above 0 and ascending."""
+    """The numbers of occurrences, above 0 and ascending."""
     things: NDArray[np.int64]
-    """How many things occur so often."""
+    """For each of them, how many things occur that often."""
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[int, int]]) -> Self:
-        """From pairs of times and things, in any order."""
+        """Build a distribution from pairs of times and things, in any order."""
         table = np.array(sorted(pairs), np.int64).reshape(-1, 2)
         return cls(table[:, 0], table[:, 1])
 
     @property
     def size(self) -> int:
-        """How many things occur at all."""
+        """How many things occur at least once."""
         return int(self.things.sum())
 
     @property
     def total(self) -> int:
-        """How many occurrences there are."""
+        """How many occurrences there are in all."""
         return int(self.times @ self.things)
 
     def quantile(self, share: float) -> int:
         """The times that a `share` of the things does not exceed; 0 if there are no things."""
         if not self.size:
             return 0
-        wanted = max(1, int(np.ceil(share * self.size)))
-        return int(self.times[np.searchsorted(self.things.cumsum(), wanted)])
+        rank = max(1, int(np.ceil(share * self.size)))
+        return int(self.times[np.searchsorted(self.things.cumsum(), rank)])
 
     def share_of_top(self, share: float) -> float:
-        """The share of occurrences that the busiest `share` of the things has."""
-        things, occurrences = self.from_the_top()
+        """The share of all occurrences that the busiest `share` of the things has."""
+        things, occurrences = self._sum_from_top()
         if not occurrences[-1]:
             return 0.0
         return float(np.interp(share * self.size, things, occurrences) / occurrences[-1])
 
-    def from_the_top(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _sum_from_top(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """How many occurrences the busiest 0, …, all things have together."""
         things = np.concatenate([[0], self.things[::-1].cumsum()])
         return things, np.concatenate([[0], (self.times * self.things)[::-1].cumsum()])
 
     def bars(self) -> list[Bar]:
-        """The things that occur 1, 2 to 3, 4 to 7, … times, up to the most frequent."""
+        """Count the things that occur 1, 2 to 3, 4 to 7, … times, up to the most frequent."""
         bars = []
         low = 1
         while self.size and low <= self.times[-1]:
@@ -101,7 +101,7 @@ class SilentRule(NamedTuple):
 
 @dataclass(frozen=True)
 class Figures:
-    """What is known of a set of matches.
+    """The figures of a set of matches.
 
     Parameters
     ----------
@@ -110,20 +110,20 @@ class Figures:
     rules_by_event
         How many events matched how many rules.
     rules, events
-        How many there are, those without a match too; None if that is not known.
+        How many there are, with or without a match; None if unknown.
     busiest
         The rules with the most matches, busiest first.
     silent_rules
-        How many rules have no match; None if that is not known.
+        How many rules have no match; None if unknown.
     silent
         Some of them.
     partitions
-        How many matches each partition holds.
+        How many matches each partition has.
     seconds
-        What the stages took: ``{"build": 12.5, "match": 40.2}``. Where a stage is called build,
-        rules a second are shown; where it is called match, events and matches a second.
+        The time of each stage: ``{"build": 12.5, "match": 40.2}``. For the stage build, the report
+        shows rules per second; for the stage match, events and matches per second.
     facts
-        What else a reader should know, by its name: where the rules came from, which version.
+        Further facts by name: where the rules came from, which version of the index.
     """
 
     matches_by_rule: Distribution
@@ -144,11 +144,11 @@ class Figures:
 
     @property
     def events_without(self) -> int | None:
-        """How many events match nothing; None if that is not known."""
+        """How many events match nothing; None if unknown."""
         return None if self.events is None else max(0, self.events - self.rules_by_event.size)
 
     def rates(self, stage: str) -> dict[str, float]:
-        """What a stage did in a second, by what was done."""
+        """How many things of each kind a stage handled per second."""
         seconds = self.seconds[stage]
         done: dict[str, int | None] = {}
         if stage == "build":

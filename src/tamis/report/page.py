@@ -1,4 +1,4 @@
-"""The page: one HTML file with its style and its plots inside, and nothing from elsewhere."""
+"""Write the page: one HTML file with its style and plots inside, which loads nothing else."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from html import escape
 from importlib.resources import files
 from string import Template
 
-from tamis.report.figures import Bar, Figures
+from tamis.report.figures import Bar, Distribution, Figures
 from tamis.report.plots import (
     check_plots,
     draw_bars,
@@ -24,16 +24,16 @@ _QUANTILES = (0.5, 0.9, 0.99, 1.0)
 
 
 def page(figures: Figures, title: str, now: datetime | None = None) -> str:
-    """The report as HTML.
+    """Write the report as HTML.
 
     Parameters
     ----------
     figures
-        What it shows.
+        The numbers to show.
     title
-        Its heading.
+        The heading.
     now
-        When it was made.
+        The time to print; by default the current time.
 
     Raises
     ------
@@ -41,7 +41,7 @@ def page(figures: Figures, title: str, now: datetime | None = None) -> str:
         matplotlib is not installed.
     """
     check_plots()
-    made = (now or datetime.now(UTC)).strftime("%Y-%m-%d %H:%M UTC")
+    created = (now or datetime.now(UTC)).strftime("%Y-%m-%d %H:%M UTC")
     parts = [
         _tiles(figures),
         _coverage(figures),
@@ -59,25 +59,31 @@ def page(figures: Figures, title: str, now: datetime | None = None) -> str:
         _facts(figures),
     ]
     template = Template(files("tamis.report").joinpath("page.html").read_text("utf-8"))
-    return template.substitute(title=escape(title), made=made, body="\n".join(filter(None, parts)))
+    return template.substitute(
+        title=escape(title), created=created, body="\n".join(filter(None, parts))
+    )
 
 
 def _tiles(figures: Figures) -> str:
-    matched, reached = figures.matches_by_rule.size, figures.rules_by_event.size
+    matched_rules, matched_events = figures.matches_by_rule.size, figures.rules_by_event.size
     tiles = [(f"{figures.matches:,}", "matches", "")]
     if figures.events is None:
-        tiles.append((f"{reached:,}", "events with a match", ""))
+        tiles.append((f"{matched_events:,}", "events with a match", ""))
     else:
         tiles.append(
-            (f"{figures.events:,}", "events", _percent(reached, figures.events, "matched"))
+            (f"{figures.events:,}", "events", _percent(matched_events, figures.events, "matched"))
         )
     if figures.rules is None:
-        tiles.append((f"{matched:,}", "rules that matched", ""))
+        tiles.append((f"{matched_rules:,}", "rules that matched", ""))
     else:
-        tiles.append((f"{figures.rules:,}", "rules", _percent(matched, figures.rules, "matched")))
+        tiles.append(
+            (f"{figures.rules:,}", "rules", _percent(matched_rules, figures.rules, "matched"))
+        )
     if "match" in figures.seconds:
         for what, rate in list(figures.rates("match").items())[:1]:
-            tiles.append((f"{rate:,.0f}", f"{what} a second", f"{figures.seconds['match']:,.1f} s"))
+            tiles.append(
+                (f"{rate:,.0f}", f"{what} per second", f"{figures.seconds['match']:,.1f} s")
+            )
     items = "".join(
         f'<div><dt>{label}</dt><dd>{value}</dd><dd class="note">{note}</dd></div>'
         for value, label, note in tiles
@@ -89,9 +95,9 @@ def _coverage(figures: Figures) -> str:
     without = figures.events_without
     if without is None or not figures.events:
         return ""
-    reached = figures.rules_by_event.size
-    share = 100 * reached / figures.events
-    words = f"{reached:,} of {figures.events:,} events matched at least one rule ({share:.2f} %)"
+    matched = figures.rules_by_event.size
+    share = 100 * matched / figures.events
+    words = f"{matched:,} of {figures.events:,} events matched at least one rule ({share:.2f} %)"
     return _section(
         "Coverage",
         f"{words}; {without:,} matched none.",
@@ -101,44 +107,60 @@ def _coverage(figures: Figures) -> str:
 
 
 def _by_rule(figures: Figures) -> str:
-    spread = figures.matches_by_rule
-    bars = spread.bars()
-    words = f"Half of the rules that matched did so at most {_times(spread.quantile(0.5))}."
-    plot = draw_bars(
-        "by-rule",
-        bars,
-        none=figures.silent_rules,
+    half = _times(figures.matches_by_rule.quantile(0.5))
+    return _distribution(
+        figures.matches_by_rule,
+        figures.silent_rules,
+        name="by-rule",
+        title="Matches per rule",
+        words=f"Half of the rules that matched did so at most {half}.",
+        chart="Bar chart of how many rules had how many matches.",
         things="rules",
-        times="matches of a rule",
-        description=f"Bar chart of how many rules had how many matches. {words}",
-    )
-    quantiles = [(_quantile(q), f"{spread.quantile(q):,}") for q in _QUANTILES]
-    return _section(
-        "Matches a rule",
-        words,
-        _plot(plot, _bar_table("matches", "rules", bars, figures.silent_rules)),
-        _table(["rules that matched", "matches"], quantiles),
+        times="matches",
     )
 
 
 def _by_event(figures: Figures) -> str:
-    spread = figures.rules_by_event
-    bars = spread.bars()
-    words = f"Half of the events that matched did so with at most {spread.quantile(0.5):,} rules."
-    plot = draw_bars(
-        "by-event",
-        bars,
-        none=figures.events_without,
+    half = _count_rules(figures.rules_by_event.quantile(0.5))
+    return _distribution(
+        figures.rules_by_event,
+        figures.events_without,
+        name="by-event",
+        title="Rules per event",
+        words=f"Half of the events that matched did so with at most {half}.",
+        chart="Bar chart of how many events matched how many rules.",
         things="events",
-        times="rules of an event",
-        description=f"Bar chart of how many events matched how many rules. {words}",
+        times="rules",
     )
-    quantiles = [(_quantile(q), f"{spread.quantile(q):,}") for q in _QUANTILES]
+
+
+def _distribution(
+    distribution: Distribution,
+    none: int | None,
+    *,
+    name: str,
+    title: str,
+    words: str,
+    chart: str,
+    things: str,
+    times: str,
+) -> str:
+    """A section with a bar chart, its table, and quantiles."""
+    bars = distribution.bars()
+    plot = draw_bars(
+        name,
+        bars,
+        none=none,
+        things=things,
+        times=title[:1].lower() + title[1:],
+        description=f"{chart} {words}",
+    )
+    quantiles = [(_quantile(q), f"{distribution.quantile(q):,}") for q in _QUANTILES]
     return _section(
-        "Rules an event",
+        title,
         words,
-        _plot(plot, _bar_table("rules", "events", bars, figures.events_without)),
-        _table(["events that matched", "rules"], quantiles),
+        _plot(plot, _bar_table(times, things, bars, none)),
+        _table([f"{things} that matched", times], quantiles),
     )
 
 
@@ -150,14 +172,14 @@ def _busiest(figures: Figures) -> str:
         (
             f"<code>{escape(rule.id)}</code>",
             f"{rule.matches:,}{_share_bar(rule.matches / most)}",
-            _text(rule.text),
+            _code(rule.text),
         )
         for rule in figures.busiest
     ]
     events = figures.events or figures.rules_by_event.size
-    share = f"; the first one on {100 * most / events:.1f} % of the events" if events else ""
+    share = f"; the first matches {100 * most / events:.1f} % of the events" if events else ""
     return _section(
-        "The busiest rules",
+        "Busiest rules",
         f"The {len(rows)} rules with the most matches{share}.",
         _table(["rule", "matches", "text"], rows, wide=True),
     )
@@ -167,12 +189,13 @@ def _silent(figures: Figures) -> str:
     silent = figures.silent_rules
     if silent is None:
         return _section(
-            "Rules that never fired", "Unknown: the report was made without the table of rules."
+            "Rules that never fired",
+            "Unknown: this report has no table of rules.",
         )
     if not silent:
         return _section("Rules that never fired", "None: every rule matched at least once.")
     share = 100 * silent / max(1, figures.rules or 0)
-    rows = [(f"<code>{escape(rule.id)}</code>", _text(rule.text)) for rule in figures.silent]
+    rows = [(f"<code>{escape(rule.id)}</code>", _code(rule.text)) for rule in figures.silent]
     return _section(
         "Rules that never fired",
         f"{silent:,} of {figures.rules:,} rules ({share:.1f} %)"
@@ -182,23 +205,23 @@ def _silent(figures: Figures) -> str:
 
 
 def _skew(figures: Figures) -> str:
-    spread = figures.matches_by_rule
-    if not spread.size:
+    distribution = figures.matches_by_rule
+    if not distribution.size:
         return ""
-    share = 100 * spread.share_of_top(_BUSIEST)
+    share = 100 * distribution.share_of_top(_BUSIEST)
     words = f"The busiest 1 % of the rules that matched have {share:.1f} % of the matches."
     points = [
-        (f"{100 * part:g} %", f"{100 * spread.share_of_top(part):.1f} %")
+        (f"{100 * part:g} %", f"{100 * distribution.share_of_top(part):.1f} %")
         for part in (0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1)
     ]
     plot = draw_skew(
         "skew",
-        spread,
+        distribution,
         description=f"Line chart of the share of matches of the busiest rules. {words}",
     )
     return _section(
-        "Skew of rules",
-        f"{words} The dashed line is what it would be if all matched equally often.",
+        "Skew across rules",
+        f"{words} The dashed line shows the share if all rules matched equally often.",
         _plot(plot, _table(["busiest rules", "matches"], points)),
     )
 
@@ -209,13 +232,13 @@ def _partitions(figures: Figures) -> str:
     mean = figures.matches / len(figures.partitions)
     fullest = max(figures.partitions)
     words = (
-        f"{len(figures.partitions):,} partitions hold matches; the fullest has {fullest:,}, "
+        f"{len(figures.partitions):,} partitions have matches; the fullest has {fullest:,}, "
         f"{fullest / mean:.2f} times the mean."
     )
     plot = draw_partitions(
         "partitions", figures.partitions, description=f"Bar chart of matches by partition. {words}"
     )
-    return _section("Skew of partitions", words, f"<figure>{plot}</figure>")
+    return _section("Skew across partitions", words, f"<figure>{plot}</figure>")
 
 
 def _throughput(figures: Figures) -> str:
@@ -233,14 +256,14 @@ def _throughput(figures: Figures) -> str:
     plot = draw_seconds(
         "seconds",
         dict(figures.seconds),
-        description=f"Bar chart of the seconds of each stage; {total:,.1f} in all.",
+        description=f"Bar chart of the seconds of each stage; {total:,.1f} in total.",
     )
     return _section(
         "Throughput",
-        f"{total:,.1f} seconds in all.",
+        f"{total:,.1f} seconds in total.",
         '<div class="pair">',
         f"<figure>{plot}</figure>",
-        _table(["stage", "seconds", "a second"], rows),
+        _table(["stage", "seconds", "per second"], rows),
         "</div>",
     )
 
@@ -249,7 +272,7 @@ def _facts(figures: Figures) -> str:
     if not figures.facts:
         return ""
     rows = [(escape(name), escape(value)) for name, value in figures.facts.items()]
-    return _section("Where this comes from", "", _table(["what", "value"], rows, wide=True))
+    return _section("About this report", "", _table(["what", "value"], rows, wide=True))
 
 
 def _section(title: str, words: str, *parts: str) -> str:
@@ -259,10 +282,8 @@ def _section(title: str, words: str, *parts: str) -> str:
 
 
 def _plot(plot: str, table: str) -> str:
-    """A plot, and the same as a table for those who ask."""
-    return (
-        f"<figure>{plot}</figure><details><summary>The plot as a table</summary>{table}</details>"
-    )
+    """A plot, and the same numbers as a table that can be opened."""
+    return f"<figure>{plot}</figure><details><summary>Show as a table</summary>{table}</details>"
 
 
 def _table(titles: Sequence[str], rows: Iterable[Sequence[str]], wide: bool = False) -> str:
@@ -281,7 +302,7 @@ def _bar_table(times: str, things: str, bars: Sequence[Bar], none: int | None) -
     return _table([times, things], rows)
 
 
-def _text(text: str | None) -> str:
+def _code(text: str | None) -> str:
     return "" if text is None else f"<code>{escape(text)}</code>"
 
 
@@ -292,6 +313,10 @@ def _share_bar(share: float) -> str:
 def _quantile(share: float) -> str:
     names = {0.5: "half have at most", 1.0: "the busiest has"}
     return names.get(share, f"{100 * share:g} % have at most")
+
+
+def _count_rules(count: int) -> str:
+    return "1 rule" if count == 1 else f"{count:,} rules"
 
 
 def _times(count: int) -> str:

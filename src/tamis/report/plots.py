@@ -1,7 +1,7 @@
-"""The plots, drawn by matplotlib as SVG that takes its colours and its font from the page.
+"""Draw the plots of a report with matplotlib, as SVG in the colours and the font of the page.
 
-Colours are drawn as stand-ins and replaced by the page's variables, so that one drawing is right in
-light and in dark; texts stay texts, which can be read aloud, found and copied.
+Plots are drawn in placeholder colours, which are then replaced by the page's variables, so one
+drawing fits light and dark mode. Text stays text, which can be read aloud, searched and copied.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tamis.report.figures import Bar, Distribution
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["check_plots", "draw_bars", "draw_partitions", "draw_seconds", "draw_skew", "short"]
+__all__ = ["check_plots", "draw_bars", "draw_partitions", "draw_seconds", "draw_skew", "shorten"]
 
 _INK, _FAINT, _ACCENT, _MUTED = "#010203", "#020304", "#030405", "#040506"
 _VARIABLES: Final = {
@@ -30,17 +30,17 @@ _VARIABLES: Final = {
     _ACCENT: "var(--accent)",
     _MUTED: "var(--muted)",
 }
-"""What stands for which colour of the page."""
+"""The colour of the page that each placeholder stands for."""
 
-_MOST_LABELS: Final = 10
-"""How many bars still have room for their numbers, or an axis for its labels."""
+_MAX_LABELS: Final = 10
+"""How many bars have room for numbers above them, or an axis for labels."""
 
 _BUSIEST: Final = 0.01
-"""The share of rules that skew is told for."""
+"""The share of rules whose part of the matches is marked."""
 
 
 def check_plots() -> None:
-    """Refuse to go on if nothing can be drawn, before anybody counts for an hour.
+    """Check that plots can be drawn, before anything is counted.
 
     Raises
     ------
@@ -48,7 +48,7 @@ def check_plots() -> None:
         matplotlib is not installed.
     """
     try:
-        import matplotlib as _  # noqa: F401  # only whether it is there
+        import matplotlib as _  # noqa: F401  # only checks that it is installed
     except ImportError:
         raise MissingExtraError("plots need matplotlib; run: pip install 'tamis[report]'") from None
 
@@ -56,22 +56,21 @@ def check_plots() -> None:
 def draw_bars(
     name: str, bars: Sequence[Bar], *, none: int | None, things: str, times: str, description: str
 ) -> str:
-    """How many things occur how often, on logarithmic scales; `none` of them never do."""
-    with _drawing(name, description) as (axes, picture):
+    """Draw how many things occur how often, on logarithmic scales; `none` of them never do."""
+    with _draw(name, description) as (axes, picture):
         values = [bar.things for bar in bars]
         places = list(range(1, len(bars) + 1))
         drawn = axes.bar(places, values, width=0.86, align="edge", color=_ACCENT)
         if none is not None:
             drawn_none = axes.bar([-0.35], [none], width=0.86, align="edge", color=_MUTED)
-        if len(bars) <= _MOST_LABELS:
-            axes.bar_label(drawn, [short(n) if n else "" for n in values], padding=2, color=_INK)
+        if len(bars) <= _MAX_LABELS:
+            axes.bar_label(drawn, [shorten(n) if n else "" for n in values], padding=2, color=_INK)
             if none is not None:
-                axes.bar_label(drawn_none, [short(none)], padding=2, color=_INK)
-        every = -(-len(bars) // _MOST_LABELS) or 1
+                axes.bar_label(drawn_none, [shorten(none)], padding=2, color=_INK)
+        every = -(-len(bars) // _MAX_LABELS) or 1
         ticks = [] if none is None else [(0.08, "none")]
-        ticks += [
-            (p + 0.43, _bounds(bar)) for p, bar in list(zip(places, bars, strict=True))[::every]
-        ]
+        labelled = list(zip(places, bars, strict=True))[::every]
+        ticks += [(place + 0.43, _label_bounds(bar)) for place, bar in labelled]
         axes.set_xticks([place for place, _ in ticks], [label for _, label in ticks])
         axes.set_yscale("log")
         axes.set_ylim(0.7, 4 * max([1, *values, none or 0]))
@@ -82,8 +81,8 @@ def draw_bars(
 
 
 def draw_skew(name: str, distribution: Distribution, *, description: str) -> str:
-    """What share of the matches the busiest rules have."""
-    with _drawing(name, description) as (axes, picture):
+    """Draw the share of the matches that the busiest rules have."""
+    with _draw(name, description) as (axes, picture):
         parts = np.geomspace(min(1 / distribution.size, _BUSIEST), 1, 200)
         matches = [100 * distribution.share_of_top(part) for part in parts]
         axes.plot(100 * parts, matches, color=_ACCENT, lw=2.2)
@@ -93,7 +92,7 @@ def draw_skew(name: str, distribution: Distribution, *, description: str) -> str
         axes.annotate(
             f"busiest 1 %: {here:.0f} % of matches",
             (100 * _BUSIEST, here),
-            # The curve rises, so there is room on its left, unless it begins here.
+            # The curve rises, so there is room to the left of it, unless it begins here.
             xytext=(-9, 9) if parts[0] < _BUSIEST / 10 else (9, -12),
             textcoords="offset points",
             color=_INK,
@@ -102,7 +101,7 @@ def draw_skew(name: str, distribution: Distribution, *, description: str) -> str
         )
         axes.set_xscale("log")
         axes.set_ylim(0, 104)
-        axes.set_xlabel("the busiest rules, % of those that matched (log scale)")
+        axes.set_xlabel("busiest rules, % of those that matched (log scale)")
         axes.set_ylabel("% of matches")
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axes.grid(axis="both")
@@ -110,17 +109,17 @@ def draw_skew(name: str, distribution: Distribution, *, description: str) -> str
 
 
 def draw_partitions(name: str, partitions: Sequence[int], *, description: str) -> str:
-    """The matches of each partition, most first, and their mean."""
+    """Draw the matches of each partition, fullest first, and their mean."""
     check_plots()
     from matplotlib.ticker import MaxNLocator
 
-    with _drawing(name, description) as (axes, picture):
+    with _draw(name, description) as (axes, picture):
         ordered = sorted(partitions, reverse=True)
         mean = sum(ordered) / len(ordered)
         axes.bar(range(1, len(ordered) + 1), ordered, width=0.86, color=_ACCENT)
         axes.axhline(mean, color=_INK, lw=1.2, ls=(0, (4, 3)))
         axes.annotate(
-            f"mean {short(round(mean))}",
+            f"mean {shorten(round(mean))}",
             (1, mean),
             xycoords=("axes fraction", "data"),
             xytext=(0, 5),
@@ -130,7 +129,7 @@ def draw_partitions(name: str, partitions: Sequence[int], *, description: str) -
         )
         axes.set_ylim(0, 1.2 * max(1, *ordered, 1))
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.yaxis.set_major_formatter(lambda value, _: short(value))
+        axes.yaxis.set_major_formatter(lambda value, _: shorten(value))
         axes.set_xlabel("partitions, fullest first")
         axes.set_ylabel("matches")
         axes.grid(axis="y")
@@ -138,8 +137,8 @@ def draw_partitions(name: str, partitions: Sequence[int], *, description: str) -
 
 
 def draw_seconds(name: str, seconds: dict[str, float], *, description: str) -> str:
-    """How long each stage took, the first on top."""
-    with _drawing(name, description, height=0.75 + 0.42 * len(seconds)) as (axes, picture):
+    """Draw how long each stage took, the first on top."""
+    with _draw(name, description, height=0.75 + 0.42 * len(seconds)) as (axes, picture):
         drawn = axes.barh(list(seconds), list(seconds.values()), height=0.62, color=_ACCENT)
         axes.bar_label(drawn, [f"{s:,.1f} s" for s in seconds.values()], padding=4, color=_INK)
         axes.invert_yaxis()
@@ -149,8 +148,8 @@ def draw_seconds(name: str, seconds: dict[str, float], *, description: str) -> s
     return picture.getvalue()
 
 
-def short(number: float) -> str:
-    """A number in the room above a bar: 950, 1.2k, 12k, 4M."""
+def shorten(number: float) -> str:
+    """Shorten a number to fit above a bar: 950, 1.2k, 12k, 4M."""
     for power, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= power:
             scaled = round(number / power, 1)
@@ -158,15 +157,13 @@ def short(number: float) -> str:
     return f"{number:g}"
 
 
-def _bounds(bar: Bar) -> str:
-    return short(bar.low) if bar.low == bar.high else f"{short(bar.low)}+"
+def _label_bounds(bar: Bar) -> str:
+    return shorten(bar.low) if bar.low == bar.high else f"{shorten(bar.low)}+"
 
 
 @contextmanager
-def _drawing(
-    name: str, description: str, height: float = 2.9
-) -> Iterator[tuple[Axes, io.StringIO]]:
-    """An empty plot to draw on; when that is done, its SVG is in the picture."""
+def _draw(name: str, description: str, height: float = 2.9) -> Iterator[tuple[Axes, io.StringIO]]:
+    """Give an empty plot to draw on; after the block, its SVG is in the picture."""
     check_plots()
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -179,13 +176,13 @@ def _drawing(
         axes.set_axisbelow(True)
         raw = io.StringIO()
         figure.savefig(raw, format="svg", transparent=True, metadata={"Date": None})
-    picture.write(_of_the_page(raw.getvalue(), name, description))
+    picture.write(_fit_to_page(raw.getvalue(), name, description))
 
 
 def _style(name: str) -> dict[Any, Any]:
     return {
         "svg.fonttype": "none",
-        # Ids that are the same every time, and other ones in each plot of a page.
+        # Ids are reproducible, and differ between the plots of a page.
         "svg.hashsalt": name,
         "font.size": 9,
         "text.color": _INK,
@@ -207,14 +204,14 @@ def _style(name: str) -> dict[Any, Any]:
     }
 
 
-def _of_the_page(svg: str, name: str, description: str) -> str:
-    """A drawing as part of a page: its colours and font, ids of its own, words for the blind."""
+def _fit_to_page(svg: str, name: str, description: str) -> str:
+    """Make a drawing part of the page: its colours and font, unique ids, and a spoken label."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r"font: ([\d.]+px)[^;\"]*", r"font-size: \1", svg)
     svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<0>{name}-", svg)
-    for stand_in, variable in _VARIABLES.items():
-        svg = svg.replace(stand_in, variable)
+    for placeholder, variable in _VARIABLES.items():
+        svg = svg.replace(placeholder, variable)
     head, _, body = svg.partition(">")
     box = re.search(r'viewBox="[^"]*"', head)
     assert box is not None

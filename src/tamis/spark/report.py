@@ -1,7 +1,7 @@
-"""The report about matches, counted on Spark.
+"""Count matches on Spark, and write the report about them.
 
-Matches are counted by rule, by event and by partition, each in a pass of its own that reads the
-columns it needs. Only small tables are collected, whatever the number of matches; see
+Matches are counted by rule, by event and by partition, each in one pass that reads only the columns
+it needs. The collected tables are small, however many matches there are; see
 `tamis.report.figures`.
 """
 
@@ -20,13 +20,15 @@ from tamis.report import BusyRule, Distribution, Figures, SilentRule, check_plot
 
 __all__ = ["report"]
 
-_ANSWERS: Final = frozenset({"rank", "score", "matches", "index_version", "batch_id"})
+_ANSWER_COLUMNS: Final = frozenset({"rank", "score", "matches", "index_version", "batch_id"})
 """Columns that Tamis adds to the keys of events."""
 
-_BUSIEST = 15
-_SILENT = 10
-_LONGEST = 300
-"""How many rules are shown, and how many characters of their texts."""
+_BUSIEST: Final = 15
+_SILENT: Final = 10
+"""How many rules to show of each kind."""
+
+_TEXT_LENGTH: Final = 300
+"""How many characters of a rule's text to show."""
 
 
 def report(
@@ -43,35 +45,35 @@ def report(
     seconds: Mapping[str, float] | None = None,
     facts: Mapping[str, str] | None = None,
 ) -> Path:
-    """Write a page about matches: one HTML file with plots and tables that needs nothing else.
+    """Write a report about matches: one self-contained HTML file with plots and tables.
 
-    It shows how many matches rules have and how many rules events match, which part of the
-    events matched at all, the busiest rules and those that never fired, skew, and throughput.
+    It shows how many matches rules have, how many rules events match, which share of the events
+    matched, the busiest rules and those that never matched, skew, and throughput.
 
     Parameters
     ----------
     matches
-        What :func:`match` gives: a row for each match. It is read three times, so write it
-        down first, and give what was written.
+        The result of :func:`match`, one row per match. It is read three times, so write it to
+        files first, and pass these.
     rules
-        The table of rules, so that rules without a match are known, and texts.
+        The table of rules; without it, texts and rules without a match are unknown.
     events
-        The table of events, or how many there are, so that events without a match are known.
+        The table of events, or their number; without it, events without a match are unknown.
     path
         The file to write.
     title
         The heading of the page.
     keys
-        The columns of `matches` that name an event; by default all but those that Tamis made.
+        The columns of `matches` that identify an event; by default all that Tamis did not add.
     rule
-        The column of `matches` that names the rule.
+        The column of `matches` with the id of the rule.
     id, text
-        The columns of `rules` with its id and its text.
+        The columns of `rules` with the id and the text.
     seconds
-        What stages took, for instance ``{"build": 21.0, "match": 34.2}``; of these two, rates
-        are shown.
+        The time of each stage, for instance ``{"build": 21.0, "match": 34.2}``; for these two, the
+        report also shows rates.
     facts
-        What else to put on the page, by name.
+        Further facts to show, by name.
 
     Returns
     -------
@@ -83,26 +85,26 @@ def report(
     MissingExtraError
         matplotlib is not installed.
     SchemaError
-        A column is not there.
+        A column is missing.
     """
     check_plots()
-    keys = _keys(matches, keys, rule)
+    keys = _choose_keys(matches, keys, rule)
     if rules is not None:
         _check_columns(rules, [id, text], "rules")
     by_rule = matches.groupBy(F.col(_quoted(rule)).cast("string").alias("id")).count().persist()
     by_event = matches.groupBy(*map(_quoted, keys)).count()
     try:
-        texts = None if rules is None else _texts(rules, id, text)
-        silent_rules, silent = (None, ()) if texts is None else _silent(texts, by_rule)
+        texts = None if rules is None else _select_texts(rules, id, text)
+        silent_rules, silent = (None, ()) if texts is None else _find_silent(texts, by_rule)
         figures = Figures(
-            matches_by_rule=_distribution(by_rule),
-            rules_by_event=_distribution(by_event),
+            matches_by_rule=_count_counts(by_rule),
+            rules_by_event=_count_counts(by_event),
             rules=None if rules is None else rules.count(),
             events=events.count() if isinstance(events, DataFrame) else events,
-            busiest=_busiest(by_rule, texts),
+            busiest=_find_busiest(by_rule, texts),
             silent_rules=silent_rules,
             silent=silent,
-            partitions=_partitions(matches),
+            partitions=_count_by_partition(matches),
             seconds=seconds or {},
             facts=facts or {},
         )
@@ -114,14 +116,14 @@ def report(
     return file
 
 
-def _keys(matches: DataFrame, keys: Sequence[str] | None, rule: str) -> list[str]:
+def _choose_keys(matches: DataFrame, keys: Sequence[str] | None, rule: str) -> list[str]:
     if keys is None:
-        keys = [name for name in matches.columns if name != rule and name not in _ANSWERS]
+        keys = [name for name in matches.columns if name != rule and name not in _ANSWER_COLUMNS]
     _check_columns(matches, [rule, *keys], "matches")
     if not keys:
         raise SchemaError(
-            "the matches have no column that names an event; match with keys=[…], "
-            f"or name the column here: keys=[…]. There are: {', '.join(matches.columns)}"
+            "the matches have no column that identifies an event; match with keys=[…], or pass "
+            f"keys=[…] here. The columns are {', '.join(matches.columns)}"
         )
     return list(keys)
 
@@ -130,7 +132,7 @@ def _check_columns(frame: DataFrame, names: Sequence[str], what: str) -> None:
     for name in names:
         if name not in frame.columns:
             raise SchemaError(
-                f"the {what} have no column {name!r}; there are: {', '.join(frame.columns)}"
+                f"the {what} have no column {name!r}; the columns are {', '.join(frame.columns)}"
             )
 
 
@@ -138,39 +140,39 @@ def _quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
-def _distribution(counted: DataFrame) -> Distribution:
-    """How many rows of `counted` have which count."""
+def _count_counts(counted: DataFrame) -> Distribution:
+    """Count how often each count occurs."""
     rows = counted.groupBy("count").agg(F.count(F.lit(1))).collect()
     return Distribution.of((row[0], row[1]) for row in rows)
 
 
-def _partitions(matches: DataFrame) -> tuple[int, ...]:
+def _count_by_partition(matches: DataFrame) -> tuple[int, ...]:
     by_partition = matches.groupBy(F.spark_partition_id().alias("partition")).count()
     return tuple(row["count"] for row in by_partition.collect())
 
 
-def _texts(rules: DataFrame, id: str, text: str) -> DataFrame:
+def _select_texts(rules: DataFrame, id: str, text: str) -> DataFrame:
     return rules.select(
         F.col(_quoted(id)).cast("string").alias("id"),
-        F.substring(F.col(_quoted(text)).cast("string"), 1, _LONGEST + 1).alias("text"),
+        F.substring(F.col(_quoted(text)).cast("string"), 1, _TEXT_LENGTH + 1).alias("text"),
     )
 
 
-def _silent(texts: DataFrame, by_rule: DataFrame) -> tuple[int, tuple[SilentRule, ...]]:
-    """How many rules have no match, and the first of them."""
+def _find_silent(texts: DataFrame, by_rule: DataFrame) -> tuple[int, tuple[SilentRule, ...]]:
+    """Count the rules without a match, and take the first of them as examples."""
     silent = texts.join(by_rule, "id", "left_anti")
     examples = silent.orderBy("id").limit(_SILENT).collect()
-    return silent.count(), tuple(SilentRule(row["id"], _shown(row["text"])) for row in examples)
+    return silent.count(), tuple(SilentRule(row["id"], _shorten(row["text"])) for row in examples)
 
 
-def _busiest(by_rule: DataFrame, texts: DataFrame | None) -> tuple[BusyRule, ...]:
+def _find_busiest(by_rule: DataFrame, texts: DataFrame | None) -> tuple[BusyRule, ...]:
     rows = by_rule.orderBy(F.desc("count"), F.asc("id")).limit(_BUSIEST).collect()
     found = {}
     if texts is not None:
         wanted = texts.where(F.col("id").isin([row["id"] for row in rows]))
-        found = {row["id"]: _shown(row["text"]) for row in wanted.collect()}
+        found = {row["id"]: _shorten(row["text"]) for row in wanted.collect()}
     return tuple(BusyRule(row["id"], row["count"], found.get(row["id"])) for row in rows)
 
 
-def _shown(text: str | None) -> str | None:
-    return text if text is None or len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+def _shorten(text: str | None) -> str | None:
+    return text if text is None or len(text) <= _TEXT_LENGTH else f"{text[:_TEXT_LENGTH]}…"

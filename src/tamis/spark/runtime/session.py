@@ -1,4 +1,4 @@
-"""A Spark session on this machine, for those who have none yet."""
+"""Start a Spark session on this machine."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ _LOGGING = Path(__file__).with_name("log4j2.properties")
 def local_session(
     cores: int | None = None, *, memory: str = "2g", app_name: str = "tamis", **conf: Any
 ) -> SparkSession:
-    """A Spark session on this machine, set up for Tamis.
+    """Start a Spark session on this machine, set up for Tamis.
 
-    It needs no installed Java: the one that ``pip install 'tamis[java]'`` brings will do. If there
-    is a session already, that one is returned, with `conf` applied where that is still possible.
+    It needs no installed Java: ``pip install 'tamis[java]'`` brings one. If there is a session
+    already, that one is returned, with `conf` applied where Spark still allows it.
 
     Parameters
     ----------
     cores
         How many cores to use; all by default.
     memory
-        The heap of the JVM, which is driver and executor in one. Rules are not in it.
+        The heap of the JVM, which is driver and executor in one. Rules are outside of it.
     app_name
-        What Spark calls the application.
+        Spark's name for the application.
     **conf
-        Further settings of Spark, which win over those made here:
+        Further Spark settings, which override those made here:
         ``local_session(**{"spark.sql.shuffle.partitions": 8})``.
 
     Raises
     ------
     MissingExtraError
-        There is no PySpark or no Java; the message holds the line that brings it.
+        PySpark or Java is missing; the message has the command that installs it.
     """
     from pyspark.sql import SparkSession
 
@@ -48,16 +48,16 @@ def local_session(
         raise ValueError(f"cores is a whole number of at least 1, not {cores!r}")
     if SparkSession.getActiveSession() is None:
         os.environ["JAVA_HOME"] = str(find_java())
-        # Spark's default is whatever python3 is on PATH.
+        # Spark's default is the first python3 on PATH.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     cores = cores or os.cpu_count() or 1
     builder = SparkSession.builder.master(f"local[{cores}]").appName(app_name)
-    for name, value in {**_settings(cores, memory), **conf}.items():
+    for name, value in {**_default_settings(cores, memory), **conf}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
 
-def _settings(cores: int, memory: str) -> dict[str, Any]:
+def _default_settings(cores: int, memory: str) -> dict[str, Any]:
     settings: dict[str, Any] = {
         "spark.driver.memory": memory,
         "spark.driver.host": "localhost",
@@ -71,6 +71,6 @@ def _settings(cores: int, memory: str) -> dict[str, Any]:
         "spark.ui.showConsoleProgress": False,
     }
     if "NUMBA_CACHE_DIR" in os.environ:
-        # Compiled kernels are kept beside the source unless this names another place.
+        # Without this variable, compiled kernels are cached beside the source.
         settings["spark.executorEnv.NUMBA_CACHE_DIR"] = os.environ["NUMBA_CACHE_DIR"]
     return settings
