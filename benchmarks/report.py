@@ -16,7 +16,7 @@ RESULTS = Path(__file__).resolve().parent / "results"
 Row = dict[str, Any]
 
 
-def machine() -> Row:
+def describe_machine() -> Row:
     """Where figures were measured; without it they mean little."""
     return {
         "cpus": os.cpu_count(),
@@ -42,7 +42,11 @@ def save(name: str, figures: Row, folder: Path) -> Path:
     now = datetime.now(UTC)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}-{now:%Y%m%d-%H%M%S}.json"
-    content = {"measured_at": now.isoformat(timespec="seconds"), "machine": machine(), **figures}
+    content = {
+        "measured_at": now.isoformat(timespec="seconds"),
+        "machine": describe_machine(),
+        **figures,
+    }
     path.write_text(json.dumps(content, indent=1) + "\n")
     print(f"\nWritten to {path}")
     return path

@@ -1,4 +1,4 @@
-"""A figure of a paper: its rows, what the paper says about them, its plot and its files."""
+"""Saves, draws and compares the figures of a paper: the command line of every experiment."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from experiments.paper.measuring import QUICK, Row, Settings
+from experiments.paper.measure import QUICK, Row, Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 class Paper(NamedTuple):
-    """A paper whose figures are drawn again."""
+    """A paper whose figures are reproduced."""
 
     name: str
-    """That of its folder."""
+    """The name of its folder."""
     names: dict[str, str]
-    """The engines as the paper calls them."""
+    """The paper's names of the engines."""
 
     @property
     def results(self) -> Path:
-        """Where the numbers go."""
+        """The folder of the numbers."""
         return ROOT / "experiments" / self.name / "results"
 
     @property
     def plots(self) -> Path:
-        """Where the plots go; the page stands beside it."""
+        """The folder of the plots; the page is written beside it."""
         return ROOT / "docs" / "experiments" / self.name
 
 
 class Claim(NamedTuple):
-    """What the paper states, and what was measured here."""
+    """A statement of the paper, with the figure measured here."""
 
     what: str
     paper: str
@@ -47,41 +47,41 @@ class Claim(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """What is needed to draw it, and to write about it."""
+    """The rows of a figure or table, with what is needed to draw and discuss them."""
 
     name: str
     title: str
     x: str
-    """The column along the axis; none for a table."""
+    """The column along the axis; empty for a table."""
     x_label: str
     rows: list[Row]
     claims: list[Claim]
     scale: float = 1
-    """What a number along the axis is multiplied with."""
+    """The factor of the numbers along the axis."""
     panels: str = ""
-    """The column whose values have a plot each, side by side; none if there is but one."""
+    """The column with a plot for each of its values, side by side; empty for a single plot."""
     log_x: bool = False
     y: str = "ms"
     y_label: str = "ms an event"
-    """The column of what was measured, and what it says."""
+    """The measured column, and its label."""
 
 
 Series = dict[str, list[tuple[float, float]]]
 """The points of each line, from left to right."""
 
 
-def line_of(row: Row, paper: Paper) -> str:
-    """The name of the line that a row is a point of."""
+def name_line(row: Row, paper: Paper) -> str:
+    """Name the line that a row belongs to."""
     return paper.names[row["engine"]] + (", ranked" if row.get("ranked") else "")
 
 
-def series(figure: Figure, paper: Paper) -> dict[str, Series]:
-    """The lines of each panel; a figure without panels has one, without a name."""
+def collect_series(figure: Figure, paper: Paper) -> dict[str, Series]:
+    """Collect the lines of each panel; a figure without panels has one, without a name."""
     panels: dict[str, Series] = {}
     for row in figure.rows:
         lines = panels.setdefault(str(row[figure.panels]) if figure.panels else "", {})
         point = (row[figure.x] * figure.scale, row[figure.y])
-        lines.setdefault(line_of(row, paper), []).append(point)
+        lines.setdefault(name_line(row, paper), []).append(point)
     return {
         panel: {name: sorted(points) for name, points in lines.items()}
         for panel, lines in panels.items()
@@ -96,25 +96,25 @@ def ratios(rows: Sequence[Row], engine: str, other: str, ranked: bool | None = N
 
 
 def span(numbers: Sequence[float]) -> str:
-    """The least and the greatest of some ratios."""
+    """Format the least and the greatest of some ratios."""
     low, high = min(numbers), max(numbers)
     return f"{low:.2g} ×" if low == high else f"{low:.2g} to {high:.2g} ×"
 
 
 def run(make: Callable[[Settings], Figure], paper: Paper) -> None:
-    """The command line of one figure."""
-    args = arguments(paper)
-    settings = settings_of(args)
+    """Run the command line of one figure."""
+    args = parse_arguments(paper)
+    settings = read_settings(args)
     finish(make(settings), paper, settings, args.results, args.plots)
 
 
 def run_all(
     makes: Sequence[Callable[[Settings], Figure]], paper: Paper, page: Callable[[Path, str], str]
 ) -> None:
-    """The command line of all figures, and of the page about them."""
-    args = arguments(paper)
-    settings = settings_of(args)
-    for make in makes:
+    """Run the command line of all figures and of the page about them."""
+    args = parse_arguments(paper)
+    settings = read_settings(args)
+    for make in () if args.page_only else makes:
         start = perf_counter()
         finish(make(settings), paper, settings, args.results, args.plots)
         print(f"  took {perf_counter() - start:.0f} s", flush=True)
@@ -123,10 +123,10 @@ def run_all(
     print(f"\nWritten to {target}")
 
 
-def arguments(paper: Paper) -> argparse.Namespace:
-    """What `settings_of` reads, and where things go."""
+def parse_arguments(paper: Paper) -> argparse.Namespace:
+    """Read the command line: the settings, and the folders of the output."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true", help="tiny sizes: only to see it run")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, for a trial run")
     parser.add_argument("--rules", type=int, help=f"{Settings().rules:,} by default")
     parser.add_argument(
         "--most", type=int, help=f"for construction and scalability; {Settings().most:,} by default"
@@ -134,17 +134,20 @@ def arguments(paper: Paper) -> argparse.Namespace:
     parser.add_argument("--events", type=int, help=f"at most; {Settings().events:,} by default")
     parser.add_argument("--results", type=Path, default=paper.results, help="where the numbers go")
     parser.add_argument("--plots", type=Path, default=paper.plots, help="where the plots go")
+    parser.add_argument(
+        "--page-only", action="store_true", help="write the page from the stored numbers"
+    )
     return parser.parse_args()
 
 
-def settings_of(args: argparse.Namespace) -> Settings:
+def read_settings(args: argparse.Namespace) -> Settings:
     settings = QUICK if args.quick else Settings()
     given = {"rules": args.rules, "most": args.most, "events": args.events}
     return settings._replace(**{name: value for name, value in given.items() if value})
 
 
 def finish(figure: Figure, paper: Paper, settings: Settings, results: Path, plots: Path) -> None:
-    """Write the numbers, draw the plot, and say what was found."""
+    """Write the numbers, draw the plot and print the claims."""
     save(figure, settings, results)
     if figure.x:
         draw(figure, paper, plots)
@@ -161,7 +164,7 @@ def save(figure: Figure, settings: Settings, folder: Path) -> None:
         "y": figure.y,
         "y_label": figure.y_label,
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "machine": machine(),
+        "machine": describe_machine(),
         "settings": settings._asdict(),
         "claims": [claim._asdict() for claim in figure.claims],
         "rows": figure.rows,
@@ -178,12 +181,12 @@ def draw(figure: Figure, paper: Paper, folder: Path) -> None:
     import matplotlib
 
     matplotlib.use("svg")
-    # The same numbers give the same file.
+    # Makes the file depend on the numbers alone.
     matplotlib.rcParams["svg.hashsalt"] = "tamis"
     from matplotlib import pyplot
 
     folder.mkdir(parents=True, exist_ok=True)
-    panels = series(figure, paper)
+    panels = collect_series(figure, paper)
     drawing, plots = pyplot.subplots(
         1, len(panels), figsize=(1 + 5 * len(panels), 4), layout="constrained", squeeze=False
     )
@@ -205,8 +208,8 @@ def draw(figure: Figure, paper: Paper, folder: Path) -> None:
     pyplot.close(drawing)
 
 
-def machine() -> dict[str, Any]:
-    """Where figures were measured; without it they mean little."""
+def describe_machine() -> dict[str, Any]:
+    """Describe the machine that the figures were measured on."""
     return {
         "cpus": os.cpu_count(),
         "system": f"{platform.system()} {platform.machine()}",

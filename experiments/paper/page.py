@@ -1,4 +1,4 @@
-"""The page about a paper's experiments, made of their numbers."""
+"""Writes the page about a paper's experiments from their stored numbers."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments.paper.figure import Paper, line_of
+from experiments.paper.figure import Paper, name_line
 
 
 class Page(NamedTuple):
-    """What people say on the page; the rest are numbers."""
+    """The text of a page; the rest comes from the numbers."""
 
     paper: Paper
     order: Sequence[str]
     """The figures and tables, by the names of their files."""
     head: str
-    """May hold {cpus}, {system}, {python}, {numba}, and the settings."""
+    """May contain {cpus}, {system}, {python}, {numba} and the settings."""
     why: dict[str, str]
-    """What explains a figure, where something does."""
+    """The discussion of a figure, where there is one."""
     about: Sequence[str]
-    """The columns that say where along the axis a row stands."""
+    """The columns that give a row's place along the axis."""
 
     def text(self, results: Path, plots: str) -> str:
-        """The page, given where the numbers are, and the folder of the plots beside it."""
+        """Write the page, given the folder of the numbers and the name of the folder of plots."""
         figures = {name: json.loads((results / f"{name}.json").read_text()) for name in self.order}
         first = figures[self.order[0]]
         parts = [self.head.format(**first["machine"], **first["settings"])]
@@ -47,12 +47,12 @@ def _claims(claims: list[dict[str, str]]) -> str:
 
 
 def _times(figure: dict[str, Any], paper: Paper, about: Sequence[str]) -> str:
-    """What was measured, a line for each place along the axis."""
+    """A table of the measured values, one line for each place along the axis."""
     lines: dict[tuple[str, ...], dict[str, str]] = {}
     for row in figure["rows"]:
         known = {name: row[name] for name in about if name in row}
         place = (*(f"{k}: {v:,}" if k == "rules" else f"{k}: {v}" for k, v in known.items()),)
-        name = line_of(row, paper)
+        name = name_line(row, paper)
         matches = {"matches": f"{100 * row['matches']:.2f} %"} if "matches" in row else {}
         line = lines.setdefault(place, matches)
         line[name] = f"{row[figure['y']]:.3g}"
@@ -61,11 +61,12 @@ def _times(figure: dict[str, Any], paper: Paper, about: Sequence[str]) -> str:
         [", ".join(place), *(line.get(name, "") for name in columns)]
         for place, line in lines.items()
     ]
-    return f"{figure['y_label'].capitalize()}:\n\n" + _table(["", *columns], rows)
+    caption = figure["y_label"].replace("ms ", "milliseconds ").capitalize()
+    return f"{caption}:\n\n" + _table(["", *columns], rows)
 
 
 def _numbers(rows: list[dict[str, Any]]) -> str:
-    """All columns of a table that is no figure."""
+    """All columns of a table without an axis."""
     columns = list(rows[0])
     head = [_COLUMNS.get(name, name) for name in columns]
     return _table(head, [[_cell(row[name]) for name in columns] for row in rows])

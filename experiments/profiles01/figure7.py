@@ -6,8 +6,14 @@ Usage: python -m experiments.profiles01.figure7 [--quick] [--events N]
 from __future__ import annotations
 
 from experiments.paper.figure import Claim, Figure, run
-from experiments.paper.measuring import Settings
-from experiments.profiles01.measuring import BASELINES, DOCUMENTS, INDEXES, evaluations, of
+from experiments.paper.measure import Settings
+from experiments.profiles01.measure import (
+    BASELINES,
+    DOCUMENTS,
+    INDEXES,
+    evaluations_of,
+    measure_evaluations,
+)
 from experiments.profiles01.page import PAPER
 from experiments.profiles01.profiles import Profiles
 
@@ -20,12 +26,12 @@ def make(settings: Settings) -> Figure:
     for size in SIZES:
         profiles = Profiles(size)
         overlaps.append(profiles.overlap)
-        found = evaluations(profiles, INDEXES + BASELINES, documents)
+        found = measure_evaluations(profiles, INDEXES + BASELINES, documents)
         rows += [{"profiles": size, **row} for row in found]
-    worst = [max(of(rows, name)[place] for name in INDEXES) for place in (0, -1)]
-    means = {name: sum(of(rows, name)) for name in INDEXES}
+    worst = [max(evaluations_of(rows, name)[place] for name in INDEXES) for place in (0, -1)]
+    means = {name: sum(evaluations_of(rows, name)) for name in INDEXES}
     order = sorted(means, key=means.__getitem__)
-    naive = of(rows, "naive")
+    naive = evaluations_of(rows, "naive")
     return Figure(
         "figure7",
         "Figure 7: number of profiles",

@@ -1,8 +1,8 @@
 """Join predicates over up to a million documents, and the paper's example of them.
 
-Profiles of two constants, a topic and a limit to the price, and a join predicate: *simple* is a
-comparison with all or any documents, *conjunction* an equality and a comparison in one quantifier.
-A time is that of `publish`, which also remembers the document.
+A profile has two constant predicates, on a topic and on the price, and a join predicate: *simple*
+is a comparison with all or any documents, *conjunction* an equality and a comparison in one
+quantifier. A time is that of `publish`, which also remembers the document.
 
 Usage: python -m experiments.profiles01.joins [--quick] [--rules N] [--most N] [--events N]
 """
@@ -18,7 +18,7 @@ import numpy as np
 
 import tamis
 from experiments.paper.figure import Claim, Figure, run
-from experiments.paper.measuring import Row, Settings, summary
+from experiments.paper.measure import Row, Settings, summarize
 from experiments.profiles01.page import PAPER
 
 SHARES = (0.001, 0.01, 0.1, 1.0)
@@ -38,15 +38,17 @@ AT_ONCE = 10_000
 def make(settings: Settings) -> Figure:
     rows: list[Row] = []
     for kind, join in KINDS.items():
-        matcher = profiles(settings.rules, join)
-        held = 0
+        matcher = build_matcher(settings.rules, join)
+        present = 0
         for share in SHARES:
             size = max(1, round(share * settings.most))
-            for first in range(held, size, AT_ONCE):
+            for first in range(present, size, AT_ONCE):
                 count = min(AT_ONCE, size - first)
-                matcher.documents.add_many(list(documents(count, first)))
-            held = size
-            rows.append({"documents": size, "engine": kind, **published(matcher, settings)})
+                matcher.documents.add_many(list(draw_documents(count, first)))
+            present = size
+            rows.append(
+                {"documents": size, "engine": kind, **measure_publishing(matcher, settings)}
+            )
     times = {(row["engine"], row["documents"]): row["ms"] for row in rows}
     fewest, most = rows[0]["documents"], rows[len(SHARES) - 1]["documents"]
     added = times["simple", most] - times["none", most]
@@ -57,7 +59,7 @@ def make(settings: Settings) -> Figure:
         "documents seen before",
         rows,
         [
-            Claim("Example 5", "011", example()),
+            Claim("Example 5", "011", run_example()),
             Claim(
                 f"simple, growth of the time from {fewest:,} to {most:,} documents",
                 "log D",
@@ -75,8 +77,8 @@ def make(settings: Settings) -> Figure:
     )
 
 
-def example() -> str:
-    """Which of the paper's three profiles match, as its bits."""
+def run_example() -> str:
+    """Run the paper's example; each bit says whether a profile matches."""
     matcher = tamis.Matcher()
     matcher.add_many(enumerate(EXAMPLE))
     matcher.documents.add({"price": 10, "year": 2000, "author": "Smith"})
@@ -85,7 +87,7 @@ def example() -> str:
     return "".join("01"[number in found] for number in range(len(EXAMPLE)))
 
 
-def profiles(size: int, join: str | None) -> tamis.Matcher:
+def build_matcher(size: int, join: str | None) -> tamis.Matcher:
     random = Random(7)
     matcher = tamis.Matcher()
     texts = []
@@ -97,7 +99,7 @@ def profiles(size: int, join: str | None) -> tamis.Matcher:
     return matcher
 
 
-def documents(count: int, seed: int) -> Iterator[dict[str, Any]]:
+def draw_documents(count: int, seed: int) -> Iterator[dict[str, Any]]:
     random = Random(seed)
     for _ in range(count):
         yield {
@@ -108,14 +110,14 @@ def documents(count: int, seed: int) -> Iterator[dict[str, Any]]:
         }
 
 
-def published(matcher: tamis.Matcher, settings: Settings) -> Row:
-    """What it takes to publish a document."""
+def measure_publishing(matcher: tamis.Matcher, settings: Settings) -> Row:
+    """Measure the time to publish a document."""
     taken = []
-    for document in documents(settings.events, -1):
+    for document in draw_documents(settings.events, -1):
         start = thread_time()
         matcher.publish(document)
         taken.append(1e3 * (thread_time() - start))
-    return summary(np.array(taken))
+    return summarize(np.array(taken))
 
 
 if __name__ == "__main__":

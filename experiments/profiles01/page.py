@@ -1,4 +1,4 @@
-"""The paper, and what the page says about its experiments."""
+"""The paper, and the text of the page about its experiments."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ PAPER = Paper(
 HEAD = """\
 # The experiments of "Index Structures and Algorithms for Efficient Profile Matching"
 
-The paper counts how many predicates an index evaluates for a document; so do table 1 and figures 7
-and 8 here, by `tamis.engines.papers.intervals.count_predicates`. What the paper could not do comes
-after: hundreds of thousands of profiles, measured by time. `make experiments PAPER=profiles01`
-measures all of it and writes this page; the numbers are in `experiments/profiles01/results`.
+The paper counts how many predicates an index evaluates for a document. Table 1 and figures 7 and 8
+do the same here, with `tamis.engines.papers.intervals.count_predicates`. The last two sections go
+beyond the paper: they measure the time with hundreds of thousands of profiles and documents.
+`make experiments PAPER=profiles01` measures everything and writes this page; the numbers are in
+`experiments/profiles01/results`.
 
 Measured on {cpus} cores, {system}, Python {python}, Numba {numba}. The paper does not say how it
-counts overlap. Here it is the part of an interval that other intervals cover as well, on average:
-with intervals of size 10 on 50,001 values, that gives what the paper has for figure 7.
+counts overlap. Here it is the mean share of an interval that other intervals cover as well: with
+intervals of size 10 on 50,001 values, this gives the paper's overlap for figure 7.
 """
 
 WHY: dict[str, str] = {}

@@ -16,10 +16,10 @@ DOMAIN = 50_000
 
 @dataclass(frozen=True)
 class Profiles:
-    """As a workload: profiles are rules, documents are events.
+    """A workload whose rules are profiles and whose events are documents.
 
     An interval begins at some distance from the middle, to the left or to the right. The paper says
-    that distances follow Zipf's law and that the skew tells how dispersed profiles are, but not how
+    that distances follow Zipf's law and that the skew sets how dispersed profiles are, but not how
     far they go; here they go to the ends.
     """
 
@@ -30,7 +30,7 @@ class Profiles:
 
     @cached_property
     def begins(self) -> NDArray[np.int64]:
-        """Where the interval of each profile on each attribute begins."""
+        """The lower end of the interval of each profile on each attribute."""
         random = np.random.default_rng(self.seed)
         most = DOMAIN // 2
         chance = np.arange(1, most + 1) ** -self.skew
@@ -41,11 +41,11 @@ class Profiles:
 
     @property
     def overlap(self) -> float:
-        """The part of an interval that other intervals cover as well, on average."""
-        shares = [self._shared(column) for column in self.begins.T]
+        """The mean share of an interval that other intervals cover as well."""
+        shares = [self._covered_share(column) for column in self.begins.T]
         return float(np.mean(shares))
 
-    def _shared(self, begins: NDArray[np.int64]) -> float:
+    def _covered_share(self, begins: NDArray[np.int64]) -> float:
         ends = begins + self.width + 1
         changes = np.zeros(DOMAIN + self.width + 2, np.int64)
         np.add.at(changes, begins, 1)
@@ -55,7 +55,7 @@ class Profiles:
 
     @property
     def overlapping_pairs(self) -> float:
-        """The part of all pairs of intervals on an attribute that have a value in common."""
+        """The share of all pairs of intervals on an attribute that have a value in common."""
         columns = np.sort(self.begins, axis=0).T
         after = [np.searchsorted(c, c + self.width, side="right").sum() for c in columns]
         pairs = self.size * (self.size - 1) / 2

@@ -1,6 +1,6 @@
 """All figures and the page about them: docs/experiments/profiles01.md.
 
-Usage: python -m experiments.profiles01.run [--quick] [--most N] [--events N]
+Usage: python -m experiments.profiles01.run [--quick] [--most N] [--events N] [--page-only]
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the paper could not do: many profiles, by time.
+"""Many more profiles than in the paper, measured by time.
 
 The paper's indexes keep bit vectors at their nodes, which grow with the square of the profiles, so
-each takes part as far as its size allows.
+an index is built only up to the size that it allows.
 
 Usage: python -m experiments.profiles01.scale [--quick] [--most N] [--events N]
 """
@@ -9,14 +9,14 @@ Usage: python -m experiments.profiles01.scale [--quick] [--most N] [--events N]
 from __future__ import annotations
 
 from experiments.paper.figure import Claim, Figure, ratios, run, span
-from experiments.paper.measuring import Row, Settings, matching
-from experiments.profiles01.measuring import INDEXES
+from experiments.paper.measure import Row, Settings, measure_matching
+from experiments.profiles01.measure import INDEXES
 from experiments.profiles01.page import PAPER
 from experiments.profiles01.profiles import Profiles
 
 SHARES = (0.001, 0.01, 0.1, 1.0)
 MOST = dict.fromkeys(INDEXES, 100_000)
-"""The most profiles that an index is built of."""
+"""The largest number of profiles for each index."""
 
 OTHERS = ("lazy", "sift", "tiles")
 
@@ -26,7 +26,7 @@ def make(settings: Settings) -> Figure:
     for share in SHARES:
         size = max(10, round(share * settings.most))
         engines = (*(name for name in INDEXES if size <= MOST[name]), *OTHERS)
-        found = matching(Profiles(size), engines, settings, "strong")
+        found = measure_matching(Profiles(size), engines, settings, "strong")
         rows += [{"rules": size, **row} for row in found]
     claims = [
         Claim(

@@ -1,8 +1,8 @@
 """Table 1: how evaluations grow with the number of profiles, at best and at worst.
 
 *apart*: intervals side by side, which every index can split, and a document in one of them.
-*nested*: intervals around one another, which no endpoint splits, and a document in the innermost
-one. *alike*: one interval that all profiles have, so that an Interval Index stops at its root.
+*nested*: intervals inside one another, which no endpoint splits, and a document in the innermost
+one. *alike*: one interval that all profiles share, so that an Interval Index stops at its root.
 
 Usage: python -m experiments.profiles01.table1 [--quick]
 """
@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from experiments.paper.figure import Claim, Figure, run
-from experiments.paper.measuring import Row, Settings
-from experiments.profiles01.measuring import BASELINES, INDEXES, evaluations
+from experiments.paper.measure import Row, Settings
+from experiments.profiles01.measure import BASELINES, INDEXES, measure_evaluations
 from experiments.profiles01.page import PAPER
 from experiments.profiles01.profiles import ATTRIBUTES
 
@@ -29,7 +29,7 @@ WORST = {
     "interval-tree": ("nested", "n"),
 }
 BEST = {**dict.fromkeys(INDEXES, ("apart", "log n")), "interval": ("alike", "1")}
-"""Where an index is at its worst and at its best, and what the paper says of it there."""
+"""The profiles on which an index is at its worst and at its best, with the paper's growth there."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Apart:
 
 @dataclass(frozen=True)
 class Alike:
-    """One and the same interval, and documents in it; profiles ask for different things beside."""
+    """The same interval in all profiles, each with another equality, and documents in it."""
 
     size: int
 
@@ -65,7 +65,7 @@ class Alike:
 
 @dataclass(frozen=True)
 class Nested:
-    """Intervals around one another, with documents in all of them."""
+    """Intervals inside one another, with documents in all of them."""
 
     size: int
 
@@ -87,20 +87,20 @@ def make(settings: Settings) -> Figure:
             ("alike", Alike(size)),
             ("nested", Nested(size)),
         ):
-            found = evaluations(workload, INDEXES + BASELINES, 1)
+            found = measure_evaluations(workload, INDEXES + BASELINES, 1)
             rows += [{"profiles": name, "n": size, **row} for row in found]
     claims = [
-        grown(rows, *cases[name], name, sizes, what)
+        claim_growth(rows, *cases[name], name, sizes, what)
         for what, cases in (("at worst", WORST), ("at best", BEST))
         for name in INDEXES
     ]
     return Figure("table1", "Table 1: growth of evaluations", "", "", rows, claims, y="evaluations")
 
 
-def grown(
+def claim_growth(
     rows: list[Row], where: str, paper: str, name: str, sizes: tuple[int, ...], what: str
 ) -> Claim:
-    """From the fewest to the most profiles, beside what n and log n would do."""
+    """The growth from the fewest to the most profiles, beside that of n and log n."""
     counts = [r["evaluations"] for r in rows if r["profiles"] == where and r["engine"] == name]
     most, fewest = sizes[-1], sizes[0]
     by_log = math.log2(most) / math.log2(fewest)

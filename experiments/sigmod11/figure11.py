@@ -6,8 +6,8 @@ Usage: python -m experiments.sigmod11.figure11 [--quick] [--rules N] [--events N
 from __future__ import annotations
 
 from experiments.paper.figure import Figure, run
-from experiments.paper.measuring import Settings
-from experiments.sigmod11.measuring import saved, varied
+from experiments.paper.measure import Settings
+from experiments.sigmod11.measure import claim_saving, measure_variants
 from experiments.sigmod11.page import PAPER
 
 PROBABILITIES = (0.0001, 0.001, 0.01, 0.03, 0.09)
@@ -20,7 +20,7 @@ def make(settings: Settings) -> Figure:
         for operators in CLASSES
         for probability in PROBABILITIES
     ]
-    rows = varied(settings, places, dict)
+    rows = measure_variants(settings, places, dict)
     for row in rows:
         row["panel"] = f"{row['operators']}, {row['distribution']}"
     uniform = {"distribution": "uniform", "operators": "med"}
@@ -32,12 +32,18 @@ def make(settings: Settings) -> Figure:
         "rules that match an event, %",
         rows,
         [
-            *saved(rows, "betree", "kindex", "0.1 %, uniform", "97 %", **few, **uniform),
-            *saved(rows, "kindex", "propagation", "0.1 %, uniform", "above 0", **few, **uniform),
-            *saved(rows, "kindex", "sift", "0.1 %, uniform", "above 0", **few, **uniform),
-            *saved(rows, "betree", "propagation", "9 %, uniform", "33 %", **many, **uniform),
-            *saved(rows, "propagation", "kindex", "9 %, uniform", "above 0", **many, **uniform),
-            *saved(rows, "propagation", "sift", "9 %, uniform", "above 0", **many, **uniform),
+            *claim_saving(rows, "betree", "kindex", "0.1 %, uniform", "97 %", **few, **uniform),
+            *claim_saving(
+                rows, "kindex", "propagation", "0.1 %, uniform", "above 0", **few, **uniform
+            ),
+            *claim_saving(rows, "kindex", "sift", "0.1 %, uniform", "above 0", **few, **uniform),
+            *claim_saving(rows, "betree", "propagation", "9 %, uniform", "33 %", **many, **uniform),
+            *claim_saving(
+                rows, "propagation", "kindex", "9 %, uniform", "above 0", **many, **uniform
+            ),
+            *claim_saving(
+                rows, "propagation", "sift", "9 %, uniform", "above 0", **many, **uniform
+            ),
         ],
         scale=100,
         panels="panel",

@@ -1,7 +1,7 @@
-"""Figure 13: one workload is exchanged for another, and back, under events of both kinds.
+"""Figure 13: one workload is exchanged for another and back, under events of both kinds.
 
-After each tenth the tree observes the events, and is measured beside a tree that was made of the
-same expressions just then.
+After each tenth the tree observes the events, and is measured beside a new tree of the same
+expressions.
 
 Usage: python -m experiments.sigmod11.figure13 [--quick] [--rules N] [--events N]
 """
@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.paper.figure import Claim, Figure, run
-from experiments.paper.measuring import Row, Settings, encoded, in_turns, summary
-from experiments.sigmod11.measuring import DISTRIBUTIONS, LOGIC, chosen
+from experiments.paper.measure import Row, Settings, encode_rules, summarize, time_in_turns
+from experiments.sigmod11.measure import DISTRIBUTIONS, LOGIC, select_rows
 from experiments.sigmod11.page import PAPER
 from experiments.sigmod11.trees import Both, insert, match_call, new_tree
 from tamis.encode.arrays import Events
@@ -22,11 +22,11 @@ from tamis.encode.rules import EncodedRules
 from tamis.engines.betree import BeTree
 from tamis.workloads.begen import Workload
 
-TURNS = 10
-"""In how many steps one workload is exchanged for the other."""
+STEPS = 10
+"""The number of steps in which one workload is exchanged for the other."""
 
 PROBABILITY = 0.001
-"""The paper's."""
+"""As in the paper."""
 
 
 def make(settings: Settings) -> Figure:
@@ -39,7 +39,11 @@ def make(settings: Settings) -> Figure:
         "exchanged",
         "expressions exchanged, % of a workload",
         rows,
-        [claim for way in dict.fromkeys(row["way"] for row in rows) for claim in claims(rows, way)],
+        [
+            claim
+            for way in dict.fromkeys(row["way"] for row in rows)
+            for claim in state_claims(rows, way)
+        ],
         scale=100,
         panels="way",
     )
@@ -51,7 +55,7 @@ def exchange(first: str, second: str, settings: Settings) -> list[Row]:
         for name in (first, second)
     ]
     both = Both(*workloads)
-    rules, _ = encoded(both, LOGIC)
+    rules, _ = encode_rules(both, LOGIC)
     encoder = EventEncoder(rules)
     known = both.events(settings.events)
     events, together = [encoder.encode(event) for event in known], encoder.encode_many(known)
@@ -60,22 +64,22 @@ def exchange(first: str, second: str, settings: Settings) -> list[Row]:
     tree = new_tree(rules)
     insert(tree, rules, old)
     about = {"way": f"{first}, {second}, {first}"}
-    rows = [about | row for row in beside_a_new_one(tree, [old], 0.0, rules, events, settings)]
+    rows = [about | row for row in compare_with_new_tree(tree, [old], 0.0, rules, events, settings)]
     for back, (leaving, coming) in enumerate(((old, new), (new, old))):
-        for turn in range(1, TURNS + 1):
-            end = settings.rules * turn // TURNS
-            begin = settings.rules * (turn - 1) // TURNS
+        for step in range(1, STEPS + 1):
+            end = settings.rules * step // STEPS
+            begin = settings.rules * (step - 1) // STEPS
             tree.delete_many(leaving[begin:end])
             insert(tree, rules, coming[begin:end])
             tree.observe(together)
-            held = [part for part in (leaving[end:], coming[:end]) if len(part)]
-            place = back + turn / TURNS
-            found = beside_a_new_one(tree, held, place, rules, events, settings)
+            present = [part for part in (leaving[end:], coming[:end]) if len(part)]
+            place = back + step / STEPS
+            found = compare_with_new_tree(tree, present, place, rules, events, settings)
             rows += [about | row for row in found]
     return rows
 
 
-def beside_a_new_one(
+def compare_with_new_tree(
     tree: BeTree,
     held: list[NDArray[np.int64]],
     place: float,
@@ -83,26 +87,26 @@ def beside_a_new_one(
     events: list[Events],
     settings: Settings,
 ) -> list[Row]:
-    """The times of the tree, and of one that is made now of the expressions that it holds."""
+    """Measure the tree beside a new one of the same expressions."""
     fresh = new_tree(rules)
     for part in held:
         insert(fresh, rules, part)
     calls = [match_call(tree), match_call(fresh)]
-    taken, found = in_turns(calls, events, settings.seconds / TURNS)
+    taken, found = time_in_turns(calls, events, settings.seconds / STEPS)
     return [
         {
             "exchanged": place,
             "engine": name,
             "matches": float(found.mean() / settings.rules),
-            **summary(times),
+            **summarize(times),
         }
         for name, times in zip(("betree", "betree-fresh"), taken, strict=True)
     ]
 
 
-def claims(rows: list[Row], way: str) -> list[Claim]:
+def state_claims(rows: list[Row], way: str) -> list[Claim]:
     times = {
-        name: {row["exchanged"]: row["ms"] for row in chosen(rows, way=way, engine=name)}
+        name: {row["exchanged"]: row["ms"] for row in select_rows(rows, way=way, engine=name)}
         for name in ("betree", "betree-fresh")
     }
     ratios = {place: ms / times["betree-fresh"][place] for place, ms in times["betree"].items()}

@@ -6,8 +6,8 @@ Usage: python -m experiments.sigmod11.figure5 [--quick] [--rules N] [--events N]
 from __future__ import annotations
 
 from experiments.paper.figure import Figure, run
-from experiments.paper.measuring import Settings
-from experiments.sigmod11.measuring import saved, varied
+from experiments.paper.measure import Settings
+from experiments.sigmod11.measure import claim_saving, measure_variants
 from experiments.sigmod11.page import PAPER
 
 SHARES = (0.1, 0.25, 0.5, 1.0)
@@ -16,7 +16,9 @@ SHARES = (0.1, 0.25, 0.5, 1.0)
 
 def make(settings: Settings) -> Figure:
     sizes = [round(share * settings.most) for share in SHARES]
-    rows = varied(settings, [{"size": size} for size in sizes], lambda p: {"rules": p["size"]})
+    rows = measure_variants(
+        settings, [{"size": size} for size in sizes], lambda p: {"rules": p["size"]}
+    )
     return Figure(
         "figure5",
         f"Figure 5: workload size, to {settings.most:,} rules",
@@ -24,14 +26,16 @@ def make(settings: Settings) -> Figure:
         "rules",
         rows,
         [
-            *saved(rows, "betree", "kindex", "uniform", "80 %", distribution="uniform"),
-            *saved(rows, "betree", "propagation", "Zipf", "63 %", distribution="zipf"),
-            *saved(rows, "kindex", "propagation", "uniform", "above 0", distribution="uniform"),
-            *saved(rows, "gryphon", "scan", "uniform", "above 0", distribution="uniform"),
-            *saved(rows, "sift", "scan", "uniform", "above 0", distribution="uniform"),
-            *saved(rows, "kindex", "scan", "Zipf", "partly below 0", distribution="zipf"),
-            *saved(rows, "sift", "scan", "Zipf", "partly below 0", distribution="zipf"),
-            *saved(rows, "tiles", "propagation", "both", ""),
+            *claim_saving(rows, "betree", "kindex", "uniform", "80 %", distribution="uniform"),
+            *claim_saving(rows, "betree", "propagation", "Zipf", "63 %", distribution="zipf"),
+            *claim_saving(
+                rows, "kindex", "propagation", "uniform", "above 0", distribution="uniform"
+            ),
+            *claim_saving(rows, "gryphon", "scan", "uniform", "above 0", distribution="uniform"),
+            *claim_saving(rows, "sift", "scan", "uniform", "above 0", distribution="uniform"),
+            *claim_saving(rows, "kindex", "scan", "Zipf", "partly below 0", distribution="zipf"),
+            *claim_saving(rows, "sift", "scan", "Zipf", "partly below 0", distribution="zipf"),
+            *claim_saving(rows, "tiles", "propagation", "both", ""),
         ],
         panels="distribution",
     )

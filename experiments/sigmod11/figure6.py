@@ -6,15 +6,15 @@ Usage: python -m experiments.sigmod11.figure6 [--quick] [--rules N] [--events N]
 from __future__ import annotations
 
 from experiments.paper.figure import Figure, run
-from experiments.paper.measuring import Settings
-from experiments.sigmod11.measuring import saved, varied
+from experiments.paper.measure import Settings
+from experiments.sigmod11.measure import claim_saving, measure_variants
 from experiments.sigmod11.page import PAPER
 
 DIMENSIONS = (50, 100, 400, 800, 1400)
 
 
 def make(settings: Settings) -> Figure:
-    rows = varied(settings, [{"dimensions": number} for number in DIMENSIONS], dict)
+    rows = measure_variants(settings, [{"dimensions": number} for number in DIMENSIONS], dict)
     low, high = DIMENSIONS[0], DIMENSIONS[-1]
     uniform = {"distribution": "uniform"}
     return Figure(
@@ -24,12 +24,14 @@ def make(settings: Settings) -> Figure:
         "dimensions",
         rows,
         [
-            *saved(rows, "betree", "kindex", f"{low}, uniform", "93 %", dimensions=low, **uniform),
-            *saved(
+            *claim_saving(
+                rows, "betree", "kindex", f"{low}, uniform", "93 %", dimensions=low, **uniform
+            ),
+            *claim_saving(
                 rows, "betree", "kindex", f"{high}, uniform", "75 %", dimensions=high, **uniform
             ),
-            *saved(rows, "betree", "kindex", "Zipf", "97 %", distribution="zipf"),
-            *saved(rows, "tiles", "kindex", "both", ""),
+            *claim_saving(rows, "betree", "kindex", "Zipf", "97 %", distribution="zipf"),
+            *claim_saving(rows, "tiles", "kindex", "both", ""),
         ],
         panels="distribution",
     )

@@ -1,6 +1,7 @@
 """All figures and the page about them: docs/experiments/sigmod11.md.
 
 Usage: python -m experiments.sigmod11.run [--quick] [--rules N] [--most N] [--events N]
+       [--page-only]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Table 5: what it takes to build an index, and how large it is.
+"""Table 5: the build time and the size of an index.
 
-*encode* is reading the rules, once for all engines; *build* is what an engine adds. *All* is an
+*encode* reads the rules, once for all engines; *build* is the time that an engine adds. *All* is an
 engine with the encoded rules. The paper's seconds are those of single inserts into a BE-Tree, its
 megabytes those of the tree.
 
@@ -9,12 +9,12 @@ Usage: python -m experiments.sigmod11.table5 [--quick] [--most N]
 
 from __future__ import annotations
 
-from experiments.paper import measuring
+from experiments.paper import measure
 from experiments.paper.figure import Claim, Figure, run
-from experiments.paper.measuring import Row, Settings
-from experiments.sigmod11.measuring import LOGIC, MEASURED, chosen
+from experiments.paper.measure import Row, Settings
+from experiments.sigmod11.measure import LOGIC, MEASURED, select_rows
 from experiments.sigmod11.page import PAPER
-from experiments.sigmod11.texts import source
+from experiments.sigmod11.texts import find_source
 from tamis.workloads import begen, qgrams
 from tamis.workloads.base import ChunkedWorkload
 
@@ -24,34 +24,34 @@ BETREE = {
     "names": "4.46 s, 74 MB for 760,000",
     "titles": "2.48 s, 37 MB for 250,000",
 }
-"""What the paper says of its tree."""
+"""The paper's figures of its tree."""
 
 
-def workload(name: str, settings: Settings) -> ChunkedWorkload:
+def new_workload(name: str, settings: Settings) -> ChunkedWorkload:
     match name:
         case "uniform":
             return begen.Workload(settings.most)
         case "zipf":
             return begen.Workload(settings.most, distribution="zipf")
         case _:
-            texts, known = source(name)
+            texts, known = find_source(name)
             return qgrams.Workload(min(known, settings.most), texts=texts)
 
 
 def make(settings: Settings) -> Figure:
     rows: list[Row] = []
     for name in BETREE:
-        built = measuring.construction(workload(name, settings), MEASURED, LOGIC)
+        built = measure.measure_construction(new_workload(name, settings), MEASURED, LOGIC)
         rows += [{"workload": name, **row} for _, row in built]
     claims = [
-        Claim(name, paper, shown(row))
+        Claim(name, paper, describe(row))
         for name, paper in BETREE.items()
-        for row in chosen(rows, engine="betree", workload=name)
+        for row in select_rows(rows, engine="betree", workload=name)
     ]
     return Figure("table5", "Table 5: construction", "", "", rows, claims)
 
 
-def shown(row: Row) -> str:
+def describe(row: Row) -> str:
     return f"{row['build_s']:.3g} s, {row['all_mb']:.3g} MB for {row['rules']:,}"
 
 

@@ -1,4 +1,4 @@
-"""Names and titles in place of DBLP's: Debian's where they are at hand, others elsewhere."""
+"""Names and titles in place of DBLP's: Debian's where available, otherwise others."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ SOURCES = {"names": ("maintainers", "airports"), "titles": ("synopses", "charact
 
 
 @cache
-def source(kind: str) -> tuple[str, int]:
-    """Where texts of a kind come from on this machine, and how many there are."""
+def find_source(kind: str) -> tuple[str, int]:
+    """Find the source of texts of a kind on this machine, and the number of its texts."""
     for name in SOURCES[kind]:
         try:
             return name, distinct(name)

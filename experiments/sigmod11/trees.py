@@ -1,4 +1,4 @@
-"""BE-Trees that are changed while they are measured, which no engine is."""
+"""BE-Trees that change while they are measured; an engine never does."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tamis.workloads.begen import Workload
 
 @dataclass(frozen=True)
 class Both:
-    """Two workloads in turn: their rules end to end, half of the events of each."""
+    """Two workloads as one: the rules of both, and half of the events from each."""
 
     first: Workload
     second: Workload
@@ -37,14 +37,14 @@ def new_tree(rules: EncodedRules, max_capacity: int = MAX_CAPACITY) -> BeTree:
 
 
 def insert(tree: BeTree, rules: EncodedRules, numbers: NDArray[np.int64]) -> None:
-    """Insert conjunctions whose numbers rise by one, one after the other."""
+    """Insert conjunctions with consecutive numbers, one after the other."""
     start = rules.forms.conjunction_start[numbers[0] : numbers[-1] + 2]
     atom = rules.forms.conjunction_atom[start[0] : start[-1]]
     tree.insert_many(numbers, rules.atoms, start - start[0], atom)
 
 
 def match_call(tree: BeTree) -> Callable[[Events], int]:
-    """A call that matches an event with the tree as it is now, and says how many it matches."""
+    """Return a call that matches an event with the present tree and gives the number of matches."""
     nodes, state = tree.compact_nodes(), tree.new_search_state()
 
     def match(events: Events) -> int:

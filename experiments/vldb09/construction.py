@@ -1,9 +1,9 @@
 """The construction of the inverted lists: seconds and megabytes (section 7).
 
-*encode* is reading the rules, giving numbers to distinct atoms and conjunctions, and making arrays
-of them, once for all engines; *build* is what an engine adds. The paper's sizes are those of the
-lists and the table of their keys: *index*. *All* is an engine with the encoded rules it verifies
-and scores with. Seconds are the processor's.
+*encode* reads the rules, numbers distinct atoms and conjunctions and writes them to arrays, once
+for all engines; *build* is the time that an engine adds. The paper's sizes are those of the lists and
+the table of their keys: *index*. *All* is an engine with the encoded rules that it uses to verify
+and score. Seconds are CPU time.
 
 Usage: python -m experiments.vldb09.construction [--quick] [--most N]
 """
@@ -11,16 +11,16 @@ Usage: python -m experiments.vldb09.construction [--quick] [--most N]
 from __future__ import annotations
 
 from experiments.paper.figure import Claim, Figure, run
-from experiments.paper.measuring import Row, Settings
-from experiments.vldb09.measuring import CNF, DNF, construction
+from experiments.paper.measure import Row, Settings
+from experiments.vldb09.measure import CNF, DNF, measure_construction
 from experiments.vldb09.page import PAPER
 from tamis.workloads.ads import Workload
 
 
 def make(settings: Settings) -> Figure:
     rows: list[Row] = [
-        *construction(Workload(settings.most), DNF),
-        *construction(Workload(settings.most, form="cnf", months=6), CNF),
+        *measure_construction(Workload(settings.most), DNF),
+        *measure_construction(Workload(settings.most, form="cnf", months=6), CNF),
     ]
     dnf, cnf = (next(r for r in rows if r["engine"] == name) for name in ("kindex", "kindex-cnf"))
     return Figure(

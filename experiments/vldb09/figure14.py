@@ -6,8 +6,8 @@ Usage: python -m experiments.vldb09.figure14 [--quick] [--rules N] [--events N]
 from __future__ import annotations
 
 from experiments.paper.figure import Claim, Figure, ratios, run, span
-from experiments.paper.measuring import Row, Settings
-from experiments.vldb09.measuring import DNF, matching
+from experiments.paper.measure import Row, Settings
+from experiments.vldb09.measure import DNF, measure_matching
 from experiments.vldb09.page import PAPER
 from tamis.workloads.ads import Workload
 
@@ -18,7 +18,7 @@ def make(settings: Settings) -> Figure:
     rows: list[Row] = []
     for months in MONTHS:
         workload = Workload(settings.rules, months=months)
-        rows += [{"months": months, **row} for row in matching(workload, DNF, settings)]
+        rows += [{"months": months, **row} for row in measure_matching(workload, DNF, settings)]
     growth = {name: [r["ms"] for r in rows if r["engine"] == name] for name in DNF}
     more = rows[-1]["matches"] / rows[0]["matches"]
     return Figure(

@@ -6,8 +6,8 @@ Usage: python -m experiments.vldb09.figure15 [--quick] [--rules N] [--events N]
 from __future__ import annotations
 
 from experiments.paper.figure import Claim, Figure, ratios, run, span
-from experiments.paper.measuring import Row, Settings
-from experiments.vldb09.measuring import DNF, matching
+from experiments.paper.measure import Row, Settings
+from experiments.vldb09.measure import DNF, measure_matching
 from experiments.vldb09.page import PAPER
 from tamis.workloads.ads import Workload
 
@@ -18,7 +18,9 @@ def make(settings: Settings) -> Figure:
     rows: list[Row] = []
     for dimensions in DIMENSIONS:
         workload = Workload(settings.rules, dimensions=dimensions)
-        rows += [{"dimensions": dimensions, **row} for row in matching(workload, DNF, settings)]
+        rows += [
+            {"dimensions": dimensions, **row} for row in measure_matching(workload, DNF, settings)
+        ]
 
     def change(name: str) -> str:
         """How the time of an engine changes from the most attributes to the fewest."""

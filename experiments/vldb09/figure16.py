@@ -6,8 +6,8 @@ Usage: python -m experiments.vldb09.figure16 [--quick] [--rules N] [--events N]
 from __future__ import annotations
 
 from experiments.paper.figure import Claim, Figure, run
-from experiments.paper.measuring import Row, Settings
-from experiments.vldb09.measuring import DNF, matching
+from experiments.paper.measure import Row, Settings
+from experiments.vldb09.measure import DNF, measure_matching
 from experiments.vldb09.page import PAPER
 from tamis.workloads.ads import Workload
 
@@ -19,7 +19,7 @@ def make(settings: Settings) -> Figure:
     rows: list[Row] = []
     for exponent, size in SIZES.items():
         workload = Workload(settings.rules, exponent=exponent)
-        found = matching(workload, DNF, settings)
+        found = measure_matching(workload, DNF, settings)
         rows += [{"exponent": exponent, "size": size, **row} for row in found]
 
     def growth(name: str) -> str:

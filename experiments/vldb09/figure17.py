@@ -6,8 +6,8 @@ Usage: python -m experiments.vldb09.figure17 [--quick] [--most N] [--events N]
 from __future__ import annotations
 
 from experiments.paper.figure import Claim, Figure, ratios, run, span
-from experiments.paper.measuring import Row, Settings
-from experiments.vldb09.measuring import DNF, matching
+from experiments.paper.measure import Row, Settings
+from experiments.vldb09.measure import DNF, measure_matching
 from experiments.vldb09.page import PAPER
 from tamis.workloads.ads import Workload
 
@@ -18,7 +18,7 @@ def make(settings: Settings) -> Figure:
     rows: list[Row] = []
     for share in SHARES:
         size = round(share * settings.most)
-        rows += [{"rules": size, **row} for row in matching(Workload(size), DNF, settings)]
+        rows += [{"rules": size, **row} for row in measure_matching(Workload(size), DNF, settings)]
     return Figure(
         "figure17",
         "Figure 17: scalability, DNFs",

@@ -6,16 +6,16 @@ Usage: python -m experiments.vldb09.figure18 [--quick] [--most N] [--events N]
 from __future__ import annotations
 
 from experiments.paper.figure import Claim, Figure, ratios, run, span
-from experiments.paper.measuring import Row, Settings
-from experiments.vldb09.measuring import CNF, matching
+from experiments.paper.measure import Row, Settings
+from experiments.vldb09.measure import CNF, measure_matching
 from experiments.vldb09.page import PAPER
 from tamis.workloads.ads import Workload
 
 SHARES = (1.0, 0.8, 0.6, 0.4, 0.2)
-"""All of them first: `run.py` has just encoded those."""
+"""The full set comes first, because `run.py` has just encoded it."""
 
 MONTHS = 6
-"""So that as many rules match as in the paper."""
+"""Makes as many rules match as in the paper."""
 
 
 def make(settings: Settings) -> Figure:
@@ -23,7 +23,7 @@ def make(settings: Settings) -> Figure:
     for share in SHARES:
         size = round(share * settings.most)
         workload = Workload(size, form="cnf", months=MONTHS)
-        rows += [{"rules": size, **row} for row in matching(workload, CNF, settings)]
+        rows += [{"rules": size, **row} for row in measure_matching(workload, CNF, settings)]
     return Figure(
         "figure18",
         "Figure 18: scalability, CNFs",

@@ -1,6 +1,6 @@
 """All figures and the page about them: docs/experiments/vldb09.md.
 
-Usage: python -m experiments.vldb09.run [--quick] [--rules N] [--most N] [--events N]
+Usage: python -m experiments.vldb09.run [--quick] [--rules N] [--most N] [--events N] [--page-only]
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from experiments.vldb09 import (
 )
 from experiments.vldb09.page import PAGE, PAPER
 
-# What one of them leaves encoded or measured, the next one begins with.
+# In this order, a figure can reuse the encoded rules or the measurements of the one before.
 ORDER = (figure15, figure16, figure14, figure17, construction, figure18, figure19)
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""The paper's measure: how many predicates an index evaluates for a document."""
+"""Counts the predicates that an index evaluates for a document, as the paper does."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from experiments.paper.measuring import Row, encoded
+from experiments.paper.measure import Row, encode_rules
 from tamis.encode.events import EventEncoder
 from tamis.engines.papers.intervals.count_predicates import count_evaluations
 from tamis.engines.registry import load_engine
@@ -12,12 +12,12 @@ from tamis.engines.registry import load_engine
 INDEXES = ("cluster", "interval", "hybrid", "segment", "interval-tree")
 BASELINES = ("naive", "lazy")
 DOCUMENTS = 50
-"""The paper's."""
+"""As many as in the paper."""
 
 
-def evaluations(workload: Any, engines: tuple[str, ...], documents: int) -> list[Row]:
-    """The mean number of evaluations of each engine, a row each."""
-    rules, _ = encoded(workload, "strong")
+def measure_evaluations(workload: Any, engines: tuple[str, ...], documents: int) -> list[Row]:
+    """Count the mean number of evaluations of each engine, one row each."""
+    rules, _ = encode_rules(workload, "strong")
     events = EventEncoder(rules).encode_many(workload.events(documents))
     rows = []
     for name in engines:
@@ -26,6 +26,6 @@ def evaluations(workload: Any, engines: tuple[str, ...], documents: int) -> list
     return rows
 
 
-def of(rows: list[Row], engine: str) -> list[float]:
-    """The numbers of one engine, in order."""
+def evaluations_of(rows: list[Row], engine: str) -> list[float]:
+    """The evaluations of one engine, in the order of its rows."""
     return [row["evaluations"] for row in rows if row["engine"] == engine]

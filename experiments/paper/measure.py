@@ -1,10 +1,10 @@
-"""What the experiments share: a workload in, the times of engines side by side out.
+"""Measures the engines side by side on a workload, for all experiments.
 
-A time is that of the engine alone on an encoded event, as the paper measures the online part only:
-the processor's time of the one thread, so that waiting for other processes does not count. Engines
-take turns, event by event, so that a busy machine spoils all of them alike; each event has two
-turns, of which the better one counts, and a figure shows the mean over events. What it takes to
-build an engine is the processor's time, too.
+A time is that of the engine alone on an encoded event, because the papers measure the online part
+only. It is CPU time of one thread, so waiting for other processes does not count. Engines take
+turns, event by event, so a busy machine slows all of them alike. Each event is matched in two
+rounds and the faster one counts; a figure shows the mean over events. Build times are CPU times,
+too.
 
 A workload that several figures need is measured once in a run.
 """
@@ -33,28 +33,28 @@ Row = dict[str, Any]
 
 _ROUNDS = 2
 _FEWEST = 5
-"""How many events are matched at least, however long it takes."""
+"""The least number of events to match, however long it takes."""
 
 
 class Settings(NamedTuple):
-    """How much is measured."""
+    """How much to measure."""
 
     rules: int = 200_000
-    """What stands for the paper's million where a figure takes several workloads."""
+    """Replaces the paper's million where a figure needs several workloads."""
     most: int = 1_000_000
-    """As many as in the paper, for what grows with the rules: construction and scalability."""
+    """As many rules as in the paper, for construction and scalability."""
     events: int = 200
     seconds: float = 20
-    """What matching on one workload may take, more or less."""
+    """The approximate time budget for matching on one workload."""
 
 
 QUICK = Settings(600, 800, 5, 0.1)
-"""Only to see it run."""
+"""For a trial run."""
 
 
 @lru_cache(maxsize=1)
-def encoded(workload: Any, logic: Logic, weighted: bool = False) -> tuple[EncodedRules, float]:
-    """The rules of a workload, and the seconds it took to read and encode them."""
+def encode_rules(workload: Any, logic: Logic, weighted: bool = False) -> tuple[EncodedRules, float]:
+    """Encode the rules of a workload; also return the seconds it took to read and encode them."""
     encoder = RuleEncoder()
     seconds = 0.0
     rules = workload.weighted_rules() if weighted else ((*rule, None) for rule in workload.rules())
@@ -71,24 +71,26 @@ def encoded(workload: Any, logic: Logic, weighted: bool = False) -> tuple[Encode
 
 
 @cache
-def matching(workload: Any, engines: Sequence[str], settings: Settings, logic: Logic) -> list[Row]:
-    """The milliseconds of each engine, and how many rules an event matches."""
-    rules, _ = encoded(workload, logic)
+def measure_matching(
+    workload: Any, engines: Sequence[str], settings: Settings, logic: Logic
+) -> list[Row]:
+    """Measure the milliseconds of each engine, and the share of rules that an event matches."""
+    rules, _ = encode_rules(workload, logic)
     encoder = EventEncoder(rules)
     events = [encoder.encode(event) for event in workload.events(settings.events)]
     built = [load_engine(name)(rules) for name in engines]
-    taken, found = in_turns([match_call(engine) for engine in built], events, settings.seconds)
+    taken, found = time_in_turns([match_call(engine) for engine in built], events, settings.seconds)
     return [
-        {"engine": name, "matches": float(found.mean() / rules.size), **summary(times)}
+        {"engine": name, "matches": float(found.mean() / rules.size), **summarize(times)}
         for name, times in zip(engines, taken, strict=True)
     ]
 
 
-def construction(
+def measure_construction(
     workload: Any, engines: Sequence[str], logic: Logic
 ) -> Iterator[tuple[Engine, Row]]:
-    """Each engine, what it takes to build it, and how large it is."""
-    rules, seconds = encoded(workload, logic)
+    """Build each engine, and measure its build time and size."""
+    rules, seconds = encode_rules(workload, logic)
     for name in engines:
         gc.collect()
         start = process_time()
@@ -108,8 +110,8 @@ def construction(
         )
 
 
-def summary(taken: NDArray[np.float64]) -> Row:
-    """What a figure shows of the milliseconds of all events."""
+def summarize(taken: NDArray[np.float64]) -> Row:
+    """Summarize the milliseconds of all events for a figure."""
     return {
         "ms": float(taken.mean()),
         "ms_median": float(np.median(taken)),
@@ -118,7 +120,7 @@ def summary(taken: NDArray[np.float64]) -> Row:
 
 
 def match_call(engine: Engine) -> Callable[[Events], int]:
-    """A call that matches an event and says how many rules it matches."""
+    """Return a call that matches an event and gives the number of matching rules."""
     scratch, all_of = engine.new_scratch(), engine.all_rules
     out, counts = np.empty(engine.rules.size, np.int32), np.zeros(1, np.int64)
 
@@ -129,13 +131,14 @@ def match_call(engine: Engine) -> Callable[[Events], int]:
     return match
 
 
-def in_turns(
+def time_in_turns(
     calls: Sequence[Callable[[Events], int]], events: Sequence[Events], seconds: float
 ) -> tuple[list[NDArray[np.float64]], NDArray[np.int64]]:
-    """The milliseconds of each call on each event, and how many rules events match.
+    """Measure the milliseconds of each call on each event, and count the rules that events match.
 
-    As many events as the budget allows, and a few in any case. Calls that find different numbers of
-    rules cannot be compared, and raise; one that gives -1 does not say.
+    Takes as many events as the budget allows, and a few in any case. Raises if the calls find
+    different numbers of rules, because then they cannot be compared; -1 means that a call does not
+    count.
     """
     for call in calls:
         call(events[0])

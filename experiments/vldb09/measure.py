@@ -1,4 +1,4 @@
-"""What the figures of this paper measure: its algorithms, in its logic, with its weights."""
+"""Measures the algorithms of this paper, in its logic and with its weights."""
 
 from __future__ import annotations
 
@@ -8,8 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from experiments.paper import measuring
-from experiments.paper.measuring import Row, Settings, encoded, in_turns, match_call, summary
+from experiments.paper import measure
+from experiments.paper.measure import (
+    Row,
+    Settings,
+    encode_rules,
+    match_call,
+    summarize,
+    time_in_turns,
+)
 from tamis.encode.arrays import Events
 from tamis.encode.events import EventEncoder
 from tamis.engines.base import Engine
@@ -29,15 +36,15 @@ LOGIC: Logic = "weak"
 """The paper's ∉ holds where the attribute is absent."""
 
 
-def matching(workload: Workload, engines: Sequence[str], settings: Settings) -> list[Row]:
-    """The milliseconds of each engine, and how many rules an event matches."""
-    return measuring.matching(workload, engines, settings, LOGIC)
+def measure_matching(workload: Workload, engines: Sequence[str], settings: Settings) -> list[Row]:
+    """Measure the milliseconds of each engine, and the share of rules that an event matches."""
+    return measure.measure_matching(workload, engines, settings, LOGIC)
 
 
 @cache
-def ranking(workload: Workload, engines: Sequence[str], settings: Settings) -> list[Row]:
-    """The milliseconds of each engine to match and to rank, on weighted rules and events."""
-    rules, _ = encoded(workload, LOGIC, weighted=True)
+def measure_ranking(workload: Workload, engines: Sequence[str], settings: Settings) -> list[Row]:
+    """Measure the milliseconds of each engine to match and to rank weighted rules and events."""
+    rules, _ = encode_rules(workload, LOGIC, weighted=True)
     encoder = EventEncoder(rules)
     events = [
         encoder.encode_weighted(flatten(event), EventWeights.of(weights))
@@ -45,18 +52,18 @@ def ranking(workload: Workload, engines: Sequence[str], settings: Settings) -> l
     ]
     built = [load_engine(name)(rules) for name in engines]
     calls = [call for engine in built for call in (match_call(engine), _rank_call(engine))]
-    taken, found = in_turns(calls, events, settings.seconds)
+    taken, found = time_in_turns(calls, events, settings.seconds)
     rows = []
     for at, name in enumerate(engines):
         for ranked in (False, True):
-            times = summary(taken[2 * at + ranked])
+            times = summarize(taken[2 * at + ranked])
             share = float(found.mean() / rules.size)
             rows.append({"engine": name, "ranked": ranked, "matches": share, **times})
     return rows
 
 
 def _rank_call(engine: Engine) -> Callable[[Events], int]:
-    """A call that finds the best rules of an event; -1, since it does not say how many match."""
+    """Return a call that finds the best rules of an event; it gives -1 instead of a count."""
 
     def rank(events: Events) -> int:
         engine.top_one(events, BEST)
@@ -65,9 +72,9 @@ def _rank_call(engine: Engine) -> Callable[[Events], int]:
     return rank
 
 
-def construction(workload: Workload, engines: Sequence[str]) -> Iterator[Row]:
-    """What it takes to build each engine, and how large it and its lists are."""
-    for engine, row in measuring.construction(workload, engines, LOGIC):
+def measure_construction(workload: Workload, engines: Sequence[str]) -> Iterator[Row]:
+    """Measure the build time of each engine, its size and that of its lists."""
+    for engine, row in measure.measure_construction(workload, engines, LOGIC):
         arrays: Any = engine.arrays
         postings = getattr(arrays, "postings", None)
         lists = None if postings is None else _bytes(postings) / 1e6

@@ -1,13 +1,13 @@
-"""What the figures of this paper measure: its workloads, in both distributions, and who gains."""
+"""Measures the workloads of this paper in both distributions, and states who gains."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from experiments.paper import measuring
+from experiments.paper import measure
 from experiments.paper.figure import Claim
-from experiments.paper.measuring import Row, Settings
+from experiments.paper.measure import Row, Settings
 from tamis.expr.model import Logic
 from tamis.workloads.begen import Workload
 
@@ -24,25 +24,25 @@ MEASURED = (
 """The paper's algorithms, and our default."""
 
 RIVALS = ("kindex", "propagation", "gryphon", "sift", "scan")
-"""Those of the paper's algorithms that are no BE-Tree."""
+"""The paper's algorithms other than the BE-Tree."""
 
 LOGIC: Logic = "strong"
-"""The paper's: a rule matches only where the event has all attributes that it asks about."""
+"""As in the paper: a rule matches only events that have all of its attributes."""
 
 DISTRIBUTIONS = ("uniform", "zipf")
 
 
-def matching(workload: Any, settings: Settings) -> list[Row]:
-    """The milliseconds of each engine, and how many rules an event matches."""
-    return measuring.matching(workload, MEASURED, settings, LOGIC)
+def measure_matching(workload: Any, settings: Settings) -> list[Row]:
+    """Measure the milliseconds of each engine, and the share of rules that an event matches."""
+    return measure.measure_matching(workload, MEASURED, settings, LOGIC)
 
 
-def varied(
+def measure_variants(
     settings: Settings, places: Iterable[dict[str, Any]], show: Callable[[dict[str, Any]], Row]
 ) -> list[Row]:
     """Measure `begen` with some of its parameters varied, in both distributions.
 
-    `show` says which columns tell where along the axis a place stands.
+    `show` turns the parameters of a place into the columns of its rows.
     """
     rows: list[Row] = []
     listed = list(places)
@@ -50,21 +50,25 @@ def varied(
         for place in listed:
             workload = Workload(**{"size": settings.rules, "distribution": distribution, **place})
             about = {"distribution": distribution, **show(place)}
-            rows += [about | row for row in matching(workload, settings)]
+            rows += [about | row for row in measure_matching(workload, settings)]
     return rows
 
 
-def chosen(rows: Sequence[Row], **where: Any) -> list[Row]:
-    """The rows whose columns are like that."""
+def select_rows(rows: Sequence[Row], **where: Any) -> list[Row]:
+    """Select the rows whose columns have the given values."""
     return [row for row in rows if all(row[name] == value for name, value in where.items())]
 
 
-def saved(
+def claim_saving(
     rows: Sequence[Row], engine: str, other: str, what: str, paper: str, **where: Any
 ) -> list[Claim]:
-    """By how much of its time `engine` beats `other`, as the paper counts; none where one lacks."""
+    """The share of `other`'s time that `engine` saves, as the paper counts it.
+
+    There is no claim where one of the two was not measured.
+    """
     times = {
-        name: [row["ms"] for row in chosen(rows, engine=name, **where)] for name in (engine, other)
+        name: [row["ms"] for row in select_rows(rows, engine=name, **where)]
+        for name in (engine, other)
     }
     if not times[engine] or not times[other]:
         return []
@@ -74,20 +78,22 @@ def saved(
     return [Claim(f"{what}: time that {engine} saves against {other}", paper, ours)]
 
 
-def saved_best(
+def claim_saving_over_best(
     rows: Sequence[Row], engine: str, what: str, paper: str, **where: Any
 ) -> list[Claim]:
-    """By how much of its time `engine` beats the next best of the paper, place by place."""
-    own = [row["ms"] for row in chosen(rows, engine=engine, **where)]
-    rivals = [[row["ms"] for row in chosen(rows, engine=name, **where)] for name in RIVALS]
+    """The share of the time of the paper's next best that `engine` saves, at each place."""
+    own = [row["ms"] for row in select_rows(rows, engine=engine, **where)]
+    rivals = [[row["ms"] for row in select_rows(rows, engine=name, **where)] for name in RIVALS]
     shares = [1 - mine / min(others) for mine, *others in zip(own, *rivals, strict=True)]
     ours = f"{min(shares):.0%} to {max(shares):.0%}"
     return [Claim(f"{what}: time that {engine} saves against the next best", paper, ours)]
 
 
-def grown(rows: Sequence[Row], engine: str, what: str, paper: str, **where: Any) -> list[Claim]:
-    """By how much the time grows from the first place to the last."""
-    times = [row["ms"] for row in chosen(rows, engine=engine, **where)]
+def claim_growth(
+    rows: Sequence[Row], engine: str, what: str, paper: str, **where: Any
+) -> list[Claim]:
+    """The growth of the time from the first place to the last."""
+    times = [row["ms"] for row in select_rows(rows, engine=engine, **where)]
     return [
         Claim(f"{what}: growth of the time of {engine}", paper, f"{times[-1] / times[0]:.2g} ×")
     ]
