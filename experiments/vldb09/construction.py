@@ -1,9 +1,9 @@
 """The construction of the inverted lists: seconds and megabytes (section 7).
 
 *encode* reads the rules, numbers distinct atoms and conjunctions and writes them to arrays, once
-for all engines; *build* is the time that an engine adds. The paper's sizes are those of the lists and
-the table of their keys: *index*. *All* is an engine with the encoded rules that it uses to verify
-and score. Seconds are CPU time.
+for all engines; *build* is the time that an engine adds. The paper's sizes are those of the lists
+and the table of their keys: *index*. *All* is an engine with the encoded rules that it uses to
+verify and score. Seconds are CPU time.
 
 Usage: python -m experiments.vldb09.construction [--quick] [--most N]
 """
