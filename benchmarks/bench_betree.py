@@ -1,18 +1,18 @@
-"""The BE-Tree beside the engines of its paper, its insertions, its size, and how it adapts.
+"""Measures the BE-Tree beside the engines of its paper, its insertions, size and adaptation.
 
 The rules are those of the paper, of which an event matches 1 %, with attributes that are equally
 common or follow Zipf's law. All engines of a distribution are measured in one process, one after
-the other, because on a busy machine ratios mean more than times.
+the other, because on a busy machine ratios are more reliable than times.
 
-- *matching*: the median of microseconds that the engine's kernel takes for an event, and how many
-  times as long that is as for `betree-batch`; the seconds to build it from encoded rules; the
-  megabytes of its own arrays, without the encoded rules that all engines share.
-- *insertions*: seconds to insert all conjunctions one by one, by one call for all and by a call for
-  each (of at most 20,000); the pools' size with the room they have for more, and compacted.
+- *matching*: the median microseconds of the engine's kernel for an event, also as a multiple of
+  those of `betree-batch`; the seconds to build it from encoded rules; the megabytes of its own
+  arrays, without the encoded rules that all engines share.
+- *insertions*: seconds to insert all conjunctions by one call, and by a call for each (of at most
+  20,000); the size of the pools with their spare room, and compacted.
 - *adaptation*, as the paper's figure 13: a tree of uniform rules is turned into one of Zipf rules
-  and back, a tenth at a time, with events of both kinds observed in between. After each turn it is
-  compared with a tree that was built of the same rules: the median of microseconds for an event,
-  and its work. *observed* is such a tree after it has observed the same events, too.
+  and back, a tenth at a time, with events of both kinds observed in between. After each exchange it
+  is compared with a new tree of the same rules: the median microseconds for an event, and its work.
+  *observed* is such a tree after it has observed the same events, too.
 
 Usage: python -m benchmarks.bench_betree [--quick] [--rules N] [--adapting N] [--engines NAME …]
        [--results FOLDER]
@@ -44,19 +44,19 @@ QUICK_RULES, QUICK_ADAPTING, QUICK_EVENTS = 500, 400, 5
 DISTRIBUTIONS: tuple[Distribution, ...] = ("uniform", "zipf")
 RIVALS = ("betree-batch", "betree", "kindex", "propagation", "sift", "scan", "tiles")
 SINGLE_CALLS = 20_000
-TURNS = 10
-"""In how many steps one workload is exchanged for another."""
+STEPS = 10
+"""The number of steps in which one workload is exchanged for another."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="tiny sizes: only to see it run")
-    parser.add_argument("--rules", type=int, help=f"how many; {RULES:,} by default")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, for a trial run")
+    parser.add_argument("--rules", type=int, help=f"{RULES:,} by default")
     parser.add_argument(
-        "--adapting", type=int, help=f"how many rules are exchanged; {ADAPTING:,} by default"
+        "--adapting", type=int, help=f"the number of exchanged rules; {ADAPTING:,} by default"
     )
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(RIVALS))
-    parser.add_argument("--results", type=Path, default=RESULTS, help="where the JSON goes")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="the folder for the JSON")
     args = parser.parse_args()
     rules = args.rules or (QUICK_RULES if args.quick else RULES)
     adapting = args.adapting or (QUICK_ADAPTING if args.quick else ADAPTING)
@@ -66,24 +66,24 @@ def main() -> None:
     insertions: list[Row] = []
     for distribution in DISTRIBUTIONS:
         workload = Workload(size=rules, distribution=distribution)
-        encoded = encoded_rules([workload])
+        encoded = encode_rules([workload])
         rows = EventEncoder(encoded).encode_many(workload.events(events))
         found = [measure_engine(name, encoded, rows) for name in args.engines]
         insertions.append({"rules": distribution, **measure_insertions(encoded)})
         add_ratios(found)
-        show(f"Matching {rules:,} rules, {distribution}: µs an event", found)
+        show(f"Matching {rules:,} rules, {distribution}: µs per event", found)
         matching += [{"rules": distribution, **row} for row in found]
     show(f"Inserting {rules:,} rules: seconds and megabytes", insertions)
     adaptation = measure_adaptation(adapting, events)
-    show(f"Turning {adapting:,} rules into others: µs and work an event", adaptation)
+    show(f"Turning {adapting:,} rules into others: µs and work per event", adaptation)
     figures = {"size": rules, "matching": matching, "insertions": insertions}
     save("bench_betree", {**figures, "adapting": adapting, "adaptation": adaptation}, args.results)
 
 
 def compile_kernels(engines: Sequence[str]) -> None:
-    """Have all kernels compiled before anything is measured."""
+    """Compile all kernels before anything is measured."""
     workload = Workload(size=100)
-    encoded = encoded_rules([workload])
+    encoded = encode_rules([workload])
     rows = EventEncoder(encoded).encode_many(workload.events(2))
     for name in engines:
         measure_engine(name, encoded, rows)
@@ -91,8 +91,8 @@ def compile_kernels(engines: Sequence[str]) -> None:
     measure_adaptation(100, 2)
 
 
-def encoded_rules(workloads: Sequence[Workload]) -> EncodedRules:
-    """The rules of all workloads, in terms of one dictionary."""
+def encode_rules(workloads: Sequence[Workload]) -> EncodedRules:
+    """Encode the rules of all workloads with one dictionary."""
     encoder = RuleEncoder()
     for workload in workloads:
         for _, text in workload.rules():
@@ -107,7 +107,7 @@ def measure_engine(name: str, encoded: EncodedRules, rows: Events) -> Row:
     start = perf_counter()
     engine = load_engine(name)(encoded)
     seconds = perf_counter() - start
-    taken, matches = kernel_times(engine, rows)
+    taken, matches = time_kernel(engine, rows)
     return {
         "engine": name,
         "us": float(np.median(taken)),
@@ -117,8 +117,8 @@ def measure_engine(name: str, encoded: EncodedRules, rows: Events) -> Row:
     }
 
 
-def kernel_times(engine: Engine, rows: Events) -> tuple[list[float], float]:
-    """Microseconds of the kernel for each event, and how many rules one matches on average."""
+def time_kernel(engine: Engine, rows: Events) -> tuple[list[float], float]:
+    """Measure the microseconds of the kernel for each event, and count its mean matches."""
     size = engine.rules.size
     mask, out = np.ones(size, np.uint8), np.empty(size, np.int32)
     scratch = engine.new_scratch()
@@ -133,13 +133,13 @@ def kernel_times(engine: Engine, rows: Events) -> tuple[list[float], float]:
 
 
 def add_ratios(rows: list[Row]) -> None:
-    """How many times as long each engine takes as the first one."""
+    """Add the time of each engine as a multiple of that of the first one."""
     for row in rows:
         row["times"] = row["us"] / rows[0]["us"]
 
 
 def nbytes(arrays: Any) -> int:
-    """The size of arrays, and of those in tuples among them."""
+    """The size of arrays, including those in nested tuples."""
     if isinstance(arrays, tuple):
         return sum(map(nbytes, arrays))
     return int(arrays.nbytes) if isinstance(arrays, np.ndarray) else 0
@@ -153,7 +153,7 @@ def new_tree(encoded: EncodedRules) -> BeTree:
 
 
 def insert(tree: BeTree, encoded: EncodedRules, numbers: NDArray[np.int64]) -> None:
-    """Insert conjunctions whose numbers rise by one."""
+    """Insert conjunctions with consecutive numbers."""
     forms = encoded.forms
     start = forms.conjunction_start[numbers[0] : numbers[-1] + 2]
     atom = forms.conjunction_atom[start[0] : start[-1]]
@@ -189,7 +189,7 @@ def measure_insertions(encoded: EncodedRules) -> Row:
 
 def measure_adaptation(size: int, events: int) -> list[Row]:
     workloads = [Workload(size=size, distribution=name) for name in DISTRIBUTIONS]
-    encoded = encoded_rules(workloads)
+    encoded = encode_rules(workloads)
     mixed = [event for workload in workloads for event in workload.events(events)]
     rows = EventEncoder(encoded).encode_many(mixed)
     uniform = np.arange(size)
@@ -198,7 +198,7 @@ def measure_adaptation(size: int, events: int) -> list[Row]:
     insert(tree, encoded, uniform)
     found = [{"tree": "uniform, at first", **measure_tree(tree, rows)}]
     for name, old, new in (("zipf", uniform, zipf), ("uniform", zipf, uniform)):
-        for part in np.array_split(np.arange(size), TURNS):
+        for part in np.array_split(np.arange(size), STEPS):
             tree.delete_many(old[part])
             insert(tree, encoded, new[part])
             tree.observe(rows)
@@ -206,14 +206,14 @@ def measure_adaptation(size: int, events: int) -> list[Row]:
         insert(fresh, encoded, new)
         found.append({"tree": f"{name}, adapted", **measure_tree(tree, rows)})
         found.append({"tree": f"{name}, fresh", **measure_tree(fresh, rows)})
-        for _ in range(TURNS):
+        for _ in range(STEPS):
             fresh.observe(rows)
         found.append({"tree": f"{name}, observed", **measure_tree(fresh, rows)})
     return found
 
 
 def measure_tree(tree: BeTree, rows: Events) -> Row:
-    """Microseconds of a search in the compacted tree, and its work."""
+    """Measure the microseconds of a search in the compacted tree, and its work."""
     nodes, state = tree.compact_nodes(), tree.new_search_state()
     taken = []
     for row in range(len(rows.start) - 1):

@@ -1,15 +1,15 @@
-"""The roads in: events from Arrow columns, and rules from texts that share their shapes.
+"""Measures encoding: events from Arrow columns, and rules from texts that share their shapes.
 
 - *events*: seconds to encode 1,000,000 flat rows of 15 columns (six of integers, four of doubles,
-  three of strings, a boolean, a timestamp; a tenth is null) for 10,000 rules that mention all
-  of them. Once as they are and once with the strings dictionary-encoded; the best of three.
-- *rules*: rules per second for texts made from 20 templates, where all but the literals is the
-  same: every text parsed in full, then through `Shapes`, which parses a template once; and
-  1,000,000 such rules until they are in a Matcher and have answered an event. Each brings
-  one or two predicates that no other rule has, which is the hard case for a Matcher.
+  three of strings, a boolean, a timestamp; a tenth is null) for 10,000 rules that mention all of
+  them. Once with plain and once with dictionary-encoded strings; the best of three.
+- *rules*: rules per second for texts from 20 templates that differ only in their literals: every
+  text parsed in full, then through `Shapes`, which parses a template once; and 1,000,000 such rules
+  until they are in a Matcher and have answered an event. Each has one or two predicates that no
+  other rule has, which is the hard case for a Matcher.
 
-All of it runs on one core. Rates are by CPU time, which a busy machine spoils less than the
-seconds that passed; both are shown.
+Everything runs on one core. Rates are by CPU time, which a busy machine affects less than
+wall-clock time; both are shown.
 
 Usage: python -m benchmarks.bench_encode [--quick] [--results FOLDER]
 """
@@ -35,15 +35,15 @@ from tamis.expr.text.shapes import Shapes
 INTEGERS = [f"int{i}" for i in range(6)]
 DOUBLES = [f"double{i}" for i in range(4)]
 WORDS = {"country": 200, "category": 5_000, "user": 200_000}
-"""The string columns and how many distinct values each has."""
+"""The string columns, each with its number of distinct values."""
 PARSED = 20_000
-"""How many texts are parsed in full; the rate does not depend on it."""
+"""The number of texts that are parsed in full; the rate does not depend on it."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="tiny sizes: only to see it run")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="where the JSON goes")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, for a trial run")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="the folder for the JSON")
     args = parser.parse_args()
     size = 2_000 if args.quick else 1_000_000
     events = measure_events(rows=size, rules=size // 100)
@@ -54,51 +54,53 @@ def main() -> None:
 
 
 def measure_events(rows: int, rules: int) -> list[Row]:
-    encoded = encoded_rules(texts_of_templates(rules))
-    batch = flat_batch(rows)
+    encoded = encode_rules(draw_texts(rules))
+    batch = draw_batch(rows)
     encoder = ColumnEncoder(encoded)
 
     def figures(name: str, columns: pa.RecordBatch) -> Row:
         encoder.encode(columns.slice(0, 100))
-        best = min((timed(lambda: encoder.encode(columns)) for _ in range(3)), key=lambda t: t.cpu)
+        best = min(
+            (time_call(lambda: encoder.encode(columns)) for _ in range(3)), key=lambda t: t.cpu
+        )
         return {"columns": name, **best.row(rows, "rows/s")}
 
     return [figures("plain strings", batch), figures("dictionaries", with_dictionaries(batch))]
 
 
 def measure_rules(size: int) -> list[Row]:
-    texts = texts_of_templates(size)
+    texts = draw_texts(size)
     shapes = Shapes()
 
-    def figures(road: str, take: Callable[[list[str]], Any], given: list[str]) -> Row:
-        taken = timed(lambda: take(given))
-        return {"road": road, "rules": len(given), **taken.row(len(given), "rules/s")}
+    def figures(method: str, take: Callable[[list[str]], Any], given: list[str]) -> Row:
+        taken = time_call(lambda: take(given))
+        return {"method": method, "rules": len(given), **taken.row(len(given), "rules/s")}
 
     return [
         figures("parsed in full", lambda given: [tamis.parse(t) for t in given], texts[:PARSED]),
         figures("through Shapes", lambda given: [shapes.parse(t) for t in given], texts),
-        figures("into a Matcher", matcher_of, texts),
+        figures("into a Matcher", build_matcher, texts),
     ]
 
 
-def matcher_of(texts: list[str]) -> tamis.Matcher:
+def build_matcher(texts: list[str]) -> tamis.Matcher:
     matcher = tamis.Matcher()
     matcher.add_many(pa.table({"id": np.arange(len(texts)), "rule": texts}))
     matcher.match_array({"int0": 5})
     return matcher
 
 
-def encoded_rules(texts: list[str]) -> EncodedRules:
+def encode_rules(texts: list[str]) -> EncodedRules:
     encoder = RuleEncoder()
     for text in texts:
         encoder.add_text(text, "strong")
     return encoder.finish()
 
 
-def texts_of_templates(count: int) -> list[str]:
-    """Rules of 20 shapes, each of three to five predicates over all kinds of columns."""
+def draw_texts(count: int) -> list[str]:
+    """Draw rules of 20 shapes, each with three to five predicates over all kinds of columns."""
     random = np.random.default_rng(1)
-    templates = [template(random) for _ in range(20)]
+    templates = [draw_template(random) for _ in range(20)]
     chosen = random.integers(len(templates), size=count).tolist()
     numbers = random.integers(1_000, size=(count, 8)).tolist()
     return [
@@ -107,7 +109,7 @@ def texts_of_templates(count: int) -> list[str]:
     ]
 
 
-def template(random: np.random.Generator) -> str:
+def draw_template(random: np.random.Generator) -> str:
     forms = [f"{name} > %d" for name in INTEGERS]
     forms += [f"{name} BETWEEN %d.5 AND 1%d.25" for name in DOUBLES]
     forms += [f"{name} IN ('{name}-%d', '{name}-1%d')" for name in WORDS]
@@ -116,7 +118,7 @@ def template(random: np.random.Generator) -> str:
     return " AND ".join(forms[i] for i in picked)
 
 
-def flat_batch(rows: int) -> pa.RecordBatch:
+def draw_batch(rows: int) -> pa.RecordBatch:
     random = np.random.default_rng(2)
     start = int(datetime(2024, 1, 1, tzinfo=UTC).timestamp() * 1_000_000)
     columns: dict[str, Any] = {name: random.integers(2_000, size=rows) for name in INTEGERS}
@@ -127,11 +129,11 @@ def flat_batch(rows: int) -> pa.RecordBatch:
     columns["flag"] = random.integers(2, size=rows).astype(bool)
     times = start + random.integers(10_000_000, size=rows)
     columns["seen_at"] = pa.array(times).cast(pa.timestamp("us", "UTC"))
-    return pa.record_batch({name: holed(random, column) for name, column in columns.items()})
+    return pa.record_batch({name: drop_tenth(random, column) for name, column in columns.items()})
 
 
-def holed(random: np.random.Generator, column: Any) -> pa.Array:
-    """The column with a tenth of its values absent."""
+def drop_tenth(random: np.random.Generator, column: Any) -> pa.Array:
+    """Make a tenth of the values of the column absent."""
     kept = pa.array(random.random(len(column)) >= 0.1)
     return pa.compute.if_else(kept, pa.array(column), None)
 
@@ -146,7 +148,7 @@ def with_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 class Taken(NamedTuple):
-    """Seconds that passed, and seconds of CPU."""
+    """Wall-clock seconds, and CPU seconds."""
 
     wall: float
     cpu: float
@@ -155,7 +157,7 @@ class Taken(NamedTuple):
         return {"seconds": self.wall, "CPU s": self.cpu, rate: count / self.cpu}
 
 
-def timed(call: Callable[[], Any]) -> Taken:
+def time_call(call: Callable[[], Any]) -> Taken:
     wall, cpu = perf_counter(), process_time()
     call()
     return Taken(perf_counter() - wall, process_time() - cpu)

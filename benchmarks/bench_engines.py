@@ -1,26 +1,26 @@
-"""The engines side by side, on one kind of rules and events after another.
+"""Measures the engines side by side, on several kinds of rules and events.
 
-Ratios between engines mean something where times, on a busy machine, may not: so all engines are
-measured in one run. A scenario (benchmarks/scenarios.py) has a process of its own, which makes the
+On a busy machine ratios between engines are more reliable than times, so all engines are measured
+in one run. Each scenario (benchmarks/scenarios.py) has a process of its own, which generates the
 rules, compiles all kernels and encodes the rules once. Each engine is measured in a fork of it.
 
 - *in*: seconds to encode the texts, once for all engines; to *build* the engine from encoded rules;
-  and from an Arrow table of texts to a matcher that has answered, which is the encoding plus what
-  `add_many` needs besides. *index* is the engine's arrays, by conjunction too (a rule kept as
-  a program counts as one), *RSS* the memory of the whole process: the texts, the encoded rules, the
-  matcher.
-- *single*: microseconds of an event. *mean*, *p50* and *p99* are those of `match_array` on a
-  mapping; *kernel* is the median of the engine's kernel within these calls, *above* that of what is
-  neither the kernel nor the writing of ids; *list* and *top 5* are the medians of `match`, `top`.
-  *ids* is the time to write the ids of the matching rules into an array from a prepared list of
-  their places: what no engine can save. *× scan* and *× sift* say how many times as fast an engine
-  is, */ ids* how many times that time.
-- *batch*: microseconds of an event in a batch of 10,000, as `count_many` and `match_many` take it
-  from an Arrow table (of the real ones, from mappings). `match_many` gets as many rows as give
-  20 million pairs, and both get fewer where an engine would need long: *rows* says how many.
+  and from an Arrow table of texts to a matcher that has answered, which is the encoding plus the
+  rest of `add_many`. *index* is the size of the engine's arrays, also per conjunction (a rule kept
+  as a program counts as one), *RSS* the memory of the whole process: the texts, the encoded rules,
+  the matcher.
+- *single*: microseconds per event. *mean*, *p50* and *p99* are those of `match_array` on a mapping;
+  *kernel* is the median of the engine's kernel within these calls, *above* that of the rest without
+  the writing of ids; *list* and *top 5* are the medians of `match` and `top`. *ids* is the time to
+  write the ids of the matching rules into an array from a prepared list of their places, which no
+  engine can avoid. *× scan* and *× sift* say how many times as fast an engine is, */ ids* gives its
+  time as a multiple of *ids*.
+- *batch*: microseconds per event in a batch of 10,000, for `count_many` and `match_many` on an
+  Arrow table (for real events, on mappings). `match_many` gets as many rows as give 20 million
+  pairs, and both get fewer where an engine would take long: *rows* is their number.
 
-`--growth` measures something else: how build, size and kernels grow from 1M to 8M rules at 0.01 %,
-without a matcher around them and without the engines that look at every rule.
+`--growth` measures instead how build, size and kernels grow from 1M to 8M rules at 0.01 %, without
+a matcher and without the engines that test every rule.
 
 Usage: python -m benchmarks.bench_engines [--quick] [--scenarios NAME …] [--engines NAME …]
        [--rules N] [--growth] [--sizes N …] [--results FOLDER]
@@ -45,7 +45,7 @@ from numpy.typing import NDArray
 
 import tamis
 from benchmarks.report import RESULTS, Row, resident_bytes, save, show
-from benchmarks.scenarios import BATCH, EVENTS, SCENARIOS, Events, Load, NotAtHand
+from benchmarks.scenarios import BATCH, EVENTS, SCENARIOS, DataMissing, Events, Load
 from tamis.encode.events import EventEncoder
 from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.base import Engine
@@ -60,18 +60,18 @@ GROWTH = (1_000_000, 2_000_000, 4_000_000, 8_000_000)
 QUICK_RULES = 500
 QUICK_GROWTH = (500, 1_000)
 SLOW = ("scan", "sift")
-"""The engines to compare with. They look at every rule, and take no part in growth."""
+"""The engines to compare with. They test every rule, and are left out of --growth."""
 LARGE = tuple(name for name in ENGINES if issubclass(load_engine(name), IntervalEngine))
-"""Engines that are measured only where they are named: their bit vectors may grow with the square
-of the rules, and those without vectors evaluate every rule, as `scan` does."""
+"""Engines that are measured only if they are named: their bit vectors may grow with the square of
+the rules, and those without vectors evaluate every rule, as `scan` does."""
 MOST_PAIRS = 20_000_000
-"""What one match_many may return: some 240 MB."""
+"""The most pairs that one match_many may return: some 240 MB."""
 FEWEST = 10
-"""How many events are matched one by one at least, however long it takes."""
+"""The least number of events to match one by one, however long it takes."""
 
 
 class Budget(NamedTuple):
-    """Seconds that each way of matching may take, more or less."""
+    """The approximate seconds for each way of matching."""
 
     single: float = 1.5
     batch: float = 4
@@ -82,13 +82,13 @@ QUICK = Budget(0.02, 0.02)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="tiny sizes: only to see it run")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, for a trial run")
     parser.add_argument("--scenarios", nargs="+", choices=SCENARIOS, default=list(SCENARIOS))
     parser.add_argument("--engines", nargs="+", choices=ENGINES, help="most of them by default")
     parser.add_argument("--rules", type=int, help=f"how many; {RULES:,} by default")
     parser.add_argument("--growth", action="store_true", help="measure how engines grow instead")
     parser.add_argument("--sizes", type=int, nargs="+", help="numbers of rules for --growth")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="where the JSON goes")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="the folder for the JSON")
     args = parser.parse_args()
     budget = QUICK if args.quick else Budget()
     usual = [name for name in ENGINES if name not in LARGE]
@@ -107,8 +107,8 @@ def run_scenarios(
     skipped: Row = {}
     for name in names:
         try:
-            found = apart(measure_scenario, name, rules, engines, budget)
-        except NotAtHand as reason:
+            found = run_in_new_process(measure_scenario, name, rules, engines, budget)
+        except DataMissing as reason:
             skipped[name] = str(reason)
             print(f"\n{SCENARIOS[name].title}: left out, {reason}", flush=True)
             continue
@@ -125,22 +125,24 @@ def run_scenarios(
 def run_growth(
     sizes: Sequence[int], engines: list[str], budget: Budget, args: argparse.Namespace
 ) -> None:
-    rows = [row for size in sizes for row in apart(measure_growth, size, engines, budget)]
-    show("Growth at 0.01 % match: kernel µs/event", [growth_cells(row) for row in rows])
+    rows = [
+        row for size in sizes for row in run_in_new_process(measure_growth, size, engines, budget)
+    ]
+    show("Growth at 0.01 % match: kernel µs/event", [select_growth_columns(row) for row in rows])
     save("bench_growth", {"rows": rows}, args.results)
 
 
-def apart(measure: Callable[..., list[Row]], *arguments: Any) -> list[Row]:
-    """What `measure` returns, from a process of its own that begins with nothing."""
+def run_in_new_process(measure: Callable[..., list[Row]], *arguments: Any) -> list[Row]:
+    """Call `measure` in a new, empty process."""
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, mp_context=spawn) as process:
         return process.submit(measure, *arguments).result()
 
 
-def forked(measure: Callable[..., Row], *arguments: Any) -> Row:
-    """What `measure` returns, from a copy of this process: `arguments` are shared, not sent."""
+def run_in_fork(measure: Callable[..., Row], *arguments: Any) -> Row:
+    """Call `measure` in a copy of this process: `arguments` are shared, not sent."""
     fork = multiprocessing.get_context("fork")
-    # Collecting garbage would write to, and by that copy, all that is shared.
+    # Collecting garbage would write to the shared memory, and so copy it.
     gc.collect()
     gc.freeze()
     receiver, sender = fork.Pipe(duplex=False)
@@ -160,11 +162,11 @@ def measure_scenario(name: str, size: int, engines: list[str], budget: Budget) -
     load = scenario.load(size)
     compile_kernels(engines)
     start = perf_counter()
-    encoded = encoded_rules(load.rules["rule"].to_pylist(), scenario.logic)
+    encoded = encode_rules(load.rules["rule"].to_pylist(), scenario.logic)
     seconds = perf_counter() - start
     return [
         {"scenario": name, "engine": engine, "rules": encoded.size, "encode_s": seconds}
-        | forked(measure_engine, engine, load, encoded, scenario.logic, seconds, budget)
+        | run_in_fork(measure_engine, engine, load, encoded, scenario.logic, seconds, budget)
         for engine in engines
     ]
 
@@ -173,35 +175,35 @@ def measure_growth(size: int, engines: list[str], budget: Budget) -> list[Row]:
     workload = Workload(size=size, match_probability=0.0001)
     compile_kernels(engines)
     start = perf_counter()
-    encoded = encoded_rules((text for _, text in workload.rules()), "strong")
+    encoded = encode_rules((text for _, text in workload.rules()), "strong")
     seconds = perf_counter() - start
     events = workload.events(EVENTS)
     return [
         {"engine": engine, "rules": size, "encode_s": seconds}
-        | forked(measure_grown, engine, encoded, events, budget)
+        | run_in_fork(measure_growth_of, engine, encoded, events, budget)
         for engine in engines
     ]
 
 
-def measure_grown(name: str, encoded: EncodedRules, events: Events, budget: Budget) -> Row:
-    """The figures of an engine without a matcher."""
+def measure_growth_of(name: str, encoded: EncodedRules, events: Events, budget: Budget) -> Row:
+    """Measure an engine without a matcher."""
     engine, figures = measure_index(name, encoded)
     encoder = EventEncoder(encoded)
     rows = [encoder.encode(event) for event in events]
-    (kernel,) = times([(kernel_of(engine), rows)], 2 * budget.single)
+    (kernel,) = times([(kernel_call(engine), rows)], 2 * budget.single)
     batch = encoder.encode_many(events)
     start = perf_counter()
     counts = engine.count(batch)
     return {
         **figures,
-        **spread("us_kernel", kernel),
+        **summarize("us_kernel", kernel),
         "us_count": 1e6 * (perf_counter() - start) / len(counts),
         "matches": float(counts.mean()),
     }
 
 
 def compile_kernels(engines: list[str]) -> None:
-    """Have all kernels compiled, without starting threads: a fork would lack them."""
+    """Compile all kernels, without starting threads: a fork would lack them."""
     workload = Workload(size=100)
     for engine in engines:
         matcher = tamis.Matcher(engine=engine)
@@ -213,7 +215,7 @@ def compile_kernels(engines: list[str]) -> None:
         matcher.count_many(workload.events_table(10))
 
 
-def encoded_rules(texts: Any, logic: Logic) -> EncodedRules:
+def encode_rules(texts: Any, logic: Logic) -> EncodedRules:
     encoder = RuleEncoder()
     for text in texts:
         encoder.add_text(text, logic)
@@ -228,9 +230,9 @@ def measure_engine(
     encode_seconds: float,
     budget: Budget,
 ) -> Row:
-    """All figures of one engine."""
+    """Measure all figures of one engine."""
     start = perf_counter()
-    with already_encoded(encoded):
+    with skip_encoding(encoded):
         matcher = tamis.Matcher(engine=name, logic=logic)
         matcher.add_many(load.rules)
     matcher.match_array(load.events[0])
@@ -244,8 +246,8 @@ def measure_engine(
 
 
 @contextmanager
-def already_encoded(encoded: EncodedRules) -> Iterator[None]:
-    """Rules that are added meanwhile are not encoded again."""
+def skip_encoding(encoded: EncodedRules) -> Iterator[None]:
+    """Make matchers use the encoded rules instead of encoding them again."""
     with (
         patch.object(RuleEncoder, "add", lambda *_: None),
         patch.object(RuleEncoder, "add_text", lambda *_: None),
@@ -255,7 +257,7 @@ def already_encoded(encoded: EncodedRules) -> Iterator[None]:
 
 
 def measure_index(name: str, encoded: EncodedRules) -> tuple[Engine, Row]:
-    """An engine without a matcher, and its build."""
+    """Build an engine without a matcher, and measure that."""
     start = perf_counter()
     engine = load_engine(name)(encoded)
     seconds = perf_counter() - start
@@ -270,8 +272,8 @@ def measure_index(name: str, encoded: EncodedRules) -> tuple[Engine, Row]:
     }
 
 
-def kernel_of(engine: Engine) -> Callable[[Any], int]:
-    """The engine's kernel on one encoded event, with all it needs prepared."""
+def kernel_call(engine: Engine) -> Callable[[Any], int]:
+    """Return a call of the engine's kernel on one encoded event, with its buffers prepared."""
     size = engine.rules.size
     mask, out = np.ones(size, np.uint8), np.empty(size, np.int32)
     counts, scratch = np.zeros(1, np.int64), engine.new_scratch()
@@ -284,7 +286,7 @@ def measure_single(matcher: tamis.Matcher, load: Load, budget: float) -> Row:
     engine = view.segment.engine
     rows = [view.segment.encode(event) for event in events]
     places = [engine.match(row).rule for row in rows[:FEWEST]]
-    # What is compared takes turns, so that a busy machine spoils all of it alike.
+    # The two take turns, so that a busy machine slows both alike.
     array, written = times(
         [(matcher.match_array, events), (lambda found: ids[found], places)], 1.5 * budget
     )
@@ -293,12 +295,12 @@ def measure_single(matcher: tamis.Matcher, load: Load, budget: float) -> Row:
     (top,) = times([(lambda event: matcher.top(event, 5), events)], budget / 2)
     counts = engine.count(view.segment.encode_chunk(events[: len(array)]))
     if counts[:FEWEST].tolist() != [len(matcher.match_array(event)) for event in events[:FEWEST]]:
-        raise RuntimeError(f"{engine.name} finds something else alone than in a matcher")
+        raise RuntimeError(f"{engine.name} finds other rules alone than in a matcher")
     return {
         "matches": float(counts.mean()),
         "found": counts[:FEWEST].tolist(),
-        **spread("us", array),
-        **spread("us_kernel", kernel),
+        **summarize("us", array),
+        **summarize("us_kernel", kernel),
         "us_above_kernel": float(np.percentile(above, 50)),
         "us_ids": float(np.percentile(written, 50)),
         "us_list": float(np.percentile(as_list, 50)),
@@ -310,9 +312,9 @@ def measure_single(matcher: tamis.Matcher, load: Load, budget: float) -> Row:
 def measure_inside(
     matcher: tamis.Matcher, segment: Segment, events: Events, budget: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Microseconds of each call of `match_array`: in the kernel, and above it.
+    """Measure the microseconds of each call of `match_array`: in the kernel, and above it.
 
-    What is above is all but the kernel and the writing of ids.
+    Above is everything but the kernel and the writing of ids.
     """
     spent = dict.fromkeys(("run", "array"), 0.0)
 
@@ -342,7 +344,7 @@ def measure_inside(
     return np.array(kernel), np.array(above)
 
 
-def spread(name: str, taken: NDArray[np.float64]) -> Row:
+def summarize(name: str, taken: NDArray[np.float64]) -> Row:
     return {
         f"{name}_mean": float(taken.mean()),
         f"{name}_p50": float(np.percentile(taken, 50)),
@@ -353,10 +355,10 @@ def spread(name: str, taken: NDArray[np.float64]) -> Row:
 def times(
     calls: Sequence[tuple[Callable[[Any], Any], Sequence[Any]]], budget: float
 ) -> list[NDArray[np.float64]]:
-    """Microseconds of each call, one after the other in turn.
+    """Measure the microseconds of each call; the calls take turns.
 
-    As many rounds as the budget allows, but for a few; the first calls have arguments for all, the
-    others begin again where theirs end.
+    There are as many rounds as the budget allows, and a few in any case. The first call has
+    arguments for all of them; the others repeat theirs.
     """
     for call, arguments in calls:
         call(arguments[0])
@@ -379,33 +381,33 @@ def measure_batch(
     figures: Row = {}
     limit = {"count_many": BATCH, "match_many": int(MOST_PAIRS / max(matches, 1))}
     for name, most in limit.items():
-        rows, seconds = measured_rows(getattr(matcher, name), batch, budget, most)
+        rows, seconds = measure_rows(getattr(matcher, name), batch, budget, most)
         figures |= {f"us_{name}": 1e6 * seconds / rows, f"{name}_rows": rows}
     return figures
 
 
-def measured_rows(
+def measure_rows(
     call: Callable[[Any], Any], batch: pa.Table | Events, budget: float, most: int
 ) -> tuple[int, float]:
-    """As many rows as fit into the budget, as larger and larger trials suggest, and the seconds."""
+    """Find by growing trials how many rows fit into the budget, and the seconds they take."""
     most = min(most, len(batch))
     rows = min(32, most)
     while True:
-        seconds = seconds_of(call, batch[:rows])
+        seconds = time_call(call, batch[:rows])
         affordable = min(most, int(rows * budget / max(seconds, 1e-6)))
         if rows == most or affordable < min(2 * rows, most):
             return rows, seconds
         rows = min(affordable, 8 * rows)
 
 
-def seconds_of(call: Callable[[Any], Any], argument: Any) -> float:
+def time_call(call: Callable[[Any], Any], argument: Any) -> float:
     start = perf_counter()
     call(argument)
     return perf_counter() - start
 
 
 def check_agreement(rows: list[Row]) -> None:
-    """Figures of engines that give different answers cannot be compared."""
+    """Raise if the engines give different answers: then their figures cannot be compared."""
     for row in rows[1:]:
         fewest = min(len(row["found"]), len(rows[0]["found"]))
         if row["found"][:fewest] != rows[0]["found"][:fewest]:
@@ -413,9 +415,9 @@ def check_agreement(rows: list[Row]) -> None:
 
 
 def add_ratios(rows: list[Row]) -> None:
-    """How many times as fast as the engines to compare with, and as slow as writing ids.
+    """Add how many times as fast a row is as the engines to compare with, and as slow as ids.
 
-    By the medians, which other processes spoil least.
+    The ratios are those of medians, which other processes affect least.
     """
     medians = {row["engine"]: row["us_p50"] for row in rows}
     for row in rows:
@@ -428,7 +430,7 @@ def show_scenario(title: str, rows: list[Row]) -> None:
     first = rows[0]
     print(
         f"\n{title}: {first['rules']:,} rules, {first['conjunctions']:,} conjunctions, "
-        f"{first['matches']:,.4g} matches an event; encoded in {first['encode_s']:.3g} s"
+        f"{first['matches']:,.4g} matches per event; encoded in {first['encode_s']:.3g} s"
     )
     single = {
         "kernel": "us_kernel_p50",
@@ -454,15 +456,15 @@ def show_scenario(title: str, rows: list[Row]) -> None:
         "B/conjunction": "bytes_per_conjunction",
         "RSS MB": "rss_mb",
     }
-    show("Single: µs/event", [cells(row, single) for row in rows])
-    show("Batch: µs/event; in", [cells(row, others) for row in rows])
+    show("Single: µs/event", [select_columns(row, single) for row in rows])
+    show("Batch: µs/event; in", [select_columns(row, others) for row in rows])
 
 
-def cells(row: Row, columns: dict[str, str]) -> Row:
+def select_columns(row: Row, columns: dict[str, str]) -> Row:
     return {"engine": row["engine"], **{title: row[name] for title, name in columns.items()}}
 
 
-def growth_cells(row: Row) -> Row:
+def select_growth_columns(row: Row) -> Row:
     columns = {
         "rules": "rules",
         "matches": "matches",
@@ -475,11 +477,11 @@ def growth_cells(row: Row) -> Row:
         "B/conjunction": "bytes_per_conjunction",
         "RSS MB": "rss_mb",
     }
-    return cells(row, columns)
+    return select_columns(row, columns)
 
 
 def show_summary(rows: list[Row]) -> None:
-    """The medians of `match_array`, a line a scenario."""
+    """Print the medians of `match_array`, one line per scenario."""
     lines: dict[str, Row] = {}
     for row in rows:
         line = lines.setdefault(row["scenario"], {"scenario": row["scenario"]})

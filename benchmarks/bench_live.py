@@ -1,21 +1,21 @@
-"""Reading while rules come and go: how long one event waits, and what changes cost.
+"""Measures matching while rules change: how long an event waits, and what changes cost.
 
 - *reader*: a thread matches one event after another over 100,000 rules (BEGen, 1 % match) while
   another adds 100,000 rules by one `add_many`, and merges all into one segment. Median, 99.9th
   percentile and maximum of `match_array`, in microseconds, before and meanwhile, and the maximum
   as a multiple of the median before: the aim is at most 10. *Beside a counter* is the same reader
-  while a thread does nothing but count in Python with turns as short: what the machine and the
-  interpreter cost on their own;
-- *changes*: microseconds of one `add` and one `remove`, and how many segments a trickle of
-  single rules leaves behind;
-- *tail*: so many rules that came one by one and are in no segment yet, each evaluated by itself
-  (plain), on a BE-Tree (tree), or made into a segment: microseconds of one `match`, of one `add` of
-  a text at that size (parsing included), and of one insertion of a parsed rule. Medians;
-- *inserts*: as many rules inserted one by one into a tail with a tree, without parsing: the mean
-  so far, the median of the last thousand, and the worst one, in microseconds;
-- *trickle*: rules added one by one to a collection of a million and of fewer, with all that goes on
-  behind, while another thread matches one event after another; and the reader's times. *alone* is
-  without the reader;
+  beside a thread that only counts in Python, with the same switch interval: the share of the
+  machine and the interpreter;
+- *changes*: microseconds of one `add` and one `remove`, and the number of segments after many
+  single additions;
+- *tail*: rules that were added one by one and are in no segment yet, each evaluated by itself
+  (plain), in a BE-Tree (tree), or turned into a segment: microseconds of one `match`, of one `add`
+  of a text at that size (parsing included), and of one insertion of a parsed rule. Medians;
+- *inserts*: rules inserted one by one into a tail with a tree, without parsing: the mean so far,
+  the median of the last thousand, and the maximum, in microseconds;
+- *trickle*: rules added one by one to a collection of up to a million, with all background work,
+  while another thread matches one event after another; and the reader's times. *alone* is without
+  the reader;
 - *stored*: seconds to save a set of rules, to open it, and to the first match; seconds of an
   `add` that waits for the disk, alone and by eight threads at once.
 
@@ -49,16 +49,16 @@ QUICK_TAILS = (1, 16)
 MOST_PLAIN = 1_024
 TRICKLE = (0, 10_000, 100_000, 1_000_000), 5_000
 QUICK_TRICKLE = (0, 1_000), 200
-WAYS = ("plain", "tree", "segment")
+FORMS = ("plain", "tree", "segment")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="tiny sizes: only to see it run")
-    parser.add_argument("--rules", type=int, default=100_000, help="how many rules are read")
-    parser.add_argument("--inserts", type=int, default=1_000_000, help="how many are inserted")
-    parser.add_argument("--stored", type=int, default=1_000_000, help="how many are stored")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="where the JSON goes")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, for a trial run")
+    parser.add_argument("--rules", type=int, default=100_000, help="the number of rules")
+    parser.add_argument("--inserts", type=int, default=1_000_000, help="the number of insertions")
+    parser.add_argument("--stored", type=int, default=1_000_000, help="the number of stored rules")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="the folder for the JSON")
     args = parser.parse_args()
     rules, stored = (1_000, 1_000) if args.quick else (args.rules, args.stored)
     reader = measure_reader(rules)
@@ -66,15 +66,15 @@ def main() -> None:
     tails = measure_tail(QUICK_TAILS if args.quick else TAILS)
     inserts = measure_inserts(1_000 if args.quick else args.inserts)
     trickle = measure_trickle(*(QUICK_TRICKLE if args.quick else TRICKLE))
-    kept = measure_stored(stored)
+    stored_rows = measure_stored(stored)
     show(f"A reader of {rules:,} rules while as many are added, µs", reader)
     show("Changes", changes)
     show("Rules in no segment yet, µs", tails)
     show("Insertions into a tail with a tree, µs", inserts)
-    show("Rules that come one by one, µs", trickle)
-    show(f"Stored: {stored:,} rules", kept)
+    show("Rules added one by one, µs", trickle)
+    show(f"Stored: {stored:,} rules", stored_rows)
     figures = {"reader": reader, "changes": changes, "tail": tails, "inserts": inserts}
-    save("bench_live", {**figures, "trickle": trickle, "stored": kept}, args.results)
+    save("bench_live", {**figures, "trickle": trickle, "stored": stored_rows}, args.results)
 
 
 def measure_reader(size: int) -> list[Row]:
@@ -83,9 +83,11 @@ def measure_reader(size: int) -> list[Row]:
     coming = [(f"new {i}", text) for i, text in second.rules()]
     matcher = tamis.Matcher()
     matcher.add_many(first.rules_table())
-    matches(matcher, events, lambda: False, 200)
-    before = matches(matcher, events, lambda: False, 2_000)
-    beside = beside_a_counter(lambda: matches(matcher, events, lambda: False, 10 * len(before)))
+    time_matches(matcher, events, lambda: False, 200)
+    before = time_matches(matcher, events, lambda: False, 2_000)
+    beside = read_beside_counter(
+        lambda: time_matches(matcher, events, lambda: False, 10 * len(before))
+    )
     done = threading.Event()
     seconds = 0.0
 
@@ -101,12 +103,12 @@ def measure_reader(size: int) -> list[Row]:
 
     writer = threading.Thread(target=write)
     writer.start()
-    during = matches(matcher, events, lambda: not done.is_set(), 100)
+    during = time_matches(matcher, events, lambda: not done.is_set(), 100)
     writer.join()
-    after = matches(matcher, events, lambda: False, 2_000)
+    after = time_matches(matcher, events, lambda: False, 2_000)
     median = float(np.median(before))
     return [
-        {"when": when, **figures(taken), "max / median": taken.max() / median, "add_many s": s}
+        {"when": when, **summarize(taken), "max / median": taken.max() / median, "add_many s": s}
         for when, taken, s in (
             ("before", before, None),
             ("beside a counter", beside, None),
@@ -116,7 +118,7 @@ def measure_reader(size: int) -> list[Row]:
     ]
 
 
-def beside_a_counter(read: Callable[[], Any]) -> Any:
+def read_beside_counter(read: Callable[[], Any]) -> Any:
     done = threading.Event()
 
     def count() -> None:
@@ -134,13 +136,13 @@ def beside_a_counter(read: Callable[[], Any]) -> Any:
             counter.join()
 
 
-def matches(
+def time_matches(
     matcher: tamis.Matcher,
     events: Sequence[dict[str, Any]],
     go_on: Callable[[], bool],
     least: int,
 ) -> np.ndarray[Any, Any]:
-    """Seconds of one match after another."""
+    """Measure the seconds of each match, one after another."""
     taken: list[float] = []
     while go_on() or len(taken) < least:
         event = events[len(taken) % len(events)]
@@ -150,7 +152,7 @@ def matches(
     return np.array(taken)
 
 
-def figures(seconds: np.ndarray[Any, Any]) -> Row:
+def summarize(seconds: np.ndarray[Any, Any]) -> Row:
     micro = seconds * 1e6
     return {
         "matches": len(micro),
@@ -161,8 +163,8 @@ def figures(seconds: np.ndarray[Any, Any]) -> Row:
     }
 
 
-def settle(matcher: tamis.Matcher) -> None:
-    """Wait until there is nothing left to merge."""
+def wait_for_merges(matcher: tamis.Matcher) -> None:
+    """Wait until the background work is done."""
     before = None
     while before != (now := (matcher.stats()["segments"], matcher.stats()["tail"])) or now[1]:
         before = now
@@ -174,16 +176,16 @@ def measure_changes(size: int) -> list[Row]:
     matcher.add_many(Workload(size=size).rules_table())
     more = [(f"new {i}", text) for i, text in Workload(size=2_000, seed=3).rules()]
     rows = [
-        timed("add", [partial(matcher.add, *rule) for rule in more]),
-        timed("remove", [partial(matcher.remove, id) for id, _ in more[:500]]),
-        timed("remove of an old one", [partial(matcher.remove, id) for id in range(500)]),
+        measure_calls("add", [partial(matcher.add, *rule) for rule in more]),
+        measure_calls("remove", [partial(matcher.remove, id) for id, _ in more[:500]]),
+        measure_calls("remove of an old one", [partial(matcher.remove, id) for id in range(500)]),
     ]
-    settle(matcher)
+    wait_for_merges(matcher)
     return [{**row, "segments after": matcher.stats()["segments"]} for row in rows]
 
 
-def timed(what: str, calls: Sequence[Callable[[], Any]]) -> Row:
-    micro = seconds_of(calls) * 1e6
+def measure_calls(what: str, calls: Sequence[Callable[[], Any]]) -> Row:
+    micro = time_calls(calls) * 1e6
     return {
         "what": what,
         "times": len(micro),
@@ -199,20 +201,23 @@ def measure_tail(sizes: Sequence[int]) -> list[Row]:
     rows = []
     for size in sizes:
         row: Row = {"rules": size, "plain match": None, "plain add": None, "plain insert": None}
-        for way in WAYS if size <= MOST_PLAIN else WAYS[1:]:
-            with tails_of(way):
-                row |= {f"{way} {what}": us for what, us in tail_times(way, size, rules, events)}
+        for form in FORMS if size <= MOST_PLAIN else FORMS[1:]:
+            with force_tail_form(form):
+                row |= {
+                    f"{form} {what}": us
+                    for what, us in measure_tail_form(form, size, rules, events)
+                }
         rows.append(row)
     return rows
 
 
 @contextmanager
-def tails_of(way: str) -> Iterator[None]:
-    """Have the tail be as it is to be measured, however long it gets."""
+def force_tail_form(form: str) -> Iterator[None]:
+    """Keep the tail in one form, however long it gets."""
     before = tail.MOST_WITHOUT_TREE, tail.RIPE, tail.MOST
     tail.MOST_WITHOUT_TREE = tail.RIPE = tail.MOST = 1 << 30
     tail.warm_up()
-    tail._is_warm = way != "plain"
+    tail._is_warm = form != "plain"
     try:
         yield
     finally:
@@ -220,49 +225,49 @@ def tails_of(way: str) -> Iterator[None]:
         tail._is_warm = True
 
 
-def tail_times(
-    way: str, size: int, rules: Sequence[tuple[Any, str]], events: Sequence[dict[str, Any]]
+def measure_tail_form(
+    form: str, size: int, rules: Sequence[tuple[Any, str]], events: Sequence[dict[str, Any]]
 ) -> Iterator[tuple[str, float]]:
     matcher = tamis.Matcher()
     setattr(matcher._writer, "_wake_worker", lambda: None)  # noqa: B010  keeps the tail unmerged
     for id, text in rules[:size]:
         matcher.add(id, text)
-    if way == "segment":
+    if form == "segment":
         matcher.optimize()
     matcher.match(events[0])
     yield "match", median_us([partial(matcher.match, event) for event in events])
-    if way != "segment":
+    if form != "segment":
         coming = rules[size : size + 100]
         yield "add", median_us([partial(matcher.add, *rule) for rule in coming])
-        kept = tail_rules(matcher, rules[size : size + 100])
+        entries = build_tail_rules(matcher, rules[size : size + 100])
         state = matcher._writer.snapshot.tail
-        yield "insert", median_us([Inserting(state, entry) for entry in kept])
+        yield "insert", median_us([Insertion(state, entry) for entry in entries])
 
 
-class Inserting:
-    """The insertion of one parsed rule, behind those that were inserted before."""
+class Insertion:
+    """A call that inserts one parsed rule after those of the calls before it."""
 
     state: Any = None
 
     def __init__(self, state: Any, entry: Any) -> None:
-        Inserting.state = state
+        Insertion.state = state
         self.entry = entry
 
     def __call__(self) -> None:
-        Inserting.state = Inserting.state.with_added([self.entry])
+        Insertion.state = Insertion.state.with_added([self.entry])
 
 
-def tail_rules(matcher: tamis.Matcher, rules: Sequence[tuple[Any, str]]) -> list[Any]:
-    """Rules as they wait in the tail."""
+def build_tail_rules(matcher: tamis.Matcher, rules: Sequence[tuple[Any, str]]) -> list[Any]:
+    """Build rules in the form of the tail."""
     builder = matcher._builder
     return [builder.read_rule(make_rule(id, text, "strong")) for id, text in rules]
 
 
 def median_us(calls: Sequence[Callable[[], Any]]) -> float:
-    return float(np.median(seconds_of(calls)) * 1e6)
+    return float(np.median(time_calls(calls)) * 1e6)
 
 
-def seconds_of(calls: Iterable[Callable[[], Any]]) -> np.ndarray[Any, Any]:
+def time_calls(calls: Iterable[Callable[[], Any]]) -> np.ndarray[Any, Any]:
     taken = []
     for call in calls:
         start = perf_counter()
@@ -279,7 +284,7 @@ def measure_inserts(size: int) -> list[Row]:
     done = 0
     for start in range(0, size, 1_000):
         some = Workload(size=min(1_000, size - start), seed=start)
-        for entry in tail_rules(matcher, [(start + id, text) for id, text in some.rules()]):
+        for entry in build_tail_rules(matcher, [(start + id, text) for id, text in some.rules()]):
             begin = perf_counter()
             state = state.with_added([entry])
             taken[done] = perf_counter() - begin
@@ -306,13 +311,15 @@ def measure_trickle(sizes: Sequence[int], count: int) -> list[Row]:
             workload = Workload(size=count, seed=2)
             coming = [(f"new {id}", text) for id, text in workload.rules()]
             events = workload.events(200)
-            matches(matcher, events, lambda: False, 200)
-            rows.append({"collection": size, **trickled(matcher, coming, events, is_read)})
+            time_matches(matcher, events, lambda: False, 200)
+            rows.append(
+                {"collection": size, **measure_single_additions(matcher, coming, events, is_read)}
+            )
             matcher.close()
     return rows
 
 
-def trickled(
+def measure_single_additions(
     matcher: tamis.Matcher, rules: Sequence[tuple[str, str]], events: Any, is_read: bool
 ) -> Row:
     done = threading.Event()
@@ -321,14 +328,14 @@ def trickled(
     def write() -> None:
         nonlocal taken
         try:
-            taken = seconds_of(partial(matcher.add, *rule) for rule in rules)
+            taken = time_calls(partial(matcher.add, *rule) for rule in rules)
         finally:
             done.set()
 
     writer = threading.Thread(target=write)
     used = process_time()
     writer.start()
-    read = matches(matcher, events, lambda: not done.is_set(), 1) if is_read else None
+    read = time_matches(matcher, events, lambda: not done.is_set(), 1) if is_read else None
     writer.join()
     micro = taken * 1e6
     return {

@@ -1,13 +1,12 @@
-"""An index for Spark: what it takes to build and to use, and what each further shard costs.
+"""Measures an index for Spark: its build, its use, and the cost of each further shard.
 
-- *shards*: the same rules in 1, 2, 4 and 8 shards, each with an engine of its own; CPU time an
+- *shards*: the same rules in 1, 2, 4 and 8 shards, each with an engine of its own; CPU time per
   event of `match_many` with batches of 10,000 events, and of encoding the events for all shards.
   One process, one thread.
-- *job* (with ``--job``, instead): executors write text rules as Parquet, `tamis.spark.build`
-  makes an index, and `match` asks it, each task with as many shards as fit in half of
-  ``--memory``. For each step seconds, CPU seconds of all processes (JVM and Python workers), and
-  the most memory that they had together: their own, and with the pages of files that they had
-  mapped.
+- *job* (with ``--job``, instead): executors write text rules as Parquet, `tamis.spark.build` builds
+  an index, and `match` uses it, each task with as many shards as fit in half of ``--memory``. For
+  each step seconds, CPU seconds of all processes (JVM and Python workers), and their largest total
+  memory: their own, and with the pages of mapped files.
 
 Rules and events are those of the BE-Tree paper, of which 0.01 % match.
 
@@ -41,12 +40,12 @@ SHARDS = (1, 2, 4, 8)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="tiny sizes: only to see it run")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, for a trial run")
     parser.add_argument("--rules", type=int, default=1_000_000)
     parser.add_argument("--job", action="store_true", help="build and match on Spark")
     parser.add_argument("--memory", default="1g", help="for the rules of a task, in the job")
     parser.add_argument("--events", type=int, default=20_000, help="of the job")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="where the JSON goes")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="the folder for the JSON")
     args = parser.parse_args()
     if args.quick:
         args.rules, args.events = 2_000, 500
@@ -60,7 +59,7 @@ def main() -> None:
         rules = workload.rules_table()
         events = workload.events_table(500 if args.quick else 4 * BATCH)
         rows = [measure_shards(rules, events, count) for count in SHARDS]
-        show(f"Matching by {args.rules:,} rules in shards", rows)
+        show(f"Matching {args.rules:,} rules in shards", rows)
         save("bench_shards", {"shards": rows}, args.results)
 
 
@@ -98,29 +97,29 @@ def measure_job(workload: begen.Workload, events: int, memory: str) -> dict[str,
         rules, sent, index = (Path(name, part) for part in ("rules", "events", "index"))
         session = ts.local_session(2)
         generate(session, PartitionedTable(workload, events), sent)
-        with watched("generate") as generating:
+        with watch_step("generate") as generating:
             generate(session, PartitionedTable(workload), rules)
-        with watched("build") as building:
+        with watch_step("build") as building:
             version = ts.build(session.read.parquet(str(rules)), index)
-        with watched("match") as matching:
+        with watch_step("match") as matching:
             table = session.read.parquet(str(sent))
             found = ts.match(table, index, plan="sharded", memory=memory).count()
         session.stop()
     size = sum(shard.bytes for shard in version.shards) / 2**20
-    made = {"rules": version.rules, "shards": len(version.shards), "mb": size, "matches": found}
-    return {"steps": [generating, building, matching], "index": [made]}
+    built = {"rules": version.rules, "shards": len(version.shards), "mb": size, "matches": found}
+    return {"steps": [generating, building, matching], "index": [built]}
 
 
 @contextmanager
-def watched(step: str) -> Iterator[Row]:
-    """What a step takes, when it has ended."""
+def watch_step(step: str) -> Iterator[Row]:
+    """Measure a step; the row is complete when it has ended."""
     row: Row = {"step": step}
     watch = Watch()
-    begin, before = perf_counter(), use_of_all().cpu
+    begin, before = perf_counter(), measure_use().cpu
     try:
         yield row
         row["seconds"] = perf_counter() - begin
-        row["cpu_s"] = use_of_all().cpu - before
+        row["cpu_s"] = measure_use().cpu - before
     finally:
         watch.stop()
     row["own_mb"] = watch.own / 2**20
@@ -128,18 +127,18 @@ def watched(step: str) -> Iterator[Row]:
 
 
 class Use(NamedTuple):
-    """What this process and all that it started use; shared pages count once."""
+    """The resources that this process and its descendants use; shared pages count once."""
 
     own: int
-    """Bytes, without what is mapped from files."""
+    """Bytes, without mapped files."""
     with_files: int
-    """Bytes, with the pages of files that are mapped and in memory."""
+    """Bytes, with the resident pages of mapped files."""
     cpu: float
     """Seconds."""
 
 
-def use_of_all() -> Use:
-    """Linux only."""
+def measure_use() -> Use:
+    """Add up the use of this process and its descendants; Linux only."""
     stats: dict[int, list[str]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -152,12 +151,12 @@ def use_of_all() -> Use:
     while more := {pid for pid, stat in stats.items() if int(stat[1]) in mine} - mine:
         mine |= more
     ticks = sum(int(field) for pid in mine & stats.keys() for field in stats[pid][11:15])
-    memory = [memory_of(pid) for pid in mine]
+    memory = [read_memory(pid) for pid in mine]
     own, with_files = (sum(sizes) for sizes in zip(*memory, strict=True))
     return Use(own, with_files, ticks / os.sysconf("SC_CLK_TCK"))
 
 
-def memory_of(pid: int) -> tuple[int, int]:
+def read_memory(pid: int) -> tuple[int, int]:
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:
@@ -167,17 +166,17 @@ def memory_of(pid: int) -> tuple[int, int]:
 
 
 class Watch:
-    """Looks every second at how much memory is used."""
+    """Records the largest memory use, every second."""
 
     def __init__(self) -> None:
         self.own = self.with_files = 0
         self._end = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread = threading.Thread(target=self._sample, daemon=True)
         self._thread.start()
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         while True:
-            use = use_of_all()
+            use = measure_use()
             self.own = max(self.own, use.own)
             self.with_files = max(self.with_files, use.with_files)
             if self._end.wait(1):

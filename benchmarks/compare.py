@@ -69,10 +69,10 @@ class Worker:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("base", type=Path, help="the root of the other checkout")
-    parser.add_argument("--quick", action="store_true", help="tiny sizes: only to see it run")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, for a trial run")
     parser.add_argument("--rules", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=7, help="how often each figure is measured")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="where the JSON goes")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="the folder for the JSON")
     args = parser.parse_args()
     base = args.base.resolve()
     if not (base / "src" / "tamis").is_dir():

@@ -1,4 +1,4 @@
-"""What the benchmarks share: the machine's description, a table for people, a file for programs."""
+"""Prints the figures of a benchmark as a table, and saves them with a note on the machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Row = dict[str, Any]
 
 
 def describe_machine() -> Row:
-    """Where figures were measured; without it they mean little."""
+    """Describe the machine that the figures were measured on."""
     return {
         "cpus": os.cpu_count(),
         "processor": _processor(),
@@ -28,7 +28,7 @@ def describe_machine() -> Row:
 
 
 def show(title: str, rows: Sequence[Row]) -> None:
-    """Print rows as a table; its columns are the first row's keys."""
+    """Print rows as a table whose columns are the keys of the first row."""
     columns = list(rows[0])
     cells = [columns, *([_cell(row[column]) for column in columns] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -38,7 +38,7 @@ def show(title: str, rows: Sequence[Row]) -> None:
 
 
 def save(name: str, figures: Row, folder: Path) -> Path:
-    """Write the figures beside those of earlier runs."""
+    """Write the figures to a new file in the folder of all runs."""
     now = datetime.now(UTC)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}-{now:%Y%m%d-%H%M%S}.json"
@@ -53,7 +53,7 @@ def save(name: str, figures: Row, folder: Path) -> Path:
 
 
 def resident_bytes() -> int:
-    """The memory of this process that is in RAM; 0 where the system does not say."""
+    """The resident memory of this process; 0 where the system does not tell."""
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
     except OSError:

@@ -1,4 +1,4 @@
-"""What the engines are measured on: rules and events from generators, and from the world."""
+"""The rules and events that the engines are measured on, generated and real."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from tests.real.neutral import (
 TOP = Path(__file__).resolve().parents[1]
 
 BATCH = 10_000
-"""The rows of a batch."""
+"""The number of rows of a batch."""
 EVENTS = 2_000
-"""The events that are matched one by one, at most."""
+"""The largest number of events that are matched one by one."""
 
 Events = list[dict[str, Any]]
 
@@ -37,10 +37,10 @@ class Load(NamedTuple):
     """The rules and events of a scenario."""
 
     rules: pa.Table
-    """With the columns id and rule."""
+    """A table with the columns id and rule."""
     events: Events
     batch: pa.Table | Events
-    """An Arrow table where events are flat, else mappings."""
+    """An Arrow table if the events are flat, else mappings."""
 
 
 class Scenario(NamedTuple):
@@ -48,18 +48,18 @@ class Scenario(NamedTuple):
 
     title: str
     load: Callable[[int], Load]
-    """Makes it with about as many rules; a real load has as many as it has."""
+    """Generates a load with about that many rules; a real load has a fixed number."""
     logic: Logic = "strong"
 
 
-class NotAtHand(Exception):
-    """The data of a scenario is not on this machine."""
+class DataMissing(Exception):
+    """The data of a scenario is missing on this machine."""
 
 
 Workload = begen.Workload | ads.Workload | nested.Workload
 
 
-def generated(make: Callable[[int], Workload]) -> Callable[[int], Load]:
+def generate_with(make: Callable[[int], Workload]) -> Callable[[int], Load]:
     def load(size: int) -> Load:
         workload = make(size)
         events = workload.events_table(BATCH)
@@ -68,56 +68,58 @@ def generated(make: Callable[[int], Workload]) -> Callable[[int], Load]:
     return load
 
 
-def of_begen(**parameters: Any) -> Callable[[int], Load]:
-    return generated(lambda size: begen.Workload(size=size, **parameters))
+def begen_with(**parameters: Any) -> Callable[[int], Load]:
+    return generate_with(lambda size: begen.Workload(size=size, **parameters))
 
 
 def debian(_: int) -> Load:
-    folder = data_folder()
+    folder = find_data_folder()
     rules = {r["id"]: debian_rule(r["ast"]) for r in read_lines(folder / "debian_rules.jsonl.gz")}
     events = [machine["attrs"] for machine in read_lines(folder / "debian_events.jsonl.gz")]
-    return Load(table(rules), events, events)
+    return Load(build_table(rules), events, events)
 
 
 def sigma(_: int) -> Load:
-    folder = data_folder()
+    folder = find_data_folder()
     with gzip.open(folder / "sigma_windows_rules.json.gz", "rt", encoding="utf-8") as file:
         corpus = json.load(file)
     rules = {r["id"]: sigma_rule(r["ast"]) for r in corpus if not operators(r["ast"]) & UNSUPPORTED}
     events: Events = [sigma_event(e) for e in read_lines(folder / "windows_events.jsonl.gz")]
-    return Load(table(rules), events[::5], events)
+    return Load(build_table(rules), events[::5], events)
 
 
-def data_folder() -> Path:
+def find_data_folder() -> Path:
     folder = Path(os.environ.get("TAMIS_DATA", TOP.parent / "shared" / "data"))
     if not folder.is_dir():
-        raise NotAtHand(
-            f"the real rules and events are not in {folder}; TAMIS_DATA says where else"
+        raise DataMissing(
+            f"the real rules and events are not in {folder}; set TAMIS_DATA to their folder"
         )
     return folder
 
 
-def table(rules: dict[str, Expr]) -> pa.Table:
+def build_table(rules: dict[str, Expr]) -> pa.Table:
     return pa.table({"id": list(rules), "rule": [tamis.to_sql(rule) for rule in rules.values()]})
 
 
 SCENARIOS = {
-    "begen-0.01": Scenario("BEGen, 0.01 % match", of_begen(match_probability=0.0001)),
-    "begen-0.1": Scenario("BEGen, 0.1 % match", of_begen(match_probability=0.001)),
-    "begen-1": Scenario("BEGen, 1 % match", of_begen(match_probability=0.01)),
-    "begen-9": Scenario("BEGen, 9 % match", of_begen(match_probability=1 / 11)),
-    "zipf": Scenario("BEGen, attributes by Zipf's law, 1 % match", of_begen(distribution="zipf")),
-    "equality": Scenario("BEGen, equality only, 1 % match", of_begen(operators="min")),
+    "begen-0.01": Scenario("BEGen, 0.01 % match", begen_with(match_probability=0.0001)),
+    "begen-0.1": Scenario("BEGen, 0.1 % match", begen_with(match_probability=0.001)),
+    "begen-1": Scenario("BEGen, 1 % match", begen_with(match_probability=0.01)),
+    "begen-9": Scenario("BEGen, 9 % match", begen_with(match_probability=1 / 11)),
+    "zipf": Scenario("BEGen, attributes by Zipf's law, 1 % match", begen_with(distribution="zipf")),
+    "equality": Scenario("BEGen, equality only, 1 % match", begen_with(operators="min")),
     "cardinality": Scenario(
         "BEGen, 150,000 values an attribute, 0.1 % match",
-        of_begen(cardinality=150_000, match_probability=0.001),
+        begen_with(cardinality=150_000, match_probability=0.001),
     ),
-    "unclustered": Scenario("BEGen without base events", of_begen(clustered=False)),
+    "unclustered": Scenario("BEGen without base events", begen_with(clustered=False)),
     "ads": Scenario(
-        "advertising, DNF, 10 % NOT IN", generated(lambda size: ads.Workload(size)), "weak"
+        "advertising, DNF, 10 % NOT IN", generate_with(lambda size: ads.Workload(size)), "weak"
     ),
-    # A tenth of the rules: each is some five conjunctions, and costs a parse of its own.
-    "nested": Scenario("nested, 1 % match", generated(lambda size: nested.Workload(size // 10))),
+    # A tenth of the rules: each has some five conjunctions and is parsed by itself.
+    "nested": Scenario(
+        "nested, 1 % match", generate_with(lambda size: nested.Workload(size // 10))
+    ),
     "debian": Scenario("dependencies of Debian packages on 60 machines", debian, "weak"),
     "sigma": Scenario("Sigma's detection rules on Windows events", sigma, "weak"),
 }

@@ -1,7 +1,7 @@
-"""The Hypothesis profiles, and kernels as plain Python.
+"""The Hypothesis profiles, and a fixture that runs kernels as plain Python.
 
-Choose a profile with ``HYPOTHESIS_PROFILE=deep make test``; without it CI runs ``ci`` and a
-person ``dev``.
+Choose a profile with ``HYPOTHESIS_PROFILE=deep make test``. The default is ``ci`` in CI, else
+``dev``.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, settings
 
 from tests.interpreted import interpret
 
-# The first call of a kernel compiles it, so no example can be held to a deadline, and the
-# first ones look slow.
+# The first call of a kernel compiles it, so examples have no deadline, and the first ones may
+# look slow.
 _ANY_TIME = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
-# `ci` runs the same examples every time: a red build is the change's own fault.
+# `ci` runs the same examples every time, so that a red build is caused by the change.
 settings.register_profile("ci", _ANY_TIME, derandomize=True, database=None, print_blob=True)
 settings.register_profile("dev", _ANY_TIME)
 settings.register_profile("deep", _ANY_TIME, max_examples=5_000, print_blob=True)
@@ -30,6 +30,6 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.ge
 def interpreted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Runs all kernels as plain Python."""
     interpret(monkeypatch)
-    # Counters of a byte count below zero on purpose.
+    # Counters of one byte wrap below zero on purpose.
     with np.errstate(over="ignore"):
         yield

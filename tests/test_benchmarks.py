@@ -1,4 +1,4 @@
-"""The benchmarks run, and write down what they say they do. Figures are not looked at."""
+"""The benchmarks run and save their figures. The figures themselves are not checked."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ BENCHMARKS = ROOT / "benchmarks"
 
 
 def run(name: str, results: Path, *options: str) -> tuple[str, dict[str, Any]]:
-    """What a benchmark prints on tiny sizes, and what it saves."""
+    """Run a benchmark on tiny sizes; return what it prints and what it saves."""
     command = [sys.executable, "-m", f"benchmarks.{name}", "--quick", "--results", str(results)]
-    # Real rules have no tiny size.
+    # Real rules have no tiny size, so they are hidden.
     without_data = {**os.environ, "TAMIS_DATA": str(results / "nowhere")}
     done = subprocess.run(
         [*command, *options],
@@ -71,9 +71,9 @@ def test_growth_is_measured(tmp_path: Path) -> None:
     assert "Growth" in printed
 
 
-def test_the_roads_in_are_measured(tmp_path: Path) -> None:
+def test_encoding_is_measured(tmp_path: Path) -> None:
     printed, saved = run("bench_encode", tmp_path)
-    assert [row["road"] for row in saved["rules"]] == [
+    assert [row["method"] for row in saved["rules"]] == [
         "parsed in full",
         "through Shapes",
         "into a Matcher",
@@ -83,7 +83,7 @@ def test_the_roads_in_are_measured(tmp_path: Path) -> None:
     assert "15 columns" in printed
 
 
-def test_reading_while_writing_is_measured(tmp_path: Path) -> None:
+def test_matching_while_rules_change_is_measured(tmp_path: Path) -> None:
     printed, saved = run("bench_live", tmp_path)
     assert [row["when"] for row in saved["reader"]] == [
         "before",
@@ -93,7 +93,7 @@ def test_reading_while_writing_is_measured(tmp_path: Path) -> None:
     ]
     assert all(row["max"] >= row["p50"] > 0 for row in saved["reader"])
     assert all(row["mean µs"] > 0 for row in saved["changes"])
-    assert all(row[f"{way} match"] > 0 for way in ("plain", "tree") for row in saved["tail"])
+    assert all(row[f"{form} match"] > 0 for form in ("plain", "tree") for row in saved["tail"])
     assert [row["rules"] for row in saved["inserts"]] == [1_000]
     assert {row["beside"] for row in saved["trickle"]} == {"alone", "a reader"}
     assert all(row["max"] >= row["p50"] > 0 for row in saved["trickle"])
@@ -123,22 +123,22 @@ def test_the_be_tree_is_measured_beside_its_rivals(tmp_path: Path) -> None:
         assert len({row["matches"] for row in rows}) == 1
         assert all(row["us"] > 0 and row["times"] > 0 for row in rows)
     assert all(row["seconds"] > 0 and row["compacted_mb"] > 0 for row in saved["insertions"])
-    turns = {row["tree"]: row for row in saved["adaptation"]}
-    assert {"uniform, adapted", "uniform, fresh", "zipf, adapted", "zipf, observed"} < set(turns)
-    assert all(row["us"] > 0 and row["nodes"] > 0 for row in turns.values())
+    trees = {row["tree"]: row for row in saved["adaptation"]}
+    assert {"uniform, adapted", "uniform, fresh", "zipf, adapted", "zipf, observed"} < set(trees)
+    assert all(row["us"] > 0 and row["nodes"] > 0 for row in trees.values())
     assert "Inserting 500 rules" in printed
 
 
 @pytest.mark.slow
 def test_spark_is_measured_beside_one_process_and_rivals(tmp_path: Path) -> None:
     printed, saved = run("bench_spark", tmp_path)
-    roads = {(row["road"], row["ask"]) for row in saved["roads"]}
+    inputs = {(row["input"], row["ask"]) for row in saved["inputs"]}
     assert {
         ("maps", "match"),
         ("files of columns", "counts"),
         ("in process, maps", "match"),
-    } <= roads
-    assert all(row["events/s"] > 0 and row["times"] > 0 for row in saved["roads"])
+    } <= inputs
+    assert all(row["events/s"] > 0 and row["times"] > 0 for row in saved["inputs"])
     assert len(saved["rivals"]) == 4
     assert len({row["matches"] for row in saved["rivals"][:3]}) == 1
     assert "one access predicate" in printed
@@ -146,7 +146,7 @@ def test_spark_is_measured_beside_one_process_and_rivals(tmp_path: Path) -> None
 
 def test_rules_of_many_kinds_are_measured(tmp_path: Path) -> None:
     printed, saved = run("bench_kinds", tmp_path)
-    assert [row["road"] for row in saved["criteria"]] == [
+    assert [row["method"] for row in saved["criteria"]] == [
         "match",
         "match_many of mappings",
         "match_many of columns",
@@ -185,7 +185,7 @@ def test_shards_are_measured(tmp_path: Path) -> None:
     assert [row["shards"] for row in rows] == [1, 2, 4, 8]
     assert len({row["matches"] for row in rows}) == 1
     assert all(row["us_match"] > 0 and row["us_encode"] > 0 for row in rows)
-    assert "Matching by 2,000 rules in shards" in printed
+    assert "Matching 2,000 rules in shards" in printed
 
 
 def test_a_job_in_shards_is_measured(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """Every Python block in the documentation runs.
 
-Each block runs by itself, in an empty folder. One that cannot (it needs a server, or a file
+Each block runs by itself, in an empty folder. A block that cannot run (it needs a server, or a file
 of the reader's) opens with ```` ```python no-run ````.
 """
 
@@ -21,14 +21,14 @@ class Block(NamedTuple):
 
     page: Path
     line: int
-    """The 1-based line of its first line of code."""
+    """The number of its first line of code, from 1."""
     tags: frozenset[str]
-    """What follows the language on the opening fence."""
+    """The words after the language on the opening fence."""
     code: str
 
 
-def blocks_of(page: Path, text: str) -> Iterator[Block]:
-    """The Python blocks of `text`, those in lists and quotations too."""
+def find_blocks(page: Path, text: str) -> Iterator[Block]:
+    """Find the Python blocks of `text`, including those in lists and quotations."""
     for token in MarkdownIt().parse(text):
         words = token.info.split()
         if token.type == "fence" and words[:1] == ["python"]:
@@ -36,7 +36,7 @@ def blocks_of(page: Path, text: str) -> Iterator[Block]:
             yield Block(page, token.map[0] + 2, frozenset(words[1:]), token.content)
 
 
-def run(block: Block) -> dict[str, Any]:
+def run_block(block: Block) -> dict[str, Any]:
     """Run `block` in a fresh namespace; a traceback shows the page and its line."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
     code = "\n" * (block.line - 1) + block.code
@@ -45,12 +45,12 @@ def run(block: Block) -> dict[str, Any]:
 
 
 def cases() -> Iterator[Any]:
-    """One case a block; one that is not to be run shows up as skipped."""
+    """One case per block; a block tagged no-run is shown as skipped."""
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         if not page.exists():
             continue
         name = page.relative_to(ROOT)
-        for block in blocks_of(page, page.read_text()):
+        for block in find_blocks(page, page.read_text()):
             marks = [pytest.mark.skip(reason="tagged no-run")] if "no-run" in block.tags else []
             yield pytest.param(block, id=f"{name}:{block.line}", marks=marks)
 
@@ -58,7 +58,7 @@ def cases() -> Iterator[Any]:
 @pytest.mark.parametrize("block", list(cases()))
 def test_block_runs(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    run(block)
+    run_block(block)
 
 
 PAGE = """\
@@ -85,13 +85,13 @@ a = 1
 
 
 def test_blocks_are_found_with_their_lines_and_tags() -> None:
-    found = list(blocks_of(Path("page.md"), PAGE))
+    found = list(find_blocks(Path("page.md"), PAGE))
     assert [(b.line, set(b.tags)) for b in found] == [(4, set()), (8, {"no-run"}), (17, set())]
-    assert run(found[0])["x"] == 1
+    assert run_block(found[0])["x"] == 1
 
 
 def test_a_failing_block_points_at_its_line() -> None:
-    failing = list(blocks_of(Path("page.md"), PAGE))[-1]
+    failing = list(find_blocks(Path("page.md"), PAGE))[-1]
     with pytest.raises(AssertionError) as caught:
-        run(failing)
+        run_block(failing)
     assert caught.traceback[-1].lineno + 1 == 18
