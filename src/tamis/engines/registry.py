@@ -1,7 +1,7 @@
 """All engines by name.
 
 To add an engine, add a line here: it then joins the contract suite. An engine's module is imported
-when the engine is first asked for by name, so the engines of papers cost nothing until then.
+when the engine is first loaded by name, so the engines of papers cost nothing until then.
 """
 
 from __future__ import annotations

@@ -89,8 +89,8 @@ def _entry_verdict(atoms, choices, entry, attribute, listed, first, last):
             verdict = _MAYBE
             continue
         text_begin, text_end = choices.text_start[entry], choices.text_start[entry + 1]
-        held = find_code(choices.text, text_begin, text_end, table[atom, 2]) >= 0
-        if held == (table[atom, 1] & NEGATED != 0):
+        holds = find_code(choices.text, text_begin, text_end, table[atom, 2]) >= 0
+        if holds == (table[atom, 1] & NEGATED != 0):
             return _NO
     code = np.int64(choices.low[entry])
     while code <= choices.high[entry]:

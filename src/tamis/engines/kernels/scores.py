@@ -33,7 +33,7 @@ def _score_atom(atoms, weight, events, loaded, row, atom, weights):
         return 0.0 if atom_holds(table, codes, code, span, text, atom) else _FAILED
     own = weight[weights] if weights >= 0 else 1.0
     total = 0.0
-    held = False
+    satisfied = False
     if test & 3 == TEXT:
         if not text[low]:
             return _FAILED
@@ -49,9 +49,9 @@ def _score_atom(atoms, weight, events, loaded, row, atom, weights):
             own = weight[weights + at - low] if weights >= 0 else 1.0
         elif not low <= code[i] <= high:
             continue
-        held = True
+        satisfied = True
         total += own * (events.weight[i] if len(events.weight) else 1.0)
-    return total if held else _FAILED
+    return total if satisfied else _FAILED
 
 
 @kernel

@@ -1,1 +1,1 @@
-"""Engines of the papers: reference points behind the same protocol, loaded only when named."""
+"""The engines of papers: points of comparison with the same protocol, loaded when named."""

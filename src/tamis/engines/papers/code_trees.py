@@ -1,12 +1,12 @@
-"""Where an index files things: under the nodes of segment trees over codes, or under plain keys.
+"""Files items under the nodes of segment trees over codes, or under plain keys.
 
-Each attribute has a tree over its codes. A run of codes is filed under the highest nodes that lie
-within it, O(log n) of them, a list of codes under its leaves; an event's value visits the nodes
-above its own leaf, and so finds all runs and lists that it lies in, each once.
+Each attribute has a tree over its codes. A run of codes is filed under the O(log n) highest nodes
+within it, a list of codes under its leaves. An event's value visits the nodes above its own leaf,
+and so finds each run and list that contains it exactly once.
 
-The nodes of an attribute with n codes are numbered from 1 (the root) to 2n - 1, the leaf of code c
-is n + c, and the parent of a node is half of it. `base` says where an attribute's nodes begin when
-those of all attributes are laid end to end.
+The nodes of an attribute with n codes are numbered from 1 (the root) to 2n - 1; the leaf of code c
+is n + c, and the parent of a node is half of it. The nodes of all attributes are numbered end to
+end; `base` tells where those of each attribute begin.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -28,16 +28,16 @@ __all__ = ["Lists", "Trees", "file_under_nodes", "group_by_key"]
 _Numbers: TypeAlias = NDArray[np.integer[Any]]
 
 Lists: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int32]]
-"""Lists end to end: where each begins (and the last one ends), and their items."""
+"""Lists end to end: where each begins, plus where the last one ends; and their items."""
 
 
 class Trees(NamedTuple):
     """The trees of all attributes."""
 
     size: NDArray[np.int64]
-    """How many codes each attribute has."""
+    """The number of codes of each attribute."""
     base: NDArray[np.int64]
-    """Where each attribute's nodes begin; and at last, how many nodes there are."""
+    """Where the nodes of each attribute begin, plus the number of all nodes."""
 
     @classmethod
     def of(cls, dictionary: Dictionary) -> Trees:
@@ -47,9 +47,9 @@ class Trees(NamedTuple):
 
 @kernel
 def _write_nodes(atoms, trees, keys, things, start, items, fill):
-    """Count, or with `fill` write, the things filed under each node.
+    """Count the items filed under each node, or with `fill` write them.
 
-    To fill, `start` holds where each node's list begins, and moves to where it ends.
+    With `fill`, `start` has where the list of each node begins, and is moved to where it ends.
     """
     table, codes = atoms
     sizes, bases = trees
@@ -88,9 +88,9 @@ def file_under_nodes(
     keys: NDArray[np.integer[Any]],
     things: NDArray[np.integer[Any]],
 ) -> Lists:
-    """For each node the things filed there: things[i] under the positive form of atom keys[i].
+    """File things[i] under the nodes of the positive form of the atom keys[i].
 
-    Text predicates have no codes; atoms that are one are passed over.
+    Text predicates have no codes, so their atoms are skipped.
     """
     keys = np.ascontiguousarray(keys, np.int64)
     counts = np.zeros(trees.base[-1] + 1, np.int64)
@@ -103,7 +103,7 @@ def file_under_nodes(
 
 
 def group_by_key(keys: _Numbers, things: _Numbers, size: int) -> Lists:
-    """The things of each of the keys 0 to size - 1, in the order given."""
+    """List the things of each of the keys 0 to size - 1, in the order given."""
     order = np.argsort(keys, kind="stable")
     start = np.searchsorted(keys[order], np.arange(size + 1)).astype(np.int64)
     return start, things[order].astype(np.int32)

@@ -1,24 +1,23 @@
 """GRYPHON: the matching tree of Aguilera et al., a rival in section 7 of the BE-Tree paper.
 
 "Matching Events in a Content-Based Subscription System" (PODC 1999). All conjunctions test their
-attributes in one order, and form a tree: a node tests an attribute, and has an edge for each test
-that some conjunction makes of it there, and a ``*`` edge for those that do not care. An event
-starts at the root and follows all edges whose tests it satisfies, and all ``*`` edges. Where it
-arrives at the end of a conjunction it has satisfied all of it. Tests that conjunctions begin with
-in common are made once.
+attributes in the same order and form a tree: a node tests an attribute, and has an edge for each
+test that a conjunction applies there, and a ``*`` edge for conjunctions without such a test. An
+event starts at the root and follows all edges whose tests it satisfies, and all ``*`` edges. It
+satisfies each conjunction whose end it reaches. Conjunctions share the tests that they begin with.
 
-The tree comes in two versions. The one for equalities finds the edge of a value in one step; in the
-general one each edge is a test, and they are made one by one. Here both are one: among the edges of
-a node, equalities stand at the end, sorted by their codes, and are searched; others are tested.
+The paper has two versions of the tree. The one for equalities finds the edge of a value in one
+step; in the general one each edge is a test. Here they are combined: the equalities of a node stand
+after its other edges, sorted by code, and are searched; the other edges are tested one by one.
 
 A node whose only edge is ``*`` is left out, as the authors propose. Nodes that ``*`` edges connect
-stand in a row, so that such an edge is a step to the next of them. What is called a node below is
+stand in a row, so that such an edge is a step to the next one. What is called a *node* below is
 such a row, and a *test* is one of its members.
 
-Where we differ: attributes that more conjunctions ask about come first, so that few ``*`` edges are
-followed near the root. An attribute may be tested twice on the way, since a rule may ask it twice.
-An edge may hold where the attribute is absent. A rule too large for a DNF hangs at the end of each
-atom of its cover, and is evaluated there.
+Where we differ: attributes that more conjunctions test come first, so that few ``*`` edges are
+followed near the root. A path may test an attribute twice, since a rule may. An edge may hold where
+the attribute is absent. A rule too large for a DNF is at the end of a path for each atom of its
+cover, and is evaluated there.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -51,7 +50,7 @@ __all__ = ["Gryphon"]
 class GryphonArrays(NamedTuple):
     """The tree. Node 0 is the root, and edge i leads to node i + 1.
 
-    A candidate is a conjunction, or behind those a program.
+    A candidate is a conjunction, or after all conjunctions a program.
     """
 
     done_start: NDArray[np.int32]
@@ -61,18 +60,18 @@ class GryphonArrays(NamedTuple):
     attribute: NDArray[np.int32]
     """The tests of each node, and the attribute of each."""
     edge_start: NDArray[np.int32]
-    """Where the edges of each test begin, and at last, where those of the last test end."""
+    """Where the edges of each test begin, plus where those of the last one end."""
     present_start: NDArray[np.int32]
-    """Where those begin that do not hold if the attribute is absent."""
+    """Where the edges of each test begin that fail if the attribute is absent."""
     equality_start: NDArray[np.int32]
-    """Where the equalities among them begin."""
+    """Where the equalities of each test begin."""
     edge: NDArray[np.int32]
-    """The atom of each edge; for an equality its code, which rise within a test."""
+    """The atom of each edge, or the code of an equality; codes rise within a test."""
 
 
 @part
 def _emit_ends(atoms, forms, index, events, loaded, tried, node, mask, seen, out, found):
-    """Write the candidates that end at a node; returns how many rules are found by now."""
+    """Write the candidates that end at a node; returns how many rules are found now."""
     table, codes = atoms
     span, text = loaded
     conjunctions = len(forms.conjunction_start) - 1
@@ -95,7 +94,7 @@ def _emit_ends(atoms, forms, index, events, loaded, tried, node, mask, seen, out
 
 @part
 def _follow(atoms, index, events, loaded, test, stack, height):
-    """Put the nodes that satisfied edges of a test lead to on the stack; returns its height."""
+    """Push the nodes that satisfied edges of a test lead to; returns the height of the stack."""
     table, codes = atoms
     span, text = loaded
     begin, end = span[index.attribute[test], 0], span[index.attribute[test], 1]
@@ -113,7 +112,7 @@ def _follow(atoms, index, events, loaded, test, stack, height):
         edge = find_code(index.edge, equalities, index.edge_start[test + 1], events.code[i])
         is_new = edge >= 0
         for k in range(begin, i):
-            # Two values that no rule tells apart have one code.
+            # Values that no rule distinguishes share a code.
             is_new = is_new and events.code[k] != events.code[i]
         if is_new:
             stack[height] = edge + 1
@@ -146,7 +145,7 @@ def _gryphon(atoms, forms, index, events, row, last, mask, loaded, stack, tried,
 
 
 class Gryphon(Engine):
-    """Tests attributes in one order, and tests that conjunctions share but once."""
+    """Tests attributes in one order, and shared prefixes of tests only once."""
 
     name: ClassVar[str] = "gryphon"
     arrays_type: ClassVar[type[tuple[Any, ...]]] = GryphonArrays
@@ -165,29 +164,30 @@ class Gryphon(Engine):
 
 
 class _Tests(NamedTuple):
-    """All tests in the order in which conjunctions make them; a test's *token* is its place.
+    """All tests in the order in which conjunctions apply them; a *token* is a place in this order.
 
-    By attribute, the one with the most atoms in conjunctions first; then, as `GryphonArrays` has
-    the edges of a test: atoms that hold on absence, others, and equalities by their codes.
+    Sorted by attribute, the one with the most atoms in conjunctions first. Within an attribute
+    sorted like the edges in `GryphonArrays`: atoms that hold on absence, other atoms, and
+    equalities by code.
     """
 
     token: NDArray[np.int64]
-    """The token of each atom; equalities with one code are one test, however they are written."""
+    """The token of each atom; all equalities with the same code are one test."""
     atom: NDArray[np.int64]
-    """An atom of each token."""
+    """One atom of each token."""
 
 
 class _Paths(NamedTuple):
-    """What each candidate has to satisfy, in the order of tests."""
+    """The tests that each candidate must satisfy, in order."""
 
     start: NDArray[np.int64]
     token: NDArray[np.int64]
     candidate: NDArray[np.int64]
-    """A program has a path for each atom of its cover, or one without tests."""
+    """A program has a path for each atom of its cover, or a single path without tests."""
 
 
 class _Tree(NamedTuple):
-    """Edge i leads to node i + 1; edges rise by parent, and by token within a parent."""
+    """Edge i leads to node i + 1; edges are sorted by parent, then by token."""
 
     parent: NDArray[np.int64]
     token: NDArray[np.int64]
@@ -220,7 +220,7 @@ def _build(rules: EncodedRules) -> GryphonArrays:
 
 
 def _is_equality(atoms: AtomArrays) -> NDArray[np.bool_]:
-    """Which atoms hold on one code alone."""
+    """Which atoms hold on a single code only."""
     is_plain = (atoms.test == RANGE) & (atoms.flags == 0)
     single: NDArray[np.bool_] = is_plain & (atoms.low == atoms.high)
     return single
@@ -228,11 +228,11 @@ def _is_equality(atoms: AtomArrays) -> NDArray[np.bool_]:
 
 def _order_tests(rules: EncodedRules) -> _Tests:
     atoms = rules.atoms
-    asked = np.bincount(
+    mentions = np.bincount(
         atoms.attribute[rules.forms.conjunction_atom], minlength=len(rules.dictionary.axes)
     )
-    level = np.empty(len(asked), np.int64)
-    level[np.argsort(-asked, kind="stable")] = np.arange(len(asked))
+    level = np.empty(len(mentions), np.int64)
+    level[np.argsort(-mentions, kind="stable")] = np.arange(len(mentions))
     equality = _is_equality(atoms)
     strict = (atoms.flags & IF_ABSENT) == 0
     code = np.where(equality, atoms.low, -1)
@@ -272,7 +272,7 @@ def _grow_tree(paths: _Paths, tokens: int) -> _Tree:
         distinct, place = np.unique(key, return_inverse=True)
         parents.append(distinct // tokens)
         edges.append(distinct % tokens)
-        # The root is no edge's end, so that the first node of a level follows all edges so far.
+        # No edge leads to the root, so the first node of a level follows all edges so far.
         end[going] = nodes + 1 + place
         nodes += len(distinct)
         depth += 1

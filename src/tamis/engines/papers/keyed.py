@@ -1,12 +1,12 @@
-"""KEYED: each conjunction is filed under one key, the rarest of its atoms.
+"""KEYED: files each conjunction under one key, the rarest of its atoms.
 
-An event looks only at what is filed under keys that it satisfies. The idea is that of access
-predicates (Le Subscribe's Propagation algorithm, BE-Tree); the layout is ours.
+An event tests only what is filed under the keys that it satisfies. The idea is that of access
+predicates (Le Subscribe's Propagation algorithm, the BE-Tree); the layout is ours.
 
-A key that is a run of codes is filed under the O(log n) nodes of a tree (`filing.py`), so a range
-is as good a key as an equality. Beside each candidate stands a signature, 64 bits for the
-attributes it needs: a candidate that needs an attribute which the event lacks is dropped without a
-look at its atoms, and the candidates of a node are read in one run.
+A key that is a run of codes is filed under O(log n) nodes of a tree (`code_trees.py`), so a range
+is as good a key as an equality. Each candidate has a signature, 64 bits for the attributes it
+needs: a candidate that needs an attribute which the event lacks is dropped without testing its
+atoms. The candidates of a node are contiguous.
 
 A conjunction that needs no attribute is a candidate for every event. A rule too large for a DNF is
 a candidate under each atom of its cover.
@@ -36,10 +36,10 @@ __all__ = ["Keyed", "choose_access_atoms"]
 
 
 class KeyedArrays(NamedTuple):
-    """Candidates by key. A candidate is a conjunction, or behind those a program."""
+    """Candidates by key. A candidate is a conjunction, or after all conjunctions a program."""
 
     conjunction_atom: NDArray[np.int32]
-    """As in `FormArrays`, but the least likely atoms of each conjunction first."""
+    """As in `FormArrays`, but with the least likely atoms of each conjunction first."""
     attribute_bit: NDArray[np.uint64]
     """The bit of a signature that stands for each attribute."""
     node_base: NDArray[np.int64]
@@ -52,7 +52,7 @@ class KeyedArrays(NamedTuple):
     present_start: NDArray[np.int64]
     present_candidate: NDArray[np.int32]
     present_signature: NDArray[np.uint64]
-    """The candidates whose key is that the attribute is there at all."""
+    """The candidates whose key is the presence of each attribute."""
     text_start: NDArray[np.int64]
     text_candidate: NDArray[np.int32]
     text_signature: NDArray[np.uint64]
@@ -63,7 +63,7 @@ class KeyedArrays(NamedTuple):
 
 @kernel
 def _holds(atoms, forms, conjunction_atom, events, loaded, candidate):
-    """Whether a candidate holds on the loaded event; `conjunction_atom` is in order of tests."""
+    """Whether a candidate holds on the loaded event; tests the atoms of `conjunction_atom`."""
     table, codes = atoms
     span, text = loaded
     conjunctions = len(forms.conjunction_start) - 1
@@ -104,10 +104,10 @@ def _test_candidates(
     marks,
     sink,
 ):
-    """Test the candidates under a key; returns how many rules are found, and how many marks set.
+    """Test the candidates under a key; returns how many rules are found and marks are set now.
 
-    `once` says whether another key of the event may lead to the same candidates; a program may
-    stand under several keys in any case.
+    `once` says that another key of the event may have the same candidates, so that they must be
+    marked. Programs are always marked, since they may stand under several keys.
     """
     considered, considered_list, marked = marks
     mask, seen, out, found = sink
@@ -268,7 +268,7 @@ def _build(rules: EncodedRules) -> KeyedArrays:
 def _attach_signatures(
     lists: Lists, signature: NDArray[np.uint64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.uint64]]:
-    """Lists of candidates, with the signature of each beside it."""
+    """Lists of candidates with their signatures."""
     start, candidates = lists
     return start, candidates, signature[candidates]
 
@@ -278,11 +278,11 @@ def _covered_programs(forms: FormArrays) -> NDArray[np.int64]:
 
 
 def choose_access_atoms(rules: EncodedRules, by_presence: bool = True) -> NDArray[np.int64]:
-    """For each conjunction its key, an atom; -1 where none of them needs its attribute.
+    """Choose the atom that is the key of each conjunction; -1 if no atom needs its attribute.
 
-    The rarest is guessed: an atom is as likely as the share of codes that satisfy it, and an
-    attribute is as common in events as it is in rules. A negated atom is a key by its
-    attribute's presence alone, if it may be one at all.
+    This is the rarest one by estimate: an atom is as likely as the share of codes that satisfy it,
+    and an attribute is as common in events as in rules. A negated atom counts by the presence of
+    its attribute alone, and is not chosen unless `by_presence`.
     """
     atoms, forms = rules.atoms, rules.forms
     popularity = np.bincount(

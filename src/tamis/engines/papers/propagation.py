@@ -1,14 +1,14 @@
 """PROPAGATION: Le Subscribe's algorithm, as section 7 of "Indexing Boolean Expressions" extends it.
 
-Each conjunction is clustered on its most selective predicate. For an event, first the truth of
-every distinct atom is written into a byte; then the clusters of the satisfied ones are walked, and
-each conjunction there looks at the bytes of its other atoms. A list of values is one predicate, and
-a ∉ is one that is true to begin with: the value that violates it clears its byte.
+Each conjunction belongs to the cluster of its most selective predicate. An event first writes the
+truth of every distinct atom to a byte. Then it walks the clusters of the satisfied atoms, and each
+conjunction there reads the bytes of its other atoms. A list of values is one predicate. A ∉ is true
+at first; a value that violates it clears its byte.
 
-Where we differ: `keyed` has the same idea and tests atoms one by one, without a table of their
-truth. Which predicate is most selective is guessed as there. Ranges are filed under the nodes of a
-tree over codes (`filing.py`). A rule too large for a DNF is in the clusters of all atoms of its
-cover, and what needs no attribute is looked at for every event.
+Where we differ: the most selective predicate is estimated as in `keyed`, which has the same idea
+but tests atoms one by one, without a table of their truth. Ranges are filed under the nodes of a
+tree over codes (`code_trees.py`). A rule too large for a DNF is in the clusters of all atoms of its
+cover, and candidates that need no attribute are tested on every event.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -36,32 +36,32 @@ __all__ = ["Propagation"]
 
 
 class PropagationArrays(NamedTuple):
-    """The clusters. A candidate is a conjunction, or behind those a program."""
+    """The clusters. A candidate is a conjunction, or after all conjunctions a program."""
 
     node_base: NDArray[np.int64]
     axis_size: NDArray[np.int64]
     """The trees over the codes of each attribute; see `tamis.engines.papers.code_trees`."""
     node_start: NDArray[np.int64]
     node_atom: NDArray[np.int32]
-    """The atoms whose positive form each tree node satisfies; ~atom for a negated one."""
+    """The atoms whose positive form each tree node satisfies; negated ones as ~atom."""
     text_start: NDArray[np.int64]
     text_atom: NDArray[np.int32]
-    """The atoms of each text predicate; ~atom for a negated one."""
+    """The atoms of each text predicate; negated ones as ~atom."""
     present_start: NDArray[np.int64]
     present_atom: NDArray[np.int32]
-    """For each attribute its negated atoms that need it to be present."""
+    """The negated atoms of each attribute that need it to be present."""
     cluster_start: NDArray[np.int64]
-    """Where the cluster of each atom begins; and at last, that of what is always looked at."""
+    """Where the cluster of each atom begins, then that of candidates for every event."""
     candidate: NDArray[np.int32]
     """The candidates, cluster by cluster."""
     test_start: NDArray[np.int64]
     test_atom: NDArray[np.int32]
-    """What each of them has to look at: its other atoms, the least likely first."""
+    """The other atoms of each candidate, the least likely first."""
 
 
 @kernel
 def _set(truth, changed, satisfied, tally, signed):
-    """Write that the positive form of an atom is satisfied; ~atom is given for a negated one."""
+    """Record that the positive form of an atom is satisfied; negated atoms come as ~atom."""
     if signed >= 0:
         if not truth[signed]:
             truth[signed] = 1
@@ -79,7 +79,7 @@ def _set(truth, changed, satisfied, tally, signed):
 def _evaluate(index, events, row, loaded, truth, changed, satisfied):
     """Write the truth of all atoms; returns how many changed, and how many positive ones hold.
 
-    A change is the atom where its byte became 1, ~atom where it became 0.
+    A change is listed as atom if its byte became 1, and as ~atom if it became 0.
     """
     tally = 0, 0
     for i in range(events.start[row], events.start[row + 1]):
@@ -108,7 +108,7 @@ def _evaluate(index, events, row, loaded, truth, changed, satisfied):
 def _walk_cluster(
     atoms, forms, index, events, loaded, truth, tried, cluster, mask, seen, out, found
 ):
-    """Look at the candidates of a cluster; returns how many rules are found by now."""
+    """Test the candidates of a cluster; returns how many rules are found now."""
     table, codes = atoms
     span, text = loaded
     conjunctions = len(forms.conjunction_start) - 1
@@ -159,9 +159,9 @@ def _propagate(
     while row < last and len(out) - found >= len(mask):
         first = found
         load_event(events, row, loaded)
-        changes, held = _evaluate(index, events, row, loaded, truth, changed, satisfied)
-        for i in range(held + 1):
-            cluster = np.int64(satisfied[i]) if i < held else always
+        changes, positive = _evaluate(index, events, row, loaded, truth, changed, satisfied)
+        for i in range(positive + 1):
+            cluster = np.int64(satisfied[i]) if i < positive else always
             found = _walk_cluster(
                 atoms,
                 forms,
@@ -233,7 +233,7 @@ def _build(rules: EncodedRules) -> PropagationArrays:
 def _build_clusters(
     rules: EncodedRules,
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
-    """The clusters of all atoms, and what their candidates have to look at."""
+    """The clusters of all atoms, and the other atoms of their candidates."""
     forms = rules.forms
     sizes = np.diff(forms.conjunction_start)
     always = len(rules.atoms.table)
@@ -245,7 +245,7 @@ def _build_clusters(
     candidate = np.concatenate(
         (np.arange(len(sizes)), len(sizes) + program, len(sizes) + uncovered)
     )
-    # Candidates of one size stand together, so that the loop over their atoms is foreseeable.
+    # Candidates of the same size stand together, so that the loop over atoms is predictable.
     length = np.concatenate((sizes, np.zeros(len(program) + len(uncovered), np.int64)))
     order = np.lexsort((length, cluster))
     cluster_start = np.searchsorted(cluster[order], np.arange(always + 2)).astype(np.int64)
@@ -255,7 +255,7 @@ def _build_clusters(
 def _list_tests(
     rules: EncodedRules, access: NDArray[np.int64], order: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """The atoms of the candidates in this order, those clustered on left out."""
+    """The atoms of the candidates in this order, without those of their clusters."""
     forms = rules.forms
     sizes = np.diff(forms.conjunction_start)
     conjunction = np.repeat(np.arange(len(sizes)), sizes)

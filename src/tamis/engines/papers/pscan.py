@@ -1,8 +1,8 @@
-"""PSCAN: evaluate every rule in CNF that stands in a posting list of the event.
+"""PSCAN: evaluates every rule in CNF that stands in a posting list of the event.
 
-The rival of the CNF algorithm in section 7 of "Indexing Boolean Expressions": SCAN, improved by the
-inverted lists. It reads the same lists as `kindex-cnf`, all of them whole and in any order, and
-counts nothing: a rule is evaluated when it is met for the first time.
+The rival of the CNF algorithm in section 7 of "Indexing Boolean Expressions": SCAN, improved by
+inverted lists. It reads the lists of `kindex-cnf` from end to end, in any order, and evaluates each
+rule when it first meets it.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"

@@ -1,14 +1,13 @@
 """SIFT: the counting algorithm of section 7 of "Indexing Boolean Expressions".
 
-Every atom lists the conjunctions it belongs to. An event's values lead to the atoms they satisfy,
-and each of those adds one to the counters of its conjunctions, or takes one away if it stands there
-negated. A conjunction whose counter reaches the number of atoms that need their attribute holds.
+Every atom lists the conjunctions it belongs to. An event's values lead to the atoms they satisfy.
+Each of these adds 1 to the counters of its conjunctions, or subtracts 1 if it is negated there. A
+conjunction holds if its counter reaches the number of its atoms that need their attribute.
 
-Where we differ: a counter is one byte. A range is not enumerated but filed under the O(log n) nodes
-of a segment tree over its attribute's codes, and a value visits the nodes above its own code. A
+Where we differ: a counter is one byte. A range is not enumerated but filed under O(log n) nodes of
+a segment tree over its attribute's codes, and a value visits the nodes above its own code. A
 negated atom of the strong logic counts too, through the list of its attribute, because it needs the
-attribute to be present. A rule too large for a DNF is evaluated when an atom of its cover is
-satisfied.
+attribute to be present. A rule too large for a DNF is evaluated when an atom of its cover holds.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -40,32 +39,32 @@ class SiftArrays(NamedTuple):
     """The inverted lists."""
 
     needed: NDArray[np.uint64]
-    """For each conjunction a byte: how many of its atoms need their attribute to be present. Filled
-    up to whole words by a number that no counter reaches."""
+    """A byte for each conjunction: how many of its atoms need their attribute to be present. Padded
+    to whole words with a number that no counter reaches."""
     node_base: NDArray[np.int64]
     axis_size: NDArray[np.int64]
     """The trees over the codes of each attribute; see `tamis.engines.papers.code_trees`."""
     node_start: NDArray[np.int64]
     node_atom: NDArray[np.int32]
-    """The atoms whose positive form each tree node satisfies; ~atom for a negated one."""
+    """The atoms whose positive form each tree node satisfies; negated ones as ~atom."""
     direct_start: NDArray[np.int64]
     direct: NDArray[np.int32]
-    """The conjunctions of the atoms of each tree node, ~conjunction where the atom is negated: what
-    one value of a single-valued attribute counts, read in one run."""
+    """The conjunctions of the atoms of each tree node, as ~conjunction if the atom is negated: what
+    the value of a single-valued attribute counts, in one place."""
     text_start: NDArray[np.int64]
     text_atom: NDArray[np.int32]
-    """The atoms of each text predicate; ~atom for a negated one."""
+    """The atoms of each text predicate; negated ones as ~atom."""
     posting_start: NDArray[np.int64]
     posting: NDArray[np.int32]
     """The conjunctions of each atom."""
     present_start: NDArray[np.int64]
     present: NDArray[np.int32]
-    """For each attribute, a conjunction for each negated atom that needs it to be present."""
+    """For each attribute, the conjunction of each negated atom that needs it to be present."""
     covered_start: NDArray[np.int64]
     covered: NDArray[np.int32]
     """The programs that each atom covers."""
     uncovered: NDArray[np.int32]
-    """The programs that nothing covers, which are evaluated on every event."""
+    """The programs without a cover, which are evaluated on every event."""
 
 
 class _Marks(NamedTuple):
@@ -75,10 +74,10 @@ class _Marks(NamedTuple):
     words: NDArray[np.uint64]
     """The counters, eight at a time."""
     visited: NDArray[np.uint8]
-    """A mark for each atom that a value or text predicate of a multi-valued event led to."""
+    """1 for each atom that a value or text predicate led to, where two may lead to it."""
     visited_list: NDArray[np.int32]
     chosen: NDArray[np.uint8]
-    """A mark for each program to evaluate."""
+    """1 for each program to evaluate."""
     chosen_list: NDArray[np.int32]
 
 
@@ -96,7 +95,7 @@ def _new_marks(rules: EncodedRules) -> _Marks:
 
 @kernel
 def _write_direct(node_start, node_atom, posting_start, posting, direct_start, direct, fill):
-    """Count, or with `fill` write, the conjunctions of the atoms of each tree node."""
+    """Count the conjunctions of the atoms of each tree node, or with `fill` write them."""
     size = 0
     for node in range(len(node_start) - 1):
         direct_start[node] = size
@@ -112,7 +111,7 @@ def _write_direct(node_start, node_atom, posting_start, posting, direct_start, d
 
 @kernel
 def _count_node(direct_start, direct, counter, node):
-    """Count all that one value satisfies at a tree node."""
+    """Count all atoms that a value satisfies at a tree node."""
     for k in range(direct_start[node], direct_start[node + 1]):
         conjunction = direct[k]
         if conjunction >= 0:
@@ -132,7 +131,7 @@ def _count_atom(posting_start, posting, counter, signed):
 
 @kernel
 def _choose(index, marks, signed, choices):
-    """Choose the programs that a satisfied atom covers; returns how many are chosen by now."""
+    """Choose the programs that a satisfied atom covers; returns how many are chosen now."""
     if signed < 0:
         return choices
     for i in range(index.covered_start[signed], index.covered_start[signed + 1]):
@@ -146,7 +145,7 @@ def _choose(index, marks, signed, choices):
 
 @kernel
 def _is_new(marks, signed_atom, visits):
-    """Mark an atom as visited; False if it was before."""
+    """Mark an atom as visited; False if it was visited before."""
     atom = signed_atom if signed_atom >= 0 else ~signed_atom
     if marks.visited[atom]:
         return False
@@ -157,9 +156,9 @@ def _is_new(marks, signed_atom, visits):
 
 @kernel
 def _count_event(index, events, row, loaded, marks):
-    """Count all that the event satisfies; returns how many programs were chosen.
+    """Count all atoms that the event satisfies; returns how many programs were chosen.
 
-    Two values of an attribute may lead to one atom, which then counts once.
+    Two values of an attribute may lead to the same atom, which then counts once.
     """
     span, node_atom, counter = loaded.span, index.node_atom, marks.counter
     has_programs = len(index.covered) > 0
@@ -200,10 +199,10 @@ def _count_event(index, events, row, loaded, marks):
 
 @kernel
 def _sweep(owner_start, owner, needed, counter, mask, seen, out, found):
-    """Emit the conjunctions whose counters reached what they need, and clear all counters.
+    """Emit the conjunctions whose counters have the number needed, and clear all counters.
 
-    Eight counters are one word. Those that are equal to what is needed are zero bytes of the
-    difference, and a word without a zero byte is passed over.
+    A word has eight counters. Those with the number needed are zero bytes of the difference; a word
+    without a zero byte is skipped.
     """
     for word in range(len(counter)):
         difference = counter[word] ^ needed[word]
@@ -267,7 +266,7 @@ class Sift(Engine):
 
 
 def _words(size: int) -> int:
-    """How many words `size` bytes take."""
+    """The number of words for `size` bytes."""
     return -(-size // 8)
 
 

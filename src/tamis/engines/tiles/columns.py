@@ -335,7 +335,7 @@ def _find_changes(table, codes, sizes, workspace, begin, end, cuts, low, special
 
 @kernel
 def _skip_special(workspace, changes, place):
-    """Move the changes at the special code's position behind it, since its row stands apart.
+    """Move the changes at the special code's position to the next one, since its row stands apart.
 
     A bit that changes there and back does not change at all. Returns how many changes are left.
     """

@@ -1,4 +1,4 @@
-"""The BE-Tree of the paper as an engine over rules that do not change."""
+"""The BE-Tree of the paper as engines over a fixed set of rules."""
 
 from tamis.engines.papers.betree.engine import Betree, BetreeBatch
 

@@ -1,11 +1,14 @@
-"""BETREE: the tree as an engine, built by one insertion after the other, or with statistics.
+"""BETREE: the tree of `tamis.engines.betree` as an engine, built by insertions.
 
-A conjunction is an expression of the tree. What the paper's model cannot say: a rule too large for
-a DNF is in the tree once for each atom of its cover, and is evaluated when one of them is found; a
-conjunction that needs no attribute stays in the root, and every event looks at it. The l-nodes hold
-predicates as `expressions.py` writes them, so that a search reads no other array of the rules.
+After "BE-Tree: An Index Structure to Efficiently Match Boolean Expressions over High-dimensional
+Discrete Space". A conjunction is an expression of the tree.
 
-`betree-batch` knows all expressions in advance (the paper's BE-B): `statistics.py`.
+Where we differ: a rule too large for a DNF is in the tree once for each atom of its cover, and is
+evaluated when one of them is found. A conjunction that needs no attribute stays at the root and is
+tested on every event. The l-nodes hold the predicates themselves, so that a search reads no other
+array of the rules.
+
+`betree-batch` knows all expressions in advance (the paper's BE-B); see `statistics.py`.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -35,11 +38,11 @@ __all__ = ["Betree", "BetreeBatch"]
 
 
 class BetreeArrays(NamedTuple):
-    """The tree. Its expressions are the conjunctions, and behind those atoms of covers."""
+    """The tree. Its expressions are the conjunctions, followed by the atoms of covers."""
 
     nodes: Nodes
     program: NDArray[np.int32]
-    """The program of each expression behind the conjunctions."""
+    """The program of each expression after the conjunctions."""
 
 
 @kernel
@@ -76,7 +79,7 @@ def _match(atoms, forms, index, events, row, last, mask, _, state, tried, seen, 
 
 
 class Betree(Engine):
-    """Cuts the space of events in two phases, by attribute and by value."""
+    """Splits the space of events in two phases, by attribute and by value."""
 
     arrays: BetreeArrays
     name: ClassVar[str] = "betree"
@@ -85,7 +88,7 @@ class Betree(Engine):
 
     @classmethod
     def build(cls, rules: EncodedRules, sample: Events | None = None) -> Parts:
-        """Insert the conjunctions of `rules`; `sample` is what the tree then adapts to."""
+        """Insert the conjunctions of `rules`, and adapt the tree to `sample`."""
         expressions = _list_expressions(rules)
         tree = BeTree(np.diff(rules.dictionary.base), rules.texts.size)
         cls._fill(tree, rules, expressions)
@@ -110,7 +113,7 @@ class Betree(Engine):
 
 
 class BetreeBatch(Betree):
-    """The same tree, whose root is partitioned by what is known of all expressions."""
+    """The same tree with a root that is partitioned by statistics of all expressions."""
 
     name: ClassVar[str] = "betree-batch"
 
@@ -118,13 +121,13 @@ class BetreeBatch(Betree):
     def _fill(tree: BeTree, rules: EncodedRules, expressions: _Expressions) -> None:
         start, atom, _ = expressions
         preferred = rarest_attributes(rules.atoms, start, atom, MIN_PARTITION)
-        # Those without a preferred come last, so that they find all partitions.
+        # Expressions without a preferred attribute come last, so that they find all partitions.
         order = np.argsort(preferred == NOWHERE, kind="stable")
         tree.insert_many(order, rules.atoms, *take_lists(start, atom, order), preferred[order])
 
 
 class _Expressions(NamedTuple):
-    """What is put into the tree."""
+    """The expressions of the tree."""
 
     start: NDArray[np.int64]
     atom: NDArray[np.int32]
@@ -134,7 +137,7 @@ class _Expressions(NamedTuple):
 
 
 def _list_expressions(rules: EncodedRules) -> _Expressions:
-    """Each conjunction; then each atom of a cover; then nothing for what has no cover."""
+    """Each conjunction, then each atom of a cover, then an empty one for programs without cover."""
     forms = rules.forms
     program = np.repeat(np.arange(len(forms.program_rule)), np.diff(forms.cover_start))
     uncovered = np.flatnonzero(np.diff(forms.cover_start) == 0)

@@ -1,8 +1,8 @@
-"""What is known when all expressions are (the paper's BE-B): by which attribute each is best kept.
+"""Chooses the attribute to partition each expression by at the root (the paper's BE-B).
 
-The paper has statistics guide the partitioning at the root, and leaves open which. An attribute is
-taken to be as common in events as it is in expressions, so an expression kept under its rarest
-attribute is come by least often. Below the root the tree goes on as always.
+The paper lets statistics guide the partitioning at the root, and does not say which. Here an
+attribute is assumed to be as common in events as in expressions, so an expression under its rarest
+attribute is reached least often. Below the root the tree works as usual.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ __all__ = ["rarest_attributes"]
 def rarest_attributes(
     atoms: AtomArrays, start: NDArray[np.int64], conjunction_atom: NDArray[np.int32], least: int
 ) -> NDArray[np.int32]:
-    """For each conjunction the attribute, of those it needs, that the fewest conjunctions have.
+    """For each conjunction, the attribute it needs that the fewest conjunctions have.
 
-    NOWHERE where it needs none, and where fewer than `least` would be under that attribute.
+    NOWHERE if it needs none, or if fewer than `least` conjunctions would share the attribute.
     """
     sizes = np.diff(start)
     owner = np.repeat(np.arange(len(sizes)), sizes)
@@ -32,5 +32,5 @@ def rarest_attributes(
     first = order[np.diff(owner[order], prepend=-1) > 0]
     rarest = np.full(len(sizes), NOWHERE, np.int32)
     rarest[owner[first]] = attribute[first]
-    held = np.bincount(attribute[first], minlength=int(attribute.max(initial=0)) + 1)
-    return np.where(held[rarest] >= least, rarest, NOWHERE).astype(np.int32)
+    members = np.bincount(attribute[first], minlength=int(attribute.max(initial=0)) + 1)
+    return np.where(members[rarest] >= least, rarest, NOWHERE).astype(np.int32)

@@ -1,4 +1,4 @@
-"""Trees of intervals, one an attribute, with bit vectors of conjunctions; and two baselines."""
+"""Trees of intervals for each attribute, with bit vectors of conjunctions; and two baselines."""
 
 from tamis.engines.papers.intervals.engine import (
     ClusterIndex,

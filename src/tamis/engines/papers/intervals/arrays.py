@@ -1,7 +1,7 @@
-"""The arrays of the trees, and what becomes of lists of conjunctions: bit vectors.
+"""The arrays of the trees, and the bit vectors of conjunctions.
 
-Of a bit vector the words that are not zero are stored, each with its place. A value that visits
-nodes ORs their words into a vector of all words.
+Only the nonzero words of a bit vector are stored, each with its place. A value that visits nodes
+ORs their words into a full vector.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ __all__ = [
 ]
 
 PASS: Final = 0
-"""Of a node: what is there is taken; then the search goes left below the key, and right from it on.
-Its vector may be empty, and it has no children where the search ends."""
+"""A kind of node: every value takes its vector, then goes left if it is below the key, else right.
+Its vector may be empty. A leaf has no children."""
 STOP: Final = 1
-"""Of a node: it is an interval. What is there is taken by a value within it, which ends the search;
-any other one goes to its side."""
+"""A kind of node: an interval. A value within it takes its vector and ends the search; other values
+go to their side."""
 LISTED: Final = 2
-"""Of a node: it is a key, and lists intervals that contain it. Those that contain the value, too,
-are taken; the search goes to the value's side, or ends at the key."""
+"""A kind of node: a key with a list of intervals that contain it. A value takes those that also
+contain it, and goes to its side, or ends the search if it is the key."""
 
 NO_NODE: Final = -1
-"""In place of a child that is not there, or of the root of an attribute without intervals."""
+"""In place of a missing child, or of the root of an attribute without intervals."""
 
 
 class VectorArrays(NamedTuple):
-    """Bit vectors, one after the other: bit i of word w is that of conjunction 64 w + i."""
+    """Bit vectors, end to end: bit i of word w stands for conjunction 64 w + i."""
 
     start: NDArray[np.int64]
     place: NDArray[np.int32]
-    """Which word of its vector each word is, rising within a vector."""
+    """The place of each word in its vector, rising within a vector."""
     word: NDArray[np.uint64]
 
 
@@ -54,32 +54,32 @@ class TreeArrays(NamedTuple):
     """The root of each attribute's tree, or NO_NODE."""
     node: NDArray[np.int32]
     """A row for each node: its kind, the first and the last code of its interval (or its key
-    twice), its left and its right child, or NO_NODE."""
+    twice), and its left and its right child, or NO_NODE."""
     vector: VectorArrays
-    """The vector of each node; empty where it is LISTED."""
+    """The vector of each node; empty if it is LISTED."""
     list_start: NDArray[np.int64]
-    """Where the list of each node begins; empty where it is not LISTED."""
+    """Where the list of each node begins; empty if it is not LISTED."""
     rising: NDArray[np.int32]
-    """The listed intervals by their first codes: a row of conjunction and first code for each."""
+    """The listed intervals sorted by first code: rows of conjunction and first code."""
     falling: NDArray[np.int32]
-    """The same intervals by their last codes, the last first: conjunction and last code."""
+    """The same intervals sorted by falling last code: rows of conjunction and last code."""
 
 
 class IntervalArrays(NamedTuple):
-    """What an engine of this folder adds to the rules."""
+    """The arrays of the engines in this folder."""
 
     trees: TreeArrays
     mention: VectorArrays
-    """For each attribute, the conjunctions that have an interval in its tree."""
+    """For each attribute, the conjunctions with an interval in its tree."""
     test_start: NDArray[np.int64]
     test_atom: NDArray[np.int32]
-    """The atoms that each conjunction is yet to be verified by, when all trees agree to it."""
+    """The atoms of each conjunction that must be verified after the trees."""
     to_the_end: int
-    """1 where all of these are evaluated, even if one of them does not hold."""
+    """1 if all of these atoms are evaluated even after one fails."""
 
 
 def pack_vectors(lists: Lists) -> VectorArrays:
-    """Lists of conjunctions as bit vectors."""
+    """Pack lists of conjunctions into bit vectors."""
     start, conjunction = lists
     owner = np.repeat(np.arange(len(start) - 1), np.diff(start))
     order = np.lexsort((conjunction, owner))

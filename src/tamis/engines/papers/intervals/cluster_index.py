@@ -1,7 +1,7 @@
 """The Cluster Index: intervals in groups (section 4.1.1 of the paper that `engine.py` names).
 
-A key splits the intervals in two groups, those that begin before it and those that do not end
-before it; an interval may be in both. Each group is split again, until one interval is left or no
+A key splits the intervals into two groups: those that begin before it, and those that do not end
+before it. An interval may be in both. Each group is split again until one interval is left or no
 key makes both groups smaller. A value finds the leaf of its group, whose conjunctions *may* match.
 """
 
@@ -22,14 +22,14 @@ __all__ = ["Splits", "best_key", "cluster_intervals", "grow_cluster"]
 
 
 class Splits(NamedTuple):
-    """What keys would make of a set of intervals."""
+    """How keys would split a set of intervals."""
 
     key: NDArray[np.int64]
     left: NDArray[np.int64]
     right: NDArray[np.int64]
-    """How many intervals would go to each side of each key."""
+    """How many intervals go to each side of each key."""
     size: int
-    """How many intervals there are."""
+    """The number of intervals."""
 
     @classmethod
     def of(cls, intervals: Intervals) -> Splits:
@@ -41,21 +41,22 @@ class Splits(NamedTuple):
 
     @property
     def score(self) -> NDArray[np.int64]:
-        """How bad each key is: how unequal its sides are, and how many intervals are on both."""
+        """How bad each key is: the difference of its sides, plus the intervals on both."""
         unequal: NDArray[np.int64] = np.abs(self.left - self.right)
         return unequal + self.left + self.right - self.size
 
     def at(self, places: Sequence[int] | NDArray[np.int64]) -> Splits:
-        """Some of them, in that order."""
+        """The splits at some places, in that order."""
         chosen = np.asarray(places, np.int64)
         return self._replace(key=self.key[chosen], left=self.left[chosen], right=self.right[chosen])
 
 
 def best_key(intervals: Intervals) -> int | None:
-    """The key to split at, of equal scores the first that is met; None if every two overlap.
+    """Choose the key to split at; None if all intervals overlap pairwise.
 
-    A key is of no use if all intervals begin before it, or none ends before it. The useful ones are
-    then on the side with more intervals, to which the search turns, so it meets one.
+    Takes the best key on a binary search, and the first of equals. A key is useless if all
+    intervals begin before it, or none ends before it. Useful keys are then on the side with more
+    intervals, where the search continues, so it meets one.
     """
     if intervals.high.min() >= intervals.low.max():
         return None
@@ -66,7 +67,7 @@ def best_key(intervals: Intervals) -> int | None:
 
 
 def _search_path(splits: Splits) -> list[int]:
-    """The places of the keys that a binary search meets, from the middle one on."""
+    """The places of the keys that a binary search meets, from the middle on."""
     met = []
     first, stop = 0, len(splits.key)
     while first < stop:
@@ -80,7 +81,7 @@ def _search_path(splits: Splits) -> list[int]:
 
 
 class Group(NamedTuple):
-    """Conjunctions whose intervals are together, and the codes that lead to them."""
+    """The conjunctions of a group, and the first and last code that lead to it."""
 
     conjunction: NDArray[np.int32]
     first: int
@@ -92,34 +93,34 @@ class Clusters(NamedTuple):
 
     key: NDArray[np.int64]
     children: NDArray[np.int64]
-    """A row for each key: what is on its left and its right, a key, or ~group."""
+    """A row for each key: what is to its left and its right, a key or ~group."""
     root: int
     """The topmost key, or ~group."""
     groups: list[Group]
 
     def rows(self, key_node: int, group_node: NDArray[np.int64]) -> NDArray[np.int32]:
-        """The keys as nodes, numbered from `key_node` on, above the nodes of the groups."""
+        """The keys as rows of nodes, numbered from `key_node` on, above the nodes of the groups."""
         children = _number_nodes(self.children, key_node, group_node)
         return node_rows(PASS, self.key, self.key, children[:, 0], children[:, 1])
 
     def root_node(self, key_node: int, group_node: NDArray[np.int64]) -> int:
-        """The node of the root, where nodes are numbered in that way."""
+        """The node of the root, with nodes numbered in the same way."""
         return int(_number_nodes(np.array([self.root]), key_node, group_node)[0])
 
 
 def _number_nodes(
     things: NDArray[np.int64], key_node: int, group_node: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """The nodes of keys, and of groups, which are given as ~group."""
+    """The nodes of keys, and of groups given as ~group."""
     nodes = things + key_node
     nodes[things < 0] = group_node[~things[things < 0]]
     return nodes
 
 
 def cluster_intervals(intervals: Intervals, codes: int, enough: int) -> Clusters:
-    """Groups that cannot be split, or have `enough` intervals, or fewer.
+    """Split intervals into groups until a group cannot be split or has at most `enough` intervals.
 
-    Keys may be deep below each other where intervals overlap much, so there is no recursion.
+    This does not recurse, since keys may be nested deeply where many intervals overlap.
     """
     keys: list[int] = []
     children = [[NO_NODE, NO_NODE]]
@@ -143,7 +144,7 @@ def cluster_intervals(intervals: Intervals, codes: int, enough: int) -> Clusters
 
 
 def grow_cluster(intervals: Intervals, codes: int) -> Tree:
-    """The Cluster Index of an attribute with so many codes: its keys, then its groups."""
+    """Grow the Cluster Index of an attribute with `codes` codes: its keys, then its groups."""
     clusters = cluster_intervals(intervals, codes, 1)
     members = [group.conjunction for group in clusters.groups]
     keys = len(clusters.key)

@@ -1,9 +1,9 @@
-"""How many predicates an engine evaluates for an event: the measure of the paper's figures 7 and 8.
+"""Counts the predicates that an engine evaluates for an event, as in the paper's figures 7 and 8.
 
-This is the matching of `match.py` once more, in plain Python, so that the kernels count nothing. A
-predicate evaluation is a comparison of a value with a key or an interval of a node, or with the
-endpoint of a listed interval, or an atom that is verified. A leaf of a Cluster Index or
-Segment Tree compares nothing.
+This repeats the matching of `match.py` in plain Python, so that the kernels need not count. A
+predicate evaluation is a comparison of a value with the key or interval of a node, or with the
+endpoint of a listed interval, or the verification of an atom. A leaf of a Cluster Index or Segment
+Tree compares nothing.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ __all__ = ["Evaluation", "count_evaluations", "evaluate_event", "members", "sear
 
 
 class Evaluation(NamedTuple):
-    """What came of something, and how many predicates were evaluated for it."""
+    """Conjunctions or rules found, and how many predicates were evaluated to find them."""
 
     found: list[int]
     evaluations: int
 
 
 def count_evaluations(engine: IntervalEngine, events: Events) -> NDArray[np.int64]:
-    """How many predicates `engine` evaluates for each event."""
+    """Count the predicates that `engine` evaluates for each event."""
     rows = range(len(events.start) - 1)
     return np.array([evaluate_event(engine, events, row).evaluations for row in rows], np.int64)
 
 
 def evaluate_event(engine: IntervalEngine, events: Events, row: int) -> Evaluation:
-    """The rules that an event matches, rising."""
+    """Find the rules that an event matches, rising."""
     event = _Event(engine, events, row)
     alive = event.narrow()
     conjunctions = [event.verify(conjunction) for conjunction in alive.found]
@@ -54,7 +54,7 @@ def evaluate_event(engine: IntervalEngine, events: Events, row: int) -> Evaluati
 
 
 def search_tree(trees: TreeArrays, attribute: int, code: int) -> Evaluation:
-    """The conjunctions that an attribute's tree has for a code, in the order they are found."""
+    """Find the conjunctions for a code in an attribute's tree, in the order of the search."""
     found: list[int] = []
     evaluations = 0
     node = int(trees.root[attribute])
@@ -85,18 +85,18 @@ def members(vectors: VectorArrays, number: int) -> list[int]:
 
 
 def _search_list(trees: TreeArrays, node: int, code: int) -> Evaluation:
-    """The listed intervals that contain a code; one more is looked at, if there is one."""
+    """Find the listed intervals that contain a code; one more is compared, if there is one."""
     run = slice(*trees.list_start[node : node + 2])
     if code <= trees.node[node, 1]:
-        conjunction, is_held = trees.rising[run, 0], trees.rising[run, 1] <= code
+        conjunction, contains = trees.rising[run, 0], trees.rising[run, 1] <= code
     else:
-        conjunction, is_held = trees.falling[run, 0], trees.falling[run, 1] >= code
-    count = int(is_held.sum())
-    return Evaluation(conjunction[:count].tolist(), min(count + 1, len(is_held)))
+        conjunction, contains = trees.falling[run, 0], trees.falling[run, 1] >= code
+    count = int(contains.sum())
+    return Evaluation(conjunction[:count].tolist(), min(count + 1, len(contains)))
 
 
 class _Event:
-    """One event, before one engine."""
+    """One event, loaded for one engine."""
 
     def __init__(self, engine: IntervalEngine, events: Events, row: int) -> None:
         self._arrays, self._forms, self._atoms = (
@@ -109,7 +109,7 @@ class _Event:
         load_event(events, row, self._loaded)
 
     def narrow(self) -> Evaluation:
-        """The conjunctions that all trees agree to."""
+        """Find the conjunctions that no tree rules out."""
         alive = np.ones(len(self._forms.conjunction_start) - 1, np.bool_)
         evaluations = 0
         for attribute, (begin, end) in enumerate(self._loaded.span.tolist()):
@@ -123,7 +123,7 @@ class _Event:
         return Evaluation(np.flatnonzero(alive).tolist(), evaluations)
 
     def verify(self, conjunction: int) -> Evaluation:
-        """The rules of a conjunction, if what is left of its atoms holds."""
+        """Find the rules of a conjunction, if its remaining atoms hold."""
         run = slice(*self._arrays.test_start[conjunction : conjunction + 2])
         truth = [self._holds(atom) for atom in self._arrays.test_atom[run].tolist()]
         if all(truth):
@@ -132,7 +132,7 @@ class _Event:
         return Evaluation([], len(truth) if to_the_end else truth.index(False) + 1)
 
     def run(self, program: int) -> Evaluation:
-        """The rule of a program, if it holds."""
+        """Find the rule of a program, if it holds."""
         instructions = self._forms.program[self._forms.program_start[program] :]
         at, evaluations = 0, 0
         while at >= 0:

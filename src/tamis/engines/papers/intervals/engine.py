@@ -1,12 +1,12 @@
 """The indexes of "Index Structures and Algorithms for Efficient Profile Matching" (section 4.1).
 
-There is a tree for each attribute over the intervals that conjunctions, the paper's profiles, ask
-its values to lie in. The five indexes differ in nothing but these trees, and their nodes are of
-three kinds (`arrays.py`), so one kernel searches them all. `naive` and `lazy` are the paper's
-baselines, and have no trees.
+Each attribute has a tree over the intervals in which conjunctions, the paper's profiles, want its
+values. The five indexes differ only in these trees. Their nodes have three kinds (`arrays.py`), so
+one kernel searches them all. `naive` and `lazy` are the paper's baselines, without trees.
 
-Where we differ: a tree is over codes, of which every endpoint is one and every gap between two.
-What has no interval is verified after the trees (`intervals.py`). docs/decisions/0011 has the rest.
+Where we differ: a tree is over codes; each endpoint has a code, and each gap between two endpoints
+has one. Atoms without an interval are verified after the trees (`intervals.py`).
+docs/decisions/0011 has the rest.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ __all__ = [
 
 
 class Plan(NamedTuple):
-    """What tells the engines of this folder from each other."""
+    """How the engines of this folder differ."""
 
     grow: Callable[[Intervals, int], Tree] | None
-    """Makes the tree of an attribute with so many codes; None where there are no trees."""
+    """Grows the tree of an attribute with this many codes; None for engines without trees."""
     is_exact: bool = True
-    """Whether a tree finds only intervals that do contain the value."""
+    """Whether a tree finds only intervals that contain the value."""
     to_the_end: bool = False
-    """Whether all atoms of a conjunction are evaluated when one of them does not hold."""
+    """Whether all atoms of a conjunction are evaluated even after one fails."""
 
 
 class IntervalEngine(Engine):
-    """What the engines of this folder share."""
+    """The base of the engines in this folder."""
 
     arrays: IntervalArrays
     arrays_type: ClassVar[type[tuple[Any, ...]]] = IntervalArrays
@@ -101,7 +101,7 @@ def _build(rules: EncodedRules, plan: Plan) -> IntervalArrays:
 
 
 class ClusterIndex(IntervalEngine):
-    """Groups intervals by keys; what a group's values may match is verified."""
+    """Groups intervals by keys, and verifies what a value's group may match."""
 
     name: ClassVar[str] = "cluster"
     plan: ClassVar[Plan] = Plan(grow_cluster, is_exact=False)
@@ -115,14 +115,14 @@ class IntervalIndex(IntervalEngine):
 
 
 class HybridIndex(IntervalEngine):
-    """Groups intervals by keys, and looks up elementary intervals within a group."""
+    """Groups intervals by keys, and looks up the elementary interval within a group."""
 
     name: ClassVar[str] = "hybrid"
     plan: ClassVar[Plan] = Plan(grow_hybrid)
 
 
 class SegmentTree(IntervalEngine):
-    """Stores an interval at the few nodes that it consists of."""
+    """Stores an interval at the few nodes that make it up."""
 
     name: ClassVar[str] = "segment"
     plan: ClassVar[Plan] = Plan(grow_segment)
@@ -144,7 +144,7 @@ class Naive(IntervalEngine):
 
 
 class Lazy(IntervalEngine):
-    """Evaluates the atoms of every conjunction up to the first that does not hold."""
+    """Evaluates the atoms of every conjunction up to the first that fails."""
 
     name: ClassVar[str] = "lazy"
     capabilities: ClassVar[Capabilities] = Capabilities(indexed=False)

@@ -1,11 +1,11 @@
 """The Hybrid Index: groups, then intervals (section 4.1.3 of the paper that `engine.py` names).
 
-A Cluster Index, whose leaves are Interval Indexes of their groups. So what it finds need not be
+A Cluster Index whose leaves are Interval Indexes of their groups, so its results need not be
 verified.
 
-Where we differ: the Interval Index of a group is that of the codes that lead there, not of the
-whole line, and a group of one has one, too. All that lies in these codes belongs to the group, so
-its elementary intervals are a stretch of those of the attribute.
+Where we differ: the Interval Index of a group covers the codes that lead there, not the whole line,
+and a group of one interval has one, too. Everything within these codes belongs to the group, so its
+elementary intervals are a run of those of the attribute.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tamis.engines.papers.intervals.tree import Tree, balance, middle, node_rows
 __all__ = ["LEAST_CLUSTER", "grow_hybrid"]
 
 LEAST_CLUSTER: Final = 4
-"""Groups of so many intervals are not split any further."""
+"""Groups of at most this many intervals are not split."""
 
 
 def grow_hybrid(intervals: Intervals, codes: int, least_cluster: int = LEAST_CLUSTER) -> Tree:
-    """The Hybrid Index of an attribute with so many codes: elementary intervals, then keys."""
+    """Grow the Hybrid Index of an attribute with `codes` codes: elementary intervals, then keys."""
     pieces, vectors = cover_elementary(intervals, codes)
     clusters = cluster_intervals(intervals, codes, least_cluster)
     first = np.searchsorted(pieces.first, [group.first for group in clusters.groups])

@@ -1,7 +1,7 @@
 """The Interval Index: elementary intervals (section 4.1.2 of the paper that `engine.py` names).
 
-A binary search tree over the elementary intervals that some conjunction covers. Each has the bit
-vector of the conjunctions that cover it; the search ends where it meets the value.
+A binary search tree over the elementary intervals that conjunctions cover. Each has the bit vector
+of the conjunctions that cover it. The search ends at the interval that contains the value.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["cover_elementary", "grow_interval"]
 
 
 def grow_interval(intervals: Intervals, codes: int) -> Tree:
-    """The Interval Index of an attribute with so many codes."""
+    """Grow the Interval Index of an attribute with `codes` codes."""
     pieces, vectors = cover_elementary(intervals, codes)
     first, stop = np.array([0]), np.array([len(pieces.first)])
     children = balance(first, stop, len(pieces.first))
@@ -29,14 +29,14 @@ def grow_interval(intervals: Intervals, codes: int) -> Tree:
 
 
 def cover_elementary(intervals: Intervals, codes: int) -> tuple[Elementary, VectorArrays]:
-    """The elementary intervals that something covers, and the conjunctions that cover each."""
+    """The elementary intervals that conjunctions cover, and the conjunctions that cover each."""
     pieces = cut_elementary(intervals, codes)
     place, begin, length, word = _find_runs(intervals, pieces)
     piece = run_places(begin, length)
     order = np.argsort(piece, kind="stable")
     start = np.searchsorted(piece[order], np.arange(len(pieces.first) + 1))
     kept = np.flatnonzero(np.diff(start))
-    # What is left out has no words, so those of the others still stand end to end.
+    # Uncovered intervals have no words, so the words of the others are still end to end.
     vectors = VectorArrays(
         start[np.append(kept, len(pieces.first))].astype(np.int64),
         np.repeat(place, length)[order].astype(np.int32),
@@ -46,20 +46,20 @@ def cover_elementary(intervals: Intervals, codes: int) -> tuple[Elementary, Vect
 
 
 class _Runs(NamedTuple):
-    """Words of vectors that are not zero, and stay the same for a while."""
+    """Nonzero words of vectors, each the same for a run of elementary intervals."""
 
     place: NDArray[np.int64]
     begin: NDArray[np.int64]
     length: NDArray[np.int64]
-    """The elementary interval from which on each word holds, and for how many."""
+    """The first elementary interval of each word's run, and how many there are."""
     word: NDArray[np.uint64]
 
 
 def _find_runs(intervals: Intervals, pieces: Elementary) -> _Runs:
-    """The words of all elementary intervals.
+    """Find the words of all elementary intervals.
 
-    From one piece to the next a word changes only where one of its 64 conjunctions has an interval
-    that begins or has ended. So all vectors cost as much as they have words, not bits.
+    From one piece to the next, a word changes only where an interval of one of its 64 conjunctions
+    begins or has ended. So the cost of all vectors depends on their words, not their bits.
     """
     begin, end = pieces.covered_by(intervals)
     piece = np.concatenate((begin, end + 1))
@@ -67,7 +67,7 @@ def _find_runs(intervals: Intervals, pieces: Elementary) -> _Runs:
     bit = np.uint64(1) << np.tile(intervals.conjunction & 63, 2).astype(np.uint64)
     order = np.lexsort((piece, place))
     piece, place = piece[order], place[order]
-    # Behind the last piece that a word is part of it is zero again, so places do not mix.
+    # A word is zero again after its last piece, so places do not mix.
     word = np.bitwise_xor.accumulate(bit[order])
     is_settled = np.append((np.diff(piece) != 0) | (np.diff(place) != 0), True)
     piece, place, word = piece[is_settled], place[is_settled], word[is_settled]

@@ -1,9 +1,9 @@
 """The Interval Tree: each interval once (section 4.1.4 of the paper that `engine.py` names).
 
-A node's key is the middle one of the endpoints of its intervals. Those that contain it stay, in two
-lists, by where they begin and by where they end; the others go to the side where they lie. A value
-left of the key takes intervals from the first list up to one that begins behind it, and so from the
-second on the right; the key itself takes them all.
+The key of a node is the middle endpoint of its intervals. The intervals that contain it stay, in
+two lists sorted by where they begin and where they end; the others go to their side of the key. A
+value left of the key takes intervals from the first list up to one that begins after it. A value on
+the right takes intervals from the second list in the same way. The key itself takes all.
 
 The paper does not say how a key is chosen.
 """
@@ -24,15 +24,15 @@ __all__ = ["grow_interval_tree"]
 
 
 class _Keys(NamedTuple):
-    """The keys of one level, from left to right, and where the intervals of that level go."""
+    """The keys of one level from left to right, and where its intervals go."""
 
     key: NDArray[np.int64]
     side: NDArray[np.int64]
-    """For each interval -1 if it lies left of its key, 1 if it lies right of it, 0 if it stays."""
+    """-1 for each interval left of its key, 1 if it is to the right, 0 if it stays."""
 
 
 def grow_interval_tree(intervals: Intervals, codes: int) -> Tree:
-    """The Interval Tree of an attribute with so many codes, level by level."""
+    """Grow the Interval Tree of an attribute with `codes` codes, level by level."""
     keys: list[NDArray[np.int64]] = []
     children: list[NDArray[np.int64]] = []
     home = np.empty(intervals.size, np.int64)
@@ -52,13 +52,13 @@ def grow_interval_tree(intervals: Intervals, codes: int) -> Tree:
         size += len(key)
         moving, node = moving[is_moving], size + new
     key, below = np.concatenate(keys), np.concatenate(children)
-    nobody = pack_vectors((np.zeros(size + 1, np.int64), np.empty(0, np.int32)))
+    no_vectors = pack_vectors((np.zeros(size + 1, np.int64), np.empty(0, np.int32)))
     rows = node_rows(LISTED, key, key, below[:, 0], below[:, 1])
-    return Tree(0, rows, nobody, *_build_lists(intervals, home, size))
+    return Tree(0, rows, no_vectors, *_build_lists(intervals, home, size))
 
 
 def _choose_keys(intervals: Intervals, group: NDArray[np.int64], codes: int) -> _Keys:
-    """The middle one of the endpoints of each group of intervals, which are numbered from 0."""
+    """The middle endpoint of each group of intervals; groups are numbered from 0."""
     points = np.unique(
         np.concatenate((group * codes + intervals.low, group * codes + intervals.high))
     )
@@ -69,7 +69,7 @@ def _choose_keys(intervals: Intervals, group: NDArray[np.int64], codes: int) -> 
 
 
 def _build_lists(intervals: Intervals, home: NDArray[np.int64], size: int) -> tuple[Lists, Lists]:
-    """The intervals of each node in rows, by their first codes and by their last ones."""
+    """The intervals of each node in rows, sorted by first code, and by last code."""
     lists = []
     for end, order in (
         (intervals.low, np.argsort(intervals.low, kind="stable")),

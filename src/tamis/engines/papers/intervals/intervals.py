@@ -1,10 +1,9 @@
-"""The intervals that rules ask values to lie in, and the elementary ones that they cut a line into.
+"""The intervals of rules, and the elementary intervals that they cut the codes into.
 
-The paper's profile is a conjunction here, and has one interval an attribute. An atom that is a run
-of codes is an interval, an IN is one for each of its values; of several atoms on one attribute the
-most selective is taken, since each of them may be satisfied by another value of the event. All
-other atoms have no interval: those of texts, negated ones, and those that hold for want of the
-attribute.
+The paper's profile is a conjunction here, with one interval for each attribute. An atom that is a
+run of codes is an interval; an IN is one for each of its values. Of several atoms on one attribute
+the most selective is taken, since different values of the event may satisfy them. Other atoms have
+no interval: text predicates, negated atoms, and atoms that hold where the attribute is absent.
 """
 
 from __future__ import annotations
@@ -29,22 +28,22 @@ class Intervals(NamedTuple):
 
     low: NDArray[np.int64]
     high: NDArray[np.int64]
-    """The first and the last code of each."""
+    """The first and the last code of each interval."""
     conjunction: NDArray[np.int64]
-    """Whose it is."""
+    """The conjunction of each interval."""
 
     @property
     def size(self) -> int:
-        """How many there are."""
+        """The number of intervals."""
         return len(self.low)
 
     @property
     def endpoints(self) -> NDArray[np.int64]:
-        """Their first and last codes, distinct, rising."""
+        """The distinct first and last codes, rising."""
         return np.unique(np.concatenate((self.low, self.high)))
 
     def at(self, chosen: NDArray[np.bool_] | NDArray[np.int64]) -> Intervals:
-        """Some of them."""
+        """The chosen intervals."""
         return Intervals(self.low[chosen], self.high[chosen], self.conjunction[chosen])
 
 
@@ -55,7 +54,7 @@ class Elementary(NamedTuple):
     last: NDArray[np.int64]
 
     def covered_by(self, intervals: Intervals) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Which of them is the first within each interval, and which the last."""
+        """The places of the first and the last elementary interval within each interval."""
         return (
             np.searchsorted(self.first, intervals.low),
             np.searchsorted(self.last, intervals.high),
@@ -63,10 +62,10 @@ class Elementary(NamedTuple):
 
 
 def cut_elementary(intervals: Intervals, codes: int) -> Elementary:
-    """The elementary intervals of so many codes.
+    """Cut `codes` codes into elementary intervals.
 
-    Every endpoint is one by itself, and so is what lies between two endpoints, before the first and
-    after the last.
+    Each endpoint is one, and so is each gap between two endpoints, before the first and after the
+    last.
     """
     points = intervals.endpoints
     cuts = np.unique(np.concatenate(([0], points, points + 1)))
@@ -75,16 +74,16 @@ def cut_elementary(intervals: Intervals, codes: int) -> Elementary:
 
 
 class Mentions(NamedTuple):
-    """Which atoms are in the trees."""
+    """The atoms that are in trees."""
 
     is_filed: NDArray[np.bool_]
-    """For each of `FormArrays.conjunction_atom`, whether it is."""
+    """Whether each of `FormArrays.conjunction_atom` is in a tree."""
     by_attribute: Lists
-    """The conjunctions that have an interval on each attribute."""
+    """The conjunctions with an interval on each attribute."""
 
     @classmethod
     def of(cls, rules: EncodedRules) -> Mentions:
-        """One atom for each conjunction and attribute, where one has intervals."""
+        """One atom for each conjunction and attribute with intervals."""
         atoms, forms = rules.atoms, rules.forms
         has_interval = (atoms.flags == 0) & (atoms.test != TEXT)
         places = np.flatnonzero(has_interval[forms.conjunction_atom])
@@ -101,14 +100,14 @@ class Mentions(NamedTuple):
 
     @classmethod
     def none(cls, rules: EncodedRules) -> Mentions:
-        """No atoms at all, for want of trees."""
+        """No atoms, for engines without trees."""
         empty = np.empty(0, np.int32)
         is_filed = np.zeros(len(rules.forms.conjunction_atom), np.bool_)
         return cls(is_filed, group_by_key(empty, empty, len(rules.dictionary.axes)))
 
 
 def conjunctions_of_atoms(rules: EncodedRules) -> NDArray[np.int64]:
-    """For each of `FormArrays.conjunction_atom`, the conjunction that it is part of."""
+    """The conjunction of each of `FormArrays.conjunction_atom`."""
     sizes = np.diff(rules.forms.conjunction_start)
     return np.repeat(np.arange(len(sizes)), sizes)
 
@@ -116,16 +115,16 @@ def conjunctions_of_atoms(rules: EncodedRules) -> NDArray[np.int64]:
 def intervals_by_attribute(
     rules: EncodedRules, mentions: Mentions
 ) -> Iterator[tuple[int, Intervals]]:
-    """Each attribute with a tree, and the intervals in it.
+    """Yield each attribute with a tree, and its intervals.
 
-    A comparison that no value satisfies has none, though it is mentioned: so no value leads to it.
+    A comparison that no value satisfies is mentioned but has no interval, so no value finds it.
     """
     atoms = rules.atoms
     atom = rules.forms.conjunction_atom[mentions.is_filed]
     low, high = atoms.low[atom], atoms.high[atom]
     is_set = atoms.test[atom] == SET
     counts = np.where(is_set, high - low, high >= low)
-    # A run of codes has none in a list; it looks at the first one, or at what stands in for it.
+    # A run of codes has no list; it reads a code that is then discarded.
     codes = np.append(atoms.codes, 0)[run_places(np.where(is_set, low, 0), counts)]
     is_set, low, high = (np.repeat(each, counts) for each in (is_set, low, high))
     intervals = Intervals(

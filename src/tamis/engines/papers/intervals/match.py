@@ -1,8 +1,8 @@
-"""The kernels: a value looks for conjunctions in its tree, and the trees' answers are ANDed.
+"""The kernels: values search the trees of their attributes, and the results are ANDed.
 
-A conjunction stays if each tree that has an interval of it finds it; a tree does so if one of the
-event's values does. What stays is verified by the atoms that are in no tree. Rules too large for a
-DNF are evaluated on every event.
+A conjunction remains if every tree with one of its intervals finds it for a value of the event.
+Then its atoms that are in no tree are verified. Rules too large for a DNF are evaluated on every
+event.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -28,9 +28,9 @@ class Candidates(NamedTuple):
     """Two bit vectors of all conjunctions. Belongs to one thread."""
 
     alive: NDArray[np.uint64]
-    """Those that no tree has ruled out."""
+    """The conjunctions that no tree has ruled out."""
     reached: NDArray[np.uint64]
-    """Those that one tree has found; empty between trees."""
+    """The conjunctions that the current tree has found; empty between trees."""
 
 
 @kernel
@@ -41,7 +41,7 @@ def _take_vector(vector, node, reached):
 
 @kernel
 def _take_listed(trees, node, code, key, reached):
-    """Take the listed intervals that contain `code`: all of them where it is the key."""
+    """Take the listed intervals that contain `code`: all of them if it is the key."""
     for k in range(trees.list_start[node], trees.list_start[node + 1]):
         if code <= key:
             if trees.rising[k, 1] > code:
@@ -56,7 +56,7 @@ def _take_listed(trees, node, code, key, reached):
 
 @kernel
 def search(trees, attribute, code, reached):
-    """Add to `reached` what the tree of `attribute` has for `code`."""
+    """Add the conjunctions that the tree of `attribute` has for `code` to `reached`."""
     node = trees.root[attribute]
     while node >= 0:
         kind, low, high = trees.node[node, 0], trees.node[node, 1], trees.node[node, 2]
@@ -72,7 +72,7 @@ def search(trees, attribute, code, reached):
 
 @kernel
 def _narrow(index, events, loaded, candidates):
-    """Leave those alive whose intervals hold values of the event."""
+    """Rule out the conjunctions with an interval that no value of the event is in."""
     alive, reached = candidates
     mention = index.mention
     for attribute in range(len(mention.start) - 1):
@@ -88,7 +88,7 @@ def _narrow(index, events, loaded, candidates):
 
 @kernel
 def _is_verified(atoms, index, events, loaded, conjunction):
-    """Whether the atoms hold that are in no tree."""
+    """Whether the atoms of a conjunction hold that are in no tree."""
     table, codes = atoms
     span, text = loaded
     holds = True
@@ -117,7 +117,7 @@ def _emit_programs(atoms, forms, events, loaded, mask, out, found):
 
 @kernel
 def match(atoms, forms, index, events, row, last, mask, loaded, candidates, seen, out, counts):
-    """As `Engine.run`."""
+    """See `Engine.kernel`."""
     alive = candidates.alive
     conjunctions = len(forms.conjunction_start) - 1
     found = 0

@@ -1,8 +1,8 @@
 """The Segment Tree: few nodes an interval (section 4.1.4 of the paper that `engine.py` names).
 
-Its leaves are the elementary intervals; above them, two neighbours are one node, level by level.
-The last node of a level waits for the next one if it has no neighbour. An interval is stored at the
-highest nodes that it covers, and a value takes what is stored on its way to its leaf.
+Its leaves are the elementary intervals; above them, two neighbours form a node, level by level. A
+last node without a neighbour moves up to the next level. An interval is stored at the highest nodes
+that it covers, and a value takes what is stored on the path to its leaf.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ __all__ = ["grow_segment"]
 
 
 class _Level(NamedTuple):
-    """The nodes that stand side by side at some height, from left to right."""
+    """The nodes of one level, from left to right."""
 
     number: NDArray[np.int64]
     first: NDArray[np.int64]
-    """The first code of each."""
+    """The first code of each node."""
 
 
 def grow_segment(intervals: Intervals, codes: int) -> Tree:
-    """The Segment Tree of an attribute with so many codes."""
+    """Grow the Segment Tree of an attribute with `codes` codes."""
     leaves = cut_elementary(intervals, codes)
     levels, node = _combine_levels(leaves)
     root = int(levels[-1].number[0])
@@ -39,7 +39,7 @@ def grow_segment(intervals: Intervals, codes: int) -> Tree:
 
 
 def _combine_levels(leaves: Elementary) -> tuple[list[_Level], NDArray[np.int32]]:
-    """The levels, leaves first, and the rows of all nodes."""
+    """Build the levels, leaves first, and the rows of all nodes."""
     size = len(leaves.first)
     levels = [_Level(np.arange(size), leaves.first)]
     nowhere = np.full(size, NO_NODE)
@@ -58,11 +58,10 @@ def _combine_levels(leaves: Elementary) -> tuple[list[_Level], NDArray[np.int32]
 def _store_intervals(
     intervals: Intervals, leaves: Elementary, levels: list[_Level], nodes: int
 ) -> Lists:
-    """The conjunctions at each node.
+    """List the conjunctions at each node.
 
-    From the leaves up: what an interval covers of a level is a run of nodes. One at its edge whose
-    neighbour is outside is stored there; the others are covered together with their neighbours,
-    or have none.
+    An interval covers a run of nodes on each level, from the leaves up. It is stored at an edge of
+    the run if the neighbour of that node is outside; the parents of the other nodes cover them.
     """
     number, conjunction = [], []
     begin, end = leaves.covered_by(intervals)

@@ -1,4 +1,4 @@
-"""The tree of one attribute, and many of them end to end."""
+"""The tree of one attribute, and the trees of all attributes end to end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tamis.engines.papers.intervals.arrays import NO_NODE, TreeArrays, VectorArr
 __all__ = ["CHILDREN", "Tree", "balance", "middle", "node_rows", "plant_trees"]
 
 CHILDREN: Final = slice(3, 5)
-"""Where the children stand in a node's row."""
+"""The columns of the children in a node's row."""
 
 
 class Tree(NamedTuple):
@@ -26,11 +26,11 @@ class Tree(NamedTuple):
     vector: VectorArrays
     rising: Lists
     falling: Lists
-    """The lists of each node, in rows."""
+    """The lists of each node, as rows."""
 
     @classmethod
     def of_vectors(cls, root: int, node: NDArray[np.int32], vector: VectorArrays) -> Tree:
-        """A tree none of whose nodes is LISTED."""
+        """A tree without LISTED nodes."""
         nothing = starts(np.zeros(len(node), np.int64)), np.empty((0, 2), np.int32)
         return cls(root, node, vector, nothing, nothing)
 
@@ -50,9 +50,9 @@ def node_rows(
 def balance(
     first: NDArray[np.int64], stop: NDArray[np.int64], size: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Search trees over runs of the numbers below `size`: the children of each number.
+    """Build balanced search trees over runs of the numbers below `size`: the children of each.
 
-    The root of n numbers is the ⌈n/2⌉th (`middle`), and so it is in each half.
+    The root of n numbers is the ⌈n/2⌉th (`middle`), and likewise in each half.
     """
     left, right = np.full(size, NO_NODE, np.int64), np.full(size, NO_NODE, np.int64)
     while len(first):
@@ -73,7 +73,7 @@ def middle(first: NDArray[np.int64], stop: NDArray[np.int64]) -> NDArray[np.int6
 
 
 def plant_trees(trees: Iterable[tuple[int, Tree]], attributes: int) -> TreeArrays:
-    """The trees of some attributes, end to end."""
+    """Put the trees of attributes end to end."""
     root = np.full(attributes, NO_NODE, np.int64)
     no_vectors = pack_vectors((starts([]), np.empty(0, np.int32)))
     forest = [Tree.of_vectors(NO_NODE, np.empty((0, 5), np.int32), no_vectors)]

@@ -1,4 +1,4 @@
-"""The k-index: posting lists by key and size, joined with skipping; for DNF and for CNF."""
+"""The k-index: posting lists by key and size, merged with skipping; for DNF and for CNF."""
 
 from tamis.engines.papers.kindex.cnf import KIndexCnf
 from tamis.engines.papers.kindex.dnf import KIndex

@@ -1,7 +1,7 @@
-"""What a key adds to a score at most (section 5), and which rules are scored by such sums.
+"""The most that a key adds to a score (section 5), and which rules are scored by such sums.
 
-A rule's score is defined over its tree, so it is the best sum over a satisfied conjunction only if
-the tree is a DNF to begin with and no predicate was dropped or merged since.
+A rule's score is defined over its tree. So it is the best sum over a satisfied conjunction only if
+the tree is a DNF and no predicate was dropped or merged.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -21,12 +21,12 @@ from tamis.engines.papers.code_trees import Trees
 __all__ = ["AND", "are_normal", "are_sums", "bound_keys"]
 
 AND, _OR = 0, 1
-"""The operators, as the lowest bit of a score code tells them apart; see `ScoreArrays`."""
+"""The operators, as the lowest bit of a score code; see `ScoreArrays`."""
 
 
 @kernel
 def _raise_bounds(atoms, trees, code, weights, weight, bounds):
-    """Raise the bound of each key to the weights that it has in some rule."""
+    """Raise the bound of each key to its highest weight in any rule."""
     table, codes = atoms
     sizes, bases = trees
     first_text = bases[len(bases) - 1]
@@ -59,7 +59,7 @@ def _raise_bounds(atoms, trees, code, weights, weight, bounds):
 
 
 def bound_keys(rules: EncodedRules, trees: Trees) -> NDArray[np.float64]:
-    """UB of each key of `PostingArrays`: the most that any rule weighs it. That of Z is 0."""
+    """UB of each key of `PostingArrays`: its highest weight in any rule; 0 for Z."""
     scores = rules.scores
     bounds = np.zeros(int(trees.base[-1]) + rules.texts.size + 1)
     code = scores.code if len(scores.start) else rules.forms.conjunction_atom
@@ -70,8 +70,8 @@ def bound_keys(rules: EncodedRules, trees: Trees) -> NDArray[np.float64]:
 def are_sums(forms: FormArrays, scores: ScoreArrays, size: int) -> NDArray[np.bool_]:
     """Whether each rule's score is the best of the sums over its satisfied conjunctions.
 
-    Its tree must be an OR of ANDs of atoms, and hold as many atoms as its conjunctions do: whatever
-    simplified it made it shorter.
+    Its tree must be an OR of ANDs of atoms, and must have as many atoms as its conjunctions:
+    simplification would have made them fewer.
     """
     if len(scores.start) == 0:
         return np.ones(size, np.bool_)
@@ -82,7 +82,7 @@ def are_sums(forms: FormArrays, scores: ScoreArrays, size: int) -> NDArray[np.bo
 
 
 def are_normal(start: NDArray[np.int64], code: NDArray[np.int32], outer: int) -> NDArray[np.bool_]:
-    """Whether each tree is a DNF, if `outer` is OR, or a CNF, if it is AND; none is empty inside.
+    """Whether each tree is a DNF (`outer` is OR) or a CNF (AND), without empty operators inside.
 
     `start` and `code` are as in `ScoreArrays`.
     """
@@ -104,9 +104,9 @@ def are_normal(start: NDArray[np.int64], code: NDArray[np.int32], outer: int) ->
 
 
 def _count_atoms(forms: FormArrays, size: int) -> NDArray[np.int64]:
-    """How many atoms the conjunctions of each rule hold."""
+    """How many atoms the conjunctions of each rule have."""
     sizes = np.diff(forms.conjunction_start)
     if len(forms.owner) == 0:
         return sizes if len(sizes) == size else np.zeros(size, np.int64)
-    held = np.bincount(forms.owner, np.repeat(sizes, np.diff(forms.owner_start)), minlength=size)
-    return held.astype(np.int64)
+    atoms = np.bincount(forms.owner, np.repeat(sizes, np.diff(forms.owner_start)), minlength=size)
+    return atoms.astype(np.int64)

@@ -1,10 +1,9 @@
 """The CNF of encoded rules.
 
-Rules are encoded as DNFs or programs. What they looked like is kept for their scores: the tree of
-each in postfix order (`ScoreArrays`). A tree that is a CNF is taken as it is. Of the others one is
-made, once for each *shape*, which is a tree without the numbers of its atoms. A rule whose CNF is
-too large gets one disjunction that covers it, which is necessary and no more; one that nothing
-covers gets none.
+Rules are encoded as DNFs or programs, but their trees are kept in postfix order for scoring
+(`ScoreArrays`). A tree that is a CNF is taken as it is. The others are converted, once for each
+*shape*: a tree without the numbers of its atoms. A rule whose CNF would be too large gets a single
+disjunction that covers it, which is necessary but not sufficient; a rule without a cover gets none.
 """
 
 from __future__ import annotations
@@ -30,26 +29,26 @@ class Clauses(NamedTuple):
     """The disjunctions of all rules."""
 
     start: NDArray[np.int64]
-    """Where those of each rule begin."""
+    """Where the disjunctions of each rule begin."""
     atom_start: NDArray[np.int64]
     atom: NDArray[np.int32]
     """The atoms of each disjunction."""
     traits: NDArray[np.uint8]
-    """For each rule, whether its disjunctions are no more than necessary (LOOSE), and whether they
-    do not bound its score (UNBOUNDED)."""
+    """For each rule, whether its disjunctions are necessary but not sufficient (LOOSE), and whether
+    they do not bound its score (UNBOUNDED)."""
 
 
 _POSITIVE, _NEGATED = 1, 0
-"""What stands for an atom in a shape; operators are negative numbers."""
+"""In place of an atom in a shape; operators are negative numbers."""
 
 
 class _Plan(NamedTuple):
     """The CNF of all rules of a shape."""
 
     sizes: NDArray[np.int64]
-    """How many atoms each disjunction has."""
+    """The number of atoms of each disjunction."""
     place: NDArray[np.int64]
-    """The atoms of the disjunctions: their places in the rule's code."""
+    """The places of the disjunctions' atoms in the rule's code."""
     traits: int
 
 
@@ -57,14 +56,14 @@ class _RuleClauses(NamedTuple):
     """Disjunctions, rule by rule."""
 
     sizes: tuple[NDArray[np.int64], NDArray[np.int64]]
-    """How many atoms each disjunction of each rule has."""
+    """The number of atoms of each disjunction, by rule."""
     atoms: tuple[NDArray[np.int64], NDArray[np.int32]]
-    """The atoms of all disjunctions of each rule."""
+    """The atoms of all disjunctions, by rule."""
     traits: NDArray[np.uint8]
 
 
 def build_clauses(rules: EncodedRules) -> Clauses:
-    """The CNF of each rule."""
+    """Build the CNF of each rule."""
     scores = spelled_out(rules.forms, rules.scores)
     normal = are_normal(scores.start, scores.code, outer=AND)
     order = np.argsort(~normal, kind="stable")
@@ -79,7 +78,7 @@ def build_clauses(rules: EncodedRules) -> Clauses:
 
 
 def _take_cnfs(start: NDArray[np.int64], code: NDArray[np.int32]) -> _RuleClauses:
-    """The disjunctions of trees that are CNFs: their ORs, and the atoms outside of any."""
+    """The disjunctions of trees that are CNFs: their ORs, and the atoms outside of ORs."""
     size = len(start) - 1
     rule = np.repeat(np.arange(size), np.diff(start))
     is_atom = code >= 0
@@ -101,7 +100,7 @@ def _take_cnfs(start: NDArray[np.int64], code: NDArray[np.int32]) -> _RuleClause
 def _apply_plans(
     rules: EncodedRules, start: NDArray[np.int64], code: NDArray[np.int32]
 ) -> _RuleClauses:
-    """The disjunctions of other trees."""
+    """The disjunctions of other trees, by the plan of each shape."""
     negated = np.where(rules.atoms.flags & NEGATED, _NEGATED, _POSITIVE)
     shapes = code.copy()
     shapes[code >= 0] = negated[code[code >= 0]]
@@ -114,7 +113,7 @@ def _apply_plans(
 
 
 def _group_by_shape(start: NDArray[np.int64], shapes: NDArray[np.int32]) -> dict[bytes, list[int]]:
-    """The rules of each shape."""
+    """List the rules of each shape."""
     members: dict[bytes, list[int]] = {}
     buffer, bounds = shapes.tobytes(), (4 * start).tolist()
     for rule in range(len(bounds) - 1):
@@ -133,14 +132,14 @@ def _plan_shape(shape: list[int]) -> _Plan:
     places = [_place(atom) for clause in clauses for atom in clause]
     atoms = sum(code >= 0 for code in shape)
     if len(set(places)) < atoms:
-        # Some atom may score, but is in no disjunction: it stands beside a TRUE.
+        # An atom beside a TRUE may score, but is in no disjunction.
         traits |= UNBOUNDED
     sizes = np.array([len(clause) for clause in clauses], np.int64)
     return _Plan(sizes, np.array(places, np.int64), traits)
 
 
 def _build_tree(shape: list[int]) -> Expr:
-    """The tree of a shape, with an atom of its own for each place."""
+    """The tree of a shape, with a distinct atom for each place."""
     stack: list[Expr] = []
     for place, code in enumerate(shape):
         if code >= 0:
@@ -164,7 +163,7 @@ def _lay_out(
     plans: list[_Plan],
     number: NDArray[np.int64],
 ) -> _RuleClauses:
-    """The disjunctions of rules, where rule i has the plan number[i]."""
+    """The disjunctions of rules; rule i has the plan number[i]."""
     clause_counts = np.array([len(plan.sizes) for plan in plans], np.int64)
     atom_counts = np.array([len(plan.place) for plan in plans], np.int64)
     clause_start, rule_start = starts(clause_counts[number]), starts(atom_counts[number])

@@ -1,14 +1,14 @@
 """KINDEX-CNF: the CNF algorithm of "Indexing Boolean Expressions" (sections 4 and 5).
 
-Rules are divided by size K, the number of their disjunctions without ∉. A key's entry for a rule
-names the disjunction too. A rule that stands in the lists of K keys may hold: a counter for each of
-its disjunctions begins at minus its number of ∉, goes up by one for each that the event violates,
-and is 1 once a ∈ is satisfied. The rule holds unless a counter is 0.
+Rules are divided by size K, the number of their disjunctions without ∉. An entry of a key's list
+names the disjunction of the rule, too. A rule in the lists of K keys may hold. Each of its
+disjunctions has a counter that begins at minus its number of ∉, is raised by 1 for each ∉ that the
+event violates, and is set to 1 if a ∈ is satisfied. The rule holds unless a counter is 0.
 
-Where we differ. `clauses.py` says where the CNF comes from. A rule is verified by its tree if it
-has no CNF that could be written down. Where an attribute has several values, one ∉ may be violated
-twice, so there the counters decide nothing and the disjunctions are evaluated. A rule is scored by
-its tree, as every engine does, if it is not pruned.
+Where we differ: `clauses.py` tells how rules become CNFs. A rule whose CNF would be too large is
+verified by its tree. Where an attribute has several values, one ∉ may be violated twice, so the
+disjunctions are evaluated instead of counted. A rule that is not pruned is scored by its tree, as
+in every engine.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -51,20 +51,20 @@ __all__ = ["CnfArrays", "CnfEngine", "CnfScratch", "KIndexCnf", "clauses_hold"]
 
 
 class CnfArrays(NamedTuple):
-    """The lists, whose things are the rules, and the disjunctions."""
+    """The posting lists, whose things are rules, and the disjunctions."""
 
     postings: PostingArrays
     clause_start: NDArray[np.int64]
     """Where the disjunctions of each rule begin."""
     clause_negated: NDArray[np.int16]
-    """How many ∉ each disjunction has."""
+    """The number of ∉ in each disjunction."""
     atom_start: NDArray[np.int64]
     atom: NDArray[np.int32]
     """The atoms of each disjunction."""
 
 
 class CnfScratch(Scratch):
-    """Working memory whose kernel scores rules, and never finds one twice."""
+    """Working memory of kernels that score rules and need no `seen`."""
 
     def __init__(self, rules: EncodedRules, *workspace: Any) -> None:
         super().__init__(rules)
@@ -73,7 +73,7 @@ class CnfScratch(Scratch):
 
 @kernel
 def _counters_agree(index, cursors, lists, rule, counter):
-    """Whether no counter of a rule is 0, by the entries at which the first `lists` lists stand."""
+    """Whether no counter of a rule is 0, by the current entries of the first `lists` lists."""
     postings = index.postings
     first = index.clause_start[rule]
     count = index.clause_start[rule + 1] - first
@@ -96,7 +96,7 @@ def _counters_agree(index, cursors, lists, rule, counter):
 
 @kernel
 def trace_counters(rule, counter, count):
-    """Called when the counters of a rule are final; see `walk.watched`."""
+    """Called when the counters of a rule are final; see `walk.trace_lists`."""
 
 
 @kernel
@@ -174,7 +174,7 @@ def _top(
 ):
     """See `Engine.top_kernel`; `rules` are their atoms, forms and scores.
 
-    The second pruning technique does not apply: more than K disjunctions of a rule may score.
+    The second pruning technique does not apply, since more than K disjunctions of a rule may score.
     """
     atoms, forms, scores = rules
     postings = index.postings
@@ -208,7 +208,7 @@ def _top(
 
 
 class CnfEngine(Engine):
-    """What engines over the posting lists of CNFs share."""
+    """The base of engines over the posting lists of CNFs."""
 
     arrays: CnfArrays
     arrays_type: ClassVar[type[tuple[Any, ...]]] = CnfArrays
@@ -219,12 +219,12 @@ class CnfEngine(Engine):
         return _build(rules)
 
     def _kernel_inputs(self) -> tuple[Any, ...]:
-        """The kernel takes scores too, since trees are evaluated by them."""
+        """The kernels also take the scores, which evaluate trees."""
         return (self.rules.atoms, self.rules.forms, self.rules.scores), self.arrays
 
 
 class KIndexCnf(CnfEngine):
-    """Joins the posting lists of an event's keys, and counts what disjunctions get from them."""
+    """Merges the posting lists of an event's keys, and counts by disjunction."""
 
     name: ClassVar[str] = "kindex-cnf"
     capabilities: ClassVar[Capabilities] = Capabilities(prunes_top=True)

@@ -1,17 +1,17 @@
 """KINDEX: the Conjunction algorithm of "Indexing Boolean Expressions" (sections 3 and 5).
 
-Conjunctions are divided by size K, the number of their ∈ predicates, and each key has a list of the
-conjunctions of each size it stands in. A conjunction holds if the lists of K keys of the event have
-it with ∈, and none has it with ∉. The lists are joined with skipping (`walk.py`).
+Conjunctions are divided by size K, the number of their ∈ predicates. Each key has a list for each
+size, with the conjunctions that it stands in. A conjunction holds if K lists of the event's keys
+have it with ∈, and none has it with ∉. The lists are merged with skipping (`walk.py`).
 
-Where we differ. All lists that stand at a conjunction skip it once it is found or rejected, not the
-first K only. What the paper's model cannot say is verified: of an attribute that a conjunction
-needs twice one atom is filed; a rule too large for a DNF is filed under each atom of its cover; and
-on an event with several values for an attribute, K lists may be those of fewer predicates.
+Where we differ: once a conjunction is found or rejected, all lists that stand at it skip it, not
+only the first K. What the paper's model lacks is verified: if a conjunction has two atoms on one
+attribute, one of them is filed; a rule too large for a DNF is filed under each atom of its cover;
+and if an event has several values for an attribute, K lists may belong to fewer predicates.
 
-An entry carries no weight, because a conjunction is stored once for rules that weigh differently.
-A rule that is not pruned is scored by its tree, as every engine does. Pruned are conjunctions whose
-rules are scored by sums (`bounds.py`); the others have partitions of their own.
+An entry has no weight, because rules with different weights share a conjunction. A rule that is not
+pruned is scored by its tree, as in every engine. Only conjunctions whose rules are scored by sums
+(`bounds.py`) are pruned; the others have their own partitions.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -57,11 +57,11 @@ __all__ = ["KIndex", "KIndexArrays"]
 
 
 class KIndexArrays(NamedTuple):
-    """The lists. A thing is a conjunction, or behind those an atom of a program's cover."""
+    """The lists. A thing is a conjunction, or after these an atom of a program's cover."""
 
     postings: PostingArrays
     program: NDArray[np.int32]
-    """The program of each thing behind the conjunctions."""
+    """The program of each thing after the conjunctions."""
 
 
 @kernel
@@ -76,7 +76,7 @@ def _conjunction_holds(atoms, forms, events, loaded, conjunction):
 
 @kernel
 def _program_holds_anew(atoms, forms, events, loaded, program, tried):
-    """Whether a program holds that was not tried for this event before."""
+    """Whether a program holds and was not tried for this event before."""
     if tried[program]:
         return False
     tried[program] = 1
@@ -110,7 +110,7 @@ def _match(atoms, forms, index, events, row, last, mask, loaded, cursors, tried,
                     break
                 thing = thing_of(cursors.head[0])
                 if not stands_in(cursors.head[0]):
-                    # The ∉ comes first: the event violates it.
+                    # ∉ sorts before ∈, so the event violates a ∉.
                     continue
                 if thing >= conjunctions:
                     program = index.program[thing - conjunctions]
@@ -134,7 +134,7 @@ def _match(atoms, forms, index, events, row, last, mask, loaded, cursors, tried,
 
 @kernel
 def _rank_thing(rules, index, events, loaded, row, ranking, tried, verify, thing):
-    """Score the rules of a thing that K lists have with ∈, and none with ∉."""
+    """Score the rules of a thing that K lists have with ∈ and none with ∉."""
     atoms, forms, _ = rules
     conjunctions = len(forms.conjunction_start) - 1
     if thing >= conjunctions:
@@ -152,7 +152,7 @@ def _rank_thing(rules, index, events, loaded, row, ranking, tried, verify, thing
 
 @kernel
 def _floor(ranking, is_bounded):
-    """What a thing has to score to be among the best."""
+    """The score that a thing must reach to be among the best."""
     kept = ranking.tally[0]
     return ranking.score[kept - 1] if is_bounded and kept == len(ranking.score) else NO_FLOOR
 
@@ -213,7 +213,7 @@ def _top(
 
 
 class KIndex(Engine):
-    """Joins the posting lists of an event's keys."""
+    """Merges the posting lists of an event's keys."""
 
     arrays: KIndexArrays
     name: ClassVar[str] = "kindex"
@@ -252,7 +252,7 @@ def _build(rules: EncodedRules) -> KIndexArrays:
     covering = conjunctions + np.arange(len(program))
     own = Mentions(conjunction, forms.conjunction_atom.astype(np.int64), None)
     kept, doubled = _one_an_attribute(rules, own)
-    mentions = kept.joined(Mentions(covering, forms.cover_atom.astype(np.int64), None))
+    mentions = kept.append(Mentions(covering, forms.cover_atom.astype(np.int64), None))
     things = conjunctions + len(program) + len(uncovered)
     is_in = rules.atoms.flags[mentions.atom] & NEGATED == 0
     size = np.bincount(mentions.thing[is_in], minlength=things)
@@ -268,10 +268,10 @@ def _build(rules: EncodedRules) -> KIndexArrays:
 def _one_an_attribute(
     rules: EncodedRules, mentions: Mentions
 ) -> tuple[Mentions, NDArray[np.int64]]:
-    """`mentions` with one ∈ by codes for each attribute of a thing, the most selective.
+    """Keep one ∈ by codes for each attribute of a thing, the most selective.
 
-    A key of the event could stand for several of them at once. Returns the things that lack some,
-    too.
+    A key of the event could satisfy several of them at once. Also returns the things that lost
+    some.
     """
     atoms = rules.atoms
     by_code = (atoms.flags & NEGATED == 0) & (atoms.test != TEXT)

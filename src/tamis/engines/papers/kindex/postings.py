@@ -1,18 +1,18 @@
 """Posting lists (section 3 of "Indexing Boolean Expressions", and 2.3 for ranges).
 
-What is indexed is called a *thing* here: a conjunction in `dnf.py`, a rule in `cnf.py`. A thing's
-size K says how many of its predicates, or disjunctions, keys of an event have to satisfy. For each
-key and each K there is a list of the things in which the key stands, with a bit that tells ∉ from
-∈: an entry is ``2 * thing + bit``, so that entries compare as the paper says, ∉ before ∈.
+A *thing* is what is indexed: a conjunction in `dnf.py`, a rule in `cnf.py`. Its size K is how many
+of its predicates, or disjunctions, the keys of an event must satisfy. For each key and each K there
+is a list of the things in which the key stands, with a bit for ∉ or ∈: an entry is
+``2 * thing + bit``, so that entries sort as in the paper, ∉ before ∈.
 
 A key is a node of the value hierarchy of its attribute (`tamis.engines.papers.code_trees`), or a
-text predicate. A range is filed under the few nodes that it consists of, and an event's value is
-expanded to the path above its code. The code of "absent" is the paper's NULL: a strong ∉ is a weak
-one of NULL besides.
+text predicate. A range is filed under the few nodes that make it up, and an event's value is
+expanded to the path above its code. The code of an absent attribute is the paper's NULL: a strong ∉
+is also a weak ∉ of NULL.
 
-Where we differ: the lists of a size are divided further (`LOOSE`, `UNBOUNDED`), so that what the
-paper leaves out is dealt with apart. Lists are stored by key, and sorted by first entries when an
-event has chosen its own.
+Where we differ: the lists of a size are divided further (`LOOSE`, `UNBOUNDED`), to treat what the
+paper leaves out separately. Lists are stored by key, and sorted by first entries once an event has
+chosen its lists.
 """
 
 from __future__ import annotations
@@ -31,62 +31,62 @@ from tamis.engines.papers.kindex.bounds import bound_keys
 __all__ = ["LOOSE", "UNBOUNDED", "Mentions", "PostingArrays", "Things", "build_postings"]
 
 LOOSE: Final = 1
-"""Of a thing: that its lists agree is necessary for it to hold, but not sufficient."""
+"""A trait of things: agreement of K lists is necessary for it to hold, but not sufficient."""
 UNBOUNDED: Final = 2
-"""Of a thing: its score may be above the sum of its keys' bounds."""
+"""A trait of things: its score may be above the sum of its keys' bounds."""
 
 
 class PostingArrays(NamedTuple):
-    """The lists of all keys. Keys are numbered: tree nodes, text predicates, and Z at last."""
+    """The lists of all keys. Keys are numbered: tree nodes, then text predicates, then Z."""
 
     size: NDArray[np.int64]
     traits: NDArray[np.uint8]
-    """The K of each partition, and whether its things are LOOSE or UNBOUNDED. Sizes rise."""
+    """The K and the traits of each partition; sizes rise."""
     node_base: NDArray[np.int64]
     axis_size: NDArray[np.int64]
     """The trees over the codes of each attribute; see `tamis.engines.papers.code_trees`."""
     first_text: int
     """The key of the first text predicate."""
     null_attribute: NDArray[np.int32]
-    """The attributes for which the key NULL has a list."""
+    """The attributes whose key NULL has a list."""
     list_start: NDArray[np.int32]
     """Where the lists of each key begin."""
     partition: NDArray[np.int16]
-    """The partition of each list; they rise within a key."""
+    """The partition of each list, rising within a key."""
     bound: NDArray[np.float64]
-    """UB of each list: what no rule weighs its key above."""
+    """UB of each list: the highest weight of its key in any rule."""
     entry_start: NDArray[np.int64]
     entry: NDArray[np.int32]
-    """The entries of each list, rising; no thing stands in a list twice."""
+    """The entries of each list, rising; a thing is in a list at most once."""
     disjunction: NDArray[np.int16]
-    """For each entry the disjunction of the thing in which the key stands, -1 in Z. Empty where
-    things are conjunctions."""
+    """For each entry, the disjunction of the thing that the key stands in; -1 in Z. Empty if things
+    are conjunctions."""
 
 
 class Things(NamedTuple):
-    """What is indexed, apart from its predicates."""
+    """The things to index, without their predicates."""
 
     size: NDArray[np.int64]
-    """K of each."""
+    """The K of each thing."""
     traits: NDArray[np.uint8]
-    """LOOSE and UNBOUNDED, for each."""
+    """LOOSE and UNBOUNDED for each thing."""
 
 
 class Mentions(NamedTuple):
-    """The atoms of things: one place an atom, in any order."""
+    """The atoms of things, in any order."""
 
     thing: NDArray[np.int64]
     atom: NDArray[np.int64]
     disjunction: NDArray[np.int64] | None
-    """The number of the disjunction in its thing; None where things are conjunctions."""
+    """The number of each atom's disjunction in its thing; None if things are conjunctions."""
 
     def at(self, places: NDArray[Any]) -> Mentions:
-        """The mentions at some of the places."""
+        """The mentions at some places."""
         disjunction = None if self.disjunction is None else self.disjunction[places]
         return Mentions(self.thing[places], self.atom[places], disjunction)
 
-    def joined(self, others: Mentions) -> Mentions:
-        """These mentions, and others behind them."""
+    def append(self, others: Mentions) -> Mentions:
+        """These mentions, followed by others."""
         disjunction = self.disjunction
         if disjunction is not None and others.disjunction is not None:
             disjunction = np.concatenate((disjunction, others.disjunction))
@@ -95,7 +95,7 @@ class Mentions(NamedTuple):
 
 
 def build_postings(rules: EncodedRules, things: Things, mentions: Mentions) -> PostingArrays:
-    """The posting lists of `things`, whose atoms `mentions` names."""
+    """Build the posting lists of `things`, whose atoms are in `mentions`."""
     size, traits, partition = _partition_things(things)
     trees = Trees.of(rules.dictionary)
     key, entry, disjunction = _build_entries(rules, trees, things, mentions, partition)
@@ -140,7 +140,7 @@ def _build_entries(
     mentions: Mentions,
     partition: NDArray[np.int16],
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int16]]:
-    """The key, entry and disjunction of all entries: by key, partition and entry."""
+    """The key, entry and disjunction of all entries, sorted by key, partition and entry."""
     atoms, mentions = _add_nulls(rules.atoms, mentions)
     is_in = (atoms.flags & NEGATED == 0)[mentions.atom]
     columns = [is_in, mentions.thing, partition[mentions.thing]]
@@ -161,7 +161,7 @@ def _build_entries(
 
 
 def _add_nulls(atoms: AtomArrays, mentions: Mentions) -> tuple[AtomArrays, Mentions]:
-    """A mention of "∉ NULL" more for each strong ∉, and the atoms that say so."""
+    """Add a mention of "∉ NULL" for each strong ∉, and the atoms for these."""
     strong = atoms.flags & (NEGATED | IF_ABSENT) == NEGATED
     added = mentions.at(np.flatnonzero(strong[mentions.atom]))
     if len(added.atom) == 0:
@@ -171,13 +171,13 @@ def _add_nulls(atoms: AtomArrays, mentions: Mentions) -> tuple[AtomArrays, Menti
     nulls[:, 0], nulls[:, 1] = np.arange(attributes), RANGE | NEGATED
     null = len(atoms.table) + atoms.attribute[added.atom].astype(np.int64)
     table = np.concatenate((atoms.table, nulls))
-    return AtomArrays(table, atoms.codes), mentions.joined(added._replace(atom=null))
+    return AtomArrays(table, atoms.codes), mentions.append(added._replace(atom=null))
 
 
 def _place_by_key(
     atoms: AtomArrays, trees: Trees, texts: int, atom: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """The places of `atom` under each tree node and each text predicate, rising."""
+    """The places in `atom` under each tree node and each text predicate, rising."""
     places = np.arange(len(atom), dtype=np.int32)
     is_text = atoms.test[atom] == TEXT
     nodes = file_under_nodes(atoms, trees, atom, places)
@@ -186,9 +186,9 @@ def _place_by_key(
 
 
 def _count_before(key: NDArray[np.int32], thing: NDArray[np.int32]) -> NDArray[np.int32]:
-    """For each entry how many entries of its thing stand before it under its key.
+    """For each entry, how many entries of its thing precede it under its key.
 
-    The nth goes into the nth list of the key, so that no thing stands in a list twice.
+    The nth one goes into the nth list of the key, so that a thing is in a list at most once.
     """
     place = np.arange(len(key), dtype=np.int32)
     is_first = _differs(key) | _differs(thing)
@@ -196,7 +196,7 @@ def _count_before(key: NDArray[np.int32], thing: NDArray[np.int32]) -> NDArray[n
 
 
 def _differs(items: NDArray[Any]) -> NDArray[np.bool_]:
-    """Whether each item is the first, or another than the one before it."""
+    """Whether each item is the first one or differs from the one before it."""
     differs = np.ones(len(items), np.bool_)
     differs[1:] = items[1:] != items[:-1]
     return differs

@@ -1,12 +1,13 @@
-"""How posting lists are joined: sorted by their current entries, with skipping (Algorithm 1).
+"""Merges posting lists, sorted by their current entries, with skipping (Algorithm 1).
 
 The lists that an event chooses are *opened* one partition at a time and kept sorted by their
-current entries. If the first K of them do not stand at the same thing, then nothing before the
-thing of the Kth can be in K lists, and all of them skip to it. What is done with a thing that is in
-K lists is up to `dnf.py` and `cnf.py`.
+current entries. If the first K lists do not stand at the same thing, nothing before the thing of
+the Kth list can be in K lists, so all of them skip to it. `dnf.py` and `cnf.py` decide what to do
+with a thing that is in K lists.
 
-A *head* is a list's current entry, with the list's number among the open ones below it, so that
-sorting heads sorts lists. A list at its end has the highest head and moves behind the live ones.
+A *head* is a list's current entry, with the list's number among the open ones in its lower bits, so
+that sorting heads sorts lists. A list at its end has the highest head and moves after the live
+lists.
 
 `trace_lists` is called whenever the lists are sorted. It does nothing and is compiled away; tests
 replace it to see each step.
@@ -45,38 +46,38 @@ __all__ = [
 _SHIFT = 32
 _SLOT = (1 << _SHIFT) - 1
 END = ((1 << 31) - 1) << _SHIFT
-"""The head of a list at its end, less its slot: above all entries."""
+"""The head of a list at its end, without its slot; above all entries."""
 
 NO_FLOOR = -1.0
-"""The floor below all scores: nothing is pruned."""
+"""A floor below all scores, so that nothing is pruned."""
 
 
 class Cursors(NamedTuple):
-    """The lists of one event. Belongs to one thread."""
+    """The chosen lists of one event, and where they stand. Belongs to one thread."""
 
     place: NDArray[np.int32]
-    """For each posting list, one more than its place among the chosen ones, where it was chosen for
-    an attribute with several values; else 0."""
+    """For each posting list, 1 plus its place among the chosen ones if it was chosen for an
+    attribute with several values; else 0."""
     chosen: NDArray[np.int32]
     """The chosen lists."""
     weight: NDArray[np.float64]
-    """What the event weighs the key of each: all values together that lie under it."""
+    """The event's weight of the key of each, summed over the values under it."""
     start: NDArray[np.int64]
     order: NDArray[np.int32]
-    """The places of the chosen lists, by partition, and where those of each partition begin."""
+    """The places of the chosen lists by partition, and where those of each partition begin."""
     at: NDArray[np.int64]
     stop: NDArray[np.int64]
-    """Where each open list stands, and where it ends."""
+    """The place of each open list, and where it ends."""
     worth: NDArray[np.float64]
-    """What the key of each open list adds to a score at most: UB times the event's weight."""
+    """The most that the key of each open list adds to a score: UB times the event's weight."""
     head: NDArray[np.int64]
-    """The open lists, sorted."""
+    """The heads of the open lists, sorted."""
     heaviest: NDArray[np.float64]
-    """Room for the K most that keys of a partition are worth."""
+    """Room for the K highest worths in a partition."""
 
 
 def new_cursors(postings: PostingArrays) -> Cursors:
-    """A cursors with no event on it."""
+    """Allocate cursors that hold no event."""
     lists = len(postings.partition)
     return Cursors(
         np.zeros(lists, np.int32),
@@ -94,7 +95,7 @@ def new_cursors(postings: PostingArrays) -> Cursors:
 
 @kernel
 def trace_lists(cursors, partition, live, needed, bound):
-    """Called when the lists of a partition are sorted; `bound` is -1 where none was computed."""
+    """Called when the lists of a partition are sorted; `bound` is -1 if none was computed."""
 
 
 @kernel
@@ -117,7 +118,7 @@ def slot_of(head):
 
 @kernel
 def _choose(postings, cursors, key, weight, several, count):
-    """Choose the lists of a key; returns how many lists are chosen by now."""
+    """Choose the lists of a key; returns how many lists are chosen now."""
     for number in range(postings.list_start[key], postings.list_start[key + 1]):
         if several:
             if cursors.place[number]:
@@ -134,8 +135,8 @@ def _choose(postings, cursors, key, weight, several, count):
 def choose_lists(postings, events, row, loaded, cursors):
     """Choose the lists of all keys of the loaded event.
 
-    Returns whether some attribute has several values: then a thing may be in K lists without all
-    its predicates being satisfied.
+    Returns whether an attribute has several values. Then a thing may be in K lists although not all
+    of its predicates are satisfied.
     """
     count = 0
     any_several = False
@@ -165,7 +166,7 @@ def choose_lists(postings, events, row, loaded, cursors):
 
 @kernel
 def _sort_by_partition(partition, cursors, count):
-    """Order the chosen lists by partition, and take their marks away."""
+    """Sort the chosen lists by partition, and clear their marks."""
     start = cursors.start
     start[:] = 0
     for i in range(count):
@@ -183,7 +184,7 @@ def _sort_by_partition(partition, cursors, count):
 
 @kernel
 def open_lists(postings, cursors, partition):
-    """Open the chosen lists of a partition, sorted by first entries; returns how many there are."""
+    """Open the chosen lists of a partition, sorted by first entry; returns how many there are."""
     first = cursors.start[partition]
     count = cursors.start[partition + 1] - first
     for slot in range(count):
@@ -206,7 +207,7 @@ def open_lists(postings, cursors, partition):
 def _skip_to(entry, at, stop, target):
     """The first place from `at` on, below `stop`, whose entry is not below `target`.
 
-    Gallops: the steps double until they pass the target, which is then searched for between.
+    Gallops: steps double until they pass the target; a binary search follows.
     """
     step = 1
     while at + step < stop and entry[at + step] < target:
@@ -224,7 +225,7 @@ def _skip_to(entry, at, stop, target):
 
 @kernel
 def _skip_first(entry, at, stop, heads, lists, live, target):
-    """Let the first `lists` lists skip to `target`, keep all sorted; returns how many are live."""
+    """Skip the first `lists` lists to `target` and keep all sorted; returns how many are live."""
     for i in range(lists - 1, -1, -1):
         slot = heads[i] & _SLOT
         place = _skip_to(entry, at[slot], stop[slot], target)
@@ -244,18 +245,17 @@ def _skip_first(entry, at, stop, heads, lists, live, target):
 
 @kernel
 def is_below(bound, floor):
-    """Whether what scores `bound` at most is below `floor` for sure."""
+    """Whether a score of at most `bound` is certainly below `floor`."""
     return bound * ROUNDING < floor
 
 
 @kernel
 def skip_to_common(entry, cursors, partition, live, lists, needed, floor):
-    """Skip until `needed` lists stand at the same thing, the first of them at least.
+    """Skip until at least the first `needed` lists stand at the same thing.
 
-    The first `lists` lists, those that agreed before, skip their thing. With a `floor` that is no
-    NO_FLOOR, things are passed over that score below it for sure: the paper's first pruning
-    technique. Returns how many lists are live, and how many of them agree: none where the lists are
-    through.
+    The first `lists` lists, which agreed before, skip their thing. Unless `floor` is NO_FLOOR,
+    things that certainly score below it are skipped: the paper's first pruning technique. Returns
+    how many lists are live, and how many of them agree, which is 0 at the end.
     """
     at, stop, heads = cursors.at, cursors.stop, cursors.head
     target = 2 * (heads[0] >> (_SHIFT + 1)) + 2
@@ -288,10 +288,10 @@ def skip_to_common(entry, cursors, partition, live, lists, needed, floor):
 
 @kernel
 def bound_partition(cursors, count, size, several):
-    """What a thing of the open partition scores at most: the second pruning technique.
+    """The most that a thing of the open partition scores: the second pruning technique.
 
-    A thing of size K has ∈ in K lists, so it scores no more than the K heaviest are worth, or all
-    of them where an attribute has several values.
+    A thing of size K has ∈ in K lists, so it scores no more than the K highest worths, or than all
+    worths if an attribute has several values.
     """
     total = 0.0
     kept = 0
