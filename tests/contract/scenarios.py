@@ -1,4 +1,7 @@
-"""Rules and events of every sort."""
+"""Scenarios of the contract suite: rules and events of all kinds.
+
+The name of a scenario seeds its random numbers.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import NamedTuple
 
 from tamis.expr.model import FALSE, LOGICS, TRUE, And, Expr, Not, Op, Or, Predicate
 from tests import randoms
-from tests.contract.checking import Event, Rule, RuleId, events, expected_of
+from tests.contract.checks import Event, Rule, RuleId, find_expected, random_events
 from tests.randoms import EVERYTHING, MIXED, NUMBERED, TEXTS, attribute
 
 
@@ -27,25 +30,25 @@ def scenario(make: Callable[[Random], Scenario]) -> Callable[[Random], Scenario]
 
 
 @cache
-def made(name: str) -> tuple[list[Rule], list[Event], list[list[RuleId]]]:
-    """A scenario and what is expected of it, worked out once for all engines."""
+def load_scenario(name: str) -> tuple[list[Rule], list[Event], list[list[RuleId]]]:
+    """A scenario and the expected answers, computed once for all engines."""
     rules, events = SCENARIOS[name](Random(name))
-    expected = expected_of(dict(enumerate(rules)), events)
+    expected = find_expected(dict(enumerate(rules)), events)
     share = sum(map(len, expected)) / (len(rules) * len(events))
-    assert 0.01 < share < 0.95, "rules that always or never hold show nothing"
+    assert 0.01 < share < 0.95, "rules that always or never hold prove nothing"
     return rules, events, expected
 
 
 @scenario
 def nested_strong(random: Random) -> Scenario:
     rules = [Rule(randoms.rule(random, EVERYTHING), "strong") for _ in range(200)]
-    return Scenario(rules, events(random, EVERYTHING, 40))
+    return Scenario(rules, random_events(random, EVERYTHING, 40))
 
 
 @scenario
 def nested_weak(random: Random) -> Scenario:
     rules = [Rule(randoms.rule(random, EVERYTHING), "weak") for _ in range(200)]
-    return Scenario(rules, events(random, EVERYTHING, 40))
+    return Scenario(rules, random_events(random, EVERYTHING, 40))
 
 
 @scenario
@@ -53,18 +56,18 @@ def both_logics_at_once(random: Random) -> Scenario:
     """Each rule in both logics, so that one predicate serves two kinds of rules."""
     trees = [randoms.rule(random, EVERYTHING, depth=3) for _ in range(150)]
     rules = [Rule(tree, logic) for tree in trees for logic in LOGICS]
-    return Scenario(rules, events(random, EVERYTHING, 40))
+    return Scenario(rules, random_events(random, EVERYTHING, 40))
 
 
 @scenario
 def repeated_attributes(random: Random) -> Scenario:
-    """Conjunctions whose predicates pile up on two attributes, and each look for their value."""
+    """Conjunctions with many predicates on two attributes, which different values may satisfy."""
     few = [attribute("a", (1, 2, 3, 4)), attribute("t", ("a", "ab", "b", "bab"))]
     rules = [
         Rule(randoms.conjunction(random, few, random.randint(2, 6)), random.choice(LOGICS))
         for _ in range(300)
     ]
-    return Scenario(rules, events(random, few, 60))
+    return Scenario(rules, random_events(random, few, 60))
 
 
 @scenario
@@ -80,7 +83,7 @@ def negations_only(random: Random) -> Scenario:
         return random.choice(shapes)
 
     rules = [Rule(negated(), random.choice(LOGICS)) for _ in range(250)]
-    return Scenario(rules, events(random, few, 40))
+    return Scenario(rules, random_events(random, few, 40))
 
 
 @scenario
@@ -109,7 +112,7 @@ def constants(random: Random) -> Scenario:
 @scenario
 def texts(random: Random) -> Scenario:
     rules = [Rule(randoms.rule(random, TEXTS, 3), random.choice(LOGICS)) for _ in range(300)]
-    return Scenario(rules, events(random, TEXTS, 60))
+    return Scenario(rules, random_events(random, TEXTS, 60))
 
 
 @scenario
@@ -119,19 +122,19 @@ def kinds_mixed_on_one_attribute(random: Random) -> Scenario:
         for _ in range(300)
     ]
     singles = [{"mixed": value} for value in MIXED[0].values]
-    return Scenario(rules, [*singles, *events(random, MIXED[:1], 30)])
+    return Scenario(rules, [*singles, *random_events(random, MIXED[:1], 30)])
 
 
 @scenario
 def huge_integers_and_doubles(random: Random) -> Scenario:
     rules = [Rule(randoms.predicate(random, MIXED[1:]), "strong") for _ in range(400)]
     singles = [{"huge": value} for value in MIXED[1].values]
-    return Scenario(rules, [*singles, *events(random, MIXED[1:], 20)])
+    return Scenario(rules, [*singles, *random_events(random, MIXED[1:], 20)])
 
 
 @scenario
 def lists_with_several_values_satisfied(random: Random) -> Scenario:
-    """An IN that an event satisfies three times over still counts once."""
+    """An IN that three values of an event satisfy still counts once."""
     names = ("a", "b", "c", "d")
 
     def listed(name: str) -> Predicate:
@@ -155,7 +158,7 @@ def lists_with_several_values_satisfied(random: Random) -> Scenario:
 
 @scenario
 def rules_that_are_the_same(random: Random) -> Scenario:
-    """Few distinct rules under many ids, with the same predicates over and over."""
+    """Few distinct rules under many ids, with repeated predicates."""
     parts = [randoms.predicate(random, NUMBERED) for _ in range(6)]
     trees: list[Expr] = [
         And((parts[0], parts[1])),
@@ -164,12 +167,12 @@ def rules_that_are_the_same(random: Random) -> Scenario:
     ]
     trees += [Or((parts[2], And((parts[2], parts[3])))), Not(And((parts[4], Not(parts[5]))))]
     rules = [Rule(random.choice(trees), random.choice(LOGICS)) for _ in range(200)]
-    return Scenario(rules, events(random, NUMBERED, 60))
+    return Scenario(rules, random_events(random, NUMBERED, 60))
 
 
 @scenario
 def rules_past_any_budget(random: Random) -> Scenario:
-    """Trees of which neither the DNF nor the CNF can be written down."""
+    """Trees whose DNF and CNF are too large to write out."""
     bits = [f"b{i}" for i in range(80)]
 
     def leaf() -> Expr:
@@ -198,14 +201,14 @@ def rules_past_any_budget(random: Random) -> Scenario:
     found = []
     for ones in (0.5, 0.8, 0.9, 0.95, 1):
         for _ in range(8):
-            held = [name for name in bits if random.random() < 0.95]
-            found.append({name: int(random.random() < ones) for name in held})
+            present = [name for name in bits if random.random() < 0.95]
+            found.append({name: int(random.random() < ones) for name in present})
     return Scenario(rules, [*found, {}])
 
 
 @scenario
 def long_rules(random: Random) -> Scenario:
-    """Conjunctions that overflow a counter of a byte, and lists and ORs as long."""
+    """Conjunctions that overflow a one-byte counter, and lists and ORs of the same lengths."""
     names = [f"a{i}" for i in range(600)]
     lengths = (127, 128, 129, 254, 255, 256, 257, 258, 300, 511, 512, 513, 600)
 
@@ -240,4 +243,4 @@ def five_thousand_rules(random: Random) -> Scenario:
         for _ in range(4_500)
     ]
     rules += [Rule(randoms.rule(random, many, 4), random.choice(LOGICS)) for _ in range(500)]
-    return Scenario(rules, events(random, many, 20))
+    return Scenario(rules, random_events(random, many, 20))

@@ -14,15 +14,15 @@ from tamis.expr.model import (
     LOGICS,
 )
 from tests import randoms
-from tests.contract.checking import Event, Rule, by_event, expected_of
-from tests.contract.scenarios import made
+from tests.contract.checks import Event, Rule, find_expected, group_by_event
+from tests.contract.scenarios import load_scenario
 from tests.randoms import attribute
 
 pytestmark = pytest.mark.parametrize("engine", tamis.engines())
 
 
-def test_a_batch_that_threads_share(engine: str) -> None:
-    rules, some, expected = made("both_logics_at_once")
+def test_threads_share_a_batch(engine: str) -> None:
+    rules, some, expected = load_scenario("both_logics_at_once")
     matcher = tamis.Matcher(engine=engine)
     matcher.add_many([(number, *rule) for number, rule in enumerate(rules)])
     times = 9_000 // len(some)
@@ -30,7 +30,7 @@ def test_a_batch_that_threads_share(engine: str) -> None:
     assert found["event"].to_pylist() == [
         event for event, rules in enumerate(expected * times) for _ in rules
     ]
-    rules_found = by_event(found, len(some) * times)
+    rules_found = group_by_event(found, len(some) * times)
     assert list(map(Counter, rules_found)) == list(map(Counter, expected)) * times
     counts = matcher.count_many(some * times)
     assert counts["matches"].to_pylist() == [len(rules) for rules in expected * times]
@@ -54,7 +54,7 @@ TYPED: dict[str, tuple[pa.DataType, randoms.Attribute]] = {
 
 
 @pytest.mark.parametrize("rows", [1, 3_000])
-def test_arrow_columns_are_events_too(engine: str, rows: int) -> None:
+def test_arrow_columns_are_matched_as_events(engine: str, rows: int) -> None:
     random = Random(rows)
     among = [of for _, of in TYPED.values()]
     rules = {i: Rule(randoms.rule(random, among, 3), random.choice(LOGICS)) for i in range(120)}
@@ -63,10 +63,10 @@ def test_arrow_columns_are_events_too(engine: str, rows: int) -> None:
     table = _typed_table(some)
     matcher = tamis.Matcher(engine=engine)
     matcher.add_many([(number, *rule) for number, rule in rules.items()])
-    expected = (expected_of(rules, distinct) * (rows // 60 + 1))[:rows]
+    expected = (find_expected(rules, distinct) * (rows // 60 + 1))[:rows]
     for batch in (table, table.combine_chunks().to_batches()[0]):
         found = matcher.match_many(batch)
-        assert list(map(Counter, by_event(found, rows))) == list(map(Counter, expected))
+        assert list(map(Counter, group_by_event(found, rows))) == list(map(Counter, expected))
         assert matcher.count_many(batch)["matches"].to_pylist() == list(map(len, expected))
 
 

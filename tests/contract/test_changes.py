@@ -1,4 +1,4 @@
-"""Rules that come and go between matches, for every engine."""
+"""Rules are added and removed between matches, for every engine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tamis.expr.model import (
     LOGICS,
 )
 from tests import randoms
-from tests.contract.checking import Rule, RuleId, check, expected_of
+from tests.contract.checks import Rule, RuleId, check, find_expected
 from tests.randoms import EVERYTHING
 from tests.thorough import share
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.parametrize("engine", tamis.engines())
 
 
 EXPECTED_AFTER: dict[tuple[int, int], list[list[RuleId]]] = {}
-"""What is expected after each step of each seed, worked out once for all engines."""
+"""The expected answers after each step of each seed, computed once for all engines."""
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -32,9 +32,9 @@ def test_adds_removes_and_replaces_between_matches(engine: str, seed: int) -> No
         assert len(matcher) == len(shadow)
         few = [randoms.event(random, EVERYTHING) for _ in range(2)]
         if (seed, step) not in EXPECTED_AFTER:
-            EXPECTED_AFTER[seed, step] = expected_of(shadow, few)
+            EXPECTED_AFTER[seed, step] = find_expected(shadow, few)
         check(matcher, few, EXPECTED_AFTER[seed, step])
-    assert len(shadow) > 64, "a collection that small never leaves the tail"
+    assert len(shadow) > 64, "so few rules never leave the tail"
     for rule_id in list(shadow):
         assert rule_id in matcher
         matcher.remove(rule_id)
@@ -43,7 +43,7 @@ def test_adds_removes_and_replaces_between_matches(engine: str, seed: int) -> No
 
 
 def _change(random: Random, matcher: tamis.Matcher, shadow: dict[RuleId, Rule], step: int) -> None:
-    """One random change to the matcher, and the same to its shadow."""
+    """Apply a random change to the matcher and to its shadow."""
     choice = random.random()
     if choice < 0.3 and shadow:
         for rule_id in random.sample(list(shadow), min(len(shadow), random.choice((1, 1, 10)))):
@@ -68,5 +68,5 @@ def _change(random: Random, matcher: tamis.Matcher, shadow: dict[RuleId, Rule], 
     else:
         matcher.add_many([(rule_id, *rule) for rule_id, rule in added.items()], replace=replace)
     for rule_id in added:
-        shadow.pop(rule_id, None)  # a replaced rule is as young as a new one
+        shadow.pop(rule_id, None)  # a replaced rule counts as new
     shadow.update(added)

@@ -1,8 +1,8 @@
-"""What every engine must do: give the answers of `evaluate`, whatever the rules and events.
+"""Every engine must give the answers of `evaluate`, for all kinds of rules and events.
 
-An engine joins by being registered. Each test runs a whole :class:`tamis.Matcher`, because
-that is where users meet an engine: its rules come and go, single events are looked up beside
-batches, and a batch may be split among threads.
+An engine joins this suite when it is registered. Each test runs a whole :class:`tamis.Matcher`, as
+users do: rules are added and removed, single events and batches are matched, and a batch may be
+divided among threads.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import tamis
+from tamis.engines.registry import load_engine
 from tamis.expr.model import (
     LOGICS,
     Expr,
@@ -21,16 +22,20 @@ from tamis.expr.model import (
 )
 from tamis.workloads.begen import Workload
 from tests import randoms
-from tests.contract.checking import Event, Rule, RuleId, check, events, expected_of
-from tests.contract.scenarios import SCENARIOS, made
+from tests.contract.checks import Event, Rule, RuleId, check, find_expected, random_events
+from tests.contract.scenarios import SCENARIOS, load_scenario
 from tests.randoms import EVERYTHING, attribute
 
 pytestmark = pytest.mark.parametrize("engine", tamis.engines())
 
 
+def test_the_registry_names_the_engine_as_it_names_itself(engine: str) -> None:
+    assert load_engine(engine).name == engine
+
+
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_answers_are_those_of_evaluate(engine: str, name: str) -> None:
-    rules, events, expected = made(name)
+    rules, events, expected = load_scenario(name)
     matcher = tamis.Matcher(engine=engine)
     matcher.add_many([(number, *rule) for number, rule in enumerate(rules)])
     check(matcher, events, expected)
@@ -42,8 +47,8 @@ def test_one_rule_at_a_time(engine: str) -> None:
         rule = Rule(randoms.rule(random, EVERYTHING, depth=3), random.choice(LOGICS))
         matcher = tamis.Matcher(engine=engine, logic=rule.logic)
         matcher.add("the one", rule.expr)
-        few = events(random, EVERYTHING, 6)
-        check(matcher, few, expected_of({"the one": rule}, few))
+        few = random_events(random, EVERYTHING, 6)
+        check(matcher, few, find_expected({"the one": rule}, few))
         assert len(matcher) == 1, number
 
 
@@ -78,8 +83,8 @@ def test_texts_models_and_json_are_the_same_rule(engine: str, logic: Logic) -> N
     for form, written in forms.items():
         matcher.add_many([(f"{form} {i}", written(expr)) for i, expr in enumerate(exprs)])
         rules |= {f"{form} {i}": Rule(expr, logic) for i, expr in enumerate(exprs)}
-    some = events(random, EVERYTHING, 20)
-    check(matcher, some, expected_of(rules, some))
+    some = random_events(random, EVERYTHING, 20)
+    check(matcher, some, find_expected(rules, some))
 
 
 @pytest.mark.parametrize("logic", LOGICS)
@@ -91,11 +96,11 @@ def test_the_workload_of_the_paper(engine: str, logic: Logic) -> None:
     random = Random(12)
     some: list[Event] = [*workload.events(10)]
     some += [dict(random.sample(list(event.items()), 8)) for event in some]
-    check(matcher, some, expected_of(rules, some))
+    check(matcher, some, find_expected(rules, some))
 
 
 def test_rules_of_one_shape(engine: str) -> None:
-    """Texts that differ in their literals only take the fast road in."""
+    """Texts that differ only in their literals share a template when they are parsed."""
     random = Random(5)
     templates = [
         "a = {} AND b BETWEEN {} AND {}",
@@ -105,15 +110,15 @@ def test_rules_of_one_shape(engine: str) -> None:
         "a = {} OR b = {} OR c = {}",
     ]
     rows = [
-        (number, _filled(random, template), random.choice(LOGICS))
+        (number, _fill(random, template), random.choice(LOGICS))
         for number, template in enumerate(templates * 60)
     ]
     matcher = tamis.Matcher(engine=engine)
     matcher.add_many(rows)
     rules = {number: Rule(tamis.parse(text), logic) for number, text, logic in rows}
-    found = events(random, [attribute(name, range(6)) for name in "abc"], 60)
-    check(matcher, found, expected_of(rules, found))
+    found = random_events(random, [attribute(name, range(6)) for name in "abc"], 60)
+    check(matcher, found, find_expected(rules, found))
 
 
-def _filled(random: Random, template: str) -> str:
+def _fill(random: Random, template: str) -> str:
     return template.format(*(random.randint(0, 5) for _ in range(template.count("{}"))))

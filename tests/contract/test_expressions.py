@@ -1,4 +1,4 @@
-"""Events that are expressions, for every engine, against the reference."""
+"""Event expressions match as in the reference, for every engine."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tamis.expr.model import (
 from tamis.expr.normalize import nnf
 from tamis.expr.value_order import LINES
 from tests import randoms
-from tests.contract.checking import Rule
+from tests.contract.checks import Rule
 from tests.randoms import attribute
 
 pytestmark = pytest.mark.parametrize("engine", tamis.engines())
 
 
-ASKED = [
+ATTRIBUTES = [
     attribute("n", (1, 2, 3, 3.5, 7)),
     attribute("s", ("", "a", "ab", "b")),
     attribute("mixed", (1, 2), (True,), ("a", "b"), randoms.TIMESTAMPS[2:4]),
@@ -33,11 +33,11 @@ ASKED = [
 
 
 def test_event_expressions_match_as_the_reference_says(engine: str) -> None:
-    rules, asked = _asked()
+    rules, expectations = _expect()
     matcher = tamis.Matcher(engine=engine)
     matcher.add_many([(number, *rule) for number, rule in enumerate(rules[:-1])])
     matcher.add(len(rules) - 1, rules[-1].expr)
-    for event, expected in asked:
+    for event, expected in expectations:
         if expected is None:
             with pytest.raises(tamis.EventError):
                 matcher.match_expression(event)
@@ -46,35 +46,35 @@ def test_event_expressions_match_as_the_reference_says(engine: str) -> None:
 
 
 @cache
-def _asked() -> tuple[list[Rule], list[tuple[Expr, list[int] | None]]]:
-    """Rules and event expressions, and what the reference finds, worked out for all engines."""
+def _expect() -> tuple[list[Rule], list[tuple[Expr, list[int] | None]]]:
+    """Rules, event expressions and the reference's answers, computed once for all engines."""
     random = Random(21)
     rules = [
-        Rule(randoms.conjunction(random, ASKED, random.randint(1, 4)), random.choice(LOGICS))
+        Rule(randoms.conjunction(random, ATTRIBUTES, random.randint(1, 4)), random.choice(LOGICS))
         for _ in range(250)
     ]
-    rules += [Rule(randoms.rule(random, ASKED, 3), random.choice(LOGICS)) for _ in range(100)]
+    rules += [Rule(randoms.rule(random, ATTRIBUTES, 3), random.choice(LOGICS)) for _ in range(100)]
     rules += [Rule(_past_the_budget(random), "strong") for _ in range(10)]
     rules.append(Rule(tamis.parse("n > 2 AND n < 3"), "strong"))
     trees = [nnf(*rule) for rule in rules]
-    events = [randoms.conjunction(random, ASKED, random.randint(1, 5)) for _ in range(60)]
-    asked = [(event, _stabbed(trees, event)) for event in events]
-    shares = [len(found) / len(trees) for _, found in asked if found is not None]
+    events = [randoms.conjunction(random, ATTRIBUTES, random.randint(1, 5)) for _ in range(60)]
+    expectations = [(event, _find_by_reference(trees, event)) for event in events]
+    shares = [len(found) / len(trees) for _, found in expectations if found is not None]
     assert len(shares) > 20
     assert 0.05 < sum(shares) / len(shares) < 0.8
-    return rules, asked
+    return rules, expectations
 
 
 def _past_the_budget(random: Random) -> Expr:
     pairs = [
-        Or((randoms.predicate(random, ASKED[:1]), randoms.predicate(random, ASKED[2:])))
+        Or((randoms.predicate(random, ATTRIBUTES[:1]), randoms.predicate(random, ATTRIBUTES[2:])))
         for _ in range(9)
     ]
     return And(tuple(pairs))
 
 
-def _stabbed(trees: list[Expr], event: Expr) -> list[int] | None:
-    """The rules that the reference finds; None where it cannot tell."""
+def _find_by_reference(trees: list[Expr], event: Expr) -> list[int] | None:
+    """The rules that the reference finds; None if it cannot decide."""
     try:
         among = alternatives(event, lambda _: LINES)
     except tamis.EventError:

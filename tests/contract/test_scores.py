@@ -17,7 +17,7 @@ from tamis.expr.model import (
     predicates,
 )
 from tests import randoms
-from tests.contract.checking import Event, Rule, RuleId, events
+from tests.contract.checks import Event, Rule, RuleId, random_events
 from tests.randoms import EVERYTHING
 
 pytestmark = pytest.mark.parametrize("engine", tamis.engines())
@@ -42,11 +42,13 @@ def test_the_best_rules_are_those_of_the_definition(engine: str, count: int, n: 
         weights = _rule_weights(random, rule.expr) if random.random() < 0.6 else None
         rules[number] = Weighted(rule, weights)
         matcher.add(number, rule.expr, logic=rule.logic, weights=weights)
-    some = events(random, EVERYTHING, 25)
+    some = random_events(random, EVERYTHING, 25)
     for event in some:
-        weighed = _event_weights(random, event)
+        event_weights = _event_weights(random, event)
         assert matcher.top(event, n=n) == _best(rules, event, None)[:n]
-        assert matcher.top(event, n=n, weights=weighed) == _best(rules, event, weighed)[:n]
+        assert (
+            matcher.top(event, n=n, weights=event_weights) == _best(rules, event, event_weights)[:n]
+        )
     found = matcher.top_many(some, n=n)
     columns = [found[name].to_pylist() for name in ("event", "rank", "rule", "score")]
     assert list(zip(*columns, strict=True)) == [
@@ -65,7 +67,7 @@ def test_equal_scores_keep_the_order_of_addition(engine: str) -> None:
 
 
 def test_a_score_sums_values_and_takes_the_best_branch(engine: str) -> None:
-    """The definition by hand, so that it does not rest on the reference alone."""
+    """Scores computed by hand, so that the test does not rely on the reference alone."""
     matcher = tamis.Matcher(engine=engine)
     weights = {("a", 1): 2.0, ("a", 2): 3.0, "b > 5": 4.0}
     matcher.add("and", "a IN (1, 2, 3) AND b > 5", weights=weights)
@@ -73,8 +75,8 @@ def test_a_score_sums_values_and_takes_the_best_branch(engine: str) -> None:
     matcher.add("not", "a <> 9 AND NOT b < 5", weights=None)
     event = {"a": [1, 2], "b": 7}
     assert matcher.top(event, n=5) == [("and", 9.0), ("or", 4.0), ("not", 0.0)]
-    weighed = {("a", 2): 10.0, ("b", 7): 0.5}
-    assert matcher.top(event, n=2, weights=weighed) == [("and", 34.0), ("or", 2.0)]
+    event_weights = {("a", 2): 10.0, ("b", 7): 0.5}
+    assert matcher.top(event, n=2, weights=event_weights) == [("and", 34.0), ("or", 2.0)]
 
 
 def _scored_rule(random: Random) -> Expr:
@@ -103,11 +105,13 @@ def _event_weights(random: Random, event: Event) -> dict[tuple[str, Value], floa
     }
 
 
-def _best(rules: dict[RuleId, Weighted], event: Event, weighed: Any) -> list[tuple[RuleId, float]]:
+def _best(
+    rules: dict[RuleId, Weighted], event: Event, event_weights: Any
+) -> list[tuple[RuleId, float]]:
     """All matching rules by falling score; sorting is stable, so ties keep their order."""
     scores = [
-        (rule_id, score(rule.expr, event, rule.logic, weights, weighed))
+        (rule_id, score(rule.expr, event, rule.logic, weights, event_weights))
         for rule_id, (rule, weights) in rules.items()
     ]
-    held = [(rule_id, points) for rule_id, points in scores if points is not None]
-    return sorted(held, key=lambda pair: -pair[1])
+    matching = [(rule_id, points) for rule_id, points in scores if points is not None]
+    return sorted(matching, key=lambda pair: -pair[1])

@@ -25,7 +25,7 @@ from tests import randoms
 from tests.encode.test_dictionary import predicates as predicates_on_x
 from tests.encode.test_scores import TENTHS, is_implied, plain_rules
 from tests.encode.test_stored import read_only
-from tests.engines.test_kernels import past_the_budget
+from tests.engines.test_kernels import too_large_for_a_dnf
 from tests.randoms import EVERYTHING
 
 # --- Rules, and what is taken of them ---------------------------------------------------
@@ -51,7 +51,7 @@ def weighed(random: Random, expr: Expr, chance: float) -> Weighed:
 
 def random_rules(random: Random, size: int, weights: float = 0.0) -> list[Weighed]:
     trees = [randoms.rule(random, EVERYTHING, random.randint(1, 3)) for _ in range(size)]
-    trees += [past_the_budget(random) for _ in range(size // 10)]
+    trees += [too_large_for_a_dnf(random) for _ in range(size // 10)]
     trees += random.choices(trees, k=size // 5)
     random.shuffle(trees)
     return [weighed(random, tree, weights) for tree in trees]

@@ -1,4 +1,4 @@
-"""The kernel behind event expressions: compiled and as plain Python, on its own arrays."""
+"""The kernel that matches event expressions, compiled and as plain Python."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def lines_of(name: str) -> tuple[Line, ...]:
 def test_verdicts_are_those_of_the_reference(
     compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the kernel tells, it tells what the reference does; and it mostly tells."""
+    """Where the kernel decides, it agrees with the reference; and it decides most rules."""
     if not compiled:
         interpret(monkeypatch)
     random = Random(3)
@@ -42,35 +42,35 @@ def test_verdicts_are_those_of_the_reference(
         trees.append(nnf(rule, logic))
     rules = encoder.finish()
     choices = ChoiceEncoder(rules)
-    undecided = asked = 0
+    undecided = tested = 0
     for _ in range(12):
         listed = Predicate("s", Op.IN, tuple(random.sample(("a", "ab", "c"), 2)))
         number = randoms.predicate(random, AMONG[:1])
         for alternative in alternatives(And((listed, number)), lines_of):
             found = match_expression(rules, choices.encode(alternative))
             expected = [stabs(tree, [alternative]) for tree in trees]
-            told = np.setdiff1d(np.arange(len(trees)), found.undecided)
+            decided = np.setdiff1d(np.arange(len(trees)), found.undecided)
             matched = set(found.matched.tolist())
-            assert all((place in matched) == (expected[place] is Verdict.YES) for place in told)
-            undecided, asked = undecided + len(found.undecided), asked + len(trees)
-    assert asked > 500
-    assert undecided < asked / 10
+            assert all((place in matched) == (expected[place] is Verdict.YES) for place in decided)
+            undecided, tested = undecided + len(found.undecided), tested + len(trees)
+    assert tested > 500
+    assert undecided < tested / 10
 
 
-def test_gaps_without_room_are_passed_over() -> None:
+def test_gaps_between_neighbouring_integers_are_skipped() -> None:
     encoder = RuleEncoder()
     for text in ("n > 3 AND n < 4", "n > 3 AND n < 5", "n = 3.5", "n > 7 AND n < 3"):
         encoder.add(parse(text), "strong")
     rules = encoder.finish()
     (integers,) = alternatives(parse("n IS NOT NULL"), lines_of)
     (numbers,) = alternatives(parse("n IS NOT NULL"), lambda _: LINES)
-    for asked, expected in ((integers, [1]), (numbers, [0, 1, 2])):
-        found = match_expression(rules, ChoiceEncoder(rules).encode(asked))
+    for event, expected in ((integers, [1]), (numbers, [0, 1, 2])):
+        found = match_expression(rules, ChoiceEncoder(rules).encode(event))
         assert found.matched.tolist() == expected
         assert found.undecided.tolist() == []
 
 
-def test_a_program_is_decided_where_its_way_is_open() -> None:
+def test_a_program_is_decided_if_its_path_is_possible() -> None:
     encoder = RuleEncoder()
     large = [f"(a = {i} OR b = {i} OR c{i} = 1)" for i in range(12)]
     encoder.add(parse(" AND ".join(large)), "strong")
@@ -81,10 +81,10 @@ def test_a_program_is_decided_where_its_way_is_open() -> None:
     for event, matched, undecided in (
         (given, [], []),
         (f"{given} AND a = 0 AND b IN (0, 1)", [0], []),
-        # The first way takes a = 0 and a = 1 at once, which no value is.
+        # The first path needs a = 0 and a = 1 at once, which no value satisfies.
         (f"{given} AND a < 3 AND b IN (0, 1)", [], [0]),
         (f"{given} AND a = 3 AND b = 0", [], []),
     ):
-        (asked,) = alternatives(parse(event), lambda _: LINES)
-        found = match_expression(rules, ChoiceEncoder(rules).encode(asked))
+        (alternative,) = alternatives(parse(event), lambda _: LINES)
+        found = match_expression(rules, ChoiceEncoder(rules).encode(alternative))
         assert (found.matched.tolist(), found.undecided.tolist()) == (matched, undecided)

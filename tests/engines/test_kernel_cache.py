@@ -1,7 +1,7 @@
-"""Compiled kernels are kept on disk, and go stale together.
+"""Compiled kernels are cached on disk, and become stale together.
 
-Numba looks only at the file of the kernel that is called. Code of other files is part of it, so a
-change there would go unnoticed and a kernel would read arrays that have another meaning by now.
+Numba checks only the file of the kernel that is called. A kernel contains code of other files, so
+it would miss a change there and read arrays whose meaning has changed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def test_a_change_in_another_file_is_noticed(tmp_path: Path) -> None:
     output = source / "tamis" / "engines" / "kernels" / "output.py"
     code = output.read_text()
     changed = code.replace("if mask[rule] and", "if rule < 50 and mask[rule] and")
-    assert changed != code, "the kernel that finds nothing past rule 50 could not be made"
+    assert changed != code, "the kernel has no place to limit it to rules below 50"
     output.write_text(changed)
     assert run(source, tmp_path) == ("7", "0")
 
@@ -63,7 +63,7 @@ def copy_package(folder: Path) -> Path:
 
 
 def run(source: Path, folder: Path) -> tuple[str, str]:
-    """How many rules match, and how often the compiled kernel was found on disk."""
+    """How many rules match, and how often the compiled kernel was loaded from disk."""
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT],
         env={

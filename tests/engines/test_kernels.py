@@ -30,7 +30,7 @@ from tests.randoms import EVERYTHING
 
 
 def rules_of(engine: Engine, places: np.ndarray) -> list[int]:
-    """The rules at an engine's places, as they were numbered before it."""
+    """The original numbers of an engine's rules."""
     return sorted(engine.order[places].tolist())
 
 
@@ -49,18 +49,18 @@ class Case(NamedTuple):
         ]
 
 
-def past_the_budget(random: Random) -> Expr:
+def too_large_for_a_dnf(random: Random) -> Expr:
     def pair() -> Expr:
         return Or((randoms.predicate(random, EVERYTHING), randoms.predicate(random, EVERYTHING)))
 
     return And(tuple(pair() for _ in range(12)))
 
 
-def made(seed: int, size: int = 60, rows: int = 25) -> Case:
+def build_case(seed: int, size: int = 60, rows: int = 25) -> Case:
     random = Random(seed)
     trees = [randoms.rule(random, EVERYTHING, 3) for _ in range(size)]
-    trees += [past_the_budget(random) for _ in range(size // 10)]
-    trees += [Or((past_the_budget(random), randoms.predicate(random, EVERYTHING)))] * 2
+    trees += [too_large_for_a_dnf(random) for _ in range(size // 10)]
+    trees += [Or((too_large_for_a_dnf(random), randoms.predicate(random, EVERYTHING)))] * 2
     rules = [(tree, random.choice(LOGICS)) for tree in trees]
     encoder = RuleEncoder()
     for tree, logic in rules:
@@ -72,7 +72,7 @@ def made(seed: int, size: int = 60, rows: int = 25) -> Case:
     return Case(rules, encoder._atoms, encoded, flat, encode.encode_many(events))
 
 
-CASE = made(1)
+CASE = build_case(1)
 
 
 def engines() -> list[Engine]:
@@ -93,8 +93,8 @@ def check_atoms_and_programs() -> None:
         for number, atom in enumerate(CASE.atoms):
             assert truth.atom_holds(*seen, number) == evaluate_flat(atom, flat, "strong")
         for program, rule in enumerate(forms.program_rule):
-            held = truth.program_holds(*seen, forms.program, forms.program_start[program])
-            assert held == (rule in CASE.matching(row))
+            holds = truth.program_holds(*seen, forms.program, forms.program_start[program])
+            assert holds == (rule in CASE.matching(row))
         truth.unload_event(CASE.events, row, loaded)
         assert not loaded.span.any()
         assert not loaded.text.any()
@@ -152,7 +152,7 @@ def test_heap_sort_as_plain_python() -> None:
 
 
 def check_sort_rows(words: int, shuffled: bool) -> None:
-    """Long rows are sorted by their bits, and all others by a heap."""
+    """Long rows are sorted by a bit set, the others by a heap."""
     random = Random(8)
     rows = [random.sample(range(64 * words), size) for size in (0, 1, 5, 64 * words, 3, 0)]
     start = np.cumsum([0, *map(len, rows)])
@@ -196,7 +196,7 @@ def test_take_as_plain_python() -> None:
     check_take()
 
 
-def check_forget_seen() -> None:
+def check_clear_seen() -> None:
     out, seen = np.array([9, 5, 1, 2, 8], np.int32), np.zeros(10, np.uint8)
     seen[out] = 1
     output.clear_seen(out, 1, 4, seen)
@@ -204,13 +204,13 @@ def check_forget_seen() -> None:
     output.clear_seen(out, 0, 5, seen[:0])
 
 
-def test_what_was_seen_is_forgotten() -> None:
-    check_forget_seen()
+def test_marks_are_cleared() -> None:
+    check_clear_seen()
 
 
 @pytest.mark.usefixtures("interpreted")
-def test_what_was_seen_is_forgotten_as_plain_python() -> None:
-    check_forget_seen()
+def test_marks_are_cleared_as_plain_python() -> None:
+    check_clear_seen()
 
 
 @njit
@@ -227,7 +227,7 @@ def test_bits_of_words() -> None:
         assert _lowest_and_count(np.uint64(word)) == (lowest_bit(np.uint64(word)), word.bit_count())
 
 
-def test_an_owner_is_written_once_and_only_if_chosen() -> None:
+def test_a_rule_is_written_once_and_only_if_masked_in() -> None:
     owner_start, owner = np.array([0, 3, 5]), np.array([0, 2, 4, 2, 3], np.int32)
     mask = np.array([1, 1, 1, 1, 0], np.uint8)
     seen, out = np.zeros(5, np.uint8), np.full(5, -1, np.int32)
@@ -249,9 +249,9 @@ def check_engines() -> None:
             assert matches.start[0] == 0
             assert len(matches.start) == size + 1
             for row in range(size):
-                held = rules_of(engine, matches.rule[matches.start[row] : matches.start[row + 1]])
+                found = rules_of(engine, matches.rule[matches.start[row] : matches.start[row + 1]])
                 expected = [n for n in CASE.matching(row) if mask is None or mask[n]]
-                assert held == expected, engine.name
+                assert found == expected, engine.name
             assert engine.count(CASE.events, places).tolist() == np.diff(matches.start).tolist()
 
 
@@ -270,9 +270,9 @@ def check_tops(n: int) -> None:
     for engine in engines():
         plain = engine.top(CASE.events, n)
         for row, flat in enumerate(CASE.flat):
-            held = slice(plain.start[row], plain.start[row + 1])
-            rules = engine.order[plain.rule[held]].tolist()
-            found = list(zip(rules, plain.score[held].tolist(), strict=True))
+            row_slice = slice(plain.start[row], plain.start[row + 1])
+            rules = engine.order[plain.rule[row_slice]].tolist()
+            found = list(zip(rules, plain.score[row_slice].tolist(), strict=True))
             assert found == best(flat, None)[:n], engine.name
             weighted = engine.top(encode.encode_weighted(flat, EventWeights.of(weights)), n)
             rules = engine.order[weighted.rule].tolist()
@@ -301,12 +301,12 @@ def test_the_best_rules_as_plain_python(n: int) -> None:
 
 
 @pytest.mark.usefixtures("interpreted")
-def test_the_best_none_write_nowhere() -> None:
-    """In plain Python first: a kernel that wrote anywhere would corrupt memory."""
+def test_the_best_zero_rules_write_nothing() -> None:
+    """In plain Python first, since a compiled kernel that wrote would corrupt memory."""
     check_tops(0)
 
 
-def test_the_best_of_equal_scores_came_first() -> None:
+def test_the_first_of_equal_scores_wins() -> None:
     encoder = RuleEncoder()
     for _ in range(6):
         encoder.add(Predicate("a", Op.EQ, (1,)), "strong")
@@ -329,7 +329,7 @@ def test_the_best_of_equal_scores_came_first() -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("extra", [0, 1, 7, 100])
-def test_a_run_stops_when_its_buffer_is_full_and_goes_on(engine: str, extra: int) -> None:
+def test_a_run_stops_at_a_full_buffer_and_continues(engine: str, extra: int) -> None:
     built = load_engine(engine)(CASE.encoded)
     size, rules = len(CASE.flat), CASE.encoded.size
     scratch = built.new_scratch()
@@ -343,7 +343,7 @@ def test_a_run_stops_when_its_buffer_is_full_and_goes_on(engine: str, extra: int
         written = counts[row:done].sum()
         assert written <= len(out)
         assert (out[written:] == -1).all()
-        # It stopped for want of room only.
+        # It stopped only because room was lacking.
         assert done == size or len(out) - written < rules
         starts = np.concatenate(([0], np.cumsum(counts[row:done])))
         found += [rules_of(built, out[a:b]) for a, b in pairwise(starts)]
@@ -354,7 +354,7 @@ def test_a_run_stops_when_its_buffer_is_full_and_goes_on(engine: str, extra: int
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_a_run_without_room_for_one_event_does_nothing(engine: str) -> None:
+def test_a_run_without_room_for_an_event_does_nothing(engine: str) -> None:
     built = load_engine(engine)(CASE.encoded)
     mask = np.ones(CASE.encoded.size, np.uint8)
     out = np.full(CASE.encoded.size - 1, -1, np.int32)
@@ -367,7 +367,7 @@ def test_a_run_without_room_for_one_event_does_nothing(engine: str) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_scratch_is_clean_after_a_run(engine: str) -> None:
-    """The same scratch serves any events after any others."""
+    """The same scratch serves events in any order."""
     built = load_engine(engine)(CASE.encoded)
     scratch, mask = built.new_scratch(), np.ones(CASE.encoded.size, np.uint8)
     out, counts = np.empty(CASE.encoded.size, np.int32), np.zeros(len(CASE.flat), np.int64)
@@ -379,7 +379,7 @@ def test_scratch_is_clean_after_a_run(engine: str) -> None:
 
 
 def programs(random: Random) -> list[Expr]:
-    """Rules past the budget, over few attributes, so that many hold at once."""
+    """Rules too large for a DNF over few attributes, so that many hold at once."""
 
     def bit() -> Expr:
         return Predicate(f"b{random.randrange(30)}", Op.EQ, (1,))
@@ -388,7 +388,7 @@ def programs(random: Random) -> list[Expr]:
 
 
 def plain() -> list[Expr]:
-    """Distinct conjunctions, one a rule."""
+    """Distinct conjunctions, one for each rule."""
     return [Predicate(f"b{i % 30}", Op.LE, (i // 30 + 1,)) for i in range(120)]
 
 
@@ -405,7 +405,7 @@ SETS: dict[str, list[Expr]] = {
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", SETS)
-def test_rules_are_found_whatever_they_are_made_of(engine: str, name: str) -> None:
+def test_rules_of_every_form_are_found(engine: str, name: str) -> None:
     encoder = RuleEncoder()
     for rule in SETS[name]:
         encoder.add(rule, "strong")
@@ -417,9 +417,9 @@ def test_rules_are_found_whatever_they_are_made_of(engine: str, name: str) -> No
     matches = built.match(encoded)
     assert len(matches.rule) > 100
     for row, event in enumerate(events):
-        held = rules_of(built, matches.rule[matches.start[row] : matches.start[row + 1]])
+        found = rules_of(built, matches.rule[matches.start[row] : matches.start[row + 1]])
         flat = flatten(event)
-        assert held == [n for n, r in enumerate(SETS[name]) if evaluate_flat(r, flat, "strong")]
+        assert found == [n for n, r in enumerate(SETS[name]) if evaluate_flat(r, flat, "strong")]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -437,11 +437,11 @@ def test_no_rules_and_no_events(engine: str) -> None:
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_an_engine_knows_its_size(engine: str) -> None:
-    small = load_engine(engine)(made(5, size=5).encoded)
+    small = load_engine(engine)(build_case(5, size=5).encoded)
     assert 0 < small.nbytes < load_engine(engine)(CASE.encoded).nbytes
 
 
-def test_the_case_tells_rules_apart() -> None:
-    """The case shows little if its rules always or never hold."""
-    held = sum(len(CASE.matching(row)) for row in range(len(CASE.flat)))
-    assert 0.05 < held / (CASE.encoded.size * len(CASE.flat)) < 0.9
+def test_the_case_has_rules_that_hold_and_rules_that_do_not() -> None:
+    """Rules that always or never hold prove little."""
+    matches = sum(len(CASE.matching(row)) for row in range(len(CASE.flat)))
+    assert 0.05 < matches / (CASE.encoded.size * len(CASE.flat)) < 0.9

@@ -1,7 +1,7 @@
-"""Tiles in all their forms answer as `scan` does, which the contract suite holds to `evaluate`.
+"""Tiles of all forms answer as `scan` does; the contract suite compares `scan` with `evaluate`.
 
-The rules here are many over few attributes, so that they stand in tiles: wide and narrow ones, with
-columns by cuts and by codes, special codes, toggles behind rows and behind all rows, negation, text
+There are many rules over few attributes, so that they stand in tiles: wide and narrow ones, columns
+by cuts and by codes, special codes, toggles within rows and after all rows, negation, text
 predicates, and conjunctions that are filed in several places.
 """
 
@@ -31,7 +31,7 @@ Values = Callable[[Random], Any]
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
-def compared(random: Random, name: str, value: Values) -> Expr:
+def random_predicate(random: Random, name: str, value: Values) -> Expr:
     """A predicate of any kind on an attribute."""
     one, other = sorted((value(random), value(random)))
     return random.choice(
@@ -49,13 +49,13 @@ def compared(random: Random, name: str, value: Values) -> Expr:
 
 
 def conjunctions(
-    random: Random, size: int, names: str, value: Values, negated: float, wanted: int = 3
+    random: Random, size: int, names: str, value: Values, negated: float, most: int = 3
 ) -> list[Expr]:
     rules: list[Expr] = []
     for _ in range(size):
         parts: list[Expr] = [Predicate("key", Op.EQ, (random.randrange(3),))]
-        for name in random.sample(names, random.randint(1, wanted)):
-            part = compared(random, name, value)
+        for name in random.sample(names, random.randint(1, most)):
+            part = random_predicate(random, name, value)
             parts.append(Not(part) if random.random() < negated else part)
         random.shuffle(parts)
         rules.append(And(tuple(parts)))
@@ -82,19 +82,19 @@ def texts(random: Random) -> list[Expr]:
     rules: list[Expr] = []
     for _ in range(400):
         like: Expr = Predicate("s", Op.LIKE, (f"%{word(random)}%{random.choice('ab')}",))
-        parts = [like if random.random() < 0.7 else Not(like), compared(random, "s", word)]
+        parts = [like if random.random() < 0.7 else Not(like), random_predicate(random, "s", word)]
         rules.append(And((Predicate("key", Op.EQ, (random.randrange(2),)), *parts)))
     return rules
 
 
 def several_keys(random: Random) -> list[Expr]:
-    """No equality to be filed under: ranges and lists are filed in several places."""
+    """Rules without equalities: ranges and lists are filed in several places."""
     return [
         And(
             (
                 Predicate("a", Op.IN, tuple(random.sample(range(20), 4))),
                 Predicate("b", Op.BETWEEN, (random.randrange(10), random.randrange(10, 20))),
-                compared(random, "c", small),
+                random_predicate(random, "c", small),
             )
         )
         for _ in range(600)
@@ -102,14 +102,14 @@ def several_keys(random: Random) -> list[Expr]:
 
 
 def of_several_conjunctions(random: Random) -> list[Expr]:
-    made = conjunctions(random, 1_200, "abc", small, 0.2)
-    return [Or(tuple(made[i : i + 3])) for i in range(0, len(made), 3)]
+    parts = conjunctions(random, 1_200, "abc", small, 0.2)
+    return [Or(tuple(parts[i : i + 3])) for i in range(0, len(parts), 3)]
 
 
 SETS: dict[str, Callable[[Random], list[Expr]]] = {
     "few values": lambda r: conjunctions(r, 900, "abcd", small, 0),
     "many values": lambda r: conjunctions(r, 700, "abcd", large, 0.1),
-    "a value that most ask for": lambda r: conjunctions(r, 900, "abcd", around_ten, 0),
+    "a value that most rules need": lambda r: conjunctions(r, 900, "abcd", around_ten, 0),
     "negated": lambda r: conjunctions(r, 600, "abc", small, 0.6),
     "strings": lambda r: conjunctions(r, 500, "abc", word, 0.2),
     "narrow": lambda r: conjunctions(r, 150, "abc", small, 0.1),
@@ -122,7 +122,7 @@ SETS: dict[str, Callable[[Random], list[Expr]]] = {
 
 
 def keys_of(rule: Expr) -> set[Any]:
-    """The values of "key" that a rule asks for."""
+    """The values of "key" that a rule mentions."""
     if isinstance(rule, Predicate):
         return set(rule.values) if rule.attribute == "key" else set()
     if isinstance(rule, Not):
@@ -131,7 +131,7 @@ def keys_of(rule: Expr) -> set[Any]:
     return set().union(*map(keys_of, rule.children))
 
 
-def encoded(rules: list[Expr], random: Random, weighted: bool = False) -> EncodedRules:
+def encode(rules: list[Expr], random: Random, weighted: bool = False) -> EncodedRules:
     encoder = RuleEncoder()
     for rule in rules:
         weights = None
@@ -172,7 +172,7 @@ def rows_of(engine: Engine, events: Events, mask: np.ndarray | None) -> list[lis
 @pytest.mark.parametrize("name", SETS)
 def test_tiles_find_what_scan_finds(name: str, several: float) -> None:
     random = Random(f"{name} {several}")
-    rules = encoded(SETS[name](random), random)
+    rules = encode(SETS[name](random), random)
     scan, tiles = Scan(rules), Tiles(rules)
     assert len(tiles.arrays.tile) > 1 or name == "many columns"
     events = EventEncoder(rules).encode_many(some_events(random, LETTERS, 150, several))
@@ -188,11 +188,9 @@ def test_tiles_find_what_scan_finds(name: str, several: float) -> None:
 @pytest.mark.parametrize("several", [0, 0.3])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", ["few values", "several conjunctions a rule", "texts"])
-def test_the_best_are_the_same_with_and_without_pruning(
-    name: str, weighted: bool, several: float
-) -> None:
+def test_pruning_does_not_change_the_best_rules(name: str, weighted: bool, several: float) -> None:
     random = Random(f"{name} {weighted} {several}")
-    rules = encoded(SETS[name](random), random, weighted)
+    rules = encode(SETS[name](random), random, weighted)
     scan, tiles = Scan(rules), Tiles(rules)
     encoder = EventEncoder(rules)
     weights = EventWeights.of({("key", 1): 2.5, ("a", 10): 0.25, ("b", 3): 0.0})
@@ -206,12 +204,12 @@ def test_the_best_are_the_same_with_and_without_pruning(
             assert best.score.tolist() == expected.score.tolist()
 
 
-def test_the_sets_have_tiles_of_all_kinds() -> None:
+def test_the_rule_sets_cover_all_kinds_of_tiles() -> None:
     kinds, widths, steps = 0, set(), set()
     spilled = False
-    for name, made in SETS.items():
+    for name, build in SETS.items():
         random = Random(f"{name} 0")
-        arrays = Tiles(encoded(made(random), random)).arrays
+        arrays = Tiles(encode(build(random), random)).arrays
         kinds |= int(np.bitwise_or.reduce(arrays.column[:, 1], initial=0))
         widths |= set((arrays.tile[:-1, 1] > NARROW * WORD).tolist())
         steps |= set((arrays.column[:, 1] & STEPS).tolist())
@@ -222,7 +220,7 @@ def test_the_sets_have_tiles_of_all_kinds() -> None:
     assert spilled
 
 
-def test_a_sample_of_events_says_what_is_rare() -> None:
+def test_a_sample_of_events_corrects_the_likelihood() -> None:
     encoder = RuleEncoder()
     for number in range(200):
         encoder.add(
@@ -230,7 +228,7 @@ def test_a_sample_of_events_says_what_is_rare() -> None:
         )
     rules = encoder.finish()
     events = EventEncoder(rules)
-    # By the rules alone a value of b is rarer than one of a; these events say otherwise.
+    # By the rules alone, a value of b is rarer than one of a; in these events it is not.
     sample = events.encode_many([{"a": number, "b": 7} for number in range(3_000, 4_000)])
     atom = rules.forms.conjunction_atom[
         rules.forms.conjunction_start[7] : rules.forms.conjunction_start[8]

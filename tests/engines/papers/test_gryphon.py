@@ -26,14 +26,14 @@ def found(engine: Gryphon, event: dict[str, Any]) -> list[int]:
 
 
 def edges_of(arrays: GryphonArrays) -> list[tuple[int, int, int]]:
-    """For each test how many edges hold on absence, how many others there are, and equalities."""
+    """For each test, how many edges hold on absence, how many others and how many equalities."""
     bounds = (arrays.edge_start[:-1], arrays.present_start, arrays.equality_start)
     steps = np.diff(np.stack([*bounds, arrays.edge_start[1:]]), axis=0)
     return [tuple(counts) for counts in steps.T.tolist()]
 
 
-def test_equalities_share_their_first_tests() -> None:
-    """The attribute a is asked most, so it comes first; then b, then c."""
+def test_conjunctions_share_their_first_equalities() -> None:
+    """Most rules test attribute a, so it comes first; then b, then c."""
     engine = tree_of("a = 1 AND b = 2", "b = 3 AND a = 1", "a = 2 AND c = 1", "b = 2", "a = 1")
     arrays = engine.arrays
     names = {number: name for name, number in engine.rules.dictionary.attributes.items()}
@@ -75,14 +75,14 @@ def test_an_attribute_may_be_tested_twice() -> None:
     assert found(engine, {"x": 20}) == []
 
 
-def test_values_that_no_rule_tells_apart_lead_on_once() -> None:
-    """The one gap above 9 is all that x > 9 holds on, which looks like an equality."""
+def test_values_with_the_same_code_follow_an_edge_once() -> None:
+    """X > 9 holds on a single code, the gap above 9, so it is stored as an equality."""
     engine = tree_of("x > 9 AND y = 1", "x > 9")
     assert edges_of(engine.arrays)[0] == (0, 0, 1)
     assert found(engine, {"x": [10, 11, 12], "y": 1}) == [0, 1]
 
 
-def test_an_equality_is_one_however_it_is_written() -> None:
+def test_different_spellings_of_an_equality_are_one_test() -> None:
     engine = tree_of(
         "s = 'a' AND n = 1", "s LIKE 'a' AND n BETWEEN 1 AND 1", "s = 'a' AND s LIKE 'a'"
     )
@@ -90,7 +90,7 @@ def test_an_equality_is_one_however_it_is_written() -> None:
     assert found(engine, {"s": "a"}) == [2]
 
 
-def test_tests_in_common_are_made_once() -> None:
+def test_a_common_prefix_of_tests_is_stored_once() -> None:
     common = [f"a = 1 AND b = 2 AND c = {i}" for i in range(100)]
     assert len(tree_of(*common).arrays.edge) == 102
 
@@ -102,7 +102,9 @@ def test_a_tree_without_tests() -> None:
 
 
 @pytest.mark.parametrize("compiled", [True, False])
-def test_a_rule_that_is_kept_as_a_tree(compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rule_that_is_encoded_as_a_program(
+    compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not compiled:
         interpret(monkeypatch)
     large = " AND ".join(f"(a = {i} OR b > {i} OR c = {i})" for i in range(12))

@@ -1,4 +1,4 @@
-"""What all tests of the contract share: rules, events, and what is expected of a matcher."""
+"""Shared by the contract suite: random events, and what a matcher must answer."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ class Rule(NamedTuple):
     logic: Logic
 
 
-def events(random: Random, among: Sequence[randoms.Attribute], count: int) -> list[Event]:
-    """Events with few and with many values an attribute, and empty ones."""
+def random_events(random: Random, among: Sequence[randoms.Attribute], count: int) -> list[Event]:
+    """Events with few and with many values for each attribute, and empty ones."""
     shares = (0, 0.3, 0.9)
     filled = [randoms.event(random, among, several=shares[i % 3]) for i in range(count)]
-    return [*filled, {}, {"nobody mentions": 1}]
+    return [*filled, {}, {"in no rule": 1}]
 
 
-def expected_of(rules: dict[Any, Rule], events: Iterable[Event]) -> list[list[RuleId]]:
-    """What `evaluate` says; each event is flattened once for all rules."""
+def find_expected(rules: dict[Any, Rule], events: Iterable[Event]) -> list[list[RuleId]]:
+    """Find matching rules by `evaluate`; each event is flattened once for all rules."""
     return [
         [i for i, rule in rules.items() if evaluate_flat(rule.expr, flat, rule.logic) is True]
         for flat in map(flatten, events)
@@ -40,18 +40,18 @@ def expected_of(rules: dict[Any, Rule], events: Iterable[Event]) -> list[list[Ru
 
 
 def check(matcher: tamis.Matcher, events: list[Event], expected: list[list[RuleId]]) -> None:
-    """All ways of matching give what is expected; a list in the order in which rules were added."""
+    """Check that all ways to match find what is expected, lists in the order of addition."""
     for event, ids in zip(events, expected, strict=True):
         assert matcher.match(event) == ids
         assert Counter(matcher.match_array(event).tolist()) == Counter(ids)
-    found = by_event(matcher.match_many(events), len(events))
+    found = group_by_event(matcher.match_many(events), len(events))
     assert list(map(Counter, found)) == list(map(Counter, expected))
     counts = matcher.count_many(events)
     assert counts["event"].to_pylist() == list(range(len(events)))
     assert counts["matches"].to_pylist() == [len(ids) for ids in expected]
 
 
-def by_event(found: pa.Table, size: int) -> list[list[RuleId]]:
+def group_by_event(found: pa.Table, size: int) -> list[list[RuleId]]:
     rules: list[list[RuleId]] = [[] for _ in range(size)]
     for event, rule in zip(found["event"].to_pylist(), found["rule"].to_pylist(), strict=True):
         rules[event].append(rule)

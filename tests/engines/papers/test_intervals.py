@@ -1,8 +1,8 @@
 """The worked examples of "Index Structures and Algorithms for Efficient Profile Matching".
 
-Its figures are not to be had, so Example 4 is made up here around what the text says of it: the
-keys 35 and 25, the lists beside them, and what x = 20 finds. All other nodes were worked out by
-hand. A value is its own code where a tree is grown without rules.
+Its figures are not available, so Example 4 is reconstructed from the text: the keys 35 and 25,
+their lists, and what x = 20 finds. All other nodes were computed by hand. In trees grown without
+rules, a value is its own code.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ EXAMPLE_4 = (
     (15, 25), (10, 40), (12, 45), (60, 70), (2, 50), (28, 30), (5, 55), (35, 58), (65, 80)
 )  # fmt: skip
 MATCHING = {4, 6, 1, 2, 0}
-"""What x = 20 lies in."""
+"""The intervals that contain x = 20."""
 
 GROWN: dict[str, Callable[[Intervals, int], Tree]] = {
     "cluster": grow_cluster,
@@ -91,20 +91,20 @@ def test_every_endpoint_and_every_gap_is_an_elementary_interval() -> None:
 
 
 def test_the_codes_of_numbers_are_the_elementary_intervals() -> None:
-    """2n + 1 for n endpoints, the open ones at either end included."""
-    (axis,) = encoded("x BETWEEN 2 AND 18", "x BETWEEN 5 AND 30").dictionary.axes
+    """2n + 1 for n endpoints, including the open ones at both ends."""
+    (axis,) = encode("x BETWEEN 2 AND 18", "x BETWEEN 5 AND 30").dictionary.axes
     values = (-1e300, 2, 3.5, 5, 17.9, 18, 29, 30, 1e300)
     assert [axis.code(value) for value in values] == [FIRST + i for i in range(9)]
     assert axis.strings_at == FIRST + 9
 
 
-def test_no_gap_where_there_is_nothing_between() -> None:
+def test_neighbouring_endpoints_have_no_gap() -> None:
     pieces = cut_elementary(intervals_of([(0, 1), (2, 4)]), 5)
     assert pieces.first.tolist() == pieces.last.tolist() == [0, 1, 2, 3, 4]
 
 
 def test_a_key_is_scored_by_balance_and_repetition() -> None:
-    """Five intervals: three begin before 21 and four do not end before it; of 48, five and two."""
+    """Three of five intervals begin before 21, and four do not end before it; for 48, 5 and 2."""
     intervals = intervals_of([(2, 6), (6, 23), (19, 48), (21, 50), (23, 23)])
     splits = Splits.of(intervals)
     assert splits.key.tolist() == [2, 6, 19, 21, 23, 48, 50]
@@ -130,7 +130,7 @@ def test_a_key_is_found_unless_all_intervals_overlap() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 12, 100])
-def test_a_balanced_tree_has_the_middle_of_every_stretch_on_top(size: int) -> None:
+def test_a_balanced_tree_has_the_middle_of_every_run_on_top(size: int) -> None:
     """Two runs at once, the second of the same size."""
     first = np.array([0, size])
     left, right = balance(first, first + size, 2 * size)
@@ -183,7 +183,7 @@ def test_the_interval_index() -> None:
         ((26, 27), {1, 2, 4, 6}),
         ((16, 24), MATCHING),
     ]
-    # 18 endpoints, and 16 gaps that something covers: not the one from 58 to 60.
+    # 18 endpoints, and 16 covered gaps: all but the one from 58 to 60.
     assert len(trees.node) == 34
     assert search_tree(trees, 0, 59).found == []
 
@@ -219,7 +219,7 @@ def test_groups_are_split_down_to_the_least_cluster() -> None:
 
 
 def test_the_segment_tree() -> None:
-    """Leaves 0 to 36, of which 10 is the gap from 15 to 25; its ancestors, from the top."""
+    """Leaves 0 to 36; leaf 10 is the gap from 15 to 25. Its ancestors, from the top."""
     trees = grown("segment")
     node = int(trees.root[0])
     path = []
@@ -251,11 +251,11 @@ def test_the_interval_tree() -> None:
     assert row(trees, row(trees, left)[4])[1:] == (28, 28, NO_NODE, NO_NODE)
     assert row(trees, right)[1:] == (65, 65, NO_NODE, NO_NODE)
     assert listed(trees, right) == ([3, 8], [8, 3])
-    # In the order of the paper; then 7 is looked at, which does not contain it.
+    # In the order of the paper; then 7 is compared, which does not contain it.
     assert search_tree(trees, 0, 20).found == [4, 6, 1, 2, 0]
 
 
-def test_evaluations_are_counted_as_the_text_tells_the_search() -> None:
+def test_evaluations_are_counted_as_the_paper_describes_the_search() -> None:
     evaluations = {name: search_tree(grown(name), 0, 20).evaluations for name in GROWN}
     assert evaluations == {
         "cluster": 2,
@@ -266,11 +266,11 @@ def test_evaluations_are_counted_as_the_text_tells_the_search() -> None:
     }
 
 
-# --- Trees against a look at every interval ---------------------------------------------
+# --- Trees compared with all intervals ---------------------------------------------
 
 
 @pytest.mark.parametrize("name", GROWN)
-def test_a_search_finds_the_intervals_that_hold_the_value(name: str) -> None:
+def test_a_search_finds_the_intervals_that_contain_the_value(name: str) -> None:
     random = Random(name)
     for size in (1, 2, 3, 10, 70, 200):
         most = random.choice((1, 5, 60))
@@ -294,49 +294,49 @@ def test_a_search_finds_the_intervals_that_hold_the_value(name: str) -> None:
 # --- Engines ----------------------------------------------------------------------------
 
 
-def encoded(*rules: str) -> EncodedRules:
+def encode(*rules: str) -> EncodedRules:
     encoder = RuleEncoder()
     for rule in rules:
         encoder.add(parse(rule), "strong")
     return encoder.finish()
 
 
-def built(name: str, rules: EncodedRules) -> IntervalEngine:
-    made = load_engine(name)(rules)
-    assert isinstance(made, IntervalEngine)
-    return made
+def build_engine(name: str, rules: EncodedRules) -> IntervalEngine:
+    engine = load_engine(name)(rules)
+    assert isinstance(engine, IntervalEngine)
+    return engine
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_document_of_example_4(name: str) -> None:
-    made = built(name, encoded(*(f"x BETWEEN {low} AND {high}" for low, high in EXAMPLE_4)))
-    events = EventEncoder(made.rules).encode({"x": 20})
-    assert set(made.match(events).rule.tolist()) == MATCHING
+    engine = build_engine(name, encode(*(f"x BETWEEN {low} AND {high}" for low, high in EXAMPLE_4)))
+    events = EventEncoder(engine.rules).encode({"x": 20})
+    assert set(engine.match(events).rule.tolist()) == MATCHING
 
 
 def test_baselines_evaluate_all_atoms_or_up_to_the_first_that_fails() -> None:
-    rules = encoded("x = 1 AND y = 1 AND z = 1", "x = 2 AND y = 1", "x = 1 AND y = 2 AND z = 1")
+    rules = encode("x = 1 AND y = 1 AND z = 1", "x = 2 AND y = 1", "x = 1 AND y = 2 AND z = 1")
     events = EventEncoder(rules).encode_many([{"x": 1, "y": 1, "z": 1}, {}, {"x": 2, "y": 5}])
-    assert count_evaluations(built("naive", rules), events).tolist() == [8, 8, 8]
-    assert count_evaluations(built("lazy", rules), events).tolist() == [6, 3, 4]
+    assert count_evaluations(build_engine("naive", rules), events).tolist() == [8, 8, 8]
+    assert count_evaluations(build_engine("lazy", rules), events).tolist() == [6, 3, 4]
 
 
 def mean_evaluations(width: int) -> dict[str, float]:
-    """Of 100 rules with two intervals, over 50 events."""
+    """The mean for 100 rules with two intervals, over 50 events."""
     random = Random(1)
 
     def between(name: str) -> str:
         low = random.randrange(1_000)
         return f"{name} BETWEEN {low} AND {low + width}"
 
-    rules = encoded(*(f"{between('x')} AND {between('y')}" for _ in range(100)))
+    rules = encode(*(f"{between('x')} AND {between('y')}" for _ in range(100)))
     some = [{name: random.randrange(1_000) for name in "xy"} for _ in range(50)]
     events = EventEncoder(rules).encode_many(some)
-    return {name: count_evaluations(built(name, rules), events).mean() for name in ALL}
+    return {name: count_evaluations(build_engine(name, rules), events).mean() for name in ALL}
 
 
 def test_overlap_costs_what_the_paper_says() -> None:
-    """Figure 8: two indexes do not mind, two do, and the hybrid one does as long as groups are."""
+    """Figure 8: overlap costs two indexes nothing and two much; the hybrid is in between."""
     apart, together = mean_evaluations(10), mean_evaluations(900)
     for name in ("interval", "segment"):
         assert together[name] == pytest.approx(apart[name], rel=0.1)
@@ -347,43 +347,43 @@ def test_overlap_costs_what_the_paper_says() -> None:
     assert apart["naive"] == together["naive"] == 200
 
 
-def test_only_what_the_trees_leave_open_is_verified() -> None:
-    """Of two atoms on an attribute the wider one; negations, texts, and what needs no attribute."""
-    rules = encoded(
+def test_only_atoms_outside_of_trees_are_verified() -> None:
+    """The wider of two atoms on an attribute, negations, texts, and atoms that hold on absence."""
+    rules = encode(
         "x BETWEEN 1 AND 9 AND x BETWEEN 8 AND 12 AND y IN (1, 2)",
         "x = 3 AND y <> 7",
         "s LIKE '%a%' AND y = 2",
         "x IS NULL",
     )
-    made = built("interval", rules)
-    tests = np.diff(made.arrays.test_start).tolist()
+    engine = build_engine("interval", rules)
+    tests = np.diff(engine.arrays.test_start).tolist()
     assert tests == [1, 1, 1, 1]
-    assert np.diff(built("cluster", rules).arrays.test_start).tolist() == [3, 2, 2, 1]
-    assert members(made.arrays.mention, rules.dictionary.attributes["x"]) == [0, 1]
-    assert members(made.arrays.mention, rules.dictionary.attributes["y"]) == [0, 2]
+    assert np.diff(build_engine("cluster", rules).arrays.test_start).tolist() == [3, 2, 2, 1]
+    assert members(engine.arrays.mention, rules.dictionary.attributes["x"]) == [0, 1]
+    assert members(engine.arrays.mention, rules.dictionary.attributes["y"]) == [0, 2]
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_the_twin_that_counts_finds_what_evaluate_says(name: str) -> None:
+def test_counting_finds_the_rules_of_evaluate(name: str) -> None:
     random = Random(4)
     encoder = RuleEncoder()
     rules = [(randoms.rule(random, EVERYTHING, 3), random.choice(LOGICS)) for _ in range(80)]
     for rule, logic in rules:
         encoder.add(rule, logic)
-    made = built(name, encoder.finish())
+    engine = build_engine(name, encoder.finish())
     some = [randoms.event(random, EVERYTHING, several=0.4) for _ in range(20)]
-    events = EventEncoder(made.rules).encode_many(some)
-    counts = count_evaluations(made, events)
+    events = EventEncoder(engine.rules).encode_many(some)
+    counts = count_evaluations(engine, events)
     for number, event in enumerate(some):
-        held = [
+        matching = [
             i for i, rule in enumerate(rules) if evaluate_flat(rule[0], flatten(event), rule[1])
         ]
-        found = evaluate_event(made, events, number)
-        assert found.found == held
+        found = evaluate_event(engine, events, number)
+        assert found.found == matching
         assert found.evaluations == counts[number] > 0
 
 
-def test_bit_vectors_hold_what_lists_held() -> None:
+def test_bit_vectors_have_the_items_of_lists() -> None:
     lists = [[0, 63, 64, 300], [], [5, 5, 4], [299]]
     start = np.cumsum([0, *map(len, lists)])
     vectors = arrays.pack_vectors((start, np.concatenate(lists).astype(np.int32)))

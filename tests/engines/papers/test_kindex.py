@@ -1,7 +1,7 @@
 """The worked examples of "Indexing Boolean Expressions", step by step, and what it leaves out.
 
-Steps are seen by running kernels as plain Python with something put in place of their hooks.
-Things are numbered from 0 here and from 1 in the paper, so a paper's id is one more.
+Kernels run as plain Python with their trace hooks replaced, to see each step. Things are numbered
+from 0 here and from 1 in the paper.
 """
 
 from __future__ import annotations
@@ -111,17 +111,17 @@ def indexed(
 
 
 class Step(NamedTuple):
-    """The lists of a K-index as they are sorted, and the bound of the one that is looked at."""
+    """The sorted lists of a K-index, and the bound that was computed."""
 
     size: int
     lists: list[tuple[Key, Any]]
-    """The key of each, and the id and annotation at which it stands; None at its end."""
+    """The key of each list, and its current id and annotation; None at its end."""
     bound: float | None
 
 
 @pytest.fixture
 def steps(interpreted, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A function that watches an index: it gives the list to which steps are added."""
+    """A function that traces an index; returns the list to which steps are added."""
 
     def watch(index: Indexed) -> list[Step]:
         found: list[Step] = []
@@ -186,7 +186,7 @@ def test_posting_lists_are_those_of_figure_2(figure_2: Indexed) -> None:
     assert figure_2.postings.size.tolist() == [0, 1, 2]
     assert figure_2.lists(0) == [(CA, [(6, OUT)]), (NY, [(6, OUT)]), (Z, [(6, IN)])]
     assert figure_2.lists(1) == [(AGE_3, [(5, IN)]), (AGE_4, [(5, IN)])]
-    # The first entries of two pairs of lists are equal; either order is that of the paper.
+    # The first entries of two pairs of lists are equal, so the paper allows either order.
     assert figure_2.lists(2) == [
         (AGE_3, [(1, IN), (2, IN), (3, IN)]),
         (NY, [(1, IN)]),
@@ -312,7 +312,7 @@ def test_conjunctions_are_ranked_and_pruned_as_in_figures_10_to_12(
     assert sorted(figure_11.lists[:2]) == [(AGE_3, (2, IN)), (F, (2, IN))]
     assert figure_11.lists[2] == (NY, None)
     assert figure_11.bound == pytest.approx(2.6)
-    # Figure 12, and the same for K = 0: neither is entered.
+    # Figure 12, and the same for K = 0: neither partition is searched.
     assert bounds == [(1, pytest.approx(0.8)), (0, 0.0)]
 
 
@@ -328,10 +328,10 @@ def test_cnfs_are_ranked_and_pruned_as_in_figure_13(figure_8: Indexed, steps) ->
     assert all(step.bound is None for step in seen[: seen.index(pruned[0])])
 
 
-# --- What stands in the lists -----------------------------------------------------------
+# --- The contents of lists -----------------------------------------------------------
 
 
-def test_a_strong_not_in_is_a_weak_one_of_null_besides() -> None:
+def test_a_strong_not_in_is_also_a_weak_not_in_of_null() -> None:
     rules = ["a NOT IN (1, 2) AND b = 1"]
     values = {"a": (1, 2), "b": (1,)}
     weak = indexed(KIndex, encode(rules, "weak"), values)
@@ -346,7 +346,7 @@ def test_a_strong_not_in_is_a_weak_one_of_null_besides() -> None:
 
 @pytest.mark.parametrize("kind", [KIndex, KIndexCnf])
 def test_a_range_is_few_nodes_of_the_hierarchy(kind: type[Engine]) -> None:
-    """As the paper's 2006/12 to 2009/01 is two months and two years."""
+    """Like the paper's 2006/12 to 2009/01, which is two months and two years."""
     rules = [f"month >= {first} AND x = 1" for first in range(500)]
     rules.append("month BETWEEN 37 AND 463")
     encoded = encode(rules, "weak")
@@ -357,8 +357,8 @@ def test_a_range_is_few_nodes_of_the_hierarchy(kind: type[Engine]) -> None:
     assert 1 < entries <= 2 * np.log2(codes)
 
 
-def test_no_thing_stands_in_a_list_twice() -> None:
-    """Not with two disjunctions, nor where an attribute is asked for twice."""
+def test_a_thing_is_in_a_list_at_most_once() -> None:
+    """Even with two disjunctions, or with two predicates on an attribute."""
     random = Random(5)
     trees = [randoms.rule(random, EVERYTHING, 3) for _ in range(300)]
     rules = encode(trees, "strong")
@@ -428,13 +428,13 @@ SUMS = {
 }
 
 
-def test_scores_are_sums_where_nothing_was_rewritten() -> None:
+def test_scores_are_sums_unless_a_rule_was_rewritten() -> None:
     rules = encode(list(SUMS), "strong")
     assert are_sums(rules.forms, rules.scores, rules.size).tolist() == list(SUMS.values())
 
 
 @pytest.mark.parametrize("kind", [KIndex, KIndexCnf])
-def test_pruning_changes_no_answer_and_saves_work(
+def test_pruning_saves_work_without_changing_answers(
     kind: type[Engine], interpreted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     random = Random(9)

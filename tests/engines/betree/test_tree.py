@@ -67,7 +67,7 @@ Interval = tuple[int, int]
 
 
 class Expressions(NamedTuple):
-    """Conjunctions to put into trees, and what they mean."""
+    """Conjunctions to insert into trees, and their meaning."""
 
     rules: EncodedRules
     atoms: list[Atom]
@@ -96,8 +96,8 @@ class Expressions(NamedTuple):
 
     def matching(self, numbers: Sequence[int], event: dict[str, Any]) -> list[int]:
         flat = flatten(event)
-        held = [evaluate_flat(atom, flat, "strong") is True for atom in self.atoms]
-        return sorted(n for n in numbers if all(held[atom] for atom in self.of(n)))
+        holds = [evaluate_flat(atom, flat, "strong") is True for atom in self.atoms]
+        return sorted(n for n in numbers if all(holds[atom] for atom in self.of(n)))
 
     def interval(self, number: int, attribute: int) -> Interval | None:
         """Table 1 of the paper, over codes."""
@@ -124,14 +124,14 @@ def encoded(rules: Sequence[Any], logics: Sequence[Any] = ("strong",)) -> Expres
 
 
 class Bucket(NamedTuple):
-    """A c-node as it is found on the way from the root."""
+    """A c-node as found on the path from the root."""
 
     c: int
     row: list[int]
     path: tuple[tuple[int, int, int], ...]
-    """The buckets on the way: an attribute, and the first and last code of each."""
+    """The buckets on the path: an attribute, and the first and last code of each."""
     attributes: tuple[int, ...]
-    """Those of the p-nodes on the way."""
+    """The attributes of the p-nodes on the path."""
 
     @property
     def is_split(self) -> bool:
@@ -170,7 +170,7 @@ class Structure:
         return {a: p for a, p in slots.tolist() if a != NOWHERE}
 
     def entries(self, c: int) -> list[list[int]]:
-        """The expressions of an l-node, each as its words."""
+        """The words of each expression of an l-node."""
         row = self.tree.nodes.cnode[c]
         words = self.tree.nodes.word[row[LEAF] : row[LEAF] + row[USED]].tolist()
         found, at = [], 0
@@ -184,14 +184,14 @@ class Structure:
         return sorted(entry[0] for entry in self.entries(c))
 
     def below(self, path: Any) -> list[int]:
-        """All expressions in the bucket at the end of a path, and in buckets below that."""
+        """All expressions in the bucket at the end of a path, and in the buckets below it."""
         size = len(path)
         found = [self.leaf(b.c) for b in self.buckets if b.path[:size] == path]
         return sorted(number for leaf in found for number in leaf)
 
     @property
     def placement(self) -> dict[Any, list[int]]:
-        """What is in the l-node at the end of each path, where that is not empty."""
+        """The nonempty l-node at the end of each path."""
         return {b.path: self.leaf(b.c) for b in self.buckets if b.row[SIZE]}
 
 
@@ -208,7 +208,7 @@ def halves(row: Sequence[int]) -> tuple[Interval, Interval]:
 
 
 def check(tree: BeTree, expressions: Expressions, alive: Sequence[int]) -> Structure:
-    """The invariance of the paper, and that the books agree with the tree."""
+    """Check the invariance of the paper, and that the books agree with the tree."""
     seen = Structure(tree)
     assert sorted(n for b in seen.buckets for n in seen.leaf(b.c)) == sorted(alive)
     assert len(tree) == len(alive)
@@ -246,7 +246,7 @@ def check_node(seen: Structure, bucket: Bucket) -> None:
     assert row[SIZE] == len(seen.leaf(bucket.c)) <= row[CAPACITY]
     assert row[USED] <= row[ROOM]
     assert row[TOTAL] == len(seen.below(bucket.path))
-    # Nothing is kept for nothing.
+    # Empty nodes are removed.
     assert bucket.c == ROOT or row[TOTAL] > 0
     for attribute, p in directory.items():
         assert nodes.pnode[p, P_ATTRIBUTE] == attribute
@@ -260,7 +260,7 @@ def check_node(seen: Structure, bucket: Bucket) -> None:
 
 
 def check_ranks(seen: Structure, bucket: Bucket) -> None:
-    """The rank of a node is the gain of all l-nodes below it less all losses."""
+    """The rank of a node is the gain of all l-nodes below it minus all losses."""
     books, nodes = seen.tree.books, seen.tree.nodes
     row = bucket.row
     rank = row[LEVEL] * row[SIZE] - books.crank[bucket.c, LOSS]
@@ -282,7 +282,7 @@ def predicates(entry: list[int]) -> Iterator[tuple[int, tuple[int, ...]]]:
 
 
 def check_words(entry: list[int], bucket: Bucket, expressions: Expressions) -> None:
-    """An expression still says what it said, and only what is sure is not tested."""
+    """An expression keeps its meaning, and only predicates that surely hold are not tested."""
     assert entry[LENGTH] == len(entry)
     found = []
     for at, words in predicates(entry):
@@ -318,7 +318,7 @@ def check_pools(seen: Structure) -> None:
 
 
 def chain(following: np.ndarray, first: int) -> int:
-    """How long a list of free nodes is."""
+    """The length of a list of free nodes."""
     size = 0
     while first != NOWHERE:
         size += 1
@@ -374,7 +374,7 @@ EXAMPLE = [
     "a = 8",
     "a >= 1 AND b = 3",
 ]
-"""S1 to S9. The page has no predicates for them; these take the steps that it tells of."""
+"""S1 to S9. The paper gives no predicates for them; these lead to the steps that it describes."""
 
 
 def test_the_example_of_the_paper() -> None:
@@ -405,7 +405,7 @@ def test_the_example_of_the_paper() -> None:
         (whole(a), upper): [8],
         (whole(d),): [3, 5, 6],
     }
-    # The top bucket of a is no leaf any more, so it is partitioned by b.
+    # The top bucket of a is not a leaf any more, so it is partitioned by b.
     assert inserted(9) == {
         (): [2],
         (whole(a),): [4],
@@ -438,9 +438,9 @@ def test_clusters_do_not_depend_on_the_order_of_insertions() -> None:
     assert all(tree.placement == trees[0].placement for tree in trees)
 
 
-def test_a_cluster_directory_depends_on_nothing_but_what_is_in_it() -> None:
-    """Which attribute an expression is partitioned by depends on the order, and on that alone its
-    bucket: a bucket is split if, and only if, it encloses more than an l-node holds.
+def test_a_cluster_directory_depends_only_on_its_expressions() -> None:
+    """The order decides by which attribute an expression is partitioned, and so its bucket; but a
+    bucket is split if, and only if, it encloses more than an l-node holds.
     """
     workload = Workload(size=300, dimensions=6, event_size=4, rule_size=3, match_probability=0.1)
     expressions = encoded([text for _, text in workload.rules()])
@@ -455,8 +455,8 @@ def test_a_cluster_directory_depends_on_nothing_but_what_is_in_it() -> None:
 # --- Capacity ---------------------------------------------------------------------------
 
 
-def test_an_l_node_that_cannot_be_partitioned_grows_and_shrinks_again() -> None:
-    """Predicates that hold where their attribute is absent are of no use for partitions."""
+def test_an_l_node_that_cannot_be_partitioned_grows_and_shrinks() -> None:
+    """Nothing is partitioned by predicates that hold where their attribute is absent."""
     expressions = encoded([f"a{i} IS NULL" for i in range(40)])
     tree = expressions.filled(range(40), max_capacity=5)
     assert Structure(tree).placement == {(): list(range(40))}
@@ -468,7 +468,7 @@ def test_an_l_node_that_cannot_be_partitioned_grows_and_shrinks_again() -> None:
     assert tree.nodes.cnode[ROOT, CAPACITY] == 5
 
 
-def test_a_rare_attribute_makes_no_partition() -> None:
+def test_a_rare_attribute_gets_no_partition() -> None:
     expressions = encoded([f"a{i // 2} = {i % 2}" for i in range(30)])
     assert Structure(expressions.filled(range(30), max_capacity=5)).placement == {
         (): list(range(30))
@@ -500,7 +500,7 @@ def test_deletion_down_to_an_empty_tree() -> None:
     assert tree.books.state[WORDS_USED] <= 1.2 * used
 
 
-def test_numbers_are_there_once() -> None:
+def test_numbers_are_unique() -> None:
     expressions = encoded(["a = 1"])
     tree = expressions.filled([0])
     assert 0 in tree
@@ -517,9 +517,9 @@ def test_numbers_are_there_once() -> None:
 # --- Adaptation -------------------------------------------------------------------------
 
 
-def test_what_is_tested_in_vain_finds_another_place() -> None:
-    """All that has an `a` is in one l-node, which events with an `a` test in vain; what also has a
-    `b` is kept by that then, as it always could have been.
+def test_expressions_tested_in_vain_are_moved() -> None:
+    """Events with an `a` test the l-node of all expressions with an `a` in vain. The expressions
+    that also have a `b` are then partitioned by `b`.
     """
     by_a = [f"a > 0 AND x{i} = 1" for i in range(40)]
     by_b = [f"b = 1 AND y{i} = 1" for i in range(25)]
@@ -565,7 +565,7 @@ def workloads() -> tuple[Expressions, list[dict[str, int]]]:
 
 
 def test_a_tree_adapts_from_uniform_to_zipf_and_back() -> None:
-    """As figure 13, but for time: the work comes back to that of a new tree."""
+    """Like figure 13, but without time: the work returns to that of a new tree."""
     expressions, events = workloads()
     rows = expressions.encoded(events)
     size = len(expressions) // 2
@@ -621,7 +621,7 @@ def parent_of(seen: Structure, bucket: Bucket) -> int:
     return ~directory[attribute] if attribute in directory else above.c
 
 
-def test_a_batch_is_kept_by_the_rarest_attribute() -> None:
+def test_a_batch_is_partitioned_by_the_rarest_attribute() -> None:
     common = [f"a = {i} AND b > {i % 3}" for i in range(60)]
     expressions = encoded(
         [
@@ -642,7 +642,7 @@ def test_a_batch_is_kept_by_the_rarest_attribute() -> None:
 
 
 def test_the_root_partitions_by_the_preferred_attribute() -> None:
-    """Whatever was there before: nothing is lost, and no attribute has two partitions."""
+    """In any tree: no expression is lost, and no attribute has two partitions."""
     random, expressions = Random(10), everything(10, 200)
     order = list(range(len(expressions)))
     random.shuffle(order)
@@ -659,7 +659,7 @@ def test_the_root_partitions_by_the_preferred_attribute() -> None:
         assert attribute == NOWHERE or path[0] == attribute
 
 
-def test_a_sample_of_events_is_what_an_engine_adapts_to() -> None:
+def test_an_engine_adapts_to_a_sample_of_events() -> None:
     rules = [f"a > 0 AND x{i} = 1" for i in range(40)]
     encoded_rules = encoded(rules).rules
     sample = EventEncoder(encoded_rules).encode_many([{"a": 5}] * 200)
