@@ -20,22 +20,13 @@ from tamis.engines.kernels.scores import rank_rules
 from tamis.engines.kernels.truth import LoadedEvent, new_loaded_event
 from tamis.engines.threads import map_in_threads, thread_count
 
-__all__ = ["Capabilities", "Engine", "Matches", "Parts", "Scratch", "Tops"]
+__all__ = ["Engine", "Matches", "Parts", "Scratch", "Tops"]
 
 _BUFFER = 1 << 20
 """How many matches fit into one output buffer, beyond the room that a single event may need."""
 
 _LEAST_ROWS, _MOST_ROWS = 512, 8192
 """The fewest and the most events of one task; fewer events than the first run in one thread."""
-
-
-class Capabilities(NamedTuple):
-    """What an engine does by itself; the shared code does the rest."""
-
-    indexed: bool = True
-    """Whether an event is tested against fewer than all rules."""
-    prunes_top: bool = False
-    """Whether the best rules are found without finding all matching rules."""
 
 
 class Matches(NamedTuple):
@@ -132,7 +123,6 @@ class Engine:
     """
 
     name: ClassVar[str]
-    capabilities: ClassVar[Capabilities] = Capabilities()
     arrays_type: ClassVar[type[tuple[Any, ...]]] = tuple
     """The type of the engine's own arrays: a NamedTuple of arrays, numbers and further such
     NamedTuples. Files store the fields by name. `tuple` where the engine has no arrays."""

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
 from tamis.engines.atom_order import order_atoms
-from tamis.engines.base import Capabilities, Engine
-from tamis.engines.kernels.output import clear_seen, emit_owners
-from tamis.engines.kernels.truth import atom_holds, load_event, program_holds, unload_event
+from tamis.engines.base import Engine
+from tamis.engines.kernels.output import clear_seen, emit_owners, emit_program
+from tamis.engines.kernels.truth import atom_holds, load_event, unload_event
 
 __all__ = ["Scan"]
 
@@ -38,8 +38,6 @@ def _scan(atoms, forms, index, events, row, last, mask, loaded, seen, out, count
     event_code = events.code
     start, conjunction_atom = forms.conjunction_start, index.conjunction_atom
     owner_start, owner = forms.owner_start, forms.owner
-    program_start, program_rule = forms.program_start, forms.program_rule
-    instructions = forms.program
     found = 0
     while row < last and len(out) - found >= len(mask):
         first = found
@@ -52,12 +50,8 @@ def _scan(atoms, forms, index, events, row, last, mask, loaded, seen, out, count
                     break
             if holds:
                 found = emit_owners(owner_start, owner, conjunction, mask, seen, out, found)
-        for program in range(len(program_rule)):
-            if mask[program_rule[program]] and program_holds(
-                table, codes, event_code, span, text, instructions, program_start[program]
-            ):
-                out[found] = program_rule[program]
-                found += 1
+        for program in range(len(forms.program_rule)):
+            found = emit_program(atoms, forms, events, loaded, program, mask, out, found)
         unload_event(events, row, loaded)
         clear_seen(out, first, found, seen)
         counts[row] = found - first
@@ -69,7 +63,6 @@ class Scan(Engine):
     """Tests every rule on every event."""
 
     name: ClassVar[str] = "scan"
-    capabilities: ClassVar[Capabilities] = Capabilities(indexed=False)
     arrays_type: ClassVar[type[tuple[Any, ...]]] = ScanArrays
     kernel: ClassVar[Any] = staticmethod(_scan)
 

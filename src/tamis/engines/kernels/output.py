@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from tamis.encode.kernel import kernel
+from tamis.encode.kernel import kernel, part
+from tamis.engines.kernels.truth import program_holds
 
-__all__ = ["clear_seen", "emit_owners"]
+__all__ = ["clear_seen", "emit_owners", "emit_program"]
 
 
 @kernel
@@ -22,6 +23,20 @@ def emit_owners(owner_start, owner, conjunction, mask, seen, out, found):
         rule = owner[i]
         if mask[rule] and not seen[rule]:
             seen[rule] = 1
+            out[found] = rule
+            found += 1
+    return found
+
+
+@part
+def emit_program(atoms, forms, events, loaded, program, mask, out, found):
+    """Append the rule of a program if it is in `mask` and holds on the loaded event."""
+    rule = forms.program_rule[program]
+    if mask[rule]:
+        table, codes = atoms
+        span, text = loaded
+        start = forms.program_start[program]
+        if program_holds(table, codes, events.code, span, text, forms.program, start):
             out[found] = rule
             found += 1
     return found

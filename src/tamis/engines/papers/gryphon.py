@@ -35,12 +35,11 @@ from tamis.encode.kernel import kernel, part
 from tamis.encode.ragged import starts
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Engine, Scratch
-from tamis.engines.kernels.output import clear_seen, emit_owners
+from tamis.engines.kernels.output import clear_seen, emit_owners, emit_program
 from tamis.engines.kernels.truth import (
     atom_holds,
     find_code,
     load_event,
-    program_holds,
     unload_event,
 )
 
@@ -72,8 +71,6 @@ class GryphonArrays(NamedTuple):
 @part
 def _emit_ends(atoms, forms, index, events, loaded, tried, node, mask, seen, out, found):
     """Write the candidates that end at a node; returns how many rules are found now."""
-    table, codes = atoms
-    span, text = loaded
     conjunctions = len(forms.conjunction_start) - 1
     for i in range(index.done_start[node], index.done_start[node + 1]):
         program = index.done[i] - conjunctions
@@ -83,12 +80,7 @@ def _emit_ends(atoms, forms, index, events, loaded, tried, node, mask, seen, out
             )
         elif not tried[program]:
             tried[program] = 1
-            rule, start = forms.program_rule[program], forms.program_start[program]
-            if mask[rule] and program_holds(
-                table, codes, events.code, span, text, forms.program, start
-            ):
-                out[found] = rule
-                found += 1
+            found = emit_program(atoms, forms, events, loaded, program, mask, out, found)
     return found
 
 

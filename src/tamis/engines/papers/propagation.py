@@ -27,8 +27,8 @@ from tamis.encode.ragged import starts, take_lists
 from tamis.encode.rules import EncodedRules
 from tamis.engines.atom_order import order_atoms
 from tamis.engines.base import Engine, Scratch
-from tamis.engines.kernels.output import clear_seen, emit_owners
-from tamis.engines.kernels.truth import load_event, program_holds, unload_event
+from tamis.engines.kernels.output import clear_seen, emit_owners, emit_program
+from tamis.engines.kernels.truth import load_event, unload_event
 from tamis.engines.papers.code_trees import Trees, file_under_nodes, group_by_key
 from tamis.engines.papers.keyed import choose_access_atoms
 
@@ -109,8 +109,6 @@ def _walk_cluster(
     atoms, forms, index, events, loaded, truth, tried, cluster, mask, seen, out, found
 ):
     """Test the candidates of a cluster; returns how many rules are found now."""
-    table, codes = atoms
-    span, text = loaded
     conjunctions = len(forms.conjunction_start) - 1
     for k in range(index.cluster_start[cluster], index.cluster_start[cluster + 1]):
         holds = True
@@ -127,12 +125,7 @@ def _walk_cluster(
             )
         elif not tried[program]:
             tried[program] = 1
-            start = forms.program_start[program]
-            if mask[forms.program_rule[program]] and program_holds(
-                table, codes, events.code, span, text, forms.program, start
-            ):
-                out[found] = forms.program_rule[program]
-                found += 1
+            found = emit_program(atoms, forms, events, loaded, program, mask, out, found)
     return found
 
 

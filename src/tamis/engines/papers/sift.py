@@ -25,8 +25,8 @@ from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Engine, Scratch
 from tamis.engines.kernels.bits import BYTE, EIGHT
-from tamis.engines.kernels.output import clear_seen, emit_owners
-from tamis.engines.kernels.truth import load_event, program_holds, unload_event
+from tamis.engines.kernels.output import clear_seen, emit_owners, emit_program
+from tamis.engines.kernels.truth import load_event, unload_event
 from tamis.engines.papers.code_trees import Lists, Trees, file_under_nodes, group_by_key
 
 __all__ = ["Sift"]
@@ -218,12 +218,8 @@ def _sweep(owner_start, owner, needed, counter, mask, seen, out, found):
 
 @kernel
 def _sift(atoms, forms, index, events, row, last, mask, loaded, marks, seen, out, counts):
-    table, codes = atoms
-    span, text = loaded
     chosen, chosen_list, uncovered = marks.chosen, marks.chosen_list, index.uncovered
     owner_start, owner = forms.owner_start, forms.owner
-    program_start, program_rule = forms.program_start, forms.program_rule
-    instructions, event_code = forms.program, events.code
     found = 0
     while row < last and len(out) - found >= len(mask):
         first = found
@@ -236,11 +232,7 @@ def _sift(atoms, forms, index, events, row, last, mask, loaded, marks, seen, out
                 chosen[program] = 0
             else:
                 program = uncovered[i - choices]
-            if mask[program_rule[program]] and program_holds(
-                table, codes, event_code, span, text, instructions, program_start[program]
-            ):
-                out[found] = program_rule[program]
-                found += 1
+            found = emit_program(atoms, forms, events, loaded, program, mask, out, found)
         unload_event(events, row, loaded)
         clear_seen(out, first, found, seen)
         counts[row] = found - first

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tamis.encode.arrays import Events
 from tamis.encode.rules import EncodedRules
-from tamis.engines.base import Capabilities, Engine, Parts, Scratch
+from tamis.engines.base import Engine, Parts, Scratch
 from tamis.engines.tiles.arrays import TileArrays
 from tamis.engines.tiles.build import build
 from tamis.engines.tiles.count import Batch, count_rows, new_batch
@@ -54,7 +54,6 @@ class Tiles(Engine):
 
     arrays: TileArrays
     name: ClassVar[str] = "tiles"
-    capabilities: ClassVar[Capabilities] = Capabilities(prunes_top=True)
     arrays_type: ClassVar[type[tuple[Any, ...]]] = TileArrays
     kernel: ClassVar[Any] = staticmethod(match_rows)
     top_kernel: ClassVar[Any] = staticmethod(top_rows)

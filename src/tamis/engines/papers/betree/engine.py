@@ -30,8 +30,7 @@ from tamis.engines.base import Engine, Parts, Scratch
 from tamis.engines.betree.arrays import NOWHERE, Nodes
 from tamis.engines.betree.search import begin_search, end_search, new_search_state, search
 from tamis.engines.betree.tree import MIN_PARTITION, BeTree
-from tamis.engines.kernels.output import clear_seen, emit_owners
-from tamis.engines.kernels.truth import program_holds
+from tamis.engines.kernels.output import clear_seen, emit_owners, emit_program
 from tamis.engines.papers.betree.statistics import rarest_attributes
 
 __all__ = ["Betree", "BetreeBatch"]
@@ -48,8 +47,6 @@ class BetreeArrays(NamedTuple):
 @kernel
 def _match(atoms, forms, index, events, row, last, mask, _, state, tried, seen, out, counts):
     conjunctions = len(forms.conjunction_start) - 1
-    table, codes = atoms
-    span, text = state.loaded
     found = 0
     while row < last and len(out) - found >= len(mask):
         first = found
@@ -62,14 +59,9 @@ def _match(atoms, forms, index, events, row, last, mask, _, state, tried, seen, 
                 )
                 continue
             program = index.program[expression - conjunctions]
-            rule = forms.program_rule[program]
-            if tried[program] or not mask[rule]:
-                continue
-            tried[program] = 1
-            start = forms.program_start[program]
-            if program_holds(table, codes, events.code, span, text, forms.program, start):
-                out[found] = rule
-                found += 1
+            if not tried[program]:
+                tried[program] = 1
+                found = emit_program(atoms, forms, events, state.loaded, program, mask, out, found)
         end_search(events, row, state)
         clear_seen(out, first, found, seen)
         tried[:] = 0

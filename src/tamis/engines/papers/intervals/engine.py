@@ -18,7 +18,7 @@ import numpy as np
 
 from tamis.encode.ragged import starts
 from tamis.encode.rules import EncodedRules
-from tamis.engines.base import Capabilities, Engine, Scratch
+from tamis.engines.base import Engine, Scratch
 from tamis.engines.papers.intervals.arrays import IntervalArrays, pack_vectors
 from tamis.engines.papers.intervals.cluster_index import grow_cluster
 from tamis.engines.papers.intervals.hybrid_index import grow_hybrid
@@ -139,7 +139,6 @@ class Naive(IntervalEngine):
     """Evaluates every atom of every conjunction."""
 
     name: ClassVar[str] = "naive"
-    capabilities: ClassVar[Capabilities] = Capabilities(indexed=False)
     plan: ClassVar[Plan] = Plan(None, to_the_end=True)
 
 
@@ -147,5 +146,4 @@ class Lazy(IntervalEngine):
     """Evaluates the atoms of every conjunction up to the first that fails."""
 
     name: ClassVar[str] = "lazy"
-    capabilities: ClassVar[Capabilities] = Capabilities(indexed=False)
     plan: ClassVar[Plan] = Plan(None)

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from tamis.encode.kernel import kernel
 from tamis.engines.kernels.bits import ALL_BITS, ONE, lowest_bit
-from tamis.engines.kernels.output import clear_seen, emit_owners
-from tamis.engines.kernels.truth import atom_holds, load_event, program_holds, unload_event
+from tamis.engines.kernels.output import clear_seen, emit_owners, emit_program
+from tamis.engines.kernels.truth import atom_holds, load_event, unload_event
 from tamis.engines.papers.intervals.arrays import LISTED, PASS
 
 __all__ = ["Candidates", "match", "search"]
@@ -101,21 +101,6 @@ def _is_verified(atoms, index, events, loaded, conjunction):
 
 
 @kernel
-def _emit_programs(atoms, forms, events, loaded, mask, out, found):
-    table, codes = atoms
-    span, text = loaded
-    for program in range(len(forms.program_rule)):
-        rule = forms.program_rule[program]
-        start = forms.program_start[program]
-        if mask[rule] and program_holds(
-            table, codes, events.code, span, text, forms.program, start
-        ):
-            out[found] = rule
-            found += 1
-    return found
-
-
-@kernel
 def match(atoms, forms, index, events, row, last, mask, loaded, candidates, seen, out, counts):
     """See `Engine.kernel`."""
     alive = candidates.alive
@@ -137,7 +122,8 @@ def match(atoms, forms, index, events, row, last, mask, loaded, candidates, seen
                     found = emit_owners(
                         forms.owner_start, forms.owner, conjunction, mask, seen, out, found
                     )
-        found = _emit_programs(atoms, forms, events, loaded, mask, out, found)
+        for program in range(len(forms.program_rule)):
+            found = emit_program(atoms, forms, events, loaded, program, mask, out, found)
         unload_event(events, row, loaded)
         clear_seen(out, first, found, seen)
         counts[row] = found - first

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import NEGATED
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
-from tamis.engines.base import Capabilities, Engine, Scratch
+from tamis.engines.base import Engine, Scratch
 from tamis.engines.kernels.scores import keep_best, score_rule
 from tamis.engines.kernels.truth import atom_holds, load_event, unload_event
 from tamis.engines.papers.kindex.clauses import Clauses, build_clauses
@@ -227,7 +227,6 @@ class KIndexCnf(CnfEngine):
     """Merges the posting lists of an event's keys, and counts by disjunction."""
 
     name: ClassVar[str] = "kindex-cnf"
-    capabilities: ClassVar[Capabilities] = Capabilities(prunes_top=True)
     kernel: ClassVar[Any] = staticmethod(_match)
     top_kernel: ClassVar[Any] = staticmethod(_top)
 

@@ -28,7 +28,7 @@ from tamis.encode.arrays import NEGATED, TEXT
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
 from tamis.engines.atom_order import estimate_selectivity
-from tamis.engines.base import Capabilities, Engine, Scratch
+from tamis.engines.base import Engine, Scratch
 from tamis.engines.kernels.output import clear_seen, emit_owners
 from tamis.engines.kernels.ranking import Ranking, rank_rule
 from tamis.engines.kernels.truth import atom_holds, load_event, program_holds, unload_event
@@ -217,7 +217,6 @@ class KIndex(Engine):
 
     arrays: KIndexArrays
     name: ClassVar[str] = "kindex"
-    capabilities: ClassVar[Capabilities] = Capabilities(prunes_top=True)
     arrays_type: ClassVar[type[tuple[Any, ...]]] = KIndexArrays
     kernel: ClassVar[Any] = staticmethod(_match)
     top_kernel: ClassVar[Any] = staticmethod(_top)
