@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 from tamis.encode.kernel import kernel
 
-__all__ = ["concatenate_lists", "item_places", "run_places", "starts", "take_lists"]
+__all__ = [
+    "concatenate_lists",
+    "empty_lists",
+    "item_places",
+    "list_numbers",
+    "run_places",
+    "starts",
+    "take_lists",
+]
 
 _Items = TypeVar("_Items", bound=np.generic)
 
@@ -24,6 +32,16 @@ def starts(sizes: Iterable[int] | NDArray[np.integer[Any]]) -> NDArray[np.int64]
     start = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=start[1:])
     return start
+
+
+def list_numbers(start: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The number of the list that each item belongs to."""
+    return np.repeat(np.arange(len(start) - 1), np.diff(start))
+
+
+def empty_lists(start: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The numbers of the lists without items."""
+    return np.flatnonzero(np.diff(start) == 0)
 
 
 def run_places(

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import NEGATED, RANGE, SET, AtomArrays
+from tamis.encode.ragged import list_numbers
 from tamis.encode.rules import EncodedRules
 
 __all__ = ["TEXT_SHARE", "estimate_selectivity", "order_atoms"]
@@ -33,7 +34,6 @@ def estimate_selectivity(rules: EncodedRules) -> NDArray[np.float64]:
 def order_atoms(rules: EncodedRules) -> NDArray[np.int32]:
     """`FormArrays.conjunction_atom` with each conjunction's atoms sorted, least likely first."""
     forms = rules.forms
-    sizes = np.diff(forms.conjunction_start)
-    owner = np.repeat(np.arange(len(sizes)), sizes)
-    order = np.lexsort((estimate_selectivity(rules)[forms.conjunction_atom], owner))
+    conjunction = list_numbers(forms.conjunction_start)
+    order = np.lexsort((estimate_selectivity(rules)[forms.conjunction_atom], conjunction))
     return forms.conjunction_atom[order]

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from tamis.encode.arrays import IF_ABSENT, RANGE, AtomArrays
 from tamis.encode.kernel import kernel, part
-from tamis.encode.ragged import starts
+from tamis.encode.ragged import empty_lists, list_numbers, starts
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Engine, Scratch
 from tamis.engines.kernels.output import clear_seen, emit_owners, emit_program
@@ -240,16 +240,16 @@ def _order_tests(rules: EncodedRules) -> _Tests:
 
 def _build_paths(rules: EncodedRules, tests: _Tests) -> _Paths:
     forms = rules.forms
-    conjunctions, programs = len(forms.conjunction_start) - 1, np.arange(len(forms.program_rule))
-    covers = np.diff(forms.cover_start)
-    covered, uncovered = np.repeat(programs, covers), programs[covers == 0]
+    conjunctions = len(forms.conjunction_start) - 1
+    covered, uncovered = list_numbers(forms.cover_start), empty_lists(forms.cover_start)
     size = np.zeros(conjunctions + len(covered) + len(uncovered), np.int64)
     size[:conjunctions] = np.diff(forms.conjunction_start)
     size[conjunctions : conjunctions + len(covered)] = 1
     token = tests.token[np.concatenate((forms.conjunction_atom, forms.cover_atom))]
-    path = np.repeat(np.arange(len(size)), size)
+    start = starts(size)
     candidate = (np.arange(conjunctions), conjunctions + covered, conjunctions + uncovered)
-    return _Paths(starts(size), token[np.lexsort((token, path))], np.concatenate(candidate))
+    token = token[np.lexsort((token, list_numbers(start)))]
+    return _Paths(start, token, np.concatenate(candidate))
 
 
 def _grow_tree(paths: _Paths, tokens: int) -> _Tree:

@@ -22,8 +22,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import IF_ABSENT, NEGATED, TEXT, FormArrays
+from tamis.encode.arrays import IF_ABSENT, NEGATED, TEXT
 from tamis.encode.kernel import kernel
+from tamis.encode.ragged import empty_lists, list_numbers
 from tamis.encode.rules import EncodedRules
 from tamis.engines.atom_order import estimate_selectivity, order_atoms
 from tamis.engines.base import Engine, Scratch
@@ -244,7 +245,7 @@ def _build(rules: EncodedRules) -> KeyedArrays:
     keys = choose_access_atoms(rules)
     keyed = np.flatnonzero(keys >= 0)
     atom = np.concatenate((keys[keyed], forms.cover_atom))
-    candidate = np.concatenate((keyed, conjunctions + _covered_programs(forms)))
+    candidate = np.concatenate((keyed, conjunctions + list_numbers(forms.cover_start)))
     is_text = atoms.test[atom] == TEXT
     is_presence = (atoms.flags[atom] & NEGATED) != 0
     by_code = ~is_text & ~is_presence
@@ -252,7 +253,7 @@ def _build(rules: EncodedRules) -> KeyedArrays:
     trees = Trees.of(rules.dictionary)
     nodes = file_under_nodes(atoms, trees, atom[by_code], candidate[by_code])
     attribute, text = atoms.attribute[atom[is_presence]], atoms.low[atom[by_text]]
-    uncovered = np.flatnonzero(np.diff(forms.cover_start) == 0)
+    uncovered = empty_lists(forms.cover_start)
     return KeyedArrays(
         order_atoms(rules),
         bits,
@@ -273,10 +274,6 @@ def _attach_signatures(
     return start, candidates, signature[candidates]
 
 
-def _covered_programs(forms: FormArrays) -> NDArray[np.int64]:
-    return np.repeat(np.arange(len(forms.program_rule)), np.diff(forms.cover_start))
-
-
 def choose_access_atoms(rules: EncodedRules, by_presence: bool = True) -> NDArray[np.int64]:
     """Choose the atom that is the key of each conjunction; -1 if no atom needs its attribute.
 
@@ -292,7 +289,7 @@ def choose_access_atoms(rules: EncodedRules, by_presence: bool = True) -> NDArra
     useless = IF_ABSENT if by_presence else NEGATED
     cost = np.where(atoms.flags & useless, np.inf, share * popularity[atoms.attribute])
     sizes = np.diff(forms.conjunction_start)
-    conjunction = np.repeat(np.arange(len(sizes)), sizes)
+    conjunction = list_numbers(forms.conjunction_start)
     order = np.lexsort((cost[forms.conjunction_atom], conjunction))
     filled = np.flatnonzero(sizes)
     cheapest = forms.conjunction_atom[order[forms.conjunction_start[filled]]]

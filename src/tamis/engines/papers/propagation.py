@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from tamis.encode.arrays import IF_ABSENT, NEGATED, TEXT
 from tamis.encode.kernel import kernel
-from tamis.encode.ragged import starts, take_lists
+from tamis.encode.ragged import empty_lists, list_numbers, starts, take_lists
 from tamis.encode.rules import EncodedRules
 from tamis.engines.atom_order import order_atoms
 from tamis.engines.base import Engine, Scratch
@@ -232,8 +232,7 @@ def _build_clusters(
     always = len(rules.atoms.table)
     access = choose_access_atoms(rules, by_presence=False)
     access = np.where(access >= 0, access, always)
-    program = np.repeat(np.arange(len(forms.program_rule)), np.diff(forms.cover_start))
-    uncovered = np.flatnonzero(np.diff(forms.cover_start) == 0)
+    program, uncovered = list_numbers(forms.cover_start), empty_lists(forms.cover_start)
     cluster = np.concatenate((access, forms.cover_atom, np.full(len(uncovered), always)))
     candidate = np.concatenate(
         (np.arange(len(sizes)), len(sizes) + program, len(sizes) + uncovered)
@@ -250,10 +249,7 @@ def _list_tests(
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """The atoms of the candidates in this order, without those of their clusters."""
     forms = rules.forms
-    sizes = np.diff(forms.conjunction_start)
-    conjunction = np.repeat(np.arange(len(sizes)), sizes)
-    atom = order_atoms(rules)
+    conjunction, atom = list_numbers(forms.conjunction_start), order_atoms(rules)
     kept = atom != access[conjunction]
-    test_sizes = np.zeros(len(order), np.int64)
-    test_sizes[: len(sizes)] = np.bincount(conjunction[kept], minlength=len(sizes))
+    test_sizes = np.bincount(conjunction[kept], minlength=len(order))
     return take_lists(starts(test_sizes), atom[kept], order)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from tamis.encode.arrays import IF_ABSENT, NEGATED, TEXT
 from tamis.encode.kernel import kernel
+from tamis.encode.ragged import empty_lists, list_numbers
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Engine, Scratch
 from tamis.engines.kernels.bits import BYTE, EIGHT
@@ -264,16 +265,13 @@ def _words(size: int) -> int:
 
 def _build(rules: EncodedRules) -> SiftArrays:
     atoms, forms = rules.atoms, rules.forms
-    conjunction = np.repeat(
-        np.arange(len(forms.conjunction_start) - 1), np.diff(forms.conjunction_start)
-    )
+    conjunction = list_numbers(forms.conjunction_start)
     flags = atoms.flags[forms.conjunction_atom]
     needs = (flags & IF_ABSENT) == 0
     strong = needs & ((flags & NEGATED) != 0)
     number = np.arange(len(atoms.table))
     signed = np.where(atoms.flags & NEGATED, ~number, number)
     is_text = atoms.test == TEXT
-    program = np.repeat(np.arange(len(forms.program_rule)), np.diff(forms.cover_start))
     trees = Trees.of(rules.dictionary)
     nodes = file_under_nodes(atoms, trees, number, signed)
     postings = group_by_key(forms.conjunction_atom, conjunction, len(atoms.table))
@@ -290,8 +288,8 @@ def _build(rules: EncodedRules) -> SiftArrays:
         *group_by_key(atoms.low[is_text], signed[is_text], rules.texts.size),
         *postings,
         *group_by_key(negated_on, conjunction[strong], len(trees.size)),
-        *group_by_key(forms.cover_atom, program, len(atoms.table)),
-        np.flatnonzero(np.diff(forms.cover_start) == 0).astype(np.int32),
+        *group_by_key(forms.cover_atom, list_numbers(forms.cover_start), len(atoms.table)),
+        empty_lists(forms.cover_start).astype(np.int32),
     )
 
 

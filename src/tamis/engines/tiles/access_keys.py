@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tamis.encode.arrays import IF_ABSENT, NEGATED, RANGE, SET, TEXT, Events
 from tamis.encode.kernel import kernel
+from tamis.encode.ragged import list_numbers
 from tamis.encode.rules import EncodedRules
 from tamis.engines.atom_order import TEXT_SHARE
 from tamis.engines.tiles.arrays import ALWAYS
@@ -92,7 +93,7 @@ def _blend_sample(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Presence and shares in a sample, with the estimate from the rules as a prior."""
     size = len(sample.start) - 1
-    event = np.repeat(np.arange(size), np.diff(sample.start))
+    event = list_numbers(sample.start)
     first = np.ones(len(event), np.bool_)
     first[1:] = (event[1:] != event[:-1]) | (sample.attribute[1:] != sample.attribute[:-1])
     present = np.bincount(sample.attribute[first], minlength=len(presence))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tamis.encode.arrays import Events
 from tamis.encode.kernel import kernel
+from tamis.encode.ragged import empty_lists, list_numbers
 from tamis.encode.reorder import reordered
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Parts
@@ -84,17 +85,12 @@ def _file_rules(
         estimate_likelihood(rules, sample),
         chosen,
     )
-    covers = np.diff(forms.cover_start)
-    uncovered = np.flatnonzero(covers == 0)
+    program, uncovered = list_numbers(forms.cover_start), empty_lists(forms.cover_start)
     atom = np.concatenate(
         (chosen[:conjunctions, 0], forms.cover_atom, np.full(len(uncovered), -1, np.int32))
     )
     candidate = np.concatenate(
-        (
-            np.arange(conjunctions),
-            conjunctions + np.repeat(np.arange(programs), covers),
-            conjunctions + uncovered,
-        )
+        (np.arange(conjunctions), conjunctions + program, conjunctions + uncovered)
     )
     return file_candidates(rules, keys, atom, candidate.astype(np.int32)), chosen[:, 1:]
 

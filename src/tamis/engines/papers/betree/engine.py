@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from tamis.encode.arrays import Events
 from tamis.encode.kernel import kernel
-from tamis.encode.ragged import concatenate_lists, starts, take_lists
+from tamis.encode.ragged import concatenate_lists, empty_lists, list_numbers, starts, take_lists
 from tamis.encode.rules import EncodedRules
 from tamis.engines.atom_order import order_atoms
 from tamis.engines.base import Engine, Parts, Scratch
@@ -131,8 +131,7 @@ class _Expressions(NamedTuple):
 def _list_expressions(rules: EncodedRules) -> _Expressions:
     """Each conjunction, then each atom of a cover, then an empty one for programs without cover."""
     forms = rules.forms
-    program = np.repeat(np.arange(len(forms.program_rule)), np.diff(forms.cover_start))
-    uncovered = np.flatnonzero(np.diff(forms.cover_start) == 0)
+    program, uncovered = list_numbers(forms.cover_start), empty_lists(forms.cover_start)
     sizes = np.concatenate((np.ones(len(program), np.int64), np.zeros(len(uncovered), np.int64)))
     start, atom = concatenate_lists(
         [

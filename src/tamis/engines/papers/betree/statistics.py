@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import IF_ABSENT, AtomArrays
+from tamis.encode.ragged import list_numbers
 from tamis.engines.betree.arrays import NOWHERE
 
 __all__ = ["rarest_attributes"]
@@ -23,14 +24,13 @@ def rarest_attributes(
 
     NOWHERE if it needs none, or if fewer than `least` conjunctions would share the attribute.
     """
-    sizes = np.diff(start)
-    owner = np.repeat(np.arange(len(sizes)), sizes)
+    owner = list_numbers(start)
     attribute = atoms.attribute[conjunction_atom]
     frequency = np.bincount(attribute)[attribute]
     needed = np.flatnonzero(atoms.flags[conjunction_atom] & IF_ABSENT == 0)
     order = needed[np.lexsort((frequency[needed], owner[needed]))]
     first = order[np.diff(owner[order], prepend=-1) > 0]
-    rarest = np.full(len(sizes), NOWHERE, np.int32)
+    rarest = np.full(len(start) - 1, NOWHERE, np.int32)
     rarest[owner[first]] = attribute[first]
     members = np.bincount(attribute[first], minlength=int(attribute.max(initial=0)) + 1)
     return np.where(members[rarest] >= least, rarest, NOWHERE).astype(np.int32)

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.encode.ragged import list_numbers
 from tamis.engines.papers.code_trees import Lists
 
 __all__ = [
@@ -81,7 +82,7 @@ class IntervalArrays(NamedTuple):
 def pack_vectors(lists: Lists) -> VectorArrays:
     """Pack lists of conjunctions into bit vectors."""
     start, conjunction = lists
-    owner = np.repeat(np.arange(len(start) - 1), np.diff(start))
+    owner = list_numbers(start)
     order = np.lexsort((conjunction, owner))
     owner, conjunction = owner[order], conjunction[order]
     place = conjunction >> 6

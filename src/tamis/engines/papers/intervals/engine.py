@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from tamis.encode.ragged import starts
+from tamis.encode.ragged import list_numbers, starts
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Engine, Scratch
 from tamis.engines.papers.intervals.arrays import IntervalArrays, pack_vectors
@@ -27,7 +27,6 @@ from tamis.engines.papers.intervals.interval_tree import grow_interval_tree
 from tamis.engines.papers.intervals.intervals import (
     Intervals,
     Mentions,
-    conjunctions_of_atoms,
     intervals_by_attribute,
 )
 from tamis.engines.papers.intervals.match import Candidates, match
@@ -89,7 +88,7 @@ def _build(rules: EncodedRules, plan: Plan) -> IntervalArrays:
     )
     is_tested = ~mentions.is_filed if plan.is_exact else np.ones_like(mentions.is_filed)
     tests = np.bincount(
-        conjunctions_of_atoms(rules)[is_tested], minlength=len(forms.conjunction_start) - 1
+        list_numbers(forms.conjunction_start)[is_tested], minlength=len(forms.conjunction_start) - 1
     )
     return IntervalArrays(
         plant_trees(trees, len(codes)),

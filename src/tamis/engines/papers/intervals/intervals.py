@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import SET, TEXT
-from tamis.encode.ragged import run_places
+from tamis.encode.ragged import list_numbers, run_places
 from tamis.encode.rules import EncodedRules
 from tamis.engines.atom_order import estimate_selectivity
 from tamis.engines.papers.code_trees import Lists, group_by_key
@@ -87,7 +87,8 @@ class Mentions(NamedTuple):
         atoms, forms = rules.atoms, rules.forms
         has_interval = (atoms.flags == 0) & (atoms.test != TEXT)
         places = np.flatnonzero(has_interval[forms.conjunction_atom])
-        atom, conjunction = forms.conjunction_atom[places], conjunctions_of_atoms(rules)[places]
+        atom = forms.conjunction_atom[places]
+        conjunction = list_numbers(forms.conjunction_start)[places]
         attribute = atoms.attribute[atom]
         order = np.lexsort((estimate_selectivity(rules)[atom], attribute, conjunction))
         chosen = np.ones(len(order), np.bool_)
@@ -104,12 +105,6 @@ class Mentions(NamedTuple):
         empty = np.empty(0, np.int32)
         is_filed = np.zeros(len(rules.forms.conjunction_atom), np.bool_)
         return cls(is_filed, group_by_key(empty, empty, len(rules.dictionary.axes)))
-
-
-def conjunctions_of_atoms(rules: EncodedRules) -> NDArray[np.int64]:
-    """The conjunction of each of `FormArrays.conjunction_atom`."""
-    sizes = np.diff(rules.forms.conjunction_start)
-    return np.repeat(np.arange(len(sizes)), sizes)
 
 
 def intervals_by_attribute(
@@ -130,7 +125,7 @@ def intervals_by_attribute(
     intervals = Intervals(
         np.where(is_set, codes, low).astype(np.int64),
         np.where(is_set, codes, high).astype(np.int64),
-        np.repeat(conjunctions_of_atoms(rules)[mentions.is_filed], counts),
+        np.repeat(list_numbers(rules.forms.conjunction_start)[mentions.is_filed], counts),
     )
     attributes = len(rules.dictionary.axes)
     attribute = np.repeat(atoms.attribute[atom], counts)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tamis.encode.arrays import NEGATED, RANGE, SET, FormArrays, ScoreArrays
 from tamis.encode.kernel import kernel
-from tamis.encode.ragged import starts
+from tamis.encode.ragged import list_numbers, starts
 from tamis.encode.rules import EncodedRules
 from tamis.engines.papers.code_trees import Trees
 
@@ -75,7 +75,7 @@ def are_sums(forms: FormArrays, scores: ScoreArrays, size: int) -> NDArray[np.bo
     """
     if len(scores.start) == 0:
         return np.ones(size, np.bool_)
-    rule = np.repeat(np.arange(size), np.diff(scores.start))
+    rule = list_numbers(scores.start)
     atoms = np.bincount(rule[scores.code >= 0], minlength=size)
     sums: NDArray[np.bool_] = atoms == _count_atoms(forms, size)
     return sums & are_normal(scores.start, scores.code, outer=_OR)
@@ -87,7 +87,7 @@ def are_normal(start: NDArray[np.int64], code: NDArray[np.int32], outer: int) ->
     `start` and `code` are as in `ScoreArrays`.
     """
     size = len(start) - 1
-    rule = np.repeat(np.arange(size), np.diff(start))
+    rule = list_numbers(start)
     place = np.arange(len(code))
     is_operator = code < 0
     operands = np.where(is_operator, (-code - 1) >> 1, 0)

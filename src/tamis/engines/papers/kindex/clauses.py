@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import NEGATED
-from tamis.encode.ragged import concatenate_lists, starts, take_lists
+from tamis.encode.ragged import concatenate_lists, list_numbers, starts, take_lists
 from tamis.encode.rule_forms import spelled_out
 from tamis.encode.rules import EncodedRules
 from tamis.engines.papers.kindex.bounds import AND, are_normal
@@ -80,7 +80,7 @@ def build_clauses(rules: EncodedRules) -> Clauses:
 def _take_cnfs(start: NDArray[np.int64], code: NDArray[np.int32]) -> _RuleClauses:
     """The disjunctions of trees that are CNFs: their ORs, and the atoms outside of ORs."""
     size = len(start) - 1
-    rule = np.repeat(np.arange(size), np.diff(start))
+    rule = list_numbers(start)
     is_atom = code >= 0
     ors = np.flatnonzero(~is_atom & ((-code - 1) & 1 == 1))
     first = ors - ((-code[ors] - 1) >> 1)

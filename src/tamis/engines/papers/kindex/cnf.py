@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from tamis.encode.arrays import NEGATED
 from tamis.encode.kernel import kernel
+from tamis.encode.ragged import empty_lists, list_numbers
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Engine, Scratch
 from tamis.engines.kernels.scores import keep_best, score_rule
@@ -239,7 +240,7 @@ class KIndexCnf(CnfEngine):
 
 def _build(rules: EncodedRules) -> CnfArrays:
     clauses = build_clauses(rules)
-    atom_clause = np.repeat(np.arange(len(clauses.atom_start) - 1), np.diff(clauses.atom_start))
+    atom_clause = list_numbers(clauses.atom_start)
     negated = np.bincount(
         atom_clause[rules.atoms.flags[clauses.atom] & NEGATED != 0],
         minlength=len(clauses.atom_start) - 1,
@@ -258,12 +259,12 @@ def _build(rules: EncodedRules) -> CnfArrays:
 def _measure_rules(clauses: Clauses, negated: NDArray[np.int64]) -> Things:
     """The size of a rule is the number of its disjunctions without ∉."""
     size = np.add.reduceat(np.append(negated == 0, 0), clauses.start[:-1])
-    size[np.diff(clauses.start) == 0] = 0
+    size[empty_lists(clauses.start)] = 0
     return Things(size.astype(np.int64), clauses.traits)
 
 
 def _list_mentions(clauses: Clauses, atom_clause: NDArray[np.int64]) -> Mentions:
-    rule = np.repeat(np.arange(len(clauses.start) - 1), np.diff(clauses.start))
+    rule = list_numbers(clauses.start)
     first = clauses.start[rule]
     disjunction = np.arange(len(rule)) - first
     return Mentions(rule[atom_clause], clauses.atom.astype(np.int64), disjunction[atom_clause])

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from tamis.encode.arrays import NEGATED, TEXT
 from tamis.encode.kernel import kernel
+from tamis.encode.ragged import empty_lists, list_numbers
 from tamis.encode.rules import EncodedRules
 from tamis.engines.atom_order import estimate_selectivity
 from tamis.engines.base import Engine, Scratch
@@ -229,11 +230,12 @@ class KIndex(Engine):
     def new_scratch(self) -> Scratch:
         """Allocate list cursors, and marks for programs tried and for rules scored."""
         rules = self.rules
-        lists = new_cursors(self.arrays.postings), np.zeros(len(rules.forms.program_rule), np.uint8)
-        scratch = Scratch(rules, *lists)
+        tried = np.zeros(len(rules.forms.program_rule), np.uint8)
+        workspace = new_cursors(self.arrays.postings), tried
+        scratch = Scratch(rules, *workspace)
         scratch.top_arguments = (
             scratch.loaded,
-            *lists,
+            *workspace,
             np.zeros(rules.size, np.uint8),
             scratch.room,
             np.zeros(2, np.int64),
@@ -245,18 +247,17 @@ class KIndex(Engine):
 def _build(rules: EncodedRules) -> KIndexArrays:
     forms = rules.forms
     conjunctions = len(forms.conjunction_start) - 1
-    conjunction = np.repeat(np.arange(conjunctions), np.diff(forms.conjunction_start))
-    program = np.repeat(np.arange(len(forms.program_rule)), np.diff(forms.cover_start))
-    uncovered = np.flatnonzero(np.diff(forms.cover_start) == 0)
+    program, uncovered = list_numbers(forms.cover_start), empty_lists(forms.cover_start)
     covering = conjunctions + np.arange(len(program))
+    conjunction = list_numbers(forms.conjunction_start)
     own = Mentions(conjunction, forms.conjunction_atom.astype(np.int64), None)
-    kept, doubled = _one_an_attribute(rules, own)
+    kept, doubled = _keep_one_per_attribute(rules, own)
     mentions = kept.append(Mentions(covering, forms.cover_atom.astype(np.int64), None))
     things = conjunctions + len(program) + len(uncovered)
     is_in = rules.atoms.flags[mentions.atom] & NEGATED == 0
     size = np.bincount(mentions.thing[is_in], minlength=things)
     traits = np.full(things, LOOSE | UNBOUNDED, np.uint8)
-    traits[:conjunctions] = np.where(_all_sums(rules), 0, UNBOUNDED)
+    traits[:conjunctions] = np.where(_are_all_sums(rules), 0, UNBOUNDED)
     traits[doubled] = LOOSE | UNBOUNDED
     return KIndexArrays(
         build_postings(rules, Things(size, traits), mentions),
@@ -264,7 +265,7 @@ def _build(rules: EncodedRules) -> KIndexArrays:
     )
 
 
-def _one_an_attribute(
+def _keep_one_per_attribute(
     rules: EncodedRules, mentions: Mentions
 ) -> tuple[Mentions, NDArray[np.int64]]:
     """Keep one ∈ by codes for each attribute of a thing, the most selective.
@@ -284,14 +285,14 @@ def _one_an_attribute(
     return mentions.at(np.delete(np.arange(len(mentions.thing)), dropped)), mentions.thing[dropped]
 
 
-def _all_sums(rules: EncodedRules) -> NDArray[np.bool_]:
+def _are_all_sums(rules: EncodedRules) -> NDArray[np.bool_]:
     """Whether all rules of each conjunction are scored by sums."""
     forms = rules.forms
     sums = are_sums(forms, rules.scores, rules.size)
     conjunctions = len(forms.conjunction_start) - 1
     if len(forms.owner) == 0:
         return sums[:conjunctions]
-    others = np.repeat(np.arange(conjunctions), np.diff(forms.owner_start))[~sums[forms.owner]]
+    others = list_numbers(forms.owner_start)[~sums[forms.owner]]
     all_sums = np.ones(conjunctions, np.bool_)
     all_sums[others] = False
     return all_sums
