@@ -1,7 +1,7 @@
-"""Kernels do the same compiled and as plain Python, and both do what `evaluate` says.
+"""Kernels give the answers of `evaluate`, both compiled and as plain Python.
 
-Numba checks no bounds and wraps without a word where NumPy raises or warns, so a kernel that
-passes here in plain Python reads and writes only where it may.
+Numba checks no bounds and wraps silently where NumPy raises or warns. A kernel that passes here in
+plain Python reads and writes only within its arrays.
 """
 
 from __future__ import annotations

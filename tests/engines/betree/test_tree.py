@@ -1,7 +1,7 @@
 """The BE-Tree: its invariance, the paper's example, deletion and adaptation.
 
-Trees are read here by a reader of its own (`Structure`), which shares no code with the kernels but
-the names of columns. Work is counted, never timed.
+`Structure` reads trees on its own; it shares only the names of columns with the kernels. Work is
+counted, never timed.
 """
 
 from __future__ import annotations
