@@ -1,4 +1,4 @@
-"""One tree of ``benchmarks.compare``: measures what it is asked for, one line a figure.
+"""Measures one tree for ``benchmarks.compare``, one line per figure.
 
 The process reads names of measurements from its input and writes a number for each. Only the
 public API is used.

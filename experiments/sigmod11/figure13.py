@@ -81,7 +81,7 @@ def exchange(first: str, second: str, settings: Settings) -> list[Row]:
 
 def compare_with_new_tree(
     tree: BeTree,
-    held: list[NDArray[np.int64]],
+    present: list[NDArray[np.int64]],
     place: float,
     rules: EncodedRules,
     events: list[Events],
@@ -89,7 +89,7 @@ def compare_with_new_tree(
 ) -> list[Row]:
     """Measure the tree beside a new one of the same expressions."""
     fresh = new_tree(rules)
-    for part in held:
+    for part in present:
         insert(fresh, rules, part)
     calls = [match_call(tree), match_call(fresh)]
     taken, found = time_in_turns(calls, events, settings.seconds / STEPS)
