@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import tamis
-from tamis.encode.guards import TextGuards
+from tamis.encode.guards import Guards
 from tamis.encode.text_predicates import TextIndex
 from tests.encode.test_events import matcher_of
 
@@ -153,7 +153,7 @@ def test_any_rules_and_events_give_what_evaluate_gives() -> None:
 def test_guards_are_not_computed_before_a_text_is_asked_for() -> None:
     matcher = matcher_of(GUARDED)
     matcher.optimize()
-    with patch.object(TextGuards, "rows_that_need", side_effect=AssertionError):
+    with patch.object(Guards, "rows_that_need", side_effect=AssertionError):
         assert matcher.match({"kind": 1}) == []
         with pytest.raises(AssertionError):
             matcher.match({"kind": 1, "image": "x"})

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import Events
 from tamis.encode.derived import DerivedAttribute, DerivedAttributes
 from tamis.encode.dictionary import ABSENT, Axis
-from tamis.encode.guards import TextGuards
+from tamis.encode.guards import Guards
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
 from tamis.errors import EventError
@@ -91,7 +91,7 @@ class ColumnEncoder:
         self._axes = rules.dictionary.axes
         self._by_value, self._by_row = self._derived_by_road()
         self._texts = rules.texts
-        self._guards = TextGuards(rules)
+        self._guards = Guards(rules, sorted(rules.texts.attributes), texts=True)
         self._columns = columns_of(self._attributes)
 
     def encode(self, batch: pa.RecordBatch) -> Events:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tamis.encode.arrays import Events
 from tamis.encode.derived import DerivedAttribute, DerivedAttributes
-from tamis.encode.guards import TextGuards
+from tamis.encode.guards import Guards
 from tamis.encode.rules import EncodedRules
 from tamis.errors import EventError
 from tamis.expr.event import Event, FlatEvent, flatten
@@ -224,7 +224,7 @@ class EventEncoder(AxesEncoder):
             DerivedAttributes(rules.dictionary) if derived is None else derived,
         )
         self._texts = rules.texts
-        self._guards = TextGuards(rules)
+        self._guards = Guards(rules, sorted(rules.texts.attributes), texts=True)
 
     def encode_many(self, events: Iterable[Event], first: int = 0) -> Events:
         """Events given as mappings; an error names the culprit, counted from `first`."""
