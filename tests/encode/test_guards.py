@@ -34,13 +34,13 @@ def looked_for(rules: Sequence[str], rows: Sequence[Row], as_table: bool = False
     matcher = matcher_of(rules)
     matcher.optimize()
     seen: list[str] = []
-    held = TextIndex.held
+    match = TextIndex.match
 
     def watched(index: TextIndex, attribute: int, value: str) -> tuple[int, ...]:
         seen.append(value)
-        return held(index, attribute, value)
+        return match(index, attribute, value)
 
-    with patch.object(TextIndex, "held", watched):
+    with patch.object(TextIndex, "match", watched):
         if as_table:
             names = dict.fromkeys(name for row in rows for name in row)
             matcher.match_many(pa.table({name: [row.get(name) for row in rows] for name in names}))

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tamis.encode.arrays import RANGE, SET
 from tamis.encode.dictionary import Axis, Dictionary, code_range
 from tamis.encode.events import EventEncoder
-from tamis.encode.merge.rules import merged
+from tamis.encode.merge.rules import merge_rules
 from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.encode.serialize import from_arrays, to_arrays
 from tamis.engines.registry import load_engine
@@ -116,7 +116,7 @@ def random_events(random: Random, size: int) -> list[FlatEvent]:
 def test_random_rules(seed: int, weights: float) -> None:
     random = Random(seed)
     parts, rules = split(random, random_rules(random, 60, weights), random.randint(1, 4))
-    agree(merged(parts), rules, random_events(random, 15))
+    agree(merge_rules(parts), rules, random_events(random, 15))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -124,9 +124,9 @@ def test_what_is_merged_can_be_merged_again(seed: int) -> None:
     random = Random(100 + seed)
     parts, rules = split(random, random_rules(random, 60, 0.1), 3)
     more, more_rules = split(random, random_rules(random, 30), 2)
-    once = merged(parts)
+    once = merge_rules(parts)
     numbers = np.array(random.sample(range(once.size), once.size // 2))
-    twice = merged([*more, (from_arrays(read_only(to_arrays(once))), numbers)])
+    twice = merge_rules([*more, (from_arrays(read_only(to_arrays(once))), numbers)])
     agree(twice, more_rules + [rules[i] for i in numbers], random_events(random, 15))
 
 
@@ -137,7 +137,7 @@ def test_plain_rules_stay_plain(seed: int) -> None:
     # What is no plain rule is left out, and so is what it needs.
     mixed = [*plain[:40], Weighed(Or((plain[0].expr, plain[1].expr)), "weak", {})]
     parts = [(encoded(mixed), np.arange(40)), (encoded(plain[35:]), np.arange(54, -1, -1))]
-    found = merged(parts)
+    found = merge_rules(parts)
     rules = plain[:40] + plain[35:][::-1]
     assert is_implied(found)
     assert len(found.forms.owner) == 0
@@ -149,23 +149,23 @@ def test_plain_rules_stay_plain(seed: int) -> None:
 def test_random_rules_as_plain_python() -> None:
     random = Random(300)
     parts, rules = split(random, random_rules(random, 15, 0.2), 3)
-    assert described(merged(parts)) == described(encoded(rules))
+    assert described(merge_rules(parts)) == described(encoded(rules))
 
 
 def test_nothing_chosen_leaves_nothing() -> None:
     rules = encoded([Weighed(Predicate("a", Op.LIKE, ("%b%",)), "strong", {})])
-    found = merged([(rules, np.array([], np.int64))])
+    found = merge_rules([(rules, np.array([], np.int64))])
     assert found.size == 0
     assert not found.dictionary.attributes
     assert found.texts.size == len(found.atoms.table) == len(found.atoms.codes) == 0
     with pytest.raises(ValueError, match="nothing to merge"):
-        merged([])
+        merge_rules([])
 
 
 def test_the_same_text_predicate_is_kept_once() -> None:
     likes = [Predicate(name, Op.LIKE, (f"%{text}%",)) for name in "ab" for text in "xyz"]
     ours = [Weighed(like, "strong", {}) for like in likes]
-    found = merged([(encoded(ours[:4]), np.arange(4)), (encoded(ours[2:]), np.arange(4))])
+    found = merge_rules([(encoded(ours[:4]), np.arange(4)), (encoded(ours[2:]), np.arange(4))])
     assert found.texts.size == 6
 
 
@@ -174,7 +174,7 @@ def test_atoms_written_alike_stay_two() -> None:
     pair = (Predicate("x", Op.EQ, (5,)), Predicate("x", Op.BETWEEN, (5, 5)))
     rule = Weighed(And((*pair, Predicate("y", Op.EQ, (1,)))), "strong", {})
     other = Weighed(And((*pair, Predicate("y", Op.EQ, (2,)))), "strong", {})
-    found = merged([(encoded([rule]), np.array([0])), (encoded([other]), np.array([0]))])
+    found = merge_rules([(encoded([rule]), np.array([0])), (encoded([other]), np.array([0]))])
     assert len(found.atoms.table) == 4
     agree(found, [rule, other], [flatten({"x": 5, "y": [1, 2]})])
 
@@ -276,7 +276,7 @@ def test_runs_have_the_codes_of_the_new_dictionary(
         rules = [Weighed(predicate, "strong", {}) for predicate in group]
         parts.append((encoded(rules), np.array(numbers)))
         chosen += [group[number] for number in numbers]
-    found = merged(parts)
+    found = merge_rules(parts)
     (axis,) = found.dictionary.axes
     mentioned = {("n", v) for v in axis.numbers} | {("s", v) for v in axis.strings}
     from_scratch = Dictionary.of(chosen).axes[0]

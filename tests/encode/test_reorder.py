@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tamis.encode.events import EventEncoder
-from tamis.encode.reorder import reordered
+from tamis.encode.reorder import reorder_rules
 from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.registry import ENGINES, load_engine
 from tamis.expr.event import flatten
@@ -38,7 +38,7 @@ def check(
         conjunction_order = rule_order
     ours, theirs = (
         load_engine(engine)(rules),
-        load_engine(engine)(reordered(rules, rule_order, conjunction_order)),
+        load_engine(engine)(reorder_rules(rules, rule_order, conjunction_order)),
     )
     encoder = EventEncoder(rules)
     for event in events:
@@ -72,6 +72,6 @@ def test_owners_rise() -> None:
     encoder = RuleEncoder()
     for text in ("a = 1 OR b = 1", "a = 1", "b = 1", "a = 1 OR c = 1"):
         encoder.add_text(text, "strong")
-    forms = reordered(encoder.finish(), np.array([3, 1, 0, 2]), np.array([2, 0, 1])).forms
+    forms = reorder_rules(encoder.finish(), np.array([3, 1, 0, 2]), np.array([2, 0, 1])).forms
     owners = np.split(forms.owner, forms.owner_start[1:-1])
     assert [owner.tolist() for owner in owners] == [[0], [0, 1, 2], [2, 3]]

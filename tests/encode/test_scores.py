@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tamis.encode.events import EventEncoder
-from tamis.encode.rule_forms import spelled_out
+from tamis.encode.rule_forms import expand_scores
 from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.base import Engine
 from tamis.engines.registry import ENGINES, load_engine
@@ -129,7 +129,7 @@ def test_codes_spelled_out() -> None:
         encoder.add_text(text, "strong")
     rules = encoder.finish()
     assert is_implied(rules)
-    found = spelled_out(rules.forms, rules.scores)
+    found = expand_scores(rules.forms, rules.scores)
     assert found.start.tolist() == [0, 3, 4, 5]
     assert found.code.tolist() == [0, 1, -5, 2, -1]
-    assert spelled_out(rules.forms, found) is found
+    assert expand_scores(rules.forms, found) is found

@@ -57,7 +57,7 @@ def agree(predicates: list[Predicate], values: list[str]) -> None:
     found = index(predicates)
     for value in (*values, *values):
         expected = [i for i, predicate in enumerate(predicates) if text_test(predicate)(value)]
-        assert list(found.held(0, value)) == expected
+        assert list(found.match(0, value)) == expected
 
 
 @given(st.lists(PREDICATES, min_size=1, max_size=12), st.lists(VALUES, max_size=6))
@@ -157,7 +157,7 @@ def test_a_value_is_evaluated_once(monkeypatch: pytest.MonkeyPatch, one_by_one: 
     monkeypatch.setattr(re2.Set, "SearchSet", lambda options: SilentSet())
     found = index([Predicate("x", Op.RLIKE, ("a",))])
     for _ in range(3):
-        assert found.held(0, "abc") == (0,)
+        assert found.match(0, "abc") == (0,)
     assert one_by_one.tried == 1
 
 
@@ -175,5 +175,5 @@ def test_attributes_do_not_mix() -> None:
     found = TextIndex.of(predicates, {"z": 0, "x": 1, "y": 2})
     assert found.size == 3
     assert [number in found.attributes for number in range(3)] == [False, True, True]
-    assert found.held(1, "ba") == (0, 2)
-    assert found.held(2, "ba") == (1,)
+    assert found.match(1, "ba") == (0, 2)
+    assert found.match(2, "ba") == (1,)

@@ -12,7 +12,7 @@ import pytest
 import tamis
 from tamis import Matcher
 from tamis.encode.arrays import Events
-from tamis.encode.merge.rules import merged
+from tamis.encode.merge.rules import merge_rules
 from tamis.encode.rules import EncodedRules
 from tamis.engines import registry
 from tamis.engines.base import Parts
@@ -36,7 +36,7 @@ class Shuffled(Scan):
     @classmethod
     def build(cls, rules: EncodedRules, sample: Events | None = None) -> Parts:
         order = np.random.default_rng(rules.size).permutation(rules.size).astype(np.int32)
-        laid_out = merged([(rules, order)]) if rules.size else rules
+        laid_out = merge_rules([(rules, order)]) if rules.size else rules
         return super().build(laid_out, sample)._replace(order=order)
 
 

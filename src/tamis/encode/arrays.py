@@ -16,6 +16,9 @@ __all__ = [
     "GOTO_TRUE",
     "IF_ABSENT",
     "NEGATED",
+    "NO_DOUBLES",
+    "NO_INT32",
+    "NO_INT64",
     "RANGE",
     "SET",
     "TEXT",
@@ -41,6 +44,10 @@ IF_ABSENT: Final = 8
 GOTO_TRUE: Final = -1
 GOTO_FALSE: Final = -2
 """Where a program ends."""
+
+NO_INT32: Final = np.empty(0, np.int32)
+NO_INT64: Final = np.empty(0, np.int64)
+NO_DOUBLES: Final = np.empty(0, np.float64)
 
 
 class AtomArrays(NamedTuple):

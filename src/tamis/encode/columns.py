@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import Events
+from tamis.encode.arrays import NO_DOUBLES, NO_INT32, Events
 from tamis.encode.derived import DerivedAttribute, DerivedAttributes
 from tamis.encode.dictionary import ABSENT, Axis
 from tamis.encode.guards import Guards
@@ -26,8 +26,6 @@ __all__ = ["AttributeConflict", "ColumnEncoder", "Conform", "columns_of", "read_
 Conform: TypeAlias = Callable[[str, pa.Array, bool], pa.Array]
 """Takes an attribute's name, its values, and whether they come from lists."""
 
-
-_NO_TEXTS = np.empty(0, np.int32)
 
 _EVENT = ""
 """The name of a column that holds whole events."""
@@ -131,8 +129,8 @@ class ColumnEncoder:
         if self._by_row:
             self._derive_by_row(batch, codes)
         start, attribute, code = _assembled(codes, batch.num_rows)
-        nothing = np.empty(0, np.float64)
-        events = Events(start, attribute, code, np.zeros_like(start), _NO_TEXTS, nothing, nothing)
+        no_texts = np.zeros_like(start), NO_INT32
+        events = Events(start, attribute, code, *no_texts, NO_DOUBLES, NO_DOUBLES)
         if not texts:
             return events
         held = [self._text_entries(leaf, events) for leaf in texts]
@@ -259,13 +257,13 @@ class ColumnEncoder:
         if not pa.types.is_dictionary(values.type):
             values = pc.dictionary_encode(values)
         held = [
-            np.array(self._texts.held(leaf.attribute, value), np.int32)
+            np.array(self._texts.match(leaf.attribute, value), np.int32)
             for value in values.dictionary.to_pylist()
         ]
         indices = values.indices.to_numpy()
         lengths = np.array([len(ids) for ids in held], np.int64)[indices]
         found = [held[i] for i in indices[lengths > 0]]
-        texts = np.concatenate(found) if found else np.empty(0, np.int32)
+        texts = np.concatenate(found) if found else NO_INT32
         return _Entries(leaf.attribute, np.repeat(rows, lengths), texts)
 
 

@@ -143,7 +143,7 @@ class Axis:
             case Kind.TIMESTAMP:
                 return [_timestamp(time) for time in self.times]
 
-    def below(self, kind: Kind, gap: int) -> Value:
+    def value_below(self, kind: Kind, gap: int) -> Value:
         """The mentioned value of a kind right below a gap that is not the lowest."""
         at = (gap - self.codes_of_kind(kind).low) // 2 - 1
         match kind:

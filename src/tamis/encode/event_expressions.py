@@ -85,7 +85,7 @@ class ChoiceEncoder:
             return _Entry(*run)
         if not stretch.is_single:
             return _Entry(*run, is_endless=True)
-        return _Entry(*run, texts=self._texts.held(attribute, stretch.first))
+        return _Entry(*run, texts=self._texts.match(attribute, stretch.first))
 
     def _hollow_codes(self, attribute: int, lines: tuple[Line, ...]) -> NDArray[np.int32]:
         key = attribute, lines
@@ -116,7 +116,7 @@ def _begins_with(code: int, value: Any, line: Line, axis: Axis) -> bool:
     is_gap = (code - axis.codes_of_kind(line.kind).low) % 2 == 0
     if line.kind is Kind.BOOLEAN or not is_gap:
         return True
-    return bool(line.after(axis.below(line.kind, code)) == value)
+    return bool(line.after(axis.value_below(line.kind, code)) == value)
 
 
 def _merged(runs: list[CodeRange]) -> list[_Entry]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from tamis.encode.arrays import Events
+from tamis.encode.arrays import NO_DOUBLES, NO_INT32, Events
 from tamis.encode.derived import DerivedAttribute, DerivedAttributes
 from tamis.encode.guards import Guards
 from tamis.encode.rules import EncodedRules
@@ -19,8 +19,6 @@ from tamis.expr.weights import EventWeights
 __all__ = ["AxesEncoder", "EventEncoder", "KnownAxis"]
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
-_NO_INTS = np.empty(0, np.int32)
-_NO_WEIGHTS = np.empty(0, np.float64)
 
 _ONE_ROW = [np.array([0, size], np.int64) for size in range(64)]
 """Where rows begin when there is one, which is what callers wait for."""
@@ -68,9 +66,9 @@ class _Rows:
         else:
             start, text_start = np.array(self.start), np.zeros(len(self.start), np.int64)
         entries = np.array(self.attribute + self.code, np.int32)
-        weight = np.array(self.weight) if self.weight else _NO_WEIGHTS
+        weight = np.array(self.weight) if self.weight else NO_DOUBLES
         return Events(
-            start, entries[:size], entries[size:], text_start, _NO_INTS, weight, _NO_WEIGHTS
+            start, entries[:size], entries[size:], text_start, NO_INT32, weight, NO_DOUBLES
         )
 
 
@@ -253,21 +251,21 @@ class EventEncoder(AxesEncoder):
         weights: list[float] = []
         needed: dict[int, list[bool]] = {}
         for row, attribute, value, weight in texts:
-            found = self._texts.remembered(attribute, value)
+            found = self._texts.cached_match(attribute, value)
             if found is None:
                 if attribute not in needed:
                     rows = self._guards.rows_that_need(attribute, events)
                     needed[attribute] = rows.tolist()
                 if not needed[attribute][row]:
                     continue
-                found = self._texts.held(attribute, value)
+                found = self._texts.match(attribute, value)
             held += found
             weights += [weight] * len(found)
             sizes[row + 1] += len(found)
         return events._replace(
             text_start=np.cumsum(sizes),
             text=np.array(held, np.int32),
-            text_weight=np.array(weights) if len(events.weight) else _NO_WEIGHTS,
+            text_weight=np.array(weights) if len(events.weight) else NO_DOUBLES,
         )
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tamis.encode.kernel import kernel
 
-__all__ = ["hashes"]
+__all__ = ["hash_texts"]
 
 _OFFSET: Final = np.uint64(0xCBF29CE484222325)
 _PRIME: Final = np.uint64(0x100000001B3)
@@ -20,7 +20,7 @@ _STIR: Final = np.uint64(0x9E3779B97F4A7C15)
 _HALF: Final = np.uint64(32)
 
 
-def hashes(start: NDArray[np.int64], data: NDArray[np.uint8]) -> NDArray[np.uint64]:
+def hash_texts(start: NDArray[np.int64], data: NDArray[np.uint8]) -> NDArray[np.uint64]:
     """The hash of each of the texts data[start[i]:start[i + 1]]."""
     out = np.empty(len(start) - 1, np.uint64)
     _hash(_read_only(start), _read_only(data), out)

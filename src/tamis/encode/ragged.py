@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tamis.encode.kernel import kernel
 
 __all__ = [
+    "Lists",
     "concatenate_lists",
     "empty_lists",
     "item_places",
@@ -22,6 +23,9 @@ __all__ = [
     "starts",
     "take_lists",
 ]
+
+Lists: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int32]]
+"""Where lists of numbers begin (and the last one ends), and all their items."""
 
 _Items = TypeVar("_Items", bound=np.generic)
 

@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import FormArrays, ScoreArrays
-from tamis.encode.ragged import item_places, take_lists
+from tamis.encode.ragged import item_places, list_numbers, take_lists
 from tamis.encode.rules import EncodedRules
 
-__all__ = ["reordered"]
+__all__ = ["reorder_rules"]
 
 _Numbers = NDArray[np.integer[Any]]
 
 
-def reordered(
+def reorder_rules(
     rules: EncodedRules, rule_order: _Numbers, conjunction_order: _Numbers
 ) -> EncodedRules:
     """`rules` with the rules and the conjunctions renumbered: i is what order[i] was.
@@ -36,7 +36,7 @@ def _forms(forms: FormArrays, rule_order: _Numbers, conjunction_order: _Numbers)
     owner_start, owner = forms.owner_start, forms.owner
     if len(owner):
         owner_start, owner = take_lists(owner_start, number[owner], conjunction_order)
-        conjunction = np.repeat(np.arange(len(owner_start) - 1), np.diff(owner_start))
+        conjunction = list_numbers(owner_start)
         owner = owner[np.lexsort((owner, conjunction))]
     return forms._replace(
         conjunction_start=start,

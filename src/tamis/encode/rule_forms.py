@@ -13,19 +13,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import FormArrays, ScoreArrays
+from tamis.encode.arrays import NO_DOUBLES, NO_INT32, NO_INT64, FormArrays, ScoreArrays
 from tamis.encode.kernel import kernel
-from tamis.encode.ragged import starts
+from tamis.encode.ragged import list_numbers, starts
 
-__all__ = ["and_code", "or_code", "owner_arrays", "settled", "spelled_out"]
+__all__ = ["and_code", "compact_forms", "expand_scores", "or_code", "owner_arrays"]
 
-_IMPLIED = ScoreArrays(
-    np.empty(0, np.int64),
-    np.empty(0, np.int32),
-    np.empty(0, np.int32),
-    np.empty(0, np.float64),
-    1,
-)
+_IMPLIED = ScoreArrays(NO_INT64, NO_INT32, NO_INT32, NO_DOUBLES, depth=1)
 _SHARED = 8
 """Conjunctions are shared after all where more than one rule in so many would share one."""
 
@@ -46,12 +40,12 @@ def owner_arrays(
     """The owners of each conjunction, given as pairs whose rules rise."""
     each_its_own = conjunctions == rules == len(rule) and np.array_equal(conjunction, rule)
     if each_its_own:
-        return np.empty(0, np.int64), np.empty(0, np.int32)
+        return NO_INT64, NO_INT32
     order = np.argsort(conjunction, kind="stable")
     return starts(np.bincount(conjunction, minlength=conjunctions)), rule[order].astype(np.int32)
 
 
-def settled(
+def compact_forms(
     forms: FormArrays,
     start: NDArray[np.int64],
     code: NDArray[np.int32],
@@ -68,12 +62,12 @@ def settled(
             forms.conjunction_start, forms.conjunction_atom, conjunction, start, code
         ):
             return _one_each(forms, conjunction, start, code), _IMPLIED
-        weights = np.empty(0, np.int32)
+        weights = NO_INT32
     depth = int(np.diff(start).max(initial=1))
     return forms, ScoreArrays(start, code, weights, weight, depth)
 
 
-def spelled_out(forms: FormArrays, scores: ScoreArrays) -> ScoreArrays:
+def expand_scores(forms: FormArrays, scores: ScoreArrays) -> ScoreArrays:
     """`scores` with codes, also where they were not written down."""
     if len(scores.start):
         return scores
@@ -93,7 +87,7 @@ def _only_conjunctions(forms: FormArrays, size: int) -> NDArray[np.int64] | None
     if len(forms.owner) != size or not few_shared:
         return None
     found = np.full(size, -1, np.int64)
-    found[forms.owner] = np.repeat(np.arange(conjunctions), np.diff(forms.owner_start))
+    found[forms.owner] = list_numbers(forms.owner_start)
     return None if (found < 0).any() else found
 
 
@@ -110,8 +104,8 @@ def _one_each(
     return forms._replace(
         conjunction_start=own_start,
         conjunction_atom=own_atom,
-        owner_start=np.empty(0, np.int64),
-        owner=np.empty(0, np.int32),
+        owner_start=NO_INT64,
+        owner=NO_INT32,
     )
 
 

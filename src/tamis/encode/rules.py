@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import GOTO_FALSE, GOTO_TRUE, AtomArrays, FormArrays, ScoreArrays
-from tamis.encode.atoms import encode_atoms, encode_weights, text_predicates
+from tamis.encode.atoms import encode_atoms, encode_weights, number_text_predicates
 from tamis.encode.dictionary import Dictionary
-from tamis.encode.rule_forms import and_code, or_code, owner_arrays, settled
+from tamis.encode.rule_forms import and_code, compact_forms, or_code, owner_arrays
 from tamis.encode.text_predicates import TextIndex
 from tamis.expr.model import And, Atom, Expr, Logic, Op, Or
 from tamis.expr.normalize import LONGEST, atoms_of, cover, dnf, simplify
@@ -142,11 +142,11 @@ class RuleEncoder:
         """All the rules taken, encoded."""
         dictionary = Dictionary.of(atom.predicate for atom in self._atoms)
         dictionary.load()
-        texts = text_predicates(self._atoms)
+        texts = number_text_predicates(self._atoms)
         encoded = EncodedRules(
             self.size,
             encode_atoms(self._atoms, dictionary, texts),
-            *settled(self._form_arrays(), *self._score_arrays(dictionary)),
+            *compact_forms(self._form_arrays(), *self._score_arrays(dictionary)),
             dictionary,
             TextIndex.of(texts, dictionary.attributes),
         )

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tamis.encode.hashes import hashes
+from tamis.encode.hashes import hash_texts
 from tamis.engines.kernels.sorting import take
 from tamis.matcher.rule import RuleId
 from tamis.matcher.string_column import NO_STRINGS, Strings
@@ -174,7 +174,7 @@ class Ids:
     def _keys(self) -> NDArray[np.uint64]:
         if not self.has_texts:
             return self.numbers.view(np.uint64)
-        keys = hashes(self.texts.start, self.texts.data)
+        keys = hash_texts(self.texts.start, self.texts.data)
         if len(self.is_text):
             return np.where(self.is_text, keys, self.numbers.view(np.uint64))
         return keys
@@ -216,7 +216,7 @@ class Ids:
 def _key(id: RuleId) -> np.uint64:
     if isinstance(id, str):
         data = np.frombuffer(id.encode(), np.uint8)
-        return np.uint64(hashes(np.array([0, len(data)]), data)[0])
+        return np.uint64(hash_texts(np.array([0, len(data)]), data)[0])
     return np.uint64(id & 0xFFFF_FFFF_FFFF_FFFF)
 
 

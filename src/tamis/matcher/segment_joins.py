@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import IF_ABSENT, NEGATED, SET, TEXT, Events
 from tamis.encode.dictionary import Axis
 from tamis.encode.guards import Guards
+from tamis.encode.ragged import list_numbers
 from tamis.encode.rules import EncodedRules
 from tamis.expr.event import Kind
 from tamis.expr.joins.predicate import Comparison, Every, Join
@@ -85,9 +86,7 @@ class SegmentJoins:
         forms, atoms = self._rules.forms, self._rules.atoms
         if len(forms.program) and of_name[forms.program[:, 0]].any():
             return
-        conjunction = np.repeat(
-            np.arange(len(forms.conjunction_start) - 1), np.diff(forms.conjunction_start)
-        )
+        conjunction = list_numbers(forms.conjunction_start)
         concerned = np.unique(conjunction[of_name[forms.conjunction_atom]])
         test = atoms.table[:, 1]
         decided = ((test & (NEGATED | IF_ABSENT)) == 0) & (test & 3 != TEXT)

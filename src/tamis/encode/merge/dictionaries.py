@@ -24,14 +24,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import RANGE, SET, TEXT, AtomArrays, DictionaryArrays, TextArrays
+from tamis.encode.atoms import take_atoms
 from tamis.encode.dictionary import FIRST, Dictionary
 from tamis.encode.kernel import kernel
-from tamis.encode.ragged import concatenate_lists, run_places, starts, take_lists
+from tamis.encode.ragged import concatenate_lists, starts, take_lists
 from tamis.encode.rules import EncodedRules
 from tamis.encode.text_predicates import TextIndex
 from tamis.encode.values import pack_texts, unpack_texts
 
-__all__ = ["United", "united"]
+__all__ = ["UnitedAtoms", "unite_atoms"]
 
 _NUMBERS: Final = 0
 _STRINGS: Final = 1
@@ -40,7 +41,7 @@ _KINDS: Final = 3
 """The kinds whose values a dictionary lists, in the order of their codes."""
 
 
-class United(NamedTuple):
+class UnitedAtoms(NamedTuple):
     """Atoms of several sets of rules, end to end, and what their codes mean."""
 
     atoms: AtomArrays
@@ -76,10 +77,10 @@ class _Values(NamedTuple):
         )
 
 
-def united(parts: Sequence[EncodedRules], chosen: Sequence[NDArray[np.int64]]) -> United:
+def unite_atoms(parts: Sequence[EncodedRules], chosen: Sequence[NDArray[np.int64]]) -> UnitedAtoms:
     """The `chosen` atoms of each part, in the codes of one dictionary of what they mention."""
     dictionaries = [part.dictionary.arrays for part in parts]
-    old = _gathered(parts, chosen)
+    old = _gather_atoms(parts, chosen)
     values, layout = _Values.of(dictionaries), _layout(dictionaries)
     kind_start = starts([len(values.number), len(values.text_start) - 1, len(values.time)])
     layout.first[:] += kind_start[:-1]
@@ -100,26 +101,23 @@ def united(parts: Sequence[EncodedRules], chosen: Sequence[NDArray[np.int64]]) -
     table, codes = np.empty_like(old.table), np.empty_like(old.codes)
     _recode(old, layout, new, attribute, place, text_id, orders, table, codes)
     dictionary = Dictionary(_dictionary(names, values, lists, orders))
-    return United(AtomArrays(table, codes), dictionary, TextIndex(texts))
+    return UnitedAtoms(AtomArrays(table, codes), dictionary, TextIndex(texts))
 
 
-def _gathered(parts: Sequence[EncodedRules], chosen: Sequence[NDArray[np.int64]]) -> AtomArrays:
+def _gather_atoms(parts: Sequence[EncodedRules], chosen: Sequence[NDArray[np.int64]]) -> AtomArrays:
     """The chosen atoms end to end, with attributes and text ids numbered across all parts."""
     tables, codes = [], []
     attributes = texts = code_count = 0
     for part, numbers in zip(parts, chosen, strict=True):
-        table = part.atoms.table[numbers]
-        is_set, is_text = (table[:, 1] & 3) == SET, (table[:, 1] & 3) == TEXT
-        sizes = table[is_set, 3] - table[is_set, 2]
-        codes.append(part.atoms.codes[run_places(table[is_set, 2], sizes)])
-        start = code_count + starts(sizes)
-        table[:, 0] += attributes
-        table[is_set, 2], table[is_set, 3] = start[:-1], start[1:]
-        table[is_text, 2] += texts
-        tables.append(table)
+        atoms = take_atoms(part.atoms, numbers)
+        atoms.attribute[:] += attributes
+        atoms.table[atoms.test == SET, 2:] += code_count
+        atoms.low[atoms.test == TEXT] += texts
+        tables.append(atoms.table)
+        codes.append(atoms.codes)
         attributes += len(part.dictionary.axes)
         texts += part.texts.size
-        code_count = int(start[-1])
+        code_count += len(atoms.codes)
     return AtomArrays(np.concatenate(tables), np.concatenate(codes))
 
 

@@ -12,17 +12,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import SET, AtomArrays, FormArrays, ScoreArrays
+from tamis.encode.arrays import NO_DOUBLES, NO_INT32, SET, FormArrays, ScoreArrays
+from tamis.encode.atoms import take_atoms
 from tamis.encode.merge.deduplicate import number_atoms, number_conjunctions
-from tamis.encode.merge.dictionaries import united
-from tamis.encode.ragged import concatenate_lists, item_places, run_places, starts, take_lists
-from tamis.encode.rule_forms import owner_arrays, settled, spelled_out
+from tamis.encode.merge.dictionaries import unite_atoms
+from tamis.encode.ragged import (
+    concatenate_lists,
+    item_places,
+    list_numbers,
+    run_places,
+    starts,
+    take_lists,
+)
+from tamis.encode.rule_forms import compact_forms, expand_scores, owner_arrays
 from tamis.encode.rules import EncodedRules
 
-__all__ = ["merged"]
+__all__ = ["merge_rules"]
 
 
-def merged(parts: Sequence[tuple[EncodedRules, NDArray[np.integer[Any]]]]) -> EncodedRules:
+def merge_rules(parts: Sequence[tuple[EncodedRules, NDArray[np.integer[Any]]]]) -> EncodedRules:
     """The chosen rules of each part, numbered end to end in the order in which they are chosen.
 
     Parameters
@@ -37,7 +45,9 @@ def merged(parts: Sequence[tuple[EncodedRules, NDArray[np.integer[Any]]]]) -> En
     ]
     if not pieces:
         raise ValueError("nothing to merge; give at least one set of rules")
-    atoms, dictionary, texts = united([piece.rules for piece in pieces], [p.atoms for p in pieces])
+    atoms, dictionary, texts = unite_atoms(
+        [piece.rules for piece in pieces], [p.atoms for p in pieces]
+    )
     part = np.repeat(np.arange(len(pieces)), [len(piece.atoms) for piece in pieces])
     number, first = number_atoms(atoms, part)
     ends = np.cumsum([len(piece.atoms) for piece in pieces])[:-1]
@@ -45,8 +55,8 @@ def merged(parts: Sequence[tuple[EncodedRules, NDArray[np.integer[Any]]]]) -> En
         piece.renumbered(numbers)
         for piece, numbers in zip(pieces, np.split(number, ends), strict=True)
     ]
-    forms, scores = settled(_forms(pieces, sum(sizes)), *_scores(pieces))
-    return EncodedRules(sum(sizes), _taken_atoms(atoms, first), forms, scores, dictionary, texts)
+    forms, scores = compact_forms(_forms(pieces, sum(sizes)), *_scores(pieces))
+    return EncodedRules(sum(sizes), take_atoms(atoms, first), forms, scores, dictionary, texts)
 
 
 class _Piece(NamedTuple):
@@ -123,7 +133,7 @@ def _owned(
     size = len(forms.conjunction_start) - 1
     if len(forms.owner) == 0 and size:
         return chosen, np.arange(len(chosen)), rank[chosen]
-    conjunction = np.repeat(np.arange(size), np.diff(forms.owner_start) if size else 0)
+    conjunction = list_numbers(forms.owner_start)
     owner = rank[forms.owner]
     kept = np.flatnonzero(owner >= 0)
     kept = kept[np.argsort(owner[kept], kind="stable")]
@@ -143,7 +153,7 @@ def _chosen_scores(
         forms = rules.forms._replace(
             conjunction_start=conjunction_start, conjunction_atom=conjunction_atom
         )
-        return spelled_out(forms, scores)
+        return expand_scores(forms, scores)
     start, places = item_places(scores.start, chosen)
     code = scores.code[places]
     if len(scores.weights) == 0:
@@ -161,23 +171,13 @@ def _chosen_weights(
     """
     weighs = np.flatnonzero(weights >= 0)
     if len(weighs) == 0:
-        return np.empty(0, np.int32), np.empty(0, np.float64)
+        return NO_INT32, NO_DOUBLES
     table = rules.atoms.table[code[weighs]]
     sizes = np.where((table[:, 1] & 3) == SET, table[:, 3] - table[:, 2], 1)
     weight = rules.scores.weight[run_places(weights[weighs], sizes)]
     chosen = np.full(len(weights), -1, np.int32)
     chosen[weighs] = starts(sizes)[:-1]
     return chosen, weight
-
-
-def _taken_atoms(atoms: AtomArrays, chosen: NDArray[np.int64]) -> AtomArrays:
-    table = atoms.table[chosen]
-    is_set = (table[:, 1] & 3) == SET
-    sizes = table[is_set, 3] - table[is_set, 2]
-    codes = atoms.codes[run_places(table[is_set, 2], sizes)]
-    start = starts(sizes)
-    table[is_set, 2], table[is_set, 3] = start[:-1], start[1:]
-    return AtomArrays(table, codes)
 
 
 def _forms(pieces: Sequence[_Piece], size: int) -> FormArrays:
@@ -198,11 +198,11 @@ def _forms(pieces: Sequence[_Piece], size: int) -> FormArrays:
 def _scores(
     pieces: Sequence[_Piece],
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
-    """The scores of all pieces, as `settled` takes them."""
+    """The scores of all pieces, as `compact_forms` takes them."""
     start, code = concatenate_lists([(piece.scores.start, piece.scores.code) for piece in pieces])
     weight = np.concatenate([piece.scores.weight for piece in pieces])
     if len(weight) == 0:
-        return start, code, np.empty(0, np.int32), weight
+        return start, code, NO_INT32, weight
     weights, base = [], 0
     for piece in pieces:
         own = piece.scores.weights

@@ -22,13 +22,11 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import RANGE, SET, AtomArrays
 from tamis.encode.dictionary import Dictionary
 from tamis.encode.kernel import kernel
+from tamis.encode.ragged import Lists
 
-__all__ = ["Lists", "Trees", "file_under_nodes", "group_by_key"]
+__all__ = ["Trees", "file_under_nodes", "group_by_key"]
 
 _Numbers: TypeAlias = NDArray[np.integer[Any]]
-
-Lists: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int32]]
-"""Lists end to end: where each begins, plus where the last one ends; and their items."""
 
 
 class Trees(NamedTuple):

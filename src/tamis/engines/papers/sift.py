@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 
 from tamis.encode.arrays import IF_ABSENT, NEGATED, TEXT
 from tamis.encode.kernel import kernel
-from tamis.encode.ragged import empty_lists, list_numbers
+from tamis.encode.ragged import Lists, empty_lists, list_numbers
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Engine, Scratch
 from tamis.engines.kernels.bits import BYTE, EIGHT
 from tamis.engines.kernels.output import clear_seen, emit_owners, emit_program
 from tamis.engines.kernels.truth import load_event, unload_event
-from tamis.engines.papers.code_trees import Lists, Trees, file_under_nodes, group_by_key
+from tamis.engines.papers.code_trees import Trees, file_under_nodes, group_by_key
 
 __all__ = ["Sift"]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import Events
 from tamis.encode.kernel import kernel
 from tamis.encode.ragged import empty_lists, list_numbers
-from tamis.encode.reorder import reordered
+from tamis.encode.reorder import reorder_rules
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Parts
 from tamis.engines.signatures import assign_attribute_bits, build_signatures
@@ -41,7 +41,7 @@ def build(rules: EncodedRules, sample: Events | None) -> Parts:
     layout = lay_out(rules, filed, rarest, _bound_candidates(rules, by_rule))
     columns = build_columns(rules, layout.tiles, layout.filings.candidate, layout.filings.atom)
     rule_order, conjunction_order = _order_by_layout(rules, layout.filings)
-    rules = reordered(rules, rule_order, conjunction_order)
+    rules = reorder_rules(rules, rule_order, conjunction_order)
     number = _renumber(conjunction_order, len(rules.forms.program_rule))
     candidate = number[layout.filings.candidate]
     bound = _bound_candidates(rules, by_rule[rule_order])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-from tamis.encode.merge.rules import merged
+from tamis.encode.merge.rules import merge_rules
 from tamis.encode.rules import RuleEncoder
 from tamis.engines.base import Engine
 from tamis.errors import DuplicateRuleError, RuleError, SchemaError
@@ -165,7 +165,7 @@ class SegmentBuilder:
         """
         parts = [(view.segment, view.places()) for view in views]
         columns = RuleColumns.concat([segment.columns.take(places) for segment, places in parts])
-        encoded = merged([(segment.engine.rules, places) for segment, places in parts])
+        encoded = merge_rules([(segment.engine.rules, places) for segment, places in parts])
         return Segment.build(columns, encoded, self.engine, self.schema, sample)
 
     def _weights(self, rule: Rule, expr: Expr) -> RuleWeights:

@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.ragged import list_numbers
-from tamis.engines.papers.code_trees import Lists
+from tamis.encode.ragged import Lists, list_numbers
 
 __all__ = [
     "LISTED",

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.engines.papers.code_trees import Lists, group_by_key
+from tamis.encode.ragged import Lists
+from tamis.engines.papers.code_trees import group_by_key
 from tamis.engines.papers.intervals.arrays import LISTED, NO_NODE, pack_vectors
 from tamis.engines.papers.intervals.intervals import Intervals
 from tamis.engines.papers.intervals.tree import Tree, node_rows

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import SET, TEXT
-from tamis.encode.ragged import list_numbers, run_places
+from tamis.encode.ragged import Lists, list_numbers, run_places
 from tamis.encode.rules import EncodedRules
 from tamis.engines.atom_order import estimate_selectivity
-from tamis.engines.papers.code_trees import Lists, group_by_key
+from tamis.engines.papers.code_trees import group_by_key
 
 __all__ = ["Elementary", "Intervals", "Mentions", "cut_elementary", "intervals_by_attribute"]
 

@@ -8,8 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.ragged import concatenate_lists, starts
-from tamis.engines.papers.code_trees import Lists
+from tamis.encode.ragged import Lists, concatenate_lists, starts
 from tamis.engines.papers.intervals.arrays import NO_NODE, TreeArrays, VectorArrays, pack_vectors
 
 __all__ = ["CHILDREN", "Tree", "balance", "middle", "node_rows", "plant_trees"]

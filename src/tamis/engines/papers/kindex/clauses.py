@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tamis.encode.arrays import NEGATED
 from tamis.encode.ragged import concatenate_lists, list_numbers, starts, take_lists
-from tamis.encode.rule_forms import spelled_out
+from tamis.encode.rule_forms import expand_scores
 from tamis.encode.rules import EncodedRules
 from tamis.engines.papers.kindex.bounds import AND, are_normal
 from tamis.engines.papers.kindex.postings import LOOSE, UNBOUNDED
@@ -64,7 +64,7 @@ class _RuleClauses(NamedTuple):
 
 def build_clauses(rules: EncodedRules) -> Clauses:
     """Build the CNF of each rule."""
-    scores = spelled_out(rules.forms, rules.scores)
+    scores = expand_scores(rules.forms, rules.scores)
     normal = are_normal(scores.start, scores.code, outer=AND)
     order = np.argsort(~normal, kind="stable")
     as_it_is, others = np.split(order, [int(normal.sum())])
