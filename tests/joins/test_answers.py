@@ -108,7 +108,7 @@ def test_a_few_old_documents_among_many_numbers() -> None:
 
 def test_an_index_stays_in_order_while_documents_come_and_go() -> None:
     random = Random(3)
-    line, kept = ordered_index.Line("q"), []
+    line, kept = ordered_index.SortedEntries("q"), []
     for number in range(6_000):
         key = random.randrange(50)
         line.add(key, number)

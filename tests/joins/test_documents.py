@@ -82,12 +82,12 @@ def test_an_attribute_may_tell_the_age() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"count": -1}, "count is a whole number"),
-        ({"count": 1.5}, "count is a whole number"),
-        ({"age": -1}, "age is a timedelta"),
-        ({"age": "1h"}, "age is a timedelta"),
+        ({"count": -1}, "count must be a whole number"),
+        ({"count": 1.5}, "count must be a whole number"),
+        ({"age": -1}, "age must be a timedelta"),
+        ({"age": "1h"}, "age must be a timedelta"),
         ({"by": "at"}, "pass age= too"),
-        ({"age": 1, "by": ""}, "by is the name of an attribute"),
+        ({"age": 1, "by": ""}, "by must be the name of an attribute"),
     ],
 )
 def test_retention_is_checked(arguments: dict[str, object], message: str) -> None:

@@ -1,4 +1,4 @@
-"""Table 2 of the paper, cell by cell, and what it leaves out; sets of values."""
+"""Table 2 of the paper, cell by cell, and the cases it leaves out; sets of values."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ import pytest
 from tamis.expr.joins.predicate import Comparison
 from tamis.expr.model import Op, Predicate, Value
 from tamis.expr.satisfy import satisfies
-from tamis.joins.implied import implied
-from tamis.joins.value_sets import EVERYTHING, NOTHING, Spans, compared, of_predicate
+from tamis.joins.implied import implied_values
+from tamis.joins.value_sets import (
+    EVERYTHING,
+    NOTHING,
+    ValueSet,
+    values_satisfying,
+    values_satisfying_predicate,
+)
 
 C = 10
 EQ, LT, LE, GT, GE = Op.EQ, Op.LT, Op.LE, Op.GT, Op.GE
-ANYTHING = compared(LT, C) | compared(GE, C)
+ANYTHING = values_satisfying(LT, C) | values_satisfying(GE, C)
 
 TABLE_2: dict[tuple[Op, Op], Op | None] = {
     # (OP1 of d.a OP1 a, OP2 of a OP2 c): the operator of d.a … c
@@ -50,53 +56,55 @@ TABLE_2: dict[tuple[Op, Op], Op | None] = {
 @pytest.mark.parametrize(("op1", "op2"), list(TABLE_2))
 def test_table_2(op1: Op, op2: Op) -> None:
     expected = TABLE_2[op1, op2]
-    found = implied(Comparison("a", op1, "a"), compared(op2, C))
-    assert found == (ANYTHING if expected is None else compared(expected, C))
+    found = implied_values(Comparison("a", op1, "a"), values_satisfying(op2, C))
+    assert found == (ANYTHING if expected is None else values_satisfying(expected, C))
 
 
-def between(low: int, high: int) -> Spans:
-    return compared(GE, low) & compared(LE, high)
+def between(low: int, high: int) -> ValueSet:
+    return values_satisfying(GE, low) & values_satisfying(LE, high)
 
 
 @pytest.mark.parametrize(
     ("op1", "expected"),
     [
         (EQ, between(3, 7)),
-        (LT, compared(LT, 7)),
-        (LE, compared(LE, 7)),
-        (GT, compared(GT, 3)),
-        (GE, compared(GE, 3)),
+        (LT, values_satisfying(LT, 7)),
+        (LE, values_satisfying(LE, 7)),
+        (GT, values_satisfying(GT, 3)),
+        (GE, values_satisfying(GE, 3)),
     ],
 )
-def test_closed_intervals(op1: Op, expected: Spans) -> None:
-    assert implied(Comparison("a", op1, "a"), between(3, 7)) == expected
+def test_closed_intervals(op1: Op, expected: ValueSet) -> None:
+    assert implied_values(Comparison("a", op1, "a"), between(3, 7)) == expected
 
 
 @pytest.mark.parametrize(
     ("op1", "expected"),
     [
-        (EQ, compared(GT, 3) & compared(LT, 7)),
-        (LT, compared(LT, 7)),
-        (LE, compared(LT, 7)),
-        (GT, compared(GT, 3)),
-        (GE, compared(GT, 3)),
+        (EQ, values_satisfying(GT, 3) & values_satisfying(LT, 7)),
+        (LT, values_satisfying(LT, 7)),
+        (LE, values_satisfying(LT, 7)),
+        (GT, values_satisfying(GT, 3)),
+        (GE, values_satisfying(GT, 3)),
     ],
 )
-def test_open_intervals(op1: Op, expected: Spans) -> None:
-    known = compared(GT, 3) & compared(LT, 7)
-    assert implied(Comparison("a", op1, "a"), known) == expected
+def test_open_intervals(op1: Op, expected: ValueSet) -> None:
+    known = values_satisfying(GT, 3) & values_satisfying(LT, 7)
+    assert implied_values(Comparison("a", op1, "a"), known) == expected
 
 
-def test_what_differs_from_a_known_value_is_any_other() -> None:
-    unlike = Comparison("a", EQ, "a", negated=True)
-    assert implied(unlike, compared(EQ, C)) == ~compared(EQ, C)
-    assert implied(unlike, between(3, 7)) == EVERYTHING
-    assert implied(Comparison("a", LT, "a", negated=True), compared(EQ, C)) == EVERYTHING
-    assert implied(Comparison("a", LT, "a"), NOTHING) == NOTHING
+def test_an_inequality_implies_something_only_for_a_single_known_value() -> None:
+    unequal = Comparison("a", EQ, "a", negated=True)
+    assert implied_values(unequal, values_satisfying(EQ, C)) == ~values_satisfying(EQ, C)
+    assert implied_values(unequal, between(3, 7)) == EVERYTHING
+    assert (
+        implied_values(Comparison("a", LT, "a", negated=True), values_satisfying(EQ, C))
+        == EVERYTHING
+    )
+    assert implied_values(Comparison("a", LT, "a"), NOTHING) == NOTHING
 
 
-def test_no_pair_of_values_contradicts_what_is_implied() -> None:
-    """All values of the new document that satisfy a predicate, with all of the old one."""
+def test_every_pair_of_values_that_satisfies_both_predicates_is_allowed() -> None:
     values: list[Value] = [1, 2, 2.5, 3, "a", "b", True]
     known = [
         Predicate("a", Op.BETWEEN, (2, 3)),
@@ -108,32 +116,32 @@ def test_no_pair_of_values_contradicts_what_is_implied() -> None:
         ),
     ]
     for predicate, op, negated in product(known, (EQ, LT, LE, GT, GE), (False, True)):
-        spans = of_predicate(predicate)
-        assert spans is not None
-        allowed = implied(Comparison("a", op, "a", negated), spans)
+        of_new = values_satisfying_predicate(predicate)
+        assert of_new is not None
+        allowed = implied_values(Comparison("a", op, "a", negated), of_new)
         for new, old in product(values, values):
             holds = satisfies(Predicate("a", op, (new,)), old) is not negated
             if satisfies(predicate, new) is not predicate.negated and holds:
                 assert old in allowed, (predicate, op, negated, new, old)
 
 
-def test_sets_of_values_are_those_of_their_predicates() -> None:
+def test_value_sets_agree_with_their_predicates() -> None:
     random = Random(1)
     values: list[Value] = [0, 1, 1.5, 2, 3, "", "a", "b", False, True]
 
-    def some() -> tuple[Spans, frozenset[int]]:
+    def some() -> tuple[ValueSet, frozenset[int]]:
         op = random.choice([EQ, LT, LE, GT, GE])
         predicate = Predicate("a", op, (random.choice(values),), random.random() < 0.3)
-        spans = of_predicate(predicate)
-        assert spans is not None
-        return spans, frozenset(i for i, v in enumerate(values) if holds(predicate, v))
+        found = values_satisfying_predicate(predicate)
+        assert found is not None
+        return found, frozenset(i for i, v in enumerate(values) if holds(predicate, v))
 
     def holds(predicate: Predicate, value: Value) -> bool:
         return satisfies(predicate, value) is not predicate.negated
 
     for _ in range(300):
         (a, in_a), (b, in_b) = some(), some()
-        for spans, inside in ((a | b, in_a | in_b), (a & b, in_a & in_b)):
-            assert frozenset(i for i, v in enumerate(values) if v in spans) == inside
+        for found, inside in ((a | b, in_a | in_b), (a & b, in_a & in_b)):
+            assert frozenset(i for i, v in enumerate(values) if v in found) == inside
         assert ~~a == a
         assert (a | b).at_most(1) & (a | b) == a | b

@@ -1,18 +1,18 @@
-"""What the kept documents say to a join predicate.
+"""Evaluates join predicates over indexed documents.
 
-Whatever the quantifier, all is a matter of whether some document satisfies a condition (`exists`):
-ANY is true if one satisfies the comparison, ALL is false if one satisfies its negation, and either
-is unknown if one that counts lacks the attribute.
+Every quantifier comes down to whether some document satisfies a condition (`exists`): ANY is true
+if one satisfies the comparison, ALL is false if one satisfies its negation, and either is unknown
+if one of the documents concerned lacks the attribute.
 
-One comparison is answered from an aggregate of the attribute's index (∃ x < d.x is x < max). Of a
-conjunction the condition with the fewest documents is looked up; few documents are looked at one
-by one, and of many the bit vectors are intersected, smallest first.
+An aggregate of the attribute's index decides a single comparison (∃ x < d.x is x < max). Of a
+conjunction, the condition with the fewest documents is looked up. If these are few they are checked
+one by one; otherwise the bit vectors of all conditions are intersected, smallest first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,23 +30,28 @@ from tamis.expr.joins.predicate import (
     Test,
 )
 from tamis.expr.model import Op, Predicate
-from tamis.joins.ordered_index import AttributeIndex, compared_with
-from tamis.joins.value_sets import EVERYTHING, Spans, of_predicate
+from tamis.joins.ordered_index import AttributeIndex
+from tamis.joins.value_sets import (
+    EVERYTHING,
+    ValueSet,
+    values_satisfying_any,
+    values_satisfying_predicate,
+)
 
 __all__ = ["IndexedDocuments", "JoinEvaluator"]
 
 _FEW: Final = 128
-"""How many documents are looked at one by one rather than by bit vectors."""
+"""Up to how many documents are checked one by one rather than by bit vectors."""
 
 _SPARSE: Final = 16
-"""A bit vector may have so many bits for each document, and a few more."""
+"""How many bits for each document, besides a few, make a bit vector too sparse."""
 
-Bits = NDArray[np.bool_]
-"""A mark for each number from the oldest document's on."""
+Bits: TypeAlias = NDArray[np.bool_]
+"""A bit for each number from that of the oldest document on."""
 
 
 class IndexedDocuments(Protocol):
-    """Documents by number."""
+    """Documents by number, with an index of each attribute."""
 
     oldest: int
     """No document has a lower number."""
@@ -54,7 +59,7 @@ class IndexedDocuments(Protocol):
     """The number of the next document."""
 
     def __len__(self) -> int:
-        """How many there are."""
+        """How many documents there are."""
 
     def index(self, attribute: str) -> AttributeIndex:
         """The index of an attribute."""
@@ -67,31 +72,31 @@ class IndexedDocuments(Protocol):
 
 
 class _Part(NamedTuple):
-    """A part of a conjunction, and where documents that satisfy it are to be found."""
+    """A part of a conjunction, and where to find the documents that satisfy it."""
 
     condition: Condition
     estimate: int
     """About how many documents satisfy it, at most."""
-    where: AttributeIndex | None = None
-    spans: Spans = EVERYTHING
-    """Documents that satisfy it have a value there in `where`."""
+    lookup: AttributeIndex | None = None
+    values: ValueSet = EVERYTHING
+    """Documents that satisfy the condition have one of `values` in `lookup`, if that is given."""
 
 
 class JoinEvaluator:
-    """JoinEvaluator join predicates from documents, which stay the same meanwhile."""
+    """Evaluates join predicates over documents, which must not change meanwhile."""
 
     def __init__(self, documents: IndexedDocuments) -> None:
         self._documents = documents
 
     def truth(self, join: Join, event: FlatEvent) -> bool | None:
-        """As :func:`tamis.expr.evaluate.join_truth`, but faster."""
+        """The same as :func:`tamis.expr.evaluate.join_truth`, but faster."""
         compared, where = join.compared, join.where
         if compared is None:
             return self.exists(where, event)
         if compared.new not in event:
             return None if self.exists(where, event) else join.quantifier is Quantifier.ALL
         is_all = join.quantifier is Quantifier.ALL
-        decisive = _negated(compared) if is_all else compared
+        decisive = _negate(compared) if is_all else compared
         if self.exists(_both(where, decisive), event):
             return not is_all
         if self._documents.index(compared.old).present < len(self._documents):
@@ -101,7 +106,7 @@ class JoinEvaluator:
         return is_all
 
     def compile(self, join: Join) -> Callable[[FlatEvent], bool | None]:
-        """What :meth:`truth` says about one join predicate, with all decided that can be."""
+        """A function that computes :meth:`truth` of one join predicate."""
         comparison = join.compared
         if comparison is not None and join.where == NO_CONDITION:
             return self._compile_quantifier(join.quantifier, comparison)
@@ -120,70 +125,68 @@ class JoinEvaluator:
                 return False
             if len(news) == 1 and news[0].__class__ in _NUMBERS:
                 return by_end(news[0])
-            return index.any_compared(op, news)
+            return index.any_satisfies(op, news)
 
         return exists
 
     def _compile_quantifier(
         self, quantifier: Quantifier, comparison: Comparison
     ) -> Callable[[FlatEvent], bool | None]:
-        documents, index, new = (
-            self._documents,
-            self._documents.index(comparison.old),
-            comparison.new,
-        )
+        documents, new = self._documents, comparison.new
+        index = documents.index(comparison.old)
         is_all = quantifier is Quantifier.ALL
-        decisive = _negated(comparison) if is_all else comparison
-        by_end, exists = index.number_test(decisive.op, decisive.negated), self._exists_compared
+        decisive = _negate(comparison) if is_all else comparison
+        by_end, exists = index.number_test(decisive.op, decisive.negated), self._exists_comparison
 
         def truth(event: FlatEvent) -> bool | None:
             news = event.get(new)
             if news is None:
                 return None if len(documents) else is_all
-            is_plain = len(news) == 1 and news[0].__class__ in _NUMBERS and not index.several
-            if by_end(news[0]) if is_plain else exists(decisive, event):
+            is_number = len(news) == 1 and news[0].__class__ in _NUMBERS
+            by_number = is_number and not index.several
+            if by_end(news[0]) if by_number else exists(decisive, event):
                 return not is_all
             return is_all if index.present == len(documents) else None
 
         return truth
 
     def exists(self, condition: Condition, event: FlatEvent) -> bool:
-        """Whether there is a document that satisfies a condition."""
+        """Whether some document satisfies a condition."""
         match condition:
             case Comparison():
-                return self._exists_compared(condition, event)
+                return self._exists_comparison(condition, event)
             case Test():
-                return self._exists_tested(condition, event)
+                return self._exists_test(condition, event)
             case Some(children):
                 return any(self.exists(child, event) for child in children)
             case Every(children):
                 if not children:
                     return len(self._documents) > 0
-                return self._exists_all(children, event)
+                return self._exists_conjunction(children, event)
 
-    def _exists_compared(self, comparison: Comparison, event: FlatEvent) -> bool:
+    def _exists_comparison(self, comparison: Comparison, event: FlatEvent) -> bool:
         news, index = event.get(comparison.new), self._documents.index(comparison.old)
         if news is None or not index.present:
             return False
         if not comparison.negated:
-            return index.any_compared(comparison.op, news)
+            return index.any_satisfies(comparison.op, news)
         if len(news) == 1 and not index.several:
-            return index.any_unlike(comparison.op, news[0])
-        return self._marks_any(comparison, event)
+            return index.any_violates(comparison.op, news[0])
+        return self._any_bit(comparison, event)
 
-    def _exists_tested(self, test: Test, event: FlatEvent) -> bool:
+    def _exists_test(self, test: Test, event: FlatEvent) -> bool:
         if not test.of_old:
             return len(self._documents) > 0 and _holds(test.predicate, event)
         predicate = test.predicate
         index = self._documents.index(predicate.attribute)
         if predicate.op is Op.PRESENT:
             return index.present < len(self._documents) if predicate.negated else index.present > 0
-        spans = of_predicate(predicate)
-        if spans is None or (predicate.negated and index.several):
-            return self._marks_any(test, event)
-        return index.first(spans) is not None
+        values = values_satisfying_predicate(predicate)
+        if values is None or (predicate.negated and index.several):
+            return self._any_bit(test, event)
+        return index.first(values) is not None
 
-    def _exists_all(self, conditions: tuple[Condition, ...], event: FlatEvent) -> bool:
+    def _exists_conjunction(self, conditions: tuple[Condition, ...], event: FlatEvent) -> bool:
         parts: list[_Part] = []
         for condition in conditions:
             part = self._part(condition, event)
@@ -191,24 +194,24 @@ class JoinEvaluator:
                 return False
             parts.append(part)
         parts.sort(key=lambda part: part.estimate)
-        rest = Every(conditions)
+        whole = Every(conditions)
         if parts[0].estimate <= _FEW or self._is_sparse():
             return any(
-                is_true(rest, self._documents.document(number), event)
+                is_true(whole, self._documents.document(number), event)
                 for number in self._candidates(parts[0])
             )
-        found: Bits | None = None
+        intersection: Bits | None = None
         for part in parts:
             if isinstance(part.condition, Test) and not part.condition.of_old:
                 continue
             bits = self._bits(part.condition, event)
-            found = bits if found is None else found & bits
-            if not found.any():
+            intersection = bits if intersection is None else intersection & bits
+            if not intersection.any():
                 return False
         return True
 
     def _part(self, condition: Condition, event: FlatEvent) -> _Part | None:
-        """Where to look for what satisfies a condition; None where nothing does."""
+        """Where to find documents that satisfy a condition; None if there are none."""
         everything = len(self._documents)
         match condition:
             case Comparison(old, op, new, negated):
@@ -216,34 +219,35 @@ class JoinEvaluator:
                 if news is None:
                     return None
                 index = self._documents.index(old)
+                values = values_satisfying_any(op, news)
                 if negated:
-                    several = bool(index.several)
-                    spans = EVERYTHING if several else ~compared_with(op, news)
-                else:
-                    spans = compared_with(op, news)
-                return _Part(condition, index.estimate(spans), index, spans)
+                    values = EVERYTHING if index.several else ~values
+                return _Part(condition, index.estimate(values), index, values)
             case Test(predicate, of_old):
                 if not of_old:
                     return _Part(condition, everything) if _holds(predicate, event) else None
                 index = self._documents.index(predicate.attribute)
                 if predicate.op is Op.PRESENT and predicate.negated:
                     return _Part(condition, everything - index.present)
-                plain = None if predicate.negated and index.several else of_predicate(predicate)
-                spans = EVERYTHING if plain is None else plain
-                return _Part(condition, index.estimate(spans), index, spans)
+                exact = None
+                if not (predicate.negated and index.several):
+                    exact = values_satisfying_predicate(predicate)
+                values = EVERYTHING if exact is None else exact
+                return _Part(condition, index.estimate(values), index, values)
             case _:
                 return _Part(condition, everything)
 
     def _candidates(self, part: _Part) -> Iterator[int]:
-        if part.where is None:
+        if part.lookup is None:
             return self._documents.numbers()
-        return iter(part.where.numbers(part.spans).tolist())
+        return iter(part.lookup.numbers(part.values).tolist())
 
     def _is_sparse(self) -> bool:
-        span = self._documents.next - self._documents.oldest
-        return span > _SPARSE * len(self._documents) + 4096
+        """Whether most bits of a bit vector would stand for removed documents."""
+        bits = self._documents.next - self._documents.oldest
+        return bits > _SPARSE * len(self._documents) + 4096
 
-    def _marks_any(self, condition: Condition, event: FlatEvent) -> bool:
+    def _any_bit(self, condition: Condition, event: FlatEvent) -> bool:
         if self._is_sparse():
             documents = (self._documents.document(number) for number in self._documents.numbers())
             return any(is_true(condition, document, event) for document in documents)
@@ -252,68 +256,71 @@ class JoinEvaluator:
     # --- Bit vectors ---
 
     def bits(self, join: Join, event: FlatEvent) -> Bits:
-        """The document bit vector of a join predicate: which documents satisfy what it asks."""
+        """The document bit vector of a join predicate: which documents satisfy its condition."""
         condition = join.where
         if join.compared is not None:
             condition = _both(condition, join.compared)
-        numbers = np.fromiter(self._documents.numbers(), np.int64, len(self._documents))
-        return self._bits(condition, event)[numbers - self._documents.oldest]
+        return self._bits(condition, event)[self._numbers() - self._documents.oldest]
 
     def _bits(self, condition: Condition, event: FlatEvent) -> Bits:
         match condition:
             case Comparison(old, op, new, negated):
                 news, index = event.get(new), self._documents.index(old)
                 if news is None:
-                    return self._marked(_NONE)
-                found = self._marked(index.numbers(compared_with(op, news)))
-                return self._marked(index.numbers()) & ~found if negated else found
+                    return self._set_bits(_NONE)
+                bits = self._set_bits(index.numbers(values_satisfying_any(op, news)))
+                return self._set_bits(index.numbers()) & ~bits if negated else bits
             case Test(predicate, of_old):
                 if not of_old:
-                    return self._all() if _holds(predicate, event) else self._marked(_NONE)
+                    return self._all_bits() if _holds(predicate, event) else self._set_bits(_NONE)
                 return self._bits_of_test(predicate)
             case Every(children):
-                found = self._all()
+                bits = self._all_bits()
                 for child in children:
-                    found &= self._bits(child, event)
-                return found
+                    bits &= self._bits(child, event)
+                return bits
             case Some(children):
-                found = self._marked(_NONE)
+                bits = self._set_bits(_NONE)
                 for child in children:
-                    found |= self._bits(child, event)
-                return found
+                    bits |= self._bits(child, event)
+                return bits
 
     def _bits_of_test(self, predicate: Predicate) -> Bits:
         index = self._documents.index(predicate.attribute)
         if predicate.op is Op.PRESENT and predicate.negated:
-            return self._all() & ~self._marked(index.numbers())
-        spans = of_predicate(predicate.positive)
-        if spans is None:
+            return self._all_bits() & ~self._set_bits(index.numbers())
+        positive = predicate.positive
+        values = values_satisfying_predicate(positive)
+        if values is None:
             numbers = index.numbers().tolist()
-            held = [n for n in numbers if _holds(predicate.positive, self._documents.document(n))]
-            found = self._marked(np.array(held, np.int64))
+            satisfying = [n for n in numbers if _holds(positive, self._documents.document(n))]
+            bits = self._set_bits(np.array(satisfying, np.int64))
         else:
-            found = self._marked(index.numbers(spans))
-        return self._marked(index.numbers()) & ~found if predicate.negated else found
+            bits = self._set_bits(index.numbers(values))
+        return self._set_bits(index.numbers()) & ~bits if predicate.negated else bits
 
-    def _marked(self, numbers: NDArray[np.int64]) -> Bits:
+    def _set_bits(self, numbers: NDArray[np.int64]) -> Bits:
         bits = np.zeros(self._documents.next - self._documents.oldest, np.bool_)
         bits[numbers - self._documents.oldest] = True
         return bits
 
-    def _all(self) -> Bits:
-        return self._marked(np.fromiter(self._documents.numbers(), np.int64, len(self._documents)))
+    def _all_bits(self) -> Bits:
+        return self._set_bits(self._numbers())
+
+    def _numbers(self) -> NDArray[np.int64]:
+        return np.fromiter(self._documents.numbers(), np.int64, len(self._documents))
 
 
 _NUMBERS: Final = frozenset((int, float))
 _NONE: Final = np.empty(0, np.int64)
 
 
-def _negated(comparison: Comparison) -> Comparison:
+def _negate(comparison: Comparison) -> Comparison:
     return Comparison(comparison.old, comparison.op, comparison.new, negated=not comparison.negated)
 
 
 def _both(where: Condition, other: Condition) -> Condition:
-    """The conjunction of a condition and another."""
+    """The conjunction of two conditions."""
     if isinstance(where, Every):
         return Every((*where.children, other)) if where.children else other
     return Every((where, other))

@@ -1,12 +1,12 @@
 """The ordered index of an attribute of documents: the paper's augmented B-tree.
 
-A *line* holds the values of one type, in order, each with the number of its document, in blocks of
-some hundreds: a tree of two levels, whose inner nodes need not be kept. Blocks are typed arrays
-where values are numbers, so an entry takes sixteen bytes. Python's bisection compares integers
-with doubles exactly, so each has a line of its own and is asked about both.
+The values of one type are sorted, each with the number of its document, in blocks of some hundreds:
+a tree of two levels without stored inner nodes. Blocks are typed arrays where values are numbers,
+so an entry takes sixteen bytes. Python's bisection compares integers with doubles exactly, so each
+type has sorted values of its own, and both are searched.
 
 A tree with bit vectors at its nodes would have to change one at each level for every document that
-comes or goes. Here the bit vector of a span is made when it is asked for, from its entries.
+is added or removed. Here the bit vector of a span is built from its entries when it is needed.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from numpy.typing import NDArray
 
 from tamis.expr.event import Kind, kind_of
 from tamis.expr.model import Op, Value
-from tamis.joins.value_sets import EVERYTHING, HIGHEST, LOWEST, Span, Spans, compared
+from tamis.joins.value_sets import EVERYTHING, HIGHEST, LOWEST, Span, ValueSet
 
-__all__ = ["AttributeIndex", "Line", "compared_with"]
+__all__ = ["AttributeIndex", "SortedEntries"]
 
 _BLOCK: Final = 512
-"""How many entries a block has when it is made; with twice as many it is split."""
+"""How many entries a new block has; a block of more than twice as many is split."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _Key: TypeAlias = Any
-"""A value as its line holds it: a timestamp in microseconds, all others as they are."""
+"""A value as it is sorted: a timestamp in microseconds, all others unchanged."""
 
 
-class Line:
+class SortedEntries:
     """Values of one type in order, each with the number of its document.
 
-    Numbers rise: of equal values the oldest document's comes first.
+    Among equal values numbers rise: the oldest document comes first.
 
     Parameters
     ----------
     typecode
-        That of an array; empty for values that no array takes.
+        The typecode of arrays; empty for values that no array takes.
     """
 
     __slots__ = ("_keys", "_lasts", "_numbers", "_typecode")
@@ -65,16 +65,16 @@ class Line:
 
     @property
     def lowest(self) -> _Key:
-        """The lowest value, of which there is one."""
+        """The lowest value; there must be one."""
         return self._keys[0][0]
 
     @property
     def highest(self) -> _Key:
-        """The highest value, of which there is one."""
+        """The highest value; there must be one."""
         return self._lasts[-1]
 
     def fill(self, keys: Sequence[_Key], numbers: Sequence[int]) -> None:
-        """Take many entries at once, which come in the order of their numbers."""
+        """Add many entries, given in the order of their numbers."""
         if self:
             for key, number in zip(keys, numbers, strict=True):
                 self.add(key, number)
@@ -87,7 +87,7 @@ class Line:
             self._lasts.append(keys[some[-1]])
 
     def add(self, key: _Key, number: int) -> None:
-        """Take one entry, whose number is the highest so far."""
+        """Add one entry, whose number is the highest so far."""
         lasts = self._lasts
         block = bisect_right(lasts, key)
         if block == len(lasts):
@@ -106,9 +106,9 @@ class Line:
             self._split(block)
 
     def remove(self, key: _Key, number: int) -> None:
-        """Drop an entry that is there."""
+        """Remove an entry; it must be there."""
         block, last = bisect_left(self._lasts, key), bisect_right(self._lasts, key)
-        # Blocks that end with this very value have rising numbers at their ends.
+        # Of the blocks that end with this value, the last numbers rise.
         while block < last:
             middle = (block + last) // 2
             if self._numbers[middle][-1] < number:
@@ -123,7 +123,7 @@ class Line:
         else:
             self._lasts[block] = keys[-1]
 
-    def holds(self, key: _Key) -> bool:
+    def has(self, key: _Key) -> bool:
         """Whether there is an entry of that value."""
         block = bisect_left(self._lasts, key)
         if block == len(self._lasts):
@@ -132,7 +132,7 @@ class Line:
         return bool(keys[bisect_left(keys, key)] == key)
 
     def first(self, span: Span) -> int | None:
-        """The number of the first entry within a span; None where there is none."""
+        """The number of the first entry within a span; None if there is none."""
         block, at = self._place(span[0])
         if block == len(self._lasts) or (block, at) >= self._place(span[1]):
             return None
@@ -150,14 +150,14 @@ class Line:
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
     def estimate(self, span: Span) -> int:
-        """About how many entries there are within a span; 0 only where there is none."""
+        """About how many entries there are within a span; 0 only if there are none."""
         (block, at), (last, end) = self._place(span[0]), self._place(span[1])
         if block >= last:
             return max(0, end - at)
         return len(self._numbers[block]) - at + (last - block - 1) * _BLOCK + end
 
     def _place(self, cut: tuple[Any, ...]) -> tuple[int, int]:
-        """The block and the place in it of the first entry above a cut."""
+        """The block of the first entry above a cut, and its place there."""
         if cut == LOWEST:
             return 0, 0
         if cut == HIGHEST:
@@ -177,17 +177,17 @@ class Line:
         self._lasts.insert(block, keys[half - 1])
 
 
-_LINES: Final = {
+_PLACES_OF_KIND: Final = {
     Kind.BOOLEAN: (0,),
     Kind.NUMBER: (1, 2),
     Kind.STRING: (3,),
     Kind.TIMESTAMP: (4,),
 }
 _TYPECODES: Final = ("b", "q", "d", "", "q")
-"""The lines of an index: booleans, integers, doubles, strings, timestamps."""
+"""An index has sorted booleans, integers, doubles, strings and timestamps, in this order."""
 
 _NUMBERS: Final = (1, 2)
-_LINE_OF: Final[dict[type, int]] = {int: 1, float: 2, str: 3, datetime: 4}
+_PLACE_OF_CLASS: Final[dict[type, int]] = {int: 1, float: 2, str: 3, datetime: 4}
 
 _SIGNS: Final[dict[Op, Callable[[Any, Any], bool]]] = {
     Op.LT: operator.lt,
@@ -203,121 +203,121 @@ _BY_END: Final[dict[Op, Callable[[Any, Any, Any], bool] | None]] = {
     Op.GT: lambda value, _, highest: highest > value,
     Op.GE: lambda value, _, highest: highest >= value,
 }
-"""Whether there is a value that compares with another, by the lowest and the highest there is."""
+"""Whether some indexed value compares with `value`, by the lowest and the highest of them."""
 
 _OPPOSITE: Final = {Op.LT: Op.GE, Op.LE: Op.GT, Op.GT: Op.LE, Op.GE: Op.LT}
 
 
 class AttributeIndex:
-    """The values that documents have of one attribute."""
+    """The values of one attribute in all documents."""
 
-    __slots__ = ("_lines", "highest", "lowest", "others", "present", "several")
+    __slots__ = ("_entries", "highest", "lowest", "others", "present", "several")
 
     def __init__(self) -> None:
-        self._lines = [Line(typecode) for typecode in _TYPECODES]
+        self._entries = [SortedEntries(typecode) for typecode in _TYPECODES]
         self.present = 0
         """How many documents have the attribute."""
         self.several: set[int] = set()
-        """The documents that have more than one value of it."""
+        """The numbers of the documents with more than one value."""
         self.lowest: float = math.nan
         self.highest: float = math.nan
-        """The lowest and the highest number. NaN where there is none: it compares with nothing."""
+        """The lowest and the highest number; NaN, which compares with nothing, without numbers."""
         self.others = 0
-        """How many values are no numbers."""
+        """How many values are not numbers."""
 
     def fill(self, documents: Iterable[tuple[int, Sequence[Value]]]) -> None:
-        """Take many documents at once, in the order of their numbers."""
-        keys: list[list[_Key]] = [[] for _ in self._lines]
-        numbers: list[list[int]] = [[] for _ in self._lines]
+        """Add the values of many documents, given in the order of their numbers."""
+        keys: list[list[_Key]] = [[] for _ in self._entries]
+        numbers: list[list[int]] = [[] for _ in self._entries]
         for number, values in documents:
             self.present += 1
             if len(values) > 1:
                 self.several.add(number)
             for value in values:
-                line = _line_of(value)
-                keys[line].append(_key_of(value))
-                numbers[line].append(number)
-                self.others += line not in _NUMBERS
-        for filled, keys_of, numbers_of in zip(self._lines, keys, numbers, strict=True):
+                place = _place_of(value)
+                keys[place].append(_key_of(value))
+                numbers[place].append(number)
+                self.others += place not in _NUMBERS
+        for filled, keys_of, numbers_of in zip(self._entries, keys, numbers, strict=True):
             filled.fill(keys_of, numbers_of)
         self._find_ends()
 
     def add(self, number: int, values: Sequence[Value]) -> None:
-        """Take a document, whose number is the highest so far."""
+        """Add the values of a document, whose number is the highest so far."""
         self.present += 1
         if len(values) > 1:
             self.several.add(number)
         for value in values:
-            line = _LINE_OF.get(value.__class__) or _line_of(value)
-            if line in _NUMBERS:
-                self._lines[line].add(value, number)
-                # Whatever a NaN is compared with, the answer is no.
+            place = _PLACE_OF_CLASS.get(value.__class__) or _place_of(value)
+            if place in _NUMBERS:
+                self._entries[place].add(value, number)
+                # A comparison with NaN is always false.
                 if not value >= self.lowest:  # type: ignore[operator]  # it is a number
                     self.lowest = value  # type: ignore[assignment]
                 if not value <= self.highest:  # type: ignore[operator]
                     self.highest = value  # type: ignore[assignment]
             else:
-                self._lines[line].add(_key_of(value), number)
+                self._entries[place].add(_key_of(value), number)
                 self.others += 1
 
     def remove(self, number: int, values: Sequence[Value]) -> None:
-        """Drop a document that is there."""
+        """Remove the values of a document; they must be there."""
         self.present -= 1
         self.several.discard(number)
         for value in values:
-            line = _LINE_OF.get(value.__class__) or _line_of(value)
-            if line in _NUMBERS:
-                self._lines[line].remove(value, number)
+            place = _PLACE_OF_CLASS.get(value.__class__) or _place_of(value)
+            if place in _NUMBERS:
+                self._entries[place].remove(value, number)
                 if value == self.lowest or value == self.highest:
                     self._find_ends()
             else:
-                self._lines[line].remove(_key_of(value), number)
+                self._entries[place].remove(_key_of(value), number)
                 self.others -= 1
 
     def _find_ends(self) -> None:
-        lines = [self._lines[number] for number in _NUMBERS if self._lines[number]]
-        self.lowest = min((line.lowest for line in lines), default=math.nan)
-        self.highest = max((line.highest for line in lines), default=math.nan)
+        both = [self._entries[place] for place in _NUMBERS if self._entries[place]]
+        self.lowest = min((entries.lowest for entries in both), default=math.nan)
+        self.highest = max((entries.highest for entries in both), default=math.nan)
 
-    def any_compared(self, op: Op, news: Sequence[Value]) -> bool:
-        """Whether a document has a value that compares with one of `news` as `op` says.
+    def any_satisfies(self, op: Op, others: Sequence[Value]) -> bool:
+        """Whether ``v OP other`` holds for an indexed value v and one of `others`.
 
-        For all but equality the highest or the lowest value decides: there is a d.x above x
-        if the highest d.x is.
+        Except for equality the highest or the lowest value decides: some d.x is above x if the
+        highest d.x is.
         """
         compare = _BY_END[op]
-        for value in news:
+        for value in others:
             kind = value.__class__
             if kind is float or kind is int:
                 if compare is None:
-                    if self._lines[1].holds(value) or self._lines[2].holds(value):
+                    if self._entries[1].has(value) or self._entries[2].has(value):
                         return True
                 elif compare(value, self.lowest, self.highest):
                     return True
                 continue
             key = _key_of(value)
-            for number in _LINES[kind_of(value)]:
-                line = self._lines[number]
+            for place in _PLACES_OF_KIND[kind_of(value)]:
+                entries = self._entries[place]
                 if compare is None:
-                    if line.holds(key):
+                    if entries.has(key):
                         return True
-                elif line and compare(key, line.lowest, line.highest):
+                elif entries and compare(key, entries.lowest, entries.highest):
                     return True
         return False
 
     def number_test(self, op: Op, negated: bool = False) -> Callable[[Any], bool]:
-        """Tells whether a document has a value that compares with a number so, or not so.
+        """A function of a number n: whether ``v OP n`` holds, or fails, for an indexed value v.
 
-        The latter for documents with one value each.
+        With `negated`, all documents must have a single value.
         """
-        ints, doubles = self._lines[1], self._lines[2]
+        ints, doubles = self._entries[1], self._entries[2]
         if op is Op.EQ:
             if negated:
                 return lambda v: (
                     bool(self.others or v != self.lowest or v != self.highest)
                     and (self.present > 0)
                 )
-            return lambda v: ints.holds(v) or doubles.holds(v)
+            return lambda v: ints.has(v) or doubles.has(v)
         sign = _SIGNS[_OPPOSITE[op] if negated else op]
         is_low = sign in (operator.lt, operator.le)
         if negated and is_low:
@@ -328,63 +328,56 @@ class AttributeIndex:
             return lambda v: sign(self.lowest, v)
         return lambda v: sign(self.highest, v)
 
-    def any_unlike(self, op: Op, value: Value) -> bool:
-        """Whether a document has a value that does not compare with `value` as `op` says.
+    def any_violates(self, op: Op, value: Value) -> bool:
+        """Whether ``v OP value`` fails for an indexed value v.
 
-        For documents with one value each.
+        All documents must have a single value.
         """
         if value.__class__ is float or value.__class__ is int:
             if self.others:
                 return True
             if op is Op.EQ:
                 return bool(value != self.lowest or value != self.highest)
-            return self.any_compared(_OPPOSITE[op], (value,))
+            return self.any_satisfies(_OPPOSITE[op], (value,))
         kind, key = kind_of(value), _key_of(value)
-        alike = _LINES[kind]
-        if any(line for number, line in enumerate(self._lines) if number not in alike):
+        places = _PLACES_OF_KIND[kind]
+        if any(entries for place, entries in enumerate(self._entries) if place not in places):
             return True
         if op is not Op.EQ:
-            return self.any_compared(_OPPOSITE[op], (value,))
-        lines = [self._lines[number] for number in alike]
-        return any(line and (line.lowest != key or line.highest != key) for line in lines)
+            return self.any_satisfies(_OPPOSITE[op], (value,))
+        alike = [self._entries[place] for place in places]
+        return any(some and (some.lowest != key or some.highest != key) for some in alike)
 
-    def first(self, spans: Spans) -> int | None:
-        """The number of a document with a value in `spans`."""
-        for kind, span in spans:
-            for number in _LINES[kind]:
-                found = self._lines[number].first(_span_of_keys(span))
+    def first(self, values: ValueSet) -> int | None:
+        """The number of a document with one of `values`; None if there is none."""
+        for kind, span in values:
+            for place in _PLACES_OF_KIND[kind]:
+                found = self._entries[place].first(_span_of_keys(span))
                 if found is not None:
                     return found
         return None
 
-    def numbers(self, spans: Spans = EVERYTHING) -> NDArray[np.int64]:
-        """The numbers of all documents with a value in `spans`, some more than once."""
+    def numbers(self, values: ValueSet = EVERYTHING) -> NDArray[np.int64]:
+        """The numbers of all documents with one of `values`, some more than once."""
         parts = [
-            self._lines[number].numbers(_span_of_keys(span))
-            for kind, span in spans
-            for number in _LINES[kind]
-            if self._lines[number]
+            self._entries[place].numbers(_span_of_keys(span))
+            for kind, span in values
+            for place in _PLACES_OF_KIND[kind]
+            if self._entries[place]
         ]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
-    def estimate(self, spans: Spans) -> int:
-        """About how many values in `spans` there are."""
+    def estimate(self, values: ValueSet) -> int:
+        """About how many indexed values are among `values`."""
         return sum(
-            self._lines[number].estimate(_span_of_keys(span))
-            for kind, span in spans
-            for number in _LINES[kind]
-            if self._lines[number]
+            self._entries[place].estimate(_span_of_keys(span))
+            for kind, span in values
+            for place in _PLACES_OF_KIND[kind]
+            if self._entries[place]
         )
 
 
-def compared_with(op: Op, news: Sequence[Value]) -> Spans:
-    """The values that compare with one of `news` as `op` says."""
-    if len(news) == 1:
-        return compared(op, news[0])
-    return Spans.of(span for value in news for span in compared(op, value))
-
-
-def _line_of(value: Value) -> int:
+def _place_of(value: Value) -> int:
     if isinstance(value, bool):
         return 0
     if isinstance(value, int):

@@ -1,90 +1,96 @@
 """The pre-filter: join predicates that no event can satisfy, as the documents are now.
 
 Section 4.3.2: a join predicate needs documents that have its attributes, that satisfy its
-constants, and that satisfy what its rules' constant predicates imply together with it
-(`implied.py`). Each such constraint is *watched*. A watch that wants a document remembers one, a
-*witness*, and is looked at again only when that very document goes; one without a witness looks at
-each document that comes.
-So the pre-filter is up to date at all times, and costs little however many documents there are.
+constants, and that satisfy what it implies together with its rules' constant predicates
+(`implied.py`). Each such constraint is *watched*. A watch remembers one document that decides it,
+its *witness*, and is decided again only when that document is removed; a watch without a witness
+checks each new document. So the pre-filter is up to date at all times, and its cost does not depend
+on how many documents there are.
 
-The paper's vector has a bit for each profile. Here it is one for each distinct join predicate, as
-these are what takes time to evaluate: it is cleared where no profile with the predicate can match.
+The paper's vector has a bit for each profile. Here there is one for each distinct join predicate,
+since evaluating those takes the time: a predicate is ruled out when no rule can match by it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from tamis.expr.event import FlatEvent
 from tamis.expr.joins.predicate import NO_CONDITION, Comparison, Condition, Every, Quantifier, Test
 from tamis.expr.model import Op
 from tamis.expr.text.sql import join_of
 from tamis.joins.evaluate import IndexedDocuments
-from tamis.joins.implied import implied
-from tamis.joins.value_sets import EVERYTHING, HIGHEST, LOWEST, Spans, of_predicate
+from tamis.joins.implied import implied_values
+from tamis.joins.value_sets import (
+    EVERYTHING,
+    HIGHEST,
+    LOWEST,
+    ValueSet,
+    values_satisfying_predicate,
+)
 
 __all__ = ["JoinUsage", "Prefilter"]
 
 
 class JoinUsage(NamedTuple):
-    """What the rules make of a join predicate."""
+    """How the rules use a join predicate."""
 
     name: str
-    """The attribute that the predicate becomes."""
+    """The join attribute that the predicate becomes."""
     is_positive: bool = False
-    """Whether no rule negates it, so that it makes no difference why it is not true."""
-    known: tuple[tuple[str, Spans], ...] = ()
+    """Whether no rule negates it, so that false and unknown are the same to all rules."""
+    known: tuple[tuple[str, ValueSet], ...] = ()
     """Attributes of the new document, and the values that all rules with the predicate confine
-    them to, where they have one value."""
+    them to if they have a single value."""
 
 
 class _Constraint(NamedTuple):
-    """What old documents must be like for a join predicate to be true."""
+    """What old documents must satisfy for a join predicate to be true."""
 
     attribute: str
-    spans: Spans
+    values: ValueSet
     is_universal: bool = False
-    """Whether all documents must have a value in `spans`, and not only one."""
+    """Whether all documents must have one of `values`, and not only one document."""
     single: str | None = None
-    """An attribute of the new document which must have one value, or else nothing follows."""
+    """An attribute of the new document that must have a single value, or else nothing follows."""
 
 
 class _Watch:
     """A constraint, and the document that decides it.
 
-    That is one with a value in the spans or, where all must have one, a document without.
+    Its witness has one of the values or, where all documents must have one, has none of them.
     """
 
-    __slots__ = ("attribute", "is_universal", "names", "sought", "spans", "witness")
+    __slots__ = ("attribute", "is_universal", "names", "sought", "values", "witness")
 
-    def __init__(self, attribute: str, spans: Spans, is_universal: bool) -> None:
+    def __init__(self, attribute: str, values: ValueSet, is_universal: bool) -> None:
         self.attribute = attribute
-        self.spans = spans
+        self.values = values
         self.is_universal = is_universal
-        self.sought = ~spans if is_universal else spans
+        self.sought = ~values if is_universal else values
         self.witness: int | None = None
         self.names: list[tuple[str, str | None]] = []
-        """The predicates that it rules out when it fails, and what must have one value then."""
+        """The predicates that it rules out when it fails, and the `single` of each constraint."""
 
     @property
     def fails(self) -> bool:
         return (self.witness is not None) is self.is_universal
 
 
-_Key = tuple[str, Spans, bool]
+_Key: TypeAlias = tuple[str, ValueSet, bool]
+"""A constraint without its `single`: what a watch is found by."""
 
 
 class Prefilter:
-    """The constraints of all join predicates, kept up to date.
+    """The join predicates that no event can satisfy, kept up to date as documents come and go.
 
     Attributes
     ----------
     usages
-        What is watched.
+        The join predicates that are watched.
     ruled_out
-        The predicates that are ruled out, and for each constraint that fails the attribute of the
-        new document which must have one value, or None.
+        The predicates that are ruled out, and the `single` of each constraint that fails.
     """
 
     def __init__(self, documents: IndexedDocuments) -> None:
@@ -93,17 +99,17 @@ class Prefilter:
         self.ruled_out: dict[str, list[str | None]] = {}
         self._watches: dict[_Key, _Watch] = {}
         self._seeking: dict[str, list[_Watch]] = {}
-        """By attribute, those without a witness."""
+        """The watches without a witness, by attribute."""
         self._witnessed: dict[int, list[_Watch]] = {}
-        """By the number of the witness."""
+        """The others, by the number of their witness."""
 
     def watch(self, usages: Mapping[str, JoinUsage]) -> None:
-        """Watch the constraints of these, and of no others."""
+        """Watch the constraints of these join predicates, and of no others."""
         before, self._watches = self._watches, {}
         self.usages, self.ruled_out, self._seeking, self._witnessed = usages, {}, {}, {}
         for name, usage in usages.items():
-            for attribute, spans, is_universal, single in _constraints(usage):
-                key = attribute, spans, is_universal
+            for attribute, values, is_universal, single in _constraints(usage):
+                key = attribute, values, is_universal
                 watch = self._watches.get(key)
                 if watch is None:
                     watch = self._watches[key] = before.get(key) or self._create(key)
@@ -115,21 +121,21 @@ class Prefilter:
                 self._rule_out(watch)
 
     def rules_out(self, name: str, event: FlatEvent) -> bool:
-        """Whether nothing depends on a predicate for this event: no rule matches by it."""
+        """Whether no rule can match this event by a predicate."""
         singles = self.ruled_out.get(name, ())
         return any(single is None or len(event.get(single, ())) < 2 for single in singles)
 
     def add(self, number: int, document: FlatEvent) -> None:
-        """A document has come."""
+        """Take note of a new document."""
         if not self._seeking:
             return
         for attribute, values in document.items():
             for watch in self._seeking.pop(attribute, ()):
-                holds = any(value in watch.spans for value in values)
+                holds = any(value in watch.values for value in values)
                 self._decide(watch, number if holds is not watch.is_universal else None)
 
     def remove(self, number: int) -> None:
-        """A document has gone, from the indexes too."""
+        """Take note that a document was removed, from the indexes too."""
         for watch in self._witnessed.pop(number, ()):
             self._decide(watch, self._find_witness(watch))
 
@@ -162,7 +168,7 @@ class Prefilter:
     def _find_witness(self, watch: _Watch) -> int | None:
         index = self._documents.index(watch.attribute)
         if watch.is_universal and index.several:
-            # A value outside the spans says nothing of a document that has others as well.
+            # A document with a value outside the set may have another one inside.
             return None
         return index.first(watch.sought)
 
@@ -170,7 +176,7 @@ class Prefilter:
 def _constraints(usage: JoinUsage) -> Iterator[_Constraint]:
     join, known = join_of(usage.name), dict(usage.known)
     if join.quantifier is Quantifier.ALL:
-        # That documents lack the attribute is seen as fast by evaluating it.
+        # Evaluation finds documents that lack the attribute as fast.
         if usage.is_positive and join.where == NO_CONDITION and join.compared is not None:
             yield from _implied(join.compared, known, is_universal=True)
         return
@@ -189,16 +195,15 @@ def _constraints(usage: JoinUsage) -> Iterator[_Constraint]:
         elif isinstance(part, Test) and part.of_old:
             is_absence = part.predicate.op is Op.PRESENT and part.predicate.negated
             if not is_absence:
-                yield _Constraint(
-                    part.predicate.attribute, of_predicate(part.predicate) or EVERYTHING
-                )
+                values = values_satisfying_predicate(part.predicate)
+                yield _Constraint(part.predicate.attribute, values or EVERYTHING)
 
 
 def _implied(
-    comparison: Comparison, known: dict[str, Spans], is_universal: bool = False
+    comparison: Comparison, known: dict[str, ValueSet], is_universal: bool = False
 ) -> Iterator[_Constraint]:
     if comparison.new in known:
-        spans = implied(comparison, known[comparison.new])
-        # That values are of a kind is not worth while to watch.
-        if any(span != (LOWEST, HIGHEST) for _, span in spans) or not spans:
-            yield _Constraint(comparison.old, spans, is_universal, comparison.new)
+        values = implied_values(comparison, known[comparison.new])
+        # It does not pay off to watch for values of a kind.
+        if any(span != (LOWEST, HIGHEST) for _, span in values) or not values:
+            yield _Constraint(comparison.old, values, is_universal, comparison.new)

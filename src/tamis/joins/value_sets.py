@@ -1,13 +1,13 @@
-"""Sets of values, as disjoint spans of each kind's line.
+"""Sets of values: disjoint spans of ordered values, for each kind.
 
-A *cut* lies between values: right below one, right above one, or at an end of the line. A span goes
-from a cut to a higher one. So there are no open and closed ends to tell apart, and union,
-intersection and complement need no cases.
+A *cut* lies between values: right below one, right above one, or below or above all. A span goes
+from a cut to a higher one. So there are no open and closed ends to distinguish, and union,
+intersection and complement need no special cases.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
@@ -21,15 +21,16 @@ __all__ = [
     "NOTHING",
     "Cut",
     "Span",
-    "Spans",
+    "ValueSet",
     "above",
     "below",
-    "compared",
-    "of_predicate",
+    "values_satisfying",
+    "values_satisfying_any",
+    "values_satisfying_predicate",
 ]
 
 Cut: TypeAlias = tuple[Any, ...]
-"""``(0, value, 0)`` below a value, ``(0, value, 1)`` above it, and the two ends."""
+"""``(0, value, 0)`` below a value, ``(0, value, 1)`` above it, `LOWEST` or `HIGHEST`."""
 
 LOWEST: Final[Cut] = (-1,)
 HIGHEST: Final[Cut] = (1,)
@@ -48,13 +49,13 @@ def above(value: Value) -> Cut:
     return 0, value, 1
 
 
-class Spans:
-    """A set of values. It never changes, and equal sets are equal.
+class ValueSet:
+    """An immutable set of values; sets of the same values are equal.
 
     Parameters
     ----------
     by_kind
-        For each kind its spans, disjoint and rising, with a gap between any two.
+        The spans of each kind, disjoint and rising, with a gap between any two.
     """
 
     __slots__ = ("by_kind",)
@@ -63,16 +64,16 @@ class Spans:
         self.by_kind = {kind: spans for kind, spans in by_kind.items() if spans}
 
     @classmethod
-    def of(cls, spans: Iterable[tuple[Kind, Span]]) -> Spans:
+    def of(cls, spans: Iterable[tuple[Kind, Span]]) -> ValueSet:
         """The union of spans, in any order."""
         by_kind: dict[Kind, list[Span]] = {}
         for kind, span in spans:
             if span[0] < span[1]:
                 by_kind.setdefault(kind, []).append(span)
-        return cls({kind: _merged(found) for kind, found in by_kind.items()})
+        return cls({kind: _merge_spans(unsorted) for kind, unsorted in by_kind.items()})
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Spans) and self.by_kind == other.by_kind
+        return isinstance(other, ValueSet) and self.by_kind == other.by_kind
 
     def __hash__(self) -> int:
         return hash(frozenset(self.by_kind.items()))
@@ -86,29 +87,29 @@ class Spans:
                 yield kind, span
 
     def __repr__(self) -> str:
-        return f"Spans({self.by_kind})"
+        return f"ValueSet({self.by_kind})"
 
     def __contains__(self, value: Value) -> bool:
         spans = self.by_kind.get(kind_of(value), ())
         return any(low <= below(value) and above(value) <= high for low, high in spans)
 
-    def __or__(self, other: Spans) -> Spans:
-        return Spans.of([*self, *other])
+    def __or__(self, other: ValueSet) -> ValueSet:
+        return ValueSet.of([*self, *other])
 
-    def __invert__(self) -> Spans:
-        return Spans({kind: _gaps(self.by_kind.get(kind, ())) for kind in Kind})
+    def __invert__(self) -> ValueSet:
+        return ValueSet({kind: _gaps(self.by_kind.get(kind, ())) for kind in Kind})
 
-    def __and__(self, other: Spans) -> Spans:
+    def __and__(self, other: ValueSet) -> ValueSet:
         return ~(~self | ~other)
 
-    def at_most(self, count: int) -> Spans:
-        """A set that holds this one and has no more than `count` spans of a kind."""
+    def at_most(self, count: int) -> ValueSet:
+        """A superset with no more than `count` spans of a kind."""
         if all(len(spans) <= count for spans in self.by_kind.values()):
             return self
-        return Spans({k: ((s[0][0], s[-1][1]),) for k, s in self.by_kind.items()})
+        return ValueSet({k: ((s[0][0], s[-1][1]),) for k, s in self.by_kind.items()})
 
 
-def _merged(spans: list[Span]) -> tuple[Span, ...]:
+def _merge_spans(spans: list[Span]) -> tuple[Span, ...]:
     spans.sort()
     merged = [spans[0]]
     for low, high in spans[1:]:
@@ -124,40 +125,47 @@ def _gaps(spans: tuple[Span, ...]) -> tuple[Span, ...]:
     return tuple(span for span in list(pairwise(ends))[::2] if span[0] < span[1])
 
 
-NOTHING: Final = Spans({})
+NOTHING: Final = ValueSet({})
 EVERYTHING: Final = ~NOTHING
 
 
-def compared(op: Op, value: Value) -> Spans:
-    """The values that compare with `value` as `op` says."""
+def values_satisfying(op: Op, value: Value) -> ValueSet:
+    """The values v for which ``v OP value`` holds."""
     kind = kind_of(value)
     match op:
         case Op.EQ:
-            return Spans({kind: ((below(value), above(value)),)})
+            return ValueSet({kind: ((below(value), above(value)),)})
         case Op.LT:
-            return Spans({kind: ((LOWEST, below(value)),)})
+            return ValueSet({kind: ((LOWEST, below(value)),)})
         case Op.LE:
-            return Spans({kind: ((LOWEST, above(value)),)})
+            return ValueSet({kind: ((LOWEST, above(value)),)})
         case Op.GT:
-            return Spans({kind: ((above(value), HIGHEST),)})
+            return ValueSet({kind: ((above(value), HIGHEST),)})
         case Op.GE:
-            return Spans({kind: ((below(value), HIGHEST),)})
+            return ValueSet({kind: ((below(value), HIGHEST),)})
         case _:
-            raise ValueError(f"{op} is no comparison")
+            raise ValueError(f"{op} is not a comparison")
 
 
-def of_predicate(predicate: Predicate) -> Spans | None:
-    """The single values that satisfy `predicate`; None where no order of values decides it."""
-    spans: Spans
+def values_satisfying_any(op: Op, others: Sequence[Value]) -> ValueSet:
+    """The values v for which ``v OP other`` holds with one of `others`."""
+    if len(others) == 1:
+        return values_satisfying(op, others[0])
+    return ValueSet.of(span for other in others for span in values_satisfying(op, other))
+
+
+def values_satisfying_predicate(predicate: Predicate) -> ValueSet | None:
+    """The values that satisfy `predicate` on their own; None where no order decides it."""
+    found: ValueSet
     if predicate.op.is_text:
         return None
     if predicate.op is Op.PRESENT:
-        spans = EVERYTHING
+        found = EVERYTHING
     elif predicate.op is Op.IN:
-        spans = Spans.of(span for value in predicate.values for span in compared(Op.EQ, value))
+        found = values_satisfying_any(Op.EQ, predicate.values)
     elif predicate.op is Op.BETWEEN:
         low, high = predicate.values
-        spans = compared(Op.GE, low) & compared(Op.LE, high)
+        found = values_satisfying(Op.GE, low) & values_satisfying(Op.LE, high)
     else:
-        spans = compared(predicate.op, predicate.values[0])
-    return ~spans if predicate.negated else spans
+        found = values_satisfying(predicate.op, predicate.values[0])
+    return ~found if predicate.negated else found

@@ -22,7 +22,7 @@ from tamis.expr.joins.predicate import Comparison, Every, Join
 from tamis.expr.names import JOINED
 from tamis.expr.text.sql import join_of
 from tamis.joins.prefilter import JoinUsage
-from tamis.joins.value_sets import HIGHEST, LOWEST, Span, Spans, above, below
+from tamis.joins.value_sets import HIGHEST, LOWEST, Span, ValueSet, above, below
 
 __all__ = ["MOST_SPANS", "SegmentJoins"]
 
@@ -81,7 +81,7 @@ class SegmentJoins:
         is_positive = not (table[of_name, 1] & (NEGATED | IF_ABSENT)).any()
         return JoinUsage(name, is_positive, tuple(self._known(join_of(name), of_name)))
 
-    def _known(self, join: Join, of_name: NDArray[np.bool_]) -> Iterator[tuple[str, Spans]]:
+    def _known(self, join: Join, of_name: NDArray[np.bool_]) -> Iterator[tuple[str, ValueSet]]:
         """The values that all rules with a join predicate confine each attribute it compares to."""
         forms, atoms = self._rules.forms, self._rules.atoms
         if len(forms.program) and of_name[forms.program[:, 0]].any():
@@ -105,7 +105,7 @@ class SegmentJoins:
             highs = np.full(len(concerned), self._rules.dictionary.axes[number].size, np.int64)
             np.maximum.at(lows, place, low)
             np.minimum.at(highs, place, high)
-            yield name, _spans(self._rules.dictionary.axes[number], lows, highs)
+            yield name, _values_between(self._rules.dictionary.axes[number], lows, highs)
 
 
 def _compared(join: Join) -> set[str]:
@@ -128,7 +128,7 @@ def _code_bounds(
     return low, high
 
 
-def _spans(axis: Axis, lows: NDArray[np.int64], highs: NDArray[np.int64]) -> Spans:
+def _values_between(axis: Axis, lows: NDArray[np.int64], highs: NDArray[np.int64]) -> ValueSet:
     """The values from the code lows[i] to the code highs[i], for any i."""
     pairs = np.unique(np.stack([lows, highs], axis=1)[lows <= highs], axis=0)
     if len(pairs) > MOST_SPANS * len(Kind):
@@ -151,4 +151,4 @@ def _spans(axis: Axis, lows: NDArray[np.int64], highs: NDArray[np.int64]) -> Spa
             is_last = at == len(values)
             high_cut = HIGHEST if is_last else above(values[at]) if is_value else below(values[at])
             spans.append((kind, (low_cut, high_cut)))
-    return Spans.of(spans).at_most(MOST_SPANS)
+    return ValueSet.of(spans).at_most(MOST_SPANS)
