@@ -143,7 +143,7 @@ def test_a_large_axis_has_the_codes_of_a_small_one(values: list[Value], held: li
     small.load()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dictionary_module, "_SMALL", -1)
-        patch.setattr(dictionary_module, "_REMEMBERED", 3)
+        patch.setattr(dictionary_module, "_MOST_CACHED", 3)
         for value in (*held, *values, *held):
             assert large.code(value) == small.code(value), value
             assert len(large.exact) <= 3

@@ -162,7 +162,7 @@ def test_a_value_is_evaluated_once(monkeypatch: pytest.MonkeyPatch, one_by_one: 
 
 
 def test_forgetting_changes_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(texts, "_REMEMBERED", 2)
+    monkeypatch.setattr(texts, "_MOST_CACHED", 2)
     agree(ALL, SOME_VALUES * 2)
 
 

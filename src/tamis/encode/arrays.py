@@ -35,15 +35,15 @@ __all__ = [
 RANGE: Final = 0
 SET: Final = 1
 TEXT: Final = 2
-"""How an atom is tested: by a run of codes, by a list of codes, or by its text id."""
+"""How an atom is tested: by a range of codes, by a list of codes, or by its text id."""
 
 NEGATED: Final = 4
 IF_ABSENT: Final = 8
-"""Bits that stand beside the test."""
+"""Flags, stored in the same word as the test."""
 
 GOTO_TRUE: Final = -1
 GOTO_FALSE: Final = -2
-"""Where a program ends."""
+"""Jump targets that end a program."""
 
 NO_INT32: Final = np.empty(0, np.int32)
 NO_INT64: Final = np.empty(0, np.int64)
@@ -54,8 +54,8 @@ class AtomArrays(NamedTuple):
     """Each distinct atom, in terms of codes."""
 
     table: NDArray[np.int32]
-    """A row for each atom: attribute, test and flags, low, high. All of it is read at once, so
-    it stands together."""
+    """A row for each atom: attribute, test and flags, low, high. They are stored together since
+    they are read together."""
     codes: NDArray[np.int32]
     """The codes of all SET atoms, rising within each."""
 
@@ -86,50 +86,50 @@ class AtomArrays(NamedTuple):
 
 
 class FormArrays(NamedTuple):
-    """How rules are made of atoms: as conjunctions, or as programs where those are too many."""
+    """How rules consist of atoms: as conjunctions, or as programs where those are too many."""
 
     conjunction_start: NDArray[np.int64]
     conjunction_atom: NDArray[np.int32]
-    """The atoms of each conjunction, distinct, in the order of the rule that first had it. No two
-    conjunctions have the same atoms, but for a few where conjunction i is rule i."""
+    """The distinct atoms of each conjunction, in the order of the first rule with it. No two
+    conjunctions have the same atoms, except for a few where conjunction i is rule i."""
     owner_start: NDArray[np.int64]
     owner: NDArray[np.int32]
     """The rules that each conjunction belongs to, rising. Both arrays are empty where conjunction i
-    is rule i, as it is in a set of plain rules (`forms.py`): then a match needs no look-up."""
+    is rule i (`rule_forms.py`): then a match needs no look-up."""
     program_start: NDArray[np.int64]
     program: NDArray[np.int32]
-    """A row for each instruction: an atom, and which instruction of the program comes next if it
-    holds and if it does not, or GOTO_TRUE, or GOTO_FALSE."""
+    """A row for each instruction: an atom, and the next instruction of the program if it holds and
+    if it does not; or GOTO_TRUE, or GOTO_FALSE."""
     program_rule: NDArray[np.int32]
     """The rule that each program is."""
     cover_start: NDArray[np.int64]
     cover_atom: NDArray[np.int32]
-    """One of these atoms holds whenever the program does; none where nothing covers it."""
+    """One of these atoms holds whenever the program does; empty where nothing covers it."""
 
 
 class ScoreArrays(NamedTuple):
     """How each rule is scored: its tree in postfix order, before any simplification.
 
-    All arrays are empty where conjunction i is rule i, no rule weighs anything, and each is scored
-    by the sum over its conjunction's atoms from first to last.
+    All arrays are empty where conjunction i is rule i, no rule has weights, and the score of each
+    is the sum over its conjunction's atoms from first to last.
     """
 
     start: NDArray[np.int64]
     code: NDArray[np.int32]
     """An atom, or for an operator with k operands -(2k + 1) (AND) or -(2k + 2) (OR)."""
     weights: NDArray[np.int32]
-    """For an atom, where its weights begin in `weight`; -1 where they are all 1. Empty where all
-    weights of all rules are."""
+    """For an atom, where its weights begin in `weight`; -1 if they are all 1. Empty if all weights
+    of all rules are 1."""
     weight: NDArray[np.float64]
     """One weight for a RANGE or TEXT atom, one for each code of a SET atom."""
     depth: int
-    """How many operands wait at once, at most."""
+    """The greatest number of operands on the stack."""
 
 
 class DictionaryArrays(NamedTuple):
     """The attributes, and the values that rules mention for each of them.
 
-    Numbers, strings and timestamps each stand end to end, attribute after attribute, sorted and
+    Numbers, strings and timestamps are each laid end to end, attribute after attribute, sorted and
     distinct within an attribute.
     """
 
@@ -137,11 +137,11 @@ class DictionaryArrays(NamedTuple):
     name: NDArray[np.uint8]
     """The names of the attributes, in UTF-8."""
     number_start: NDArray[np.int64]
-    """Where each attribute's numbers begin; so for strings and timestamps."""
+    """Where each attribute's numbers begin; likewise for strings and timestamps."""
     number: NDArray[np.float64]
     """The least double that is not below the number."""
     number_below: NDArray[np.uint16]
-    """How far the number lies below that double; empty where all of them equal theirs."""
+    """How far the number lies below that double; empty if every number equals its double."""
     string_start: NDArray[np.int64]
     text_start: NDArray[np.int64]
     text: NDArray[np.uint8]
@@ -150,7 +150,7 @@ class DictionaryArrays(NamedTuple):
     time: NDArray[np.int64]
     """Microseconds since 1970."""
     orders_strings: NDArray[np.uint8]
-    """For each attribute, whether some rule asks more of strings than to equal a mentioned one."""
+    """For each attribute, whether some rule does more with strings than test them for equality."""
 
 
 class TextArrays(NamedTuple):
@@ -163,18 +163,18 @@ class TextArrays(NamedTuple):
 
 
 class Events(NamedTuple):
-    """Events in terms of codes: only present attributes that some rule mentions."""
+    """Events in terms of codes, with the present attributes that some rule mentions."""
 
     start: NDArray[np.int64]
     attribute: NDArray[np.int32]
-    """The entries of one attribute stand together within an event."""
+    """The entries of one attribute are adjacent within an event."""
     code: NDArray[np.int32]
     """One entry for each distinct value of the attribute."""
     text_start: NDArray[np.int64]
     text: NDArray[np.int32]
     """The text predicates that the event satisfies, by id."""
     weight: NDArray[np.float64]
-    """The weight of each entry; an empty array where all weigh 1."""
+    """The weight of each entry; empty if all weights are 1."""
     text_weight: NDArray[np.float64]
     """For each of `text`, the sum of the weights of the values that satisfy it."""
 
@@ -182,11 +182,11 @@ class Events(NamedTuple):
 class Choices(NamedTuple):
     """The codes that an event expression leaves open; see `tamis.encode.event_expressions`.
 
-    An entry is a run of codes of which the attribute has one, or a string that is listed.
+    An entry is a range of codes of which the attribute has one, or a listed string.
     """
 
     span: NDArray[np.int64]
-    """For each attribute where its entries begin and end; equal if it is absent."""
+    """Where the entries of each attribute begin and end; equal if it is absent."""
     low: NDArray[np.int32]
     high: NDArray[np.int32]
     """The first and the last code of each entry; both are possible."""
@@ -197,7 +197,7 @@ class Choices(NamedTuple):
     """The text predicates that an entry satisfies, by id, rising; where it is not endless."""
     hollow_span: NDArray[np.int64]
     hollow: NDArray[np.int32]
-    """For each attribute of the event the codes that no value has, rising: gaps without room."""
+    """For each attribute of the event, the codes that no value has, rising: gaps without room."""
 
 
 def rows_between(events: Events, first: int, last: int) -> Events:

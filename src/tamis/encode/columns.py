@@ -24,15 +24,15 @@ from tamis.expr.names import is_worked_out
 __all__ = ["AttributeConflict", "ColumnEncoder", "Conform", "columns_of", "read_rows"]
 
 Conform: TypeAlias = Callable[[str, pa.Array, bool], pa.Array]
-"""Takes an attribute's name, its values, and whether they come from lists."""
+"""Maps an attribute's values; takes its name, the values, and whether they come from lists."""
 
 
 _EVENT = ""
 """The name of a column that holds whole events."""
 
 
-class AttributeConflict(Exception):  # a signal to the caller, no error
-    """Two columns give values to one attribute, so that its values must be joined row by row."""
+class AttributeConflict(Exception):  # a signal to the caller, not an error
+    """Two columns have values of one attribute, so the batch must be encoded row by row."""
 
 
 class _Leaf(NamedTuple):
@@ -41,10 +41,12 @@ class _Leaf(NamedTuple):
     attribute: int
     values: pa.Array
     rows: NDArray[np.int64] | None
-    """The row of each value; None where the i-th value is that of row i."""
+    """The row of each value; None if value i belongs to row i."""
 
 
 class _Entries(NamedTuple):
+    """The codes, or the text ids, of one attribute in each row."""
+
     attribute: int
     rows: NDArray[np.int64]
     codes: NDArray[np.int32]
@@ -55,20 +57,19 @@ class ColumnEncoder:
 
     A struct's fields and a map's keys are attributes with dotted names; the elements of a list are
     values of a multi-valued attribute. A struct or a map without a name is the event itself: its
-    fields or keys are attributes as they are called. Columns that no rule mentions are not looked
-    at.
+    fields or keys are attributes under their own names. Columns that no rule mentions are ignored.
 
     Parameters
     ----------
     rules
         The rules.
     conform
-        Applied to the values of every attribute, for example to read texts as timestamps where a
-        schema says so.
+        Applied to the values of every attribute, for example to parse timestamps that a schema
+        declares.
     read
-        The same for a whole row.
+        The same for a whole row, which it flattens.
     derived
-        The derived attributes of the rules' dictionary, if somebody has them already.
+        The derived attributes of the rules' dictionary, if the caller has them already.
     """
 
     def __init__(
@@ -84,23 +85,23 @@ class ColumnEncoder:
         known = rules.dictionary.attributes
         unknown = sorted(self._derived.bases - known.keys())
         self._attributes = known | {name: len(known) + i for i, name in enumerate(unknown)}
-        """The attributes to look at: those that rules mention, and then others to derive from."""
+        """The attributes to read: those that rules mention, then others to derive from."""
         self._names = list(self._attributes)
         self._axes = rules.dictionary.axes
-        self._by_value, self._by_row = self._derived_by_road()
+        self._by_value, self._by_row = self._group_derived()
         self._texts = rules.texts
         self._guards = Guards(rules, sorted(rules.texts.attributes), texts=True)
         self._columns = columns_of(self._attributes)
 
     def encode(self, batch: pa.RecordBatch) -> Events:
-        """The events of a batch, one a row.
+        """Encode the rows of a batch, each an event.
 
         Raises
         ------
         EventError
             A column that rules mention has a type that Tamis cannot read.
         AttributeConflict
-            Two columns give values to one attribute.
+            Two columns have values of one attribute.
         """
         codes: list[_Entries] = []
         texts: list[_Leaf] = []
@@ -117,24 +118,24 @@ class ColumnEncoder:
             if leaf.attribute >= len(self._axes):
                 continue
             try:
-                found = self._codes(leaf)
+                leaf_codes = self._codes(leaf)
             except pa.ArrowInvalid as error:
                 name = self._names[leaf.attribute]
                 raise EventError(
                     f"column {name!r} holds a value that does not fit in 64 bits: {error}"
                 ) from None
-            codes.append(_present(_Entries(leaf.attribute, rows, found)))
+            codes.append(_drop_absent(_Entries(leaf.attribute, rows, leaf_codes)))
             if leaf.attribute in self._texts.attributes and _is_string(leaf.values.type):
                 texts.append(leaf._replace(rows=rows))
         if self._by_row:
             self._derive_by_row(batch, codes)
-        start, attribute, code = _assembled(codes, batch.num_rows)
+        start, attribute, code = _assemble(codes, batch.num_rows)
         no_texts = np.zeros_like(start), NO_INT32
         events = Events(start, attribute, code, *no_texts, NO_DOUBLES, NO_DOUBLES)
         if not texts:
             return events
-        held = [self._text_entries(leaf, events) for leaf in texts]
-        text_start, _, text = _assembled(held, batch.num_rows)
+        satisfied = [self._text_entries(leaf, events) for leaf in texts]
+        text_start, _, text = _assemble(satisfied, batch.num_rows)
         return events._replace(text_start=text_start, text=text)
 
     def _check_names(self, batch: pa.RecordBatch) -> None:
@@ -142,8 +143,8 @@ class ColumnEncoder:
             if is_worked_out(name):
                 raise EventError(f"the column {name!r} begins with a control character")
 
-    def _derived_by_road(self) -> tuple[dict[int, list[DerivedAttribute]], list[DerivedAttribute]]:
-        """The derived attributes by the attribute whose values they map, and all others."""
+    def _group_derived(self) -> tuple[dict[int, list[DerivedAttribute]], list[DerivedAttribute]]:
+        """The derived attributes of another one's single values, by that one; and the rest."""
         by_value: dict[int, list[DerivedAttribute]] = {}
         by_row: list[DerivedAttribute] = []
         for derived in self._derived:
@@ -157,7 +158,7 @@ class ColumnEncoder:
     def _derive(
         self, derived: DerivedAttribute, leaf: _Leaf, codes: list[_Entries], texts: list[_Leaf]
     ) -> None:
-        """Map each distinct value of a column."""
+        """Derive an attribute from each distinct value of another."""
         assert leaf.rows is not None
         assert derived.how.of_one is not None
         values = leaf.values
@@ -166,32 +167,32 @@ class ColumnEncoder:
         name = self._names[leaf.attribute]
         given = [value_of_item(name, item) for item in values.dictionary.to_pylist()]
         results = [None if value is None else derived.how.of_one(value) for value in given]
-        numbers, found = _numbered(results)
+        numbers, distinct = _number_values(results)
         rows, places = _distinct_pairs(leaf.rows, numbers[values.indices.to_numpy()])
-        coded = np.array([derived.axis.code(value) for value in found], np.int32)
-        codes.append(_Entries(derived.number, rows, coded[places]))
+        distinct_codes = np.array([derived.axis.code(value) for value in distinct], np.int32)
+        codes.append(_Entries(derived.number, rows, distinct_codes[places]))
         if derived.number in self._texts.attributes:
-            # Only functions that give strings may be looked into.
-            strings = pa.array(found, pa.large_string())
-            held = pa.DictionaryArray.from_arrays(pa.array(places), strings)
-            texts.append(_Leaf(derived.number, held, rows))
+            # Text predicates are allowed only on functions that return strings.
+            strings = pa.array(distinct, pa.large_string())
+            derived_values = pa.DictionaryArray.from_arrays(pa.array(places), strings)
+            texts.append(_Leaf(derived.number, derived_values, rows))
 
     def _derive_by_row(self, batch: pa.RecordBatch, codes: list[_Entries]) -> None:
-        """Work out what depends on several attributes, or on a list as a whole."""
+        """Derive the attributes that depend on several others, or on a list as a whole."""
         bases = {item.attribute for derived in self._by_row for item in derived.how.inputs}
         events = [self._read(row) for row in read_rows(batch, columns_of(bases))]
         for derived in self._by_row:
             rows: list[int] = []
-            found: list[int] = []
+            row_codes: list[int] = []
             for row, event in enumerate(events):
                 for value in derived.values(event):
                     rows.append(row)
-                    found.append(derived.axis.code(value))
-            entries = _Entries(derived.number, np.array(rows, np.int64), np.array(found, np.int32))
-            codes.append(entries)
+                    row_codes.append(derived.axis.code(value))
+            entries = np.array(rows, np.int64), np.array(row_codes, np.int32)
+            codes.append(_Entries(derived.number, *entries))
 
     def rows(self, batch: pa.RecordBatch) -> list[dict[str, Any]]:
-        """The rows as mappings, with the columns that rules mention only."""
+        """The rows of a batch as mappings, with only the columns that rules mention."""
         return read_rows(batch, self._columns)
 
     def _leaves(self, batch: pa.RecordBatch) -> Iterator[_Leaf]:
@@ -220,7 +221,7 @@ class ColumnEncoder:
                 if self._conform is not None:
                     values = self._conform(path, values, rows is not None)
                 leaf = _Leaf(self._attributes[path], values, rows)
-                yield leaf if rows is None else _distinct(leaf)
+                yield leaf if rows is None else _drop_repeats(leaf)
 
     def _walk_map(
         self, path: str, values: pa.MapArray, rows: NDArray[np.int64] | None
@@ -231,7 +232,7 @@ class ColumnEncoder:
         keys = pc.dictionary_encode(keys)
         numbers = keys.indices.to_numpy(zero_copy_only=False)
         if len(keys.dictionary) < 1 << 16:
-            numbers = numbers.astype(np.uint16)  # which are sorted in one pass
+            numbers = numbers.astype(np.uint16)  # NumPy sorts these in linear time
         order = np.argsort(numbers, kind="stable")
         ends = np.cumsum(np.bincount(numbers, minlength=len(keys.dictionary)))
         begin = 0
@@ -247,35 +248,35 @@ class ColumnEncoder:
             distinct = self._codes(_Leaf(leaf.attribute, values.dictionary, None))
             codes: NDArray[np.int32] = distinct[values.indices.to_numpy()]
             return codes
-        return _plain_codes(axis, values)
+        return _array_codes(axis, values)
 
     def _text_entries(self, leaf: _Leaf, events: Events) -> _Entries:
-        """The text predicates that the values satisfy, in the events that may need them."""
+        """The text predicates that the values satisfy, for the events that may need them."""
         assert leaf.rows is not None
         needed = self._guards.rows_that_need(leaf.attribute, events)[leaf.rows]
         rows, values = leaf.rows[needed], leaf.values.filter(pa.array(needed))
         if not pa.types.is_dictionary(values.type):
             values = pc.dictionary_encode(values)
-        held = [
+        satisfied = [
             np.array(self._texts.match(leaf.attribute, value), np.int32)
             for value in values.dictionary.to_pylist()
         ]
         indices = values.indices.to_numpy()
-        lengths = np.array([len(ids) for ids in held], np.int64)[indices]
-        found = [held[i] for i in indices[lengths > 0]]
-        texts = np.concatenate(found) if found else NO_INT32
+        lengths = np.array([len(ids) for ids in satisfied], np.int64)[indices]
+        by_row = [satisfied[i] for i in indices[lengths > 0]]
+        texts = np.concatenate(by_row) if by_row else NO_INT32
         return _Entries(leaf.attribute, np.repeat(rows, lengths), texts)
 
 
 def columns_of(attributes: Iterable[str]) -> frozenset[str]:
-    """Names of the columns that may hold these attributes: nested ones, and whole events."""
+    """Names of the columns that may have these attributes: also nested, or in whole events."""
     names = frozenset(attributes)
     prefixes = {name[:i] for name in names for i, char in enumerate(name) if char == "."}
     return names | prefixes | {_EVENT}
 
 
 def read_rows(batch: pa.RecordBatch, columns: Container[str]) -> list[dict[str, Any]]:
-    """The rows of a batch as mappings, with some columns; those of one name become a list."""
+    """The rows of a batch as mappings; values of columns with the same name become a list."""
     rows: list[dict[str, Any]] = [{} for _ in range(batch.num_rows)]
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if name not in columns:
@@ -286,8 +287,8 @@ def read_rows(batch: pa.RecordBatch, columns: Container[str]) -> list[dict[str, 
     return rows
 
 
-def _numbered(values: list[Value | None]) -> tuple[NDArray[np.int64], list[Value]]:
-    """The distinct ones of `values`, and the place of each among them; -1 for None."""
+def _number_values(values: list[Value | None]) -> tuple[NDArray[np.int64], list[Value]]:
+    """The place of each value among the distinct ones, -1 for None; and the distinct ones."""
     places: dict[tuple[Kind, Value], int] = {}
     distinct: list[Value] = []
     numbers = np.full(len(values), -1, np.int64)
@@ -302,9 +303,9 @@ def _numbered(values: list[Value | None]) -> tuple[NDArray[np.int64], list[Value
 def _distinct_pairs(
     rows: NDArray[np.int64], numbers: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """`rows` and `numbers` without those below zero, and without what a row holds twice."""
-    there = numbers >= 0
-    rows, numbers = rows[there], numbers[there]
+    """Pairs of a row and a number, without numbers below zero and without repeated pairs."""
+    present = numbers >= 0
+    rows, numbers = rows[present], numbers[present]
     if (np.diff(rows) > 0).all():
         return rows, numbers
     _, first = np.unique(rows * (int(numbers.max()) + 1) + numbers, return_index=True)
@@ -316,8 +317,8 @@ def _within(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _present(entries: _Entries) -> _Entries:
-    """`entries` without the NaNs."""
+def _drop_absent(entries: _Entries) -> _Entries:
+    """`entries` without those of NaNs."""
     present = entries.codes != ABSENT
     if present.all():
         return entries
@@ -351,13 +352,13 @@ def _check_type(path: str, kind: pa.DataType) -> None:
     )
     if not known:
         raise EventError(
-            f"column {path!r} has the type {kind}, which no rule can compare; "
+            f"column {path!r} has the type {kind}, which rules cannot compare; "
             "cast it to a string, an integer, a double, a boolean or a timestamp"
         )
 
 
 def _without_views(values: pa.Array) -> pa.Array:
-    """`values` without string views, which few functions of Arrow take."""
+    """`values` with string views cast to strings, since few functions of Arrow accept views."""
     if pa.types.is_string_view(values.type):
         return values.cast(pa.large_string())
     if pa.types.is_dictionary(values.type) and pa.types.is_string_view(values.type.value_type):
@@ -378,22 +379,22 @@ def _lengths(values: pa.Array) -> NDArray[np.int64]:
 
 
 def _as_list(values: pa.MapArray) -> pa.Array:
-    """A map as the list of its keys and items."""
+    """A map array as a list array of its keys and items."""
     entry = pa.struct([("key", pa.string()), ("item", values.type.item_type)])
     return values.cast(pa.list_(entry))
 
 
-def _distinct(leaf: _Leaf) -> _Leaf:
-    """`leaf` without the values that a row holds twice."""
+def _drop_repeats(leaf: _Leaf) -> _Leaf:
+    """`leaf` without repeated values of a row."""
     leaf = _without_nulls(leaf)
     assert leaf.rows is not None
     if (np.diff(leaf.rows) > 0).all():
-        return leaf  # no row holds two
+        return leaf  # no row has two values
     values = leaf.values
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     if pa.types.is_floating(values.type):
-        values = pc.add(values.cast(pa.float64()), 0.0)  # so that there is one zero
+        values = pc.add(values.cast(pa.float64()), 0.0)  # turns -0.0 into 0.0
     encoded = pc.dictionary_encode(values)
     keys = leaf.rows * (len(encoded.dictionary) + 1) + encoded.indices.to_numpy()
     _, first = np.unique(keys, return_index=True)
@@ -414,8 +415,8 @@ def _without_nulls(leaf: _Leaf) -> _Leaf:
     return _Leaf(leaf.attribute, values.drop_null(), rows)
 
 
-def _plain_codes(axis: Axis, values: pa.Array) -> NDArray[np.int32]:
-    """The codes of an array that holds no nulls."""
+def _array_codes(axis: Axis, values: pa.Array) -> NDArray[np.int32]:
+    """The codes of an array without nulls."""
     kind = values.type
     if _is_string(kind):
         return _string_codes(axis, values)
@@ -449,7 +450,7 @@ def _string_codes(axis: Axis, values: pa.Array) -> NDArray[np.int32]:
 
 
 def _gap_codes(axis: Axis, values: pa.Array) -> NDArray[np.int32] | int:
-    """The codes of strings that no rule mentions; any gap will do if no rule orders strings."""
+    """The codes of strings that no rule mentions; any gap does if no rule orders strings."""
     if not axis.orders_strings:
         return axis.strings_at
     encoded = pc.dictionary_encode(values)
@@ -458,10 +459,10 @@ def _gap_codes(axis: Axis, values: pa.Array) -> NDArray[np.int32] | int:
     return result
 
 
-def _assembled(
+def _assemble(
     entries: list[_Entries], size: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
-    """The entries of all attributes, laid out row by row."""
+    """The entries of all attributes, row by row, as in `Events`."""
     start = np.zeros(size + 1, np.int64)
     for entry in entries:
         _count(entry.rows, start)

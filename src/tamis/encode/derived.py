@@ -1,7 +1,7 @@
-"""Derived attributes that a set of rules asks for, worked out from events.
+"""The derived attributes that a set of rules mentions, computed from events.
 
-Which ones there are is in the names of the dictionary's attributes; no other is worked out. Of a
-family of conditions only those are that rules mention: the attribute's strings.
+Their names are among the dictionary's attributes; no others are computed. Of a family of conditions
+only those are that rules mention: the strings of the attribute.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ class DerivedAttribute:
         self.number = number
         self.axis = axis
         self.how: Derivation = derivation(name)
-        # Made by `prepare`, or when the first event asks. Two readers may do so at once, and both
-        # are right.
+        # Built by `prepare` or for the first event. Two threads may build it at once; either
+        # result will do.
         self._conditions: Conditions | None = None
 
     def prepare(self) -> Conditions | None:
-        """Make what is worth making before an event comes: an index over conditions."""
+        """Build the index of conditions, if there is one, so that no event waits for it."""
         if self._conditions is None and self.how.family is not None:
             self._conditions = conditions_among(self.name, self.axis.strings)
         return self._conditions
 
     def values(self, event: FlatEvent) -> list[Value]:
-        """Its distinct values on an event; none if it is absent."""
+        """Its distinct values for an event; empty if it is absent."""
         conditions = self.prepare()
         if conditions is None:
             return self.how.values(event)
@@ -53,7 +53,7 @@ class DerivedAttributes:
     Attributes
     ----------
     bases
-        The attributes of events that they are worked out from.
+        The attributes of events that they are computed from.
     """
 
     def __init__(self, dictionary: Dictionary) -> None:
@@ -72,11 +72,13 @@ class DerivedAttributes:
         return iter(self._all)
 
     def are_in(self, event: Mapping[str, Any]) -> bool:
-        """Whether an event names one of them, which is not for it to do."""
+        """Whether an event itself has an attribute of such a name, which is not allowed."""
         return not self._names.isdisjoint(event)
 
-    def of_plain(self, event: Mapping[str, Any]) -> Iterator[tuple[DerivedAttribute, list[Value]]]:
-        """Those present on an event of plain values: strings, numbers, booleans, nulls, NaNs."""
+    def of_scalars(
+        self, event: Mapping[str, Any]
+    ) -> Iterator[tuple[DerivedAttribute, list[Value]]]:
+        """As `of`, for an event of scalars: strings, numbers, booleans, nulls and NaNs."""
         flat: FlatEvent = {}
         for name in self.bases:
             value = event.get(name)
@@ -85,7 +87,7 @@ class DerivedAttributes:
         return self.of(flat)
 
     def of(self, event: FlatEvent) -> Iterator[tuple[DerivedAttribute, list[Value]]]:
-        """Those present on an event, with their values."""
+        """The derived attributes that are present in an event, and their values."""
         for derived in self._all:
             values = derived.values(event)
             if values:

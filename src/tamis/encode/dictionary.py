@@ -1,10 +1,10 @@
 """Attributes and values as small integers: elementary intervals.
 
-The values that rules mention for an attribute cut the line of all values into elementary
-intervals: each mentioned value is one, and so is each gap between two neighbours. Two event
-values in one interval satisfy exactly the same predicates, so an interval's number, its
-*code*, is all that an engine needs. Any comparison is then a run of codes, and 64-bit integers,
-doubles and timestamps of any cardinality need no enumeration.
+The values that rules mention for an attribute cut the ordered values into elementary intervals:
+each mentioned value is one, and so is each gap between two neighbours. Two event values in one
+interval satisfy exactly the same predicates, so an interval's number, its *code*, is all that an
+engine needs. Every comparison is a range of codes, and 64-bit integers, doubles and timestamps of
+any cardinality need no enumeration.
 
 An attribute's codes, lowest first: 0 for "absent"; FALSE; TRUE; the numbers; the strings; the
 timestamps. A sorted list of n mentioned values takes 2n + 1 codes: gap, value, gap, …, gap.
@@ -52,7 +52,7 @@ _MAX_CODES = 2**31 - 1
 
 
 class CodeRange(NamedTuple):
-    """The codes from `low` to `high`, both in; none when `low` is above `high`."""
+    """The codes from `low` to `high`, inclusive; none if `low` is above `high`."""
 
     low: int
     high: int
@@ -71,13 +71,13 @@ def _timestamp(time: int) -> datetime:
 
 
 _SMALL: Final = 1024
-"""Up to so many mentioned values are read into a dict when the first one is looked up."""
-_REMEMBERED: Final = 10_000
-"""Of a larger axis, so many looked-up values are kept in a dict."""
+"""Up to how many mentioned values are all read into a dict when the first one is looked up."""
+_MOST_CACHED: Final = 10_000
+"""How many looked-up values of a larger axis are cached."""
 
 
 class Axis:
-    """The codes of one attribute, whose values are stretches of those of the dictionary.
+    """The codes of one attribute; its values are ranges of the dictionary's.
 
     Safe to use from several threads: a race only looks up a value twice.
     """
@@ -108,12 +108,12 @@ class Axis:
         self.size = self.times_at + 2 * len(times) + 1
         """How many codes there are."""
         self.orders_strings = orders
-        """Whether some rule asks more of strings than to equal a mentioned one."""
+        """Whether some rule does more with strings than test them for equality."""
         self.exact: dict[int | float | str, int] = {}
-        """The codes of numbers and strings known by now, always the same dict; for any other one
-        ask `find`."""
+        """The codes of the numbers and strings that were read so far. Always the same dict; `find`
+        looks up the others."""
         self._lists: tuple[list[int | float], list[str]] | None = None
-        """The mentioned numbers and strings, once all of them are in `exact`."""
+        """All mentioned numbers and strings, once they are in `exact`."""
         self._ceilings: tuple[NDArray[np.int64], NDArray[np.bool_]] | None = None
 
     @property
@@ -132,7 +132,7 @@ class Axis:
         return self._values.times(self._times.start, self._times.stop)
 
     def mentioned(self, kind: Kind) -> list[Any]:
-        """The values of one kind that have a code to themselves, rising."""
+        """The values of one kind that have a code of their own, rising."""
         match kind:
             case Kind.BOOLEAN:
                 return [False, True]
@@ -144,7 +144,7 @@ class Axis:
                 return [_timestamp(time) for time in self.times]
 
     def value_below(self, kind: Kind, gap: int) -> Value:
-        """The mentioned value of a kind right below a gap that is not the lowest."""
+        """The mentioned value right below a gap, which must not be the lowest of its kind."""
         at = (gap - self.codes_of_kind(kind).low) // 2 - 1
         match kind:
             case Kind.NUMBER:
@@ -200,7 +200,7 @@ class Axis:
 
     def _find_first(self, value: int | float | str) -> int:
         if len(self._numbers) + len(self._strings) > _SMALL:
-            return self._remember(value)
+            return self._look_up(value)
         self.load()
         return self.find(value)
 
@@ -213,12 +213,12 @@ class Axis:
         self._lists = numbers, strings
 
     def unload(self) -> None:
-        """Forget what `load` read, unless it is little."""
+        """Free what `load` read, unless it is small."""
         if len(self.exact) > _SMALL:
             self._lists = None
             self.exact.clear()
 
-    def _remember(self, value: int | float | str) -> int:
+    def _look_up(self, value: int | float | str) -> int:
         if isinstance(value, str):
             span = self._strings
             at, found = self._values.place_of_text(value, span.start, span.stop)
@@ -227,7 +227,7 @@ class Axis:
             span = self._numbers
             at, found = self._values.place_of_number(value, span.start, span.stop)
             code = FIRST + 2 * (at - span.start) + found
-        if len(self.exact) >= _REMEMBERED:
+        if len(self.exact) >= _MOST_CACHED:
             self.exact.clear()
         self.exact[value] = code
         return code
@@ -268,17 +268,17 @@ def _codes(
     equals: NDArray[np.bool_] | None,
     first: int,
 ) -> NDArray[np.int32]:
-    """Codes of `values` on a list whose `points` lie at every second code after `first`.
+    """The codes of `values`, where `points` have every second code after `first`.
 
-    A point stands for a mentioned value that is not above it, and for the value itself where
-    `equals` says so, or where there is no `equals`.
+    A point is the least item of the array's type that is not below a mentioned value. `equals` says
+    where it equals that value; without `equals` all points do.
     """
     not_above = np.searchsorted(points, values, side="right").astype(np.int32)
     codes = first + 2 * not_above
     if len(points):
         last = np.maximum(not_above - 1, 0)
-        met = (not_above > 0) & (points[last] == values)
-        codes -= met if equals is None else met & equals[last]
+        is_point = (not_above > 0) & (points[last] == values)
+        codes -= is_point if equals is None else is_point & equals[last]
     return codes
 
 
@@ -291,19 +291,18 @@ class Dictionary:
         self.arrays = arrays
         names = unpack_texts(arrays.name_start, arrays.name)
         self.attributes = {name: i for i, name in enumerate(names)}
-        """Attribute names and their ids."""
+        """The numbers of the attributes, by name."""
         values = SortedValues(arrays)
         numbers, strings, times = map(
             _ranges, (arrays.number_start, arrays.string_start, arrays.time_start)
         )
         orders = (arrays.orders_strings != 0).tolist()
         self.axes = [
-            Axis(values, *stretches)
-            for stretches in zip(numbers, strings, times, orders, strict=True)
+            Axis(values, *ranges) for ranges in zip(numbers, strings, times, orders, strict=True)
         ]
-        """The axis of each attribute id."""
+        """The axis of each attribute."""
         self.base = starts(axis.size for axis in self.axes)
-        """Where each attribute's codes begin when all are laid end to end."""
+        """Where each attribute's codes begin when those of all attributes are laid end to end."""
         if self.base[-1] > _MAX_CODES:
             raise OverflowError("the rules mention more than a billion distinct values")
 
@@ -319,12 +318,12 @@ class Dictionary:
         return cls(_arrays(mentioned))
 
     def load(self) -> None:
-        """Read all mentioned values, for many look-ups to come."""
+        """Read all mentioned values, before many look-ups."""
         for axis in self.axes:
             axis.load()
 
     def unload(self) -> None:
-        """Forget what `load` read of large axes."""
+        """Free what `load` read of large axes."""
         for axis in self.axes:
             axis.unload()
 
@@ -375,7 +374,7 @@ def _arrays(mentioned: dict[str, _Mentioned]) -> DictionaryArrays:
 
 
 def code_range(predicate: Predicate, axis: Axis) -> CodeRange:
-    """The run of codes that satisfy the positive form of `predicate`; not for IN lists."""
+    """The codes that satisfy the positive form of `predicate`; not for IN lists."""
     match predicate.op:
         case Op.PRESENT:
             return CodeRange(ABSENT + 1, axis.size - 1)
@@ -401,11 +400,11 @@ def code_range(predicate: Predicate, axis: Axis) -> CodeRange:
         case Op.BETWEEN:
             return CodeRange(low, high) if low <= high else NOTHING
         case op:
-            raise ValueError(f"{op} is no run of codes")
+            raise ValueError(f"{op} is not a range of codes")
 
 
 def _prefix_range(predicate: Predicate, axis: Axis) -> CodeRange:
     prefix = prefix_of(predicate)
-    assert prefix is not None, "only a LIKE with a plain beginning is a run of codes"
+    assert prefix is not None, "only a LIKE with a literal prefix is a range of codes"
     low = axis.code(prefix[0])
     return CodeRange(low, low) if len(prefix) == 1 else CodeRange(low, axis.code(prefix[1]) - 1)

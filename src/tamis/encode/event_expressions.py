@@ -1,10 +1,9 @@
 """Event expressions → flat arrays: the codes that each attribute may have.
 
-An event expression leaves an attribute stretches of values
-(:mod:`tamis.expr.analysis.event_expressions`), and a set of rules cuts the same lines into codes.
-What a kernel needs to know is which codes have a value in a stretch. That is a run of codes, whose
-ends are found here; but within it a gap between two mentioned values may be *hollow*: no value
-lies between 3 and 4 where an attribute is declared as an integer.
+An event expression leaves each attribute some stretches of values
+(:mod:`tamis.expr.analysis.event_expressions`), and a set of rules divides the same values into
+codes. A kernel needs to know which codes have a value in a stretch. They are a range of codes, but
+a gap within it may be *hollow*: no value lies between 3 and 4 if the attribute is an integer.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ __all__ = ["ChoiceEncoder"]
 
 
 class _Entry(NamedTuple):
-    """See `Choices`."""
+    """An entry of `Choices`."""
 
     low: int
     high: int
@@ -44,7 +43,7 @@ class ChoiceEncoder:
         self._hollow: dict[tuple[int, tuple[Line, ...]], NDArray[np.int32]] = {}
 
     def encode(self, alternative: Alternative) -> Choices:
-        """One alternative of an event expression."""
+        """Encode one alternative of an event expression."""
         known = self._dictionary.attributes
         span, hollow_span = np.zeros((2, len(known), 2), np.int64)
         entries: list[_Entry] = []
@@ -54,9 +53,9 @@ class ChoiceEncoder:
             attribute = known.get(name)
             if attribute is None:
                 continue
-            own = self._entries(attribute, choice)
-            span[attribute] = len(entries), len(entries) + len(own)
-            entries += own
+            new = self._entries(attribute, choice)
+            span[attribute] = len(entries), len(entries) + len(new)
+            entries += new
             codes = self._hollow_codes(attribute, choice.lines)
             hollow_span[attribute] = hollow_size, hollow_size + len(codes)
             hollow.append(codes)
@@ -76,16 +75,16 @@ class ChoiceEncoder:
         axis = self._dictionary.axes[attribute]
         if attribute in self._texts.attributes:
             return [self._entry(attribute, stretch) for stretch in choice.stretches()]
-        return _merged([_codes(stretch, axis) for stretch in choice.stretches()])
+        return _merge_ranges([_codes(stretch, axis) for stretch in choice.stretches()])
 
     def _entry(self, attribute: int, stretch: Stretch) -> _Entry:
-        """A stretch of an attribute that text predicates ask about."""
-        run = _codes(stretch, self._dictionary.axes[attribute])
+        """A stretch of an attribute with text predicates."""
+        codes = _codes(stretch, self._dictionary.axes[attribute])
         if not isinstance(stretch.first, str):
-            return _Entry(*run)
+            return _Entry(*codes)
         if not stretch.is_single:
-            return _Entry(*run, is_endless=True)
-        return _Entry(*run, texts=self._texts.match(attribute, stretch.first))
+            return _Entry(*codes, is_endless=True)
+        return _Entry(*codes, texts=self._texts.match(attribute, stretch.first))
 
     def _hollow_codes(self, attribute: int, lines: tuple[Line, ...]) -> NDArray[np.int32]:
         key = attribute, lines
@@ -112,17 +111,17 @@ def _codes(stretch: Stretch, axis: Axis) -> CodeRange:
 
 
 def _begins_with(code: int, value: Any, line: Line, axis: Axis) -> bool:
-    """Whether `value` is the least that has its code, which is not the lowest of its kind."""
+    """Whether `value` is the least with its code; the code is not the lowest of its kind."""
     is_gap = (code - axis.codes_of_kind(line.kind).low) % 2 == 0
     if line.kind is Kind.BOOLEAN or not is_gap:
         return True
     return bool(line.after(axis.value_below(line.kind, code)) == value)
 
 
-def _merged(runs: list[CodeRange]) -> list[_Entry]:
-    """Runs without those that others cover or continue."""
+def _merge_ranges(ranges: list[CodeRange]) -> list[_Entry]:
+    """The union of ranges of codes, as disjoint ranges with gaps between them."""
     entries: list[_Entry] = []
-    for low, high in sorted(runs):
+    for low, high in sorted(ranges):
         if entries and low <= entries[-1].high + 1:
             entries[-1] = _Entry(entries[-1].low, max(entries[-1].high, high))
         else:

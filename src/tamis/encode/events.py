@@ -21,7 +21,7 @@ __all__ = ["AxesEncoder", "EventEncoder", "KnownAxis"]
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 _ONE_ROW = [np.array([0, size], np.int64) for size in range(64)]
-"""Where rows begin when there is one, which is what callers wait for."""
+"""`Events.start` of a single event, by its number of entries: the case that must be fast."""
 
 
 class _Axis(Protocol):
@@ -30,11 +30,11 @@ class _Axis(Protocol):
 
 
 KnownAxis: TypeAlias = tuple[int, Callable[[Any], int | None], _Axis]
-"""An attribute's number, the codes of the values that rules mention, and its axis for others."""
+"""An attribute's number, the codes of the values that rules mention, and the axis for others."""
 
 
 class _Text(NamedTuple):
-    """A string of an attribute that some text predicate asks about."""
+    """A string of an attribute with text predicates."""
 
     row: int
     attribute: int
@@ -55,7 +55,7 @@ class _Rows:
         self.weight: list[float] = []
 
     def end_row(self) -> None:
-        """Close the event that was being written."""
+        """End the current event."""
         self.start.append(len(self.code))
 
     def events(self) -> Events:
@@ -78,11 +78,11 @@ class AxesEncoder:
     Parameters
     ----------
     axes
-        The attributes that rules mention. More may come, if nothing is taken back.
+        The attributes that rules mention. Some may be added later, none removed.
     text_attributes
-        The numbers of those whose strings text predicates ask about.
+        The numbers of those with text predicates.
     derived
-        Those that are worked out from others.
+        Those that are computed from others.
     """
 
     def __init__(
@@ -96,35 +96,35 @@ class AxesEncoder:
         self._derived = derived
 
     def encode(self, event: Event) -> Events:
-        """One event, given as a mapping."""
+        """Encode one event, given as a mapping."""
         rows = _Rows()
         self._add(event, rows)
-        return self._finished(rows)
+        return self._finish(rows)
 
     def encode_flat(self, events: Iterable[FlatEvent]) -> Events:
-        """Events that were flattened before."""
+        """Encode events that are flattened already."""
         rows = _Rows()
         for event in events:
             self._add_flat(event, rows)
-        return self._finished(rows)
+        return self._finish(rows)
 
-    def _finished(self, rows: _Rows) -> Events:
+    def _finish(self, rows: _Rows) -> Events:
         return rows.events()
 
     def _add(self, event: Event, rows: _Rows) -> None:
-        """Write one event: in one pass where all its values are plain, else flattened first."""
+        """Add an event: in one pass if all its values are scalars, else flattened first."""
         codes, texts = len(rows.code), len(rows.texts)
         is_mapping = event.__class__ is dict or isinstance(event, Mapping)
-        if is_mapping and self._add_plain(event, rows):
+        if is_mapping and self._add_scalars(event, rows):
             if self._derived:
-                self._add_derived(self._derived.of_plain(event), rows)
+                self._add_derived(self._derived.of_scalars(event), rows)
             rows.end_row()
             return
         del rows.attribute[codes:], rows.code[codes:], rows.texts[texts:]
         self._add_flat(flatten(event), rows)
 
-    def _add_plain(self, event: Event, rows: _Rows) -> bool:
-        """Write an event of plain strings, numbers and booleans; False on anything else."""
+    def _add_scalars(self, event: Event, rows: _Rows) -> bool:
+        """Add an event of strings, numbers, booleans and nulls; False if it has anything else."""
         if self._derived and self._derived.are_in(event):
             return False
         axis_of, texts = self._axes.get, self._text_attributes
@@ -138,7 +138,7 @@ class AxesEncoder:
                 if code is None:
                     if value is None or value != value:
                         continue
-                    if not _is_plain(value):
+                    if not _is_scalar(value):
                         return False
                     code = axis.code(value)
                 add_attribute(number)
@@ -148,7 +148,7 @@ class AxesEncoder:
             elif found is not None and kind is bool:
                 add_attribute(found[0])
                 add_code(found[2].code(value))
-            elif name.__class__ is not str or not _is_plain(value):
+            elif name.__class__ is not str or not _is_scalar(value):
                 return False
         return True
 
@@ -172,11 +172,11 @@ class AxesEncoder:
 
     def _add_derived(
         self,
-        found: Iterable[tuple[DerivedAttribute, list[Value]]],
+        present: Iterable[tuple[DerivedAttribute, list[Value]]],
         rows: _Rows,
         weights: EventWeights | None = None,
     ) -> None:
-        for derived, values in found:
+        for derived, values in present:
             self._add_values(derived.name, derived.number, derived.axis, values, rows, weights)
 
     def _add_values(
@@ -188,7 +188,7 @@ class AxesEncoder:
         rows: _Rows,
         weights: EventWeights | None,
     ) -> None:
-        """Write the values of one attribute."""
+        """Add the values of one attribute."""
         for value in values:
             rows.attribute.append(number)
             rows.code.append(axis.code(value))
@@ -208,7 +208,7 @@ class EventEncoder(AxesEncoder):
     rules
         The rules.
     derived
-        The derived attributes of their dictionary, if somebody has them already.
+        The derived attributes of their dictionary, if the caller has them already.
     """
 
     def __init__(self, rules: EncodedRules, derived: DerivedAttributes | None = None) -> None:
@@ -225,29 +225,29 @@ class EventEncoder(AxesEncoder):
         self._guards = Guards(rules, sorted(rules.texts.attributes), texts=True)
 
     def encode_many(self, events: Iterable[Event], first: int = 0) -> Events:
-        """Events given as mappings; an error names the culprit, counted from `first`."""
+        """Encode events given as mappings; an error names the event, counted from `first`."""
         rows = _Rows()
         for number, event in enumerate(events, first):
             try:
                 self._add(event, rows)
             except EventError as error:
                 raise EventError(f"event {number}: {error}") from None
-        return self._finished(rows)
+        return self._finish(rows)
 
     def encode_weighted(self, event: FlatEvent, weights: EventWeights) -> Events:
-        """One event that weighs its values."""
+        """Encode one event with weights for its values."""
         rows = _Rows()
         self._add_flat(event, rows, weights)
-        return self._finished(rows)
+        return self._finish(rows)
 
-    def _finished(self, rows: _Rows) -> Events:
+    def _finish(self, rows: _Rows) -> Events:
         events = rows.events()
         return self._with_texts(events, rows.texts) if rows.texts else events
 
     def _with_texts(self, events: Events, texts: Sequence[_Text]) -> Events:
-        """`events` with the text predicates that they satisfy, as far as they may matter."""
+        """`events` with the text predicates that they satisfy and may need."""
         sizes = np.zeros(len(events.start), np.int64)
-        held: list[int] = []
+        satisfied: list[int] = []
         weights: list[float] = []
         needed: dict[int, list[bool]] = {}
         for row, attribute, value, weight in texts:
@@ -259,22 +259,22 @@ class EventEncoder(AxesEncoder):
                 if not needed[attribute][row]:
                     continue
                 found = self._texts.match(attribute, value)
-            held += found
+            satisfied += found
             weights += [weight] * len(found)
             sizes[row + 1] += len(found)
         return events._replace(
             text_start=np.cumsum(sizes),
-            text=np.array(held, np.int32),
+            text=np.array(satisfied, np.int32),
             text_weight=np.array(weights) if len(events.weight) else NO_DOUBLES,
         )
 
 
 _LOOKED_UP = frozenset((str, int, float, type(None)))
-"""The types of which equal values have equal codes: not so booleans, since True equals 1."""
+"""Types whose equal values have equal codes; not booleans, since True equals 1."""
 
 
-def _is_plain(value: Any) -> bool:
-    """Whether nothing has to be done to a value, or against it, before it is looked up."""
+def _is_scalar(value: Any) -> bool:
+    """Whether a value can be looked up without being flattened or refused."""
     kind = value.__class__
     if kind is str:
         return is_unicode(value)

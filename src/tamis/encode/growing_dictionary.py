@@ -1,21 +1,21 @@
-"""Codes that stay what they are while rules still come.
+"""A dictionary that grows: codes never change while rules are added.
 
-The dictionary of a segment (`dictionary.py`) is made when all of its rules are known, and numbers
-the values that they mention. Here rules come one by one, and what was encoded before must stay
-right, so a code is given once and for all:
+The dictionary of a segment (`dictionary.py`) is built when all of its rules are known, and numbers
+the values that they mention. Here rules come one by one and earlier codes must stay valid, so each
+code is final:
 
 - a number or a timestamp that a rule mentions gets a code between those of its neighbours, with
-  room left beside it. A value that no rule mentions has the code just above its neighbour's. Codes
-  are as good as values then: every comparison is a run of codes, whatever comes later;
-- where no room is left, a value gets no code, and what asks for it asks for all codes between
-  those of its neighbours: too much, so the answer is to be checked;
-- strings get codes in no order, since they are hardly ever compared but for being equal. All
-  strings that no rule mentions share a code. What asks for their order, or for what is in them,
-  asks for any string;
-- an attribute that is worked out from others has no codes. What asks for it is to be checked.
+  room left on either side. A value that no rule mentions has the code just above its lower
+  neighbour's. So codes are ordered like values: every comparison is a range of codes for good;
+- where no room is left, a value gets no code, and a predicate on it is encoded as all codes between
+  those of its neighbours. That is too wide, so matches must be verified;
+- strings get codes in no order, since nearly all predicates on them are equalities. All strings
+  that no rule mentions share a code. A predicate on their order or their text is encoded as any
+  string, and matches must be verified;
+- an attribute that is computed from others has no codes. Predicates on it must be verified.
 
-One thread has rules encoded; others may encode events meanwhile, without a lock. An event is right
-for all rules that were encoded before it was.
+One thread encodes rules; others may encode events meanwhile, without a lock. An encoded event is
+valid for all rules that were encoded before it.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _Row: TypeAlias = tuple[int, int, int, int]
 """A row of `AtomArrays.table`."""
 
 CODES = (1 << 31) - 1
-"""How many codes every attribute has; 0 is an absent attribute."""
+"""How many codes every attribute has; 0 means absent."""
 
 _ANYTHING = (1, CODES - 1)
 _BOOLEANS = (1, 2)
 _NUMBERS = (3, 1 << 29)
 _TIMES = ((1 << 29) + 1, (1 << 30) - 1)
 _STRINGS = (1 << 30, CODES - 1)
-"""The codes of each kind, so that a tree which halves them tells kinds apart first."""
+"""The codes of each kind; a tree that halves the range of codes separates kinds first."""
 
 _REGIONS = {
     Kind.BOOLEAN: _BOOLEANS,
@@ -64,34 +64,34 @@ _REGION_OF_CLASS = {
 _OTHER_STRING = _STRINGS[0]
 
 _SPREAD, _SPREAD_OVER = 0x9E3779B1, 1 << 29
-"""Strings are spread over their codes: an odd factor, modulo a power of two, never repeats."""
+"""Spreads strings over their codes: multiples of an odd factor are distinct modulo 2**29."""
 
 _FIRST_STEP = 2048
-"""The second value of a line is put a 2048th of the room away from the first one, …"""
+"""The second value gets a code that is a 2048th of the room away from the first one's."""
 
 _FARTHEST = 64
-"""… and what lies beyond all others at most a 64th of the room away from them: more may come."""
+"""A value beyond all others is at most a 64th of the room away from them: more may come."""
 
 _NEAREST = 1 / 64
 """How near a value may come to a neighbour, as a share of the room between its neighbours."""
 
 _LONG_LIST = 256
-"""A list of more values is too long to be carried about."""
+"""The codes of longer lists are not stored."""
 
 
-_Run: TypeAlias = tuple[int, int, bool]
-"""The first and the last of some codes, and whether no other values have them."""
+_Range: TypeAlias = tuple[int, int, bool]
+"""The first and the last code of a range, and whether it is exact: no other values have them."""
 
 
-class _Line:
-    """The numbers or the timestamps of an attribute that rules mention, in order.
+class _OrderedCodes:
+    """The numbers or the timestamps that rules mention for an attribute, in order.
 
     Parameters
     ----------
     codes
-        The codes of all values of the attribute; those of this line are added to it.
+        The codes of all values of the attribute, to which new ones are added.
     first, last
-        Between which the codes of this line lie. The first one is for what is below all values.
+        The range of codes. The first one is for what is below all mentioned values.
     """
 
     __slots__ = ("_after_last", "_before_first", "_codes", "_values")
@@ -102,31 +102,31 @@ class _Line:
         self._values: list[Any] = []
 
     def around(self, value: Any) -> tuple[int, int]:
-        """The codes of the values next to one that has none itself, below and above."""
+        """The codes of the neighbours, below and above, of a value that has no code."""
         values = self._values
         while True:
             at = bisect_right(values, value)
             below = values[at - 1] if at else None
             above = values[at] if at < len(values) else None
-            # If a value came in between these three lines, one of the neighbours is none.
+            # Another thread may insert a value between these lines; then the neighbours are wrong.
             if (below is None or below <= value) and (above is None or value < above):
                 return (
                     self._before_first if below is None else self._codes[below],
                     self._after_last if above is None else self._codes[above],
                 )
 
-    def mention(self, value: Any) -> _Run:
-        """The codes of a value that a rule mentions first: its own one, or all where it may be."""
+    def mention(self, value: Any) -> _Range:
+        """Give a value its own code; without room, return the whole gap in which it lies."""
         below, above = self.around(value)
         if above - below < 4:
             return below + 1, above - 1, False
-        code = min(max(self._ideal(value, below, above), below + 2), above - 2)
+        code = min(max(self._ideal_code(value, below, above), below + 2), above - 2)
         self._codes[value] = code
         insort(self._values, value)
         return code, code, True
 
-    def _ideal(self, value: Any, below: int, above: int) -> int:
-        """Where a value would stand best: codes are to be as far apart as values are."""
+    def _ideal_code(self, value: Any, below: int, above: int) -> int:
+        """The best code for a value: distances of codes should reflect distances of values."""
         values, room = self._values, above - below
         if not values:
             return below + room // 2
@@ -143,7 +143,7 @@ class _Line:
 
 
 def _share(part: Any, whole: Any) -> float:
-    # Numbers may lie too near each other, or too far apart, for their distance to be a double.
+    # The distance of two numbers may underflow or overflow a double.
     share = float(part / whole) if whole else math.inf
     return share if math.isfinite(share) else 0.5
 
@@ -151,14 +151,15 @@ def _share(part: Any, whole: Any) -> float:
 class _GrowingAxis:
     """The codes of one attribute."""
 
-    __slots__ = ("_lines", "_strings", "exact", "number")
+    __slots__ = ("_ordered", "_strings", "exact", "number")
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.exact: dict[Any, int] = {}
         """The codes of numbers, strings and timestamps that rules mention."""
-        self._lines = {
-            kind: _Line(self.exact, *_REGIONS[kind]) for kind in (Kind.NUMBER, Kind.TIMESTAMP)
+        self._ordered = {
+            Kind.NUMBER: _OrderedCodes(self.exact, *_NUMBERS),
+            Kind.TIMESTAMP: _OrderedCodes(self.exact, *_TIMES),
         }
         self._strings = 0
 
@@ -171,16 +172,16 @@ class _GrowingAxis:
             return known
         if isinstance(value, str):
             return _OTHER_STRING
-        return self._lines[kind_of(value)].around(value)[0] + 1
+        return self._ordered[kind_of(value)].around(value)[0] + 1
 
-    def mention(self, value: Value) -> _Run:
-        """The codes of a value that a rule mentions; not exact if other values may have them."""
+    def mention(self, value: Value) -> _Range:
+        """The codes of a value that a rule mentions, which gets one if possible."""
         if value.__class__ is bool:
             return _BOOLEANS[0] + value, _BOOLEANS[0] + value, True
         code = self.exact.get(value)
         if code is None:
             if not isinstance(value, str):
-                return self._lines[kind_of(value)].mention(value)
+                return self._ordered[kind_of(value)].mention(value)
             code = _OTHER_STRING + 1 + self._strings * _SPREAD % _SPREAD_OVER
             self._strings += 1
             self.exact[value] = code
@@ -188,30 +189,30 @@ class _GrowingAxis:
 
 
 _Encoded: TypeAlias = tuple[Atom, _Row | None, Sequence[int], bool]
-"""An atom; what an event must have for it to hold, or None where nothing can be said; the codes of
-a SET; and whether the atom holds wherever an event has that."""
+"""An atom; its row, which is None where codes decide nothing; the codes of a SET; and whether the
+row is exact rather than too wide."""
 
 
 class GrowingDictionary:
-    """Attributes and the codes of their values."""
+    """The attributes and codes of a growing set of rules."""
 
     def __init__(self) -> None:
         self.axes: dict[str, KnownAxis] = {}
-        """What events are encoded by; see `AxesEncoder`."""
+        """The axes of all attributes, as `AxesEncoder` takes them."""
         self._encoded: dict[int, _Encoded] = {}
-        """Atoms by their identity: rules that were read piece by piece share them."""
+        """Encoded atoms by identity; rules that were read by the fast text reader share atoms."""
 
     def encode(self, atoms: Iterable[Atom], table: list[int], codes: list[int]) -> bool:
-        """Write what an event must have for all of `atoms` to hold, as far as that can be said.
+        """Append the rows of a conjunction of atoms to `table`, flat, and their codes to `codes`.
 
-        `table`, row after row, and `codes` become those of `AtomArrays`. Tells whether the atoms
-        hold wherever an event has that.
+        Both are as in `AtomArrays`. Returns whether the rows are exact; if not, an event that
+        satisfies them may still violate the atoms.
         """
-        known, is_exact = self._encoded, True
+        encoded, is_exact = self._encoded, True
         for atom in atoms:
-            found = known.get(id(atom))
+            found = encoded.get(id(atom))
             if found is None:
-                found = known[id(atom)] = self._encode(atom)
+                found = encoded[id(atom)] = self._encode(atom)
             _, row, listed, atom_is_exact = found
             is_exact = is_exact and atom_is_exact
             if row is None:
@@ -231,12 +232,12 @@ class GrowingDictionary:
         listed = _list_codes(predicate, axis) if predicate.op is Op.IN else None
         if listed is not None:
             return atom, (axis.number, SET | flags, 0, 0), listed, True
-        low, high, is_exact = _run(predicate, axis)
+        low, high, is_exact = _code_range(predicate, axis)
         if is_exact or not negated:
             if low > high:
                 return atom, (axis.number, SET | flags, 0, 0), (), True
             return atom, (axis.number, RANGE | flags, low, high), (), is_exact
-        # The run is too wide, so its negation would be too narrow.
+        # The range is too wide, so its negation would be too narrow.
         present = None if atom.if_absent else (axis.number, RANGE, *_ANYTHING)
         return atom, present, (), False
 
@@ -246,11 +247,11 @@ class GrowingDictionary:
             axis = _GrowingAxis(len(self.axes))
             self.axes[name] = axis.number, axis.exact.get, axis
             return axis
-        return found[2]  # type: ignore[return-value]  # all axes are made here
+        return found[2]  # type: ignore[return-value]  # all axes are created here
 
 
 def _list_codes(predicate: Predicate, axis: _GrowingAxis) -> list[int] | None:
-    """The codes of a list, rising; None where some have no code of their own, or they are many."""
+    """The codes of a list, rising; None if it is long or some value has no code of its own."""
     if len(predicate.values) > _LONG_LIST:
         return None
     codes: set[int] = set()
@@ -262,8 +263,8 @@ def _list_codes(predicate: Predicate, axis: _GrowingAxis) -> list[int] | None:
     return sorted(codes)
 
 
-def _run(predicate: Predicate, axis: _GrowingAxis) -> _Run:
-    """The codes that satisfy the positive form of a predicate, and perhaps more."""
+def _code_range(predicate: Predicate, axis: _GrowingAxis) -> _Range:
+    """The codes that satisfy the positive form of a predicate, perhaps too many."""
     op, values = predicate.op, predicate.values
     if op not in _COMPARISONS:
         if op is Op.PRESENT:
@@ -275,7 +276,7 @@ def _run(predicate: Predicate, axis: _GrowingAxis) -> _Run:
         both = all(isinstance(value, str) for value in values)
         return (*_STRINGS, False) if both else _NOTHING
     low, high, is_exact = axis.mention(value)
-    # Where the value shares its codes with others, they may satisfy the predicate, too.
+    # Without its own code, the value shares a range with others that may satisfy the predicate.
     beside = 1 if is_exact else 0
     if op is Op.EQ:
         return low, high, is_exact

@@ -1,4 +1,4 @@
-"""64-bit hashes of texts, the same in every process: FNV-1a and a last stir."""
+"""64-bit hashes of texts, the same in every process: FNV-1a with a final mix."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 # Numba infers the types of kernels.
@@ -16,7 +16,7 @@ __all__ = ["hash_texts"]
 
 _OFFSET: Final = np.uint64(0xCBF29CE484222325)
 _PRIME: Final = np.uint64(0x100000001B3)
-_STIR: Final = np.uint64(0x9E3779B97F4A7C15)
+_MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 _HALF: Final = np.uint64(32)
 
 
@@ -28,7 +28,7 @@ def hash_texts(start: NDArray[np.int64], data: NDArray[np.uint8]) -> NDArray[np.
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """The same array, so that one compiled kernel serves all: some come read-only from Arrow."""
+    """A read-only view: arrays from Arrow are read-only, and one compiled kernel serves all."""
     view = array.view()
     view.setflags(write=False)
     return view
@@ -40,6 +40,6 @@ def _hash(start, data, out):
         state = _OFFSET
         for at in range(start[i], start[i + 1]):
             state = (state ^ np.uint64(data[at])) * _PRIME
-        # The high bits, by which hashes are sorted, would differ little between short texts.
-        state = (state ^ (state >> _HALF)) * _STIR
+        # Without this the high bits, by which hashes are sorted, differ little between short texts.
+        state = (state ^ (state >> _HALF)) * _MIX
         out[i] = state ^ (state >> _HALF)

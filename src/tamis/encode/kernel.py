@@ -1,4 +1,4 @@
-"""How kernels are compiled, and when a compiled one is out of date."""
+"""How kernels are compiled, and when their cached code is out of date."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["kernel", "part"]
 
 
 def _stamp() -> tuple[tuple[str, int, int], ...]:
-    """What the files of all kernels look like: name, time of change and size of each."""
+    """The name, time of change and size of each file that may have kernels."""
     package = Path(__file__).parent.parent
     files = sorted((*package.glob("encode/**/*.py"), *package.glob("engines/**/*.py")))
     states = [(file, file.stat()) for file in files]
@@ -25,15 +25,15 @@ _STAMP = _stamp()
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a function over arrays that allocates nothing, and keep the result on disk.
 
-    It is compiled without Numba's runtime, so that no references are counted: with it, each array
-    that is passed to an inner function or taken out of a NamedTuple costs two atomic additions,
-    which made a loop over conjunctions eight times slower (docs/decisions/0003). A kernel that
-    tried to allocate would not compile.
+    Kernels are compiled without Numba's runtime, so that no references are counted: with it, each
+    array that is passed to an inner function or taken out of a NamedTuple costs two atomic
+    additions, which made a loop over conjunctions eight times slower (docs/decisions/0003). A
+    kernel that allocates does not compile.
 
-    Numba takes a compiled kernel to be fresh as long as its own file is unchanged, although the
-    code of kernels in other files may be part of it. So here it is fresh as long as all files that
-    hold kernels are. This is part of the version, which Numba compares first: reading an index of
-    compiled kernels fails where it names a NamedTuple that no longer exists.
+    Numba considers a cached kernel fresh as long as its own file is unchanged, although it may
+    contain code of kernels in other files. Here it is fresh as long as all files that may have
+    kernels are unchanged. Their stamp is part of the version, which Numba compares first: loading
+    cached kernels fails where they name a NamedTuple that no longer exists.
     """
     dispatcher: Any = numba.njit(cache=True, nogil=True, _nrt=False)(function)
     dispatcher._cache._cache_file._version = (numba.__version__, _STAMP)
@@ -41,9 +41,9 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def part(function: Callable[..., Any]) -> Any:
-    """A part of a kernel, copied into each place that calls it.
+    """A part of a kernel, inlined wherever it is called.
 
-    A call hands over the whole of each NamedTuple, array by array; where a kernel's parts take
-    many arrays, that costs more than what they do.
+    A call passes every array of each NamedTuple on its own; for a small part that takes many
+    arrays, this costs more than the work it does.
     """
     return numba.njit(inline="always", _nrt=False)(function)

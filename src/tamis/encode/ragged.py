@@ -1,4 +1,4 @@
-"""Lists laid end to end: a flat array of items, and where each list begins (and the last ends)."""
+"""Lists laid end to end: all items in one flat array, and where each list begins and ends."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 # Numba infers the types of kernels.
@@ -51,7 +51,7 @@ def empty_lists(start: NDArray[np.int64]) -> NDArray[np.int64]:
 def run_places(
     begin: NDArray[np.integer[Any]], sizes: NDArray[np.integer[Any]]
 ) -> NDArray[np.int64]:
-    """begin[0], begin[0] + 1, … up to sizes[0] of them, then so for begin[1], and so on."""
+    """Consecutive numbers: sizes[0] of them from begin[0] on, then sizes[1] from begin[1] on."""
     places = np.empty(int(sizes.sum()), np.int64)
     _fill_runs(begin.astype(np.int64), sizes.astype(np.int64), places)
     return places
@@ -60,7 +60,7 @@ def run_places(
 def item_places(
     start: NDArray[np.int64], chosen: NDArray[np.integer[Any]]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The lists `chosen`, in that order: where each begins now, and where its items were."""
+    """The lists `chosen`, in that order: where each begins then, and the old places of items."""
     begin = start[chosen]
     sizes = start[chosen + 1] - begin
     return starts(sizes), run_places(begin, sizes)
@@ -77,7 +77,7 @@ def take_lists(
 def concatenate_lists(
     lists: Sequence[tuple[NDArray[np.int64], NDArray[_Items]]],
 ) -> tuple[NDArray[np.int64], NDArray[_Items]]:
-    """Lists end to end, those of one pair after those of the other."""
+    """All lists, those of one pair after those of another."""
     sizes = np.concatenate([np.diff(start) for start, _ in lists])
     return starts(sizes), np.concatenate([items for _, items in lists])
 

@@ -1,8 +1,8 @@
-"""The same rules under other numbers."""
+"""Renumbers the rules and conjunctions of a set."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +13,15 @@ from tamis.encode.rules import EncodedRules
 
 __all__ = ["reorder_rules"]
 
-_Numbers = NDArray[np.integer[Any]]
+_Numbers: TypeAlias = NDArray[np.integer[Any]]
 
 
 def reorder_rules(
     rules: EncodedRules, rule_order: _Numbers, conjunction_order: _Numbers
 ) -> EncodedRules:
-    """`rules` with the rules and the conjunctions renumbered: i is what order[i] was.
+    """`rules` renumbered: rule i is what rule_order[i] was, and likewise conjunctions.
 
-    Where conjunction i is rule i, both orders must be the same, so that it stays so.
+    Where conjunction i is rule i, both orders must be the same, so that this stays true.
     """
     return rules._replace(
         forms=_forms(rules.forms, rule_order, conjunction_order),

@@ -1,8 +1,9 @@
-"""Plain rules: each is one conjunction, and its score the sum over the conjunction's atoms.
+"""Compact forms for sets of rules that are single conjunctions.
 
-Where all rules of a set are plain and weigh nothing, conjunction i is made rule i, with its atoms
-in the order of the rule's text. Then neither owners nor score codes need be written down. The few
-rules that repeat the atoms of another get a conjunction of their own for it.
+Where every rule is one conjunction, its score is the sum over that conjunction's atoms, and no rule
+has weights, conjunction i becomes rule i, with its atoms in the order of the rule's text. Then
+neither owners nor score codes need to be stored. The few rules that repeat the atoms of another get
+a conjunction of their own.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -21,7 +22,7 @@ __all__ = ["and_code", "compact_forms", "expand_scores", "or_code", "owner_array
 
 _IMPLIED = ScoreArrays(NO_INT64, NO_INT32, NO_INT32, NO_DOUBLES, depth=1)
 _SHARED = 8
-"""Conjunctions are shared after all where more than one rule in so many would share one."""
+"""Conjunctions stay shared if more than one rule in so many shares one."""
 
 
 def and_code(operands: int) -> int:
@@ -37,9 +38,11 @@ def or_code(operands: int) -> int:
 def owner_arrays(
     conjunction: NDArray[np.int64], rule: NDArray[np.int64], conjunctions: int, rules: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """The owners of each conjunction, given as pairs whose rules rise."""
-    each_its_own = conjunctions == rules == len(rule) and np.array_equal(conjunction, rule)
-    if each_its_own:
+    """`owner_start` and `owner` of `FormArrays`, given pairs of a conjunction and a rule.
+
+    The rules of the pairs must rise.
+    """
+    if conjunctions == rules == len(rule) and np.array_equal(conjunction, rule):
         return NO_INT64, NO_INT32
     order = np.argsort(conjunction, kind="stable")
     return starts(np.bincount(conjunction, minlength=conjunctions)), rule[order].astype(np.int32)
@@ -52,52 +55,52 @@ def compact_forms(
     weights: NDArray[np.int32],
     weight: NDArray[np.float64],
 ) -> tuple[FormArrays, ScoreArrays]:
-    """The forms and scores to keep, given distinct conjunctions and the scores of all rules.
+    """The forms and scores to store, given distinct conjunctions and the scores of all rules.
 
-    `start` to `weight` are as in `ScoreArrays`, with nothing left out.
+    `start` to `weight` are those of `ScoreArrays`, with nothing left out.
     """
     if len(weight) == 0:
-        conjunction = _only_conjunctions(forms, len(start) - 1)
-        if conjunction is not None and _are_plain(
+        conjunction = _single_conjunctions(forms, len(start) - 1)
+        if conjunction is not None and _are_sums(
             forms.conjunction_start, forms.conjunction_atom, conjunction, start, code
         ):
-            return _one_each(forms, conjunction, start, code), _IMPLIED
+            return _give_each_its_own(forms, conjunction, start, code), _IMPLIED
         weights = NO_INT32
     depth = int(np.diff(start).max(initial=1))
     return forms, ScoreArrays(start, code, weights, weight, depth)
 
 
 def expand_scores(forms: FormArrays, scores: ScoreArrays) -> ScoreArrays:
-    """`scores` with codes, also where they were not written down."""
+    """`scores` with codes for all rules, also where they are not stored."""
     if len(scores.start):
         return scores
     sizes = np.diff(forms.conjunction_start)
     start = starts(sizes + (sizes != 1))
     code = np.empty(start[-1], np.int32)
-    _spell_out(forms.conjunction_start, forms.conjunction_atom, start, code)
+    _write_codes(forms.conjunction_start, forms.conjunction_atom, start, code)
     return ScoreArrays(start, code, scores.weights, scores.weight, int(sizes.max(initial=0)) + 1)
 
 
-def _only_conjunctions(forms: FormArrays, size: int) -> NDArray[np.int64] | None:
-    """The conjunction of each rule, if each is one and few are shared."""
+def _single_conjunctions(forms: FormArrays, size: int) -> NDArray[np.int64] | None:
+    """The conjunction of each rule, if every rule is one and few are shared."""
     conjunctions = len(forms.conjunction_start) - 1
     if len(forms.owner) == 0:
         return np.arange(size) if conjunctions == size else None
     few_shared = (size - conjunctions) * _SHARED <= size
     if len(forms.owner) != size or not few_shared:
         return None
-    found = np.full(size, -1, np.int64)
-    found[forms.owner] = list_numbers(forms.owner_start)
-    return None if (found < 0).any() else found
+    conjunction = np.full(size, -1, np.int64)
+    conjunction[forms.owner] = list_numbers(forms.owner_start)
+    return None if (conjunction < 0).any() else conjunction
 
 
-def _one_each(
+def _give_each_its_own(
     forms: FormArrays,
     conjunction: NDArray[np.int64],
     start: NDArray[np.int64],
     code: NDArray[np.int32],
 ) -> FormArrays:
-    """`forms` with a conjunction for each rule, in the order of its code."""
+    """`forms` with a conjunction for each rule, its atoms in the order of its score code."""
     own_start = starts(np.diff(forms.conjunction_start)[conjunction])
     own_atom = np.empty(own_start[-1], np.int32)
     _copy_atoms(start, code, own_start, own_atom)
@@ -110,8 +113,8 @@ def _one_each(
 
 
 @kernel
-def _are_plain(conjunction_start, conjunction_atom, conjunction, start, code):
-    """Whether each rule's code is its conjunction's atoms, in any order, and their AND."""
+def _are_sums(conjunction_start, conjunction_atom, conjunction, start, code):
+    """Whether each rule's score code is its conjunction's atoms, in any order, and their AND."""
     for rule in range(len(start) - 1):
         first = conjunction_start[conjunction[rule]]
         size = conjunction_start[conjunction[rule] + 1] - first
@@ -141,7 +144,7 @@ def _copy_atoms(start, code, own_start, own_atom):
 
 
 @kernel
-def _spell_out(conjunction_start, conjunction_atom, start, code):
+def _write_codes(conjunction_start, conjunction_atom, start, code):
     for rule in range(len(start) - 1):
         first, last = conjunction_start[rule], conjunction_start[rule + 1]
         at = start[rule]

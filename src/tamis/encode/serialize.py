@@ -1,7 +1,7 @@
-"""Encoded rules as named plain arrays, to be written to a file and mapped into memory again.
+"""Encoded rules as named arrays, which can be written to a file and mapped into memory.
 
-Every array has one or two dimensions and a plain numeric type. Having rules again reads none of
-what they mention, so it takes as long for a thousand rules as for a million.
+Every array has one or two dimensions and a basic numeric type. Restoring rules reads none of the
+values that they mention, so it takes as long for a thousand rules as for a million.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["from_arrays", "to_arrays"]
 
 
 def to_arrays(rules: EncodedRules) -> dict[str, NDArray[Any]]:
-    """The arrays of `rules` by names such as ``atoms.table``; they share its memory."""
+    """The arrays of `rules` by name, such as ``atoms.table``; nothing is copied."""
     groups: dict[str, tuple[Any, ...]] = {
         "atoms": rules.atoms,
         "forms": rules.forms,
@@ -44,7 +44,7 @@ def to_arrays(rules: EncodedRules) -> dict[str, NDArray[Any]]:
 
 
 def from_arrays(arrays: Mapping[str, NDArray[Any]]) -> EncodedRules:
-    """The rules that `to_arrays` took apart. The arrays may be read-only, and are not copied."""
+    """The rules that `to_arrays` was given. The arrays may be read-only; nothing is copied."""
 
     def group(name: str, fields: tuple[str, ...]) -> dict[str, Any]:
         return {field: arrays[f"{name}.{field}"] for field in fields}

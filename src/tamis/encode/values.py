@@ -1,11 +1,11 @@
 """The values that rules mention, sorted and laid end to end in flat arrays.
 
-They may lie in a file that is mapped into memory, so nothing here reads more of them than it is
-asked for: a place is found by bisection.
+They may lie in a file that is mapped into memory, so nothing here reads more of them than needed:
+places are found by bisection.
 
-A number is a 64-bit integer or a double, and the two compare exactly. It is kept as the least
-double that is not below it, and by how much it lies below that double: by 0 unless it is an
-integer that no double equals, and then by less than 1024.
+A number is a 64-bit integer or a double, and the two compare exactly. It is stored as the least
+double that is not below it, and its distance to that double: 0, except for an integer that no
+double equals, which lies less than 1024 below.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _INT64_END: Final = 2.0**63
 
 
 class Place(NamedTuple):
-    """Where a value stands, or would stand, among sorted ones."""
+    """The place of a value among sorted ones, or the place where it would be inserted."""
 
     at: int
-    """How many are below it, those of other attributes included."""
+    """How many values stand before it, those of other attributes included."""
     found: bool
 
 
 def pack_texts(texts: Collection[str]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """Strings as UTF-8, end to end: bytes are in the same order as code points."""
+    """Strings as UTF-8, end to end; UTF-8 bytes sort as code points do."""
     encoded = [text.encode() for text in texts]
     return starts(map(len, encoded)), np.frombuffer(b"".join(encoded), np.uint8)
 
@@ -56,21 +56,21 @@ def unpack_texts(
     """The strings from `first` up to, not including, `last`."""
     bounds = start[first : None if last is None else last + 1].tolist()
     base = bounds[0]
-    joined = text[base : bounds[-1]].tobytes()
-    return [joined[a - base : b - base].decode() for a, b in pairwise(bounds)]
+    encoded = text[base : bounds[-1]].tobytes()
+    return [encoded[a - base : b - base].decode() for a, b in pairwise(bounds)]
 
 
 def pack_numbers(numbers: Collection[int | float]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """The double of each number and how far the number lies below it; there is one zero."""
+    """The double of each number and the distance to it; -0.0 becomes 0.0."""
     double = np.array([float(number) for number in numbers], np.float64) + 0.0
     below = np.zeros(len(double), np.int64)
     if (np.abs(double) >= _EXACT).any():
         for i, number in enumerate(numbers):
-            double[i], below[i] = _packed(number)
+            double[i], below[i] = _pack_number(number)
     return double, below
 
 
-def _packed(number: int | float) -> tuple[float, int]:
+def _pack_number(number: int | float) -> tuple[float, int]:
     nearest = float(number)
     if isinstance(number, float):
         return nearest, 0
@@ -79,15 +79,14 @@ def _packed(number: int | float) -> tuple[float, int]:
 
 
 def _view(array: NDArray[Any]) -> memoryview[Any]:
-    """An array whose items are Python numbers, which it gives much faster than NumPy does."""
+    """An array as a memoryview, which returns Python numbers much faster than NumPy."""
     return memoryview(array)  # type: ignore[arg-type]  # NumPy's stubs for older Pythons lack it
 
 
 class SortedValues:
     """The mentioned values of all attributes.
 
-    An attribute's numbers, strings and timestamps are stretches of the arrays; whoever asks for a
-    place says in which stretch.
+    An attribute's numbers, strings and timestamps are ranges of the arrays, which callers pass.
     """
 
     __slots__ = ("_below", "_numbers", "_text", "_text_start", "_times", "arrays")
@@ -101,9 +100,9 @@ class SortedValues:
         self._times = _view(arrays.time)
 
     def place_of_number(self, number: int | float, first: int, last: int) -> Place:
-        """Where a number stands among those from `first` up to, not including, `last`."""
+        """The place of a number among those from `first` up to, not including, `last`."""
         numbers, all_below = self._numbers, self._below
-        double, below = _packed(number)
+        double, below = _pack_number(number)
         at = bisect_left(numbers, double, first, last)
         if all_below:
             while at < last and numbers[at] == double and all_below[at] > below:
@@ -112,13 +111,13 @@ class SortedValues:
         return Place(at, found and below == (all_below[at] if all_below else 0))
 
     def place_of_text(self, text: str, first: int, last: int) -> Place:
-        """Where a string stands among those from `first` up to, not including, `last`."""
+        """The place of a string among those from `first` up to, not including, `last`."""
         sought = text.encode()
         at = bisect_left(range(last), sought, first, last, key=self._bytes)
         return Place(at, at < last and self._bytes(at) == sought)
 
     def place_of_time(self, time: int, first: int, last: int) -> Place:
-        """Where a timestamp, in microseconds, stands among those from `first` up to `last`."""
+        """The place of a timestamp, in microseconds; `last` is not included."""
         at = bisect_left(self._times, time, first, last)
         return Place(at, at < last and self._times[at] == time)
 
@@ -126,7 +125,7 @@ class SortedValues:
         return self._text[self._text_start[at] : self._text_start[at + 1]].tobytes()
 
     def numbers(self, first: int, last: int) -> list[int | float]:
-        """The numbers from `first` up to, not including, `last`; integers as such."""
+        """The numbers from `first` up to, not including, `last`; whole ones as integers."""
         numbers: list[int | float] = [
             int(double) if double.is_integer() else double
             for double in self.arrays.number[first:last].tolist()
@@ -146,14 +145,14 @@ class SortedValues:
         return times
 
     def is_double(self, first: int, last: int) -> NDArray[np.bool_] | None:
-        """Which of the numbers equal their doubles; None where all do."""
+        """Which of the numbers equal their doubles; None if all do."""
         below = self.arrays.number_below[first:last]
         return below == 0 if below.any() else None
 
     def ceilings(self, first: int, last: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """ceil(v) of those numbers that a 64-bit integer reaches, and whether it equals v.
+        """ceil(v) of the numbers v that a 64-bit integer reaches, and whether it equals v.
 
-        A number v is at most the integer x when ceil(v) is.
+        A number v is at most the integer x if ceil(v) is.
         """
         double = self.arrays.number[first:last]
         below = self.arrays.number_below[first:last].astype(np.int64)
@@ -161,7 +160,7 @@ class SortedValues:
         reached = int(np.count_nonzero((double < _INT64_END) | (below > 0)))
         double, below = double[:reached], below[:reached]
         whole = np.ceil(double)
-        # 2**63 itself is no 64-bit integer, so it is reached from its neighbour.
+        # 2**63 is not a 64-bit integer, so count down from its neighbour.
         top = whole == _INT64_END
         ceiling = np.where(top, -1.0, np.maximum(whole, -_INT64_END)).astype(np.int64)
         ceiling = np.where(top, np.iinfo(np.int64).max - (below - 1), ceiling - below)

@@ -1,1 +1,1 @@
-"""Several encoded rule sets merged into one, without their texts."""
+"""Merges encoded sets of rules into one, without parsing their texts again."""

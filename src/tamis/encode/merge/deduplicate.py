@@ -1,6 +1,7 @@
-"""Equal atoms and equal conjunctions get one number.
+"""Gives equal atoms, and equal conjunctions, the same number.
 
-Hash tables of open addressing, twice as large as what they hold. A slot holds a number, or -1.
+Hash tables with open addressing and at least twice as many slots as items; a slot is a number,
+or -1 if it is free.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -16,61 +17,61 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import SET, AtomArrays
 from tamis.encode.kernel import kernel
 
-__all__ = ["Numbered", "number_atoms", "number_conjunctions"]
+__all__ = ["Numbering", "number_atoms", "number_conjunctions"]
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
 
 
-class Numbered(NamedTuple):
-    """Things that got numbers, equal ones the same."""
+class Numbering(NamedTuple):
+    """Numbers of things; equal things have the same number."""
 
     number: NDArray[np.int32]
     """The number of each thing, in the order of first appearance."""
     first: NDArray[np.int64]
-    """For each number, the first thing that got it."""
+    """For each number, the first thing with it."""
 
 
-def number_atoms(atoms: AtomArrays, part: NDArray[np.int64]) -> Numbered:
-    """Number the atoms of several parts; atoms of one part are never made one.
+def number_atoms(atoms: AtomArrays, part: NDArray[np.int64]) -> Numbering:
+    """Number the atoms of several parts; two atoms of one part never get the same number.
 
-    Two atoms of one part may be written alike without being the same predicate, as are ``x = 5``
-    and ``x BETWEEN 5 AND 5``. They stay two, so that a conjunction of both keeps both. The first of
-    the ones alike in one part is equal to the first in another part, the second to the second.
+    Two atoms of one part may have equal rows without being the same predicate: ``x = 5`` and
+    ``x BETWEEN 5 AND 5``. They stay two, so that a conjunction of both keeps both. The first of
+    these equal rows in one part equals the first in another part, the second equals the second.
     """
     size = len(atoms.table)
-    slots, number, first = _tables(size)
+    slots, number, first = _allocate(size)
     count = _number_atoms(atoms, part, slots, np.empty(size, np.int64), number, first)
-    return Numbered(number, first[:count].copy())
+    return Numbering(number, first[:count].copy())
 
 
-def number_conjunctions(start: NDArray[np.int64], atom: NDArray[np.int32]) -> Numbered:
-    """Number conjunctions; those of the same atoms, in any order, are one."""
+def number_conjunctions(start: NDArray[np.int64], atom: NDArray[np.int32]) -> Numbering:
+    """Number conjunctions; those with the same atoms, in any order, are equal."""
     size = len(start) - 1
-    slots, number, first = _tables(size)
+    slots, number, first = _allocate(size)
     hashes = np.empty(size, np.uint64)
     count = _number_conjunctions(start, atom, slots, hashes, number, first)
-    return Numbered(number, first[:count].copy())
+    return Numbering(number, first[:count].copy())
 
 
-def _tables(size: int) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+def _allocate(size: int) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
     slots = np.full(1 << (2 * size + 1).bit_length(), -1, np.int32)
     return slots, np.empty(size, np.int32), np.empty(size, np.int64)
 
 
 @kernel
-def _mixed(state, item):
+def _mix(state, item):
     state = (state ^ np.uint64(item)) * _MIX
     return state ^ (state >> _SHIFT)
 
 
 @kernel
 def _hash_atom(table, codes, i):
-    state = _mixed(_mixed(_MIX, table[i, 0]), table[i, 1])
+    state = _mix(_mix(_MIX, table[i, 0]), table[i, 1])
     if table[i, 1] & 3 != SET:
-        return _mixed(_mixed(state, table[i, 2]), table[i, 3])
+        return _mix(_mix(state, table[i, 2]), table[i, 3])
     for k in range(table[i, 2], table[i, 3]):
-        state = _mixed(state, codes[k])
+        state = _mix(state, codes[k])
     return state
 
 
@@ -112,11 +113,11 @@ def _number_atoms(atoms, part, slots, last_part, number, first):
 
 @kernel
 def _hash_atoms(start, atom, i):
-    """The same whatever the order of the atoms."""
+    """A hash that does not depend on the order of the atoms."""
     total = np.uint64(start[i + 1] - start[i])
     for k in range(start[i], start[i + 1]):
-        total += _mixed(_MIX, atom[k])
-    return _mixed(_MIX, total)
+        total += _mix(_MIX, atom[k])
+    return _mix(_MIX, total)
 
 
 @kernel

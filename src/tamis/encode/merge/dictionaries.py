@@ -1,15 +1,15 @@
-"""One dictionary for the atoms of several sets of rules, and the atoms in its codes.
+"""Unites the dictionaries of several sets of rules, and recodes their atoms.
 
-A code of the old dictionary is a mentioned value or the gap beside one, so it has its counterpart
-among the new codes, where more values may be mentioned and others no more:
+An old code is a mentioned value or a gap next to one, so it has a counterpart among the new codes,
+where more values may be mentioned and others no longer are:
 
-- a value's code goes to the value's new code;
-- the low end of a run, if it is a gap, says "from the start of this kind" where it is the first
-  gap, and else "above the value before it", whose new code is followed by the new gap;
-- the high end, if it is a gap, says "to the end of this kind" where it is the last gap, and else
-  "below the value behind it". So IS NOT NULL, which runs to the last code, still does.
+- a value's code becomes the value's new code;
+- the low end of a range, if it is a gap, means "from the start of this kind" where it is the first
+  gap, and otherwise "above the value before it": the gap that follows that value's new code;
+- the high end, if it is a gap, means "to the end of this kind" where it is the last gap, and
+  otherwise "below the value after it". So IS NOT NULL, a range to the last code, stays one.
 
-Only values that such an end or a list names are mentioned in the new dictionary.
+The new dictionary mentions only the values that such an end or a list names.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -42,7 +42,7 @@ _KINDS: Final = 3
 
 
 class UnitedAtoms(NamedTuple):
-    """Atoms of several sets of rules, end to end, and what their codes mean."""
+    """Atoms of several sets of rules, end to end, in the codes of one dictionary."""
 
     atoms: AtomArrays
     dictionary: Dictionary
@@ -50,7 +50,7 @@ class UnitedAtoms(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """Where the values of each attribute stand when all are laid end to end, kind after kind."""
+    """Where the values of each attribute are when all are laid end to end, kind after kind."""
 
     first: NDArray[np.int64]
     """A row for each attribute: where its numbers, strings and timestamps begin."""
@@ -78,15 +78,15 @@ class _Values(NamedTuple):
 
 
 def unite_atoms(parts: Sequence[EncodedRules], chosen: Sequence[NDArray[np.int64]]) -> UnitedAtoms:
-    """The `chosen` atoms of each part, in the codes of one dictionary of what they mention."""
+    """The `chosen` atoms of each part, with one dictionary of the values that they mention."""
     dictionaries = [part.dictionary.arrays for part in parts]
     old = _gather_atoms(parts, chosen)
     values, layout = _Values.of(dictionaries), _layout(dictionaries)
     kind_start = starts([len(values.number), len(values.text_start) - 1, len(values.time)])
     layout.first[:] += kind_start[:-1]
-    names, attribute = _attributes(parts, np.unique(old.table[:, 0]))
+    names, attribute = _unite_attributes(parts, np.unique(old.table[:, 0]))
     marks = np.zeros(kind_start[-1], np.uint8)
-    _mark(old, layout, marks)
+    _mark_values(old, layout, marks)
     place = np.full(len(marks), -1, np.int64)
     lists = [
         _unite_kind(kind, values, layout, attribute, len(names), kind_start, marks, place)
@@ -96,11 +96,11 @@ def unite_atoms(parts: Sequence[EncodedRules], chosen: Sequence[NDArray[np.int64
         np.stack([start[:-1] for start, _ in lists], axis=1),
         np.stack([np.diff(start) for start, _ in lists], axis=1),
     )
-    text_id, texts = _texts(parts, old.table, attribute)
+    text_id, texts = _unite_texts(parts, old.table, attribute)
     orders = np.zeros(len(names), np.uint8)
     table, codes = np.empty_like(old.table), np.empty_like(old.codes)
     _recode(old, layout, new, attribute, place, text_id, orders, table, codes)
-    dictionary = Dictionary(_dictionary(names, values, lists, orders))
+    dictionary = Dictionary(_dictionary_arrays(names, values, lists, orders))
     return UnitedAtoms(AtomArrays(table, codes), dictionary, TextIndex(texts))
 
 
@@ -122,7 +122,7 @@ def _gather_atoms(parts: Sequence[EncodedRules], chosen: Sequence[NDArray[np.int
 
 
 def _layout(dictionaries: Sequence[DictionaryArrays]) -> _Layout:
-    """Where each attribute's values stand among those of their kind, over all sets."""
+    """Where each attribute's values are among those of their kind, over all sets."""
     counts = [
         np.stack(
             [np.diff(start) for start in (d.number_start, d.string_start, d.time_start)], axis=1
@@ -140,7 +140,7 @@ def _all_below(dictionary: DictionaryArrays) -> NDArray[np.uint16]:
     return below if len(below) else np.zeros(len(dictionary.number), np.uint16)
 
 
-def _attributes(
+def _unite_attributes(
     parts: Sequence[EncodedRules], used: NDArray[np.int32]
 ) -> tuple[list[str], NDArray[np.int64]]:
     """The names of the attributes in use, and the new number of each old attribute or -1."""
@@ -164,8 +164,8 @@ def _unite_kind(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The marked values of a kind, sorted and distinct for each new attribute.
 
-    Returns where each attribute's begin, and where each one stood; writes where it now stands into
-    `place`.
+    Returns where those of each attribute begin, and the old place of each; writes its new place
+    into `place`.
     """
     used = np.flatnonzero(attribute >= 0)
     used = used[np.argsort(attribute[used], kind="stable")]
@@ -176,14 +176,16 @@ def _unite_kind(
     start = np.zeros(attributes + 1, np.int64)
     source = np.empty(np.count_nonzero(marks[here]), np.int64)
     cursors = np.empty(int(np.diff(run_start).max(initial=0)), np.int64)
-    size = _unite(kind, values, run_start, runs, marks[here], cursors, place[here], source, start)
+    size = _merge_values(
+        kind, values, run_start, runs, marks[here], cursors, place[here], source, start
+    )
     return start, source[:size].copy()
 
 
-def _texts(
+def _unite_texts(
     parts: Sequence[EncodedRules], table: NDArray[np.int32], attribute: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32], TextArrays]:
-    """The new id of each old text predicate, or -1; and the predicates in use, each once."""
+    """The new id of each old text predicate, or -1; and the distinct predicates in use."""
     is_text = (table[:, 1] & 3) == TEXT
     start, text = concatenate_lists(
         [(part.texts.arrays.start, part.texts.arrays.text) for part in parts]
@@ -199,7 +201,7 @@ def _texts(
     return new, TextArrays(numbers, *pack_texts([pattern for _, pattern in ids]))
 
 
-def _dictionary(
+def _dictionary_arrays(
     names: list[str],
     values: _Values,
     lists: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
@@ -235,8 +237,8 @@ def _kind_of(counts, attribute, code):
 
 
 @kernel
-def _named(layout, attribute, code, is_high):
-    """The value that an end of a run, or an item of a list, names; -1 where it names none."""
+def _named_value(layout, attribute, code, is_high):
+    """The value that an end of a range, or an item of a list, names; -1 if it names none."""
     kind, at = _kind_of(layout.counts, attribute, code)
     if kind < 0:
         return -1
@@ -251,19 +253,19 @@ def _named(layout, attribute, code, is_high):
 
 
 @kernel
-def _mark(atoms, layout, marks):
+def _mark_values(atoms, layout, marks):
     """Mark the values that atoms name."""
     table, codes = atoms
     for i in range(len(table)):
         attribute, test = table[i, 0], table[i, 1] & 3
         if test == SET:
             for k in range(table[i, 2], table[i, 3]):
-                value = _named(layout, attribute, codes[k], False)
+                value = _named_value(layout, attribute, codes[k], False)
                 if value >= 0:
                     marks[value] = 1
         elif test == RANGE:
-            low = _named(layout, attribute, table[i, 2], False)
-            high = _named(layout, attribute, table[i, 3], True)
+            low = _named_value(layout, attribute, table[i, 2], False)
+            high = _named_value(layout, attribute, table[i, 3], True)
             if low >= 0:
                 marks[low] = 1
             if high >= 0:
@@ -272,7 +274,7 @@ def _mark(atoms, layout, marks):
 
 @kernel
 def _compare(kind, values, a, b):
-    """Below 0, 0 or above 0 as the value `a` of a kind is below, equal to or above `b`."""
+    """Negative, 0 or positive as the value `a` of a kind is below, equal to or above `b`."""
     if kind == _NUMBERS:
         if values.number[a] != values.number[b]:
             return -1 if values.number[a] < values.number[b] else 1
@@ -298,8 +300,8 @@ def _next_marked(marks, at, end):
 
 
 @kernel
-def _unite(kind, values, run_start, runs, marks, cursors, place, source, start):
-    """Merge the sorted runs of each attribute, passing over what is not marked."""
+def _merge_values(kind, values, run_start, runs, marks, cursors, place, source, start):
+    """Merge the sorted values of each attribute, without those that are not marked."""
     size = 0
     for attribute in range(len(run_start) - 1):
         first = run_start[attribute]
@@ -337,16 +339,16 @@ def _value_code(new, attribute, kind, value):
 
 @kernel
 def _new_code(layout, new, old_attribute, attribute, place, code, is_high):
-    """The new code of an end of a run, or of an item of a list."""
+    """The new code of an end of a range, or of an item of a list."""
     kind, at = _kind_of(layout.counts, old_attribute, code)
     if kind < 0:
         return code
-    value = _named(layout, old_attribute, code, is_high)
+    value = _named_value(layout, old_attribute, code, is_high)
     if value >= 0:
-        found = _value_code(new, attribute, kind, place[value])
+        value_code = _value_code(new, attribute, kind, place[value])
         if at & 1:
-            return found
-        return found - 1 if is_high else found + 1
+            return value_code
+        return value_code - 1 if is_high else value_code + 1
     # The first or the last gap of the kind.
     first = new.first[attribute, kind]
     if is_high:
@@ -356,7 +358,7 @@ def _new_code(layout, new, old_attribute, attribute, place, code, is_high):
 
 @kernel
 def _recode(old, layout, new, attributes, place, text_id, orders, table, codes):
-    """Write all atoms in new codes, and which attributes have their strings ordered."""
+    """Write all atoms in new codes, and mark the attributes whose strings are ordered."""
     old_table, old_codes = old
     for i in range(len(old_table)):
         before, test = old_table[i, 0], old_table[i, 1] & 3

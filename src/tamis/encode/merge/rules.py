@@ -1,7 +1,7 @@
-"""Rules of several sets as one set, without a look at their texts.
+"""Merges encoded rules of several sets into one set, without parsing their texts.
 
-Rules that are left out leave nothing behind: no atom, no value and no attribute that only they
-mention. What comes out is what encoding the rules together would have given, up to numbers.
+Atoms, values and attributes that only omitted rules mention are omitted, too. The result is what
+encoding the rules together would give, except for the numbering.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ __all__ = ["merge_rules"]
 
 
 def merge_rules(parts: Sequence[tuple[EncodedRules, NDArray[np.integer[Any]]]]) -> EncodedRules:
-    """The chosen rules of each part, numbered end to end in the order in which they are chosen.
+    """Merge the chosen rules of each part, numbered end to end in the order of choice.
 
     Parameters
     ----------
     parts
-        Rules, and the numbers of those to take, each at most once.
+        Sets of rules, and the numbers of those to take, each at most once.
     """
     sizes = [len(chosen) for _, chosen in parts]
     pieces = [
-        _piece(rules, np.asarray(chosen, np.int64), int(first))
+        _cut_piece(rules, np.asarray(chosen, np.int64), int(first))
         for (rules, chosen), first in zip(parts, starts(sizes), strict=False)
     ]
     if not pieces:
-        raise ValueError("nothing to merge; give at least one set of rules")
+        raise ValueError("there is nothing to merge; pass at least one set of rules")
     atoms, dictionary, texts = unite_atoms(
         [piece.rules for piece in pieces], [p.atoms for p in pieces]
     )
@@ -52,7 +52,7 @@ def merge_rules(parts: Sequence[tuple[EncodedRules, NDArray[np.integer[Any]]]]) 
     number, first = number_atoms(atoms, part)
     ends = np.cumsum([len(piece.atoms) for piece in pieces])[:-1]
     pieces = [
-        piece.renumbered(numbers)
+        piece.renumber(numbers)
         for piece, numbers in zip(pieces, np.split(number, ends), strict=True)
     ]
     forms, scores = compact_forms(_forms(pieces, sum(sizes)), *_scores(pieces))
@@ -60,29 +60,29 @@ def merge_rules(parts: Sequence[tuple[EncodedRules, NDArray[np.integer[Any]]]]) 
 
 
 class _Piece(NamedTuple):
-    """What is taken of one part."""
+    """The chosen rules of one part."""
 
     rules: EncodedRules
     atoms: NDArray[np.int64]
     """The atoms in use, rising."""
     conjunction_start: NDArray[np.int64]
     conjunction_atom: NDArray[np.int32]
-    """The conjunctions in use; atoms of all kinds by their number in the part, or when renumbered
-    by that in the whole."""
+    """The conjunctions in use. Atoms have their number in the part, or once renumbered in the
+    whole."""
     owned: NDArray[np.int64]
     owner: NDArray[np.int64]
-    """Pairs of a conjunction, by its place here, and a rule, by its number in the whole, which
-    rises."""
+    """Pairs of a conjunction, by its place here, and a rule, by its number in the whole. Rules
+    rise."""
     program_start: NDArray[np.int64]
     program: NDArray[np.int32]
     program_rule: NDArray[np.int64]
     cover_start: NDArray[np.int64]
     cover_atom: NDArray[np.int32]
     scores: ScoreArrays
-    """Spelled out."""
+    """Expanded."""
 
-    def renumbered(self, numbers: NDArray[np.int32]) -> _Piece:
-        """The same with the i-th of its atoms replaced by numbers[i]."""
+    def renumber(self, numbers: NDArray[np.int32]) -> _Piece:
+        """A copy in which the i-th of `atoms` has the number numbers[i]."""
         new = np.full(len(self.rules.atoms.table), -1, np.int32)
         new[self.atoms] = numbers
         program = self.program.copy()
@@ -97,12 +97,12 @@ class _Piece(NamedTuple):
         )
 
 
-def _piece(rules: EncodedRules, chosen: NDArray[np.int64], first: int) -> _Piece:
-    """The rules `chosen`, which are to be numbered from `first` on."""
+def _cut_piece(rules: EncodedRules, chosen: NDArray[np.int64], first: int) -> _Piece:
+    """The rules `chosen`, to be numbered from `first` on."""
     forms = rules.forms
     rank = np.full(rules.size, -1, np.int64)
     rank[chosen] = np.arange(first, first + len(chosen))
-    conjunctions, owned, owner = _owned(forms, chosen, rank)
+    conjunctions, owned, owner = _owned_conjunctions(forms, chosen, rank)
     start, atom = take_lists(forms.conjunction_start, forms.conjunction_atom, conjunctions)
     programs = np.flatnonzero(rank[forms.program_rule] >= 0)
     programs = programs[np.argsort(rank[forms.program_rule[programs]])]
@@ -126,7 +126,7 @@ def _piece(rules: EncodedRules, chosen: NDArray[np.int64], first: int) -> _Piece
     )
 
 
-def _owned(
+def _owned_conjunctions(
     forms: FormArrays, chosen: NDArray[np.int64], rank: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """The conjunctions of the chosen rules, and pairs of a place among them and a rule's rank."""
@@ -147,7 +147,7 @@ def _chosen_scores(
     conjunction_start: NDArray[np.int64],
     conjunction_atom: NDArray[np.int32],
 ) -> ScoreArrays:
-    """The scores of the chosen rules, spelled out; where implied, their conjunctions are given."""
+    """The expanded scores of the chosen rules, whose conjunctions are given."""
     scores = rules.scores
     if len(scores.start) == 0:
         forms = rules.forms._replace(
@@ -165,9 +165,9 @@ def _chosen_scores(
 def _chosen_weights(
     rules: EncodedRules, code: NDArray[np.int32], weights: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-    """Weights of score codes, with the weights of other rules left out.
+    """The weights of score codes, without those of other rules.
 
-    Those of a list are one for each code. They stay in order, since values do.
+    A list has one weight for each code. They keep their order, since values do.
     """
     weighs = np.flatnonzero(weights >= 0)
     if len(weighs) == 0:

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.merge.rules import merged
+from tamis.encode.merge.rules import merge_rules
 from tamis.encode.rules import EncodedRules
 from tamis.encode.serialize import from_arrays, to_arrays
 from tamis.engines.base import Engine, Parts
@@ -88,7 +88,7 @@ def _rebuild(
     """Build a segment from rules that another engine has laid out in its own `order`."""
     places = np.argsort(order).astype(np.int32)
     if not np.array_equal(places, np.arange(len(places))):
-        columns, rules = columns.take(places), merged([(rules, places)])
+        columns, rules = columns.take(places), merge_rules([(rules, places)])
     return Segment.build(columns, rules, engine, schema)
 
 
