@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias, TypeVar
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from tamis.encode.kernel import kernel
 
 __all__ = [
+    "ListBuilder",
     "Lists",
     "concatenate_lists",
     "empty_lists",
@@ -28,6 +30,25 @@ Lists: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int32]]
 """Where lists of numbers begin (and the last one ends), and all their items."""
 
 _Items = TypeVar("_Items", bound=np.generic)
+
+
+class ListBuilder:
+    """Lists of 32-bit integers under construction."""
+
+    __slots__ = ("_ends", "items")
+
+    def __init__(self) -> None:
+        self.items = array("i")
+        self._ends = array("q", [0])
+
+    def append(self, items: Iterable[int]) -> None:
+        """Add a list."""
+        self.items.extend(items)
+        self._ends.append(len(self.items))
+
+    def arrays(self) -> Lists:
+        """All lists added so far."""
+        return np.array(self._ends, np.int64), np.array(self.items, np.int32)
 
 
 def starts(sizes: Iterable[int] | NDArray[np.integer[Any]]) -> NDArray[np.int64]:

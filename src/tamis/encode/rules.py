@@ -3,15 +3,16 @@
 A rule becomes conjunctions of atoms where its DNF is small, and otherwise one *program*: its
 atoms in the order of the text, each with two jumps, so that evaluating it needs no stack and
 stops at the first atom that decides. Atoms and conjunctions are stored once, however many rules
-share them. The *score code* keeps a rule's tree as the definition of a score needs it.
+share them. The *score code* is a rule's tree as the definition of a score needs it.
 
-Rules of one shape, which differ in their literals only, are normalised once: see `_Plan`.
+The rules of one template, which differ in their literals only, are converted once: see
+`_TemplateForm`.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import GOTO_FALSE, GOTO_TRUE, AtomArrays, FormArrays, ScoreArrays
 from tamis.encode.atoms import encode_atoms, encode_weights, number_text_predicates
 from tamis.encode.dictionary import Dictionary
+from tamis.encode.ragged import ListBuilder
 from tamis.encode.rule_forms import and_code, compact_forms, or_code, owner_arrays
 from tamis.encode.text_predicates import TextIndex
 from tamis.expr.model import And, Atom, Expr, Logic, Op, Or
@@ -33,7 +35,7 @@ __all__ = ["EncodedRules", "RuleEncoder"]
 
 
 class EncodedRules(NamedTuple):
-    """What an engine is built from."""
+    """A set of rules, encoded: what an engine is built from."""
 
     size: int
     """How many rules there are."""
@@ -56,11 +58,11 @@ class _Form(NamedTuple):
 
     conjunctions: list[list[int]]
     program: _Program | None
-    """In place of conjunctions, where those were too many."""
+    """Instead of conjunctions, where those would be too many."""
     score: list[int]
 
-    def renumbered(self, numbers: list[int]) -> _Form:
-        """The same form with the atom i replaced by numbers[i]."""
+    def renumber(self, numbers: list[int]) -> _Form:
+        """A copy in which the atom i has the number numbers[i]."""
         program = self.program
         return _Form(
             [[numbers[i] for i in conjunction] for conjunction in self.conjunctions],
@@ -79,13 +81,13 @@ class _TemplateForm(NamedTuple):
     form: _Form
     """In terms of places: the first atoms are those of the predicates, from left to right."""
     extra: list[Atom]
-    """The atoms after those: what a cover needs beside the rule's own."""
+    """The atoms after those: what a cover needs besides the rule's own."""
 
 
 class RuleEncoder:
-    """Takes rules one by one and encodes them together at the end.
+    """Encodes rules that are added one by one.
 
-    A rule that is refused leaves nothing behind.
+    A rule that is refused leaves no trace.
 
     Parameters
     ----------
@@ -105,41 +107,41 @@ class RuleEncoder:
         self._number = self._reader.atoms.number
         self._template_forms: dict[NormalTemplate, _TemplateForm] = {}
         self._conjunctions: dict[tuple[int, ...], int] = {}
-        """The numbers of conjunctions, which are the same whatever the order of their atoms."""
-        self._conjunction_atoms = _Lists()
+        """The numbers of conjunctions, by their sorted atoms."""
+        self._conjunction_atoms = ListBuilder()
         self._owners = array("q")
         """Pairs of a conjunction and a rule, flat."""
-        self._programs = _Lists()
+        self._programs = ListBuilder()
         """Instructions, three numbers each."""
         self._program_rule = array("i")
-        self._covers = _Lists()
-        self._scores = _Lists()
+        self._covers = ListBuilder()
+        self._scores = ListBuilder()
         self._weights: list[tuple[int, int, RuleWeights]] = []
         """Weighted score codes: their place in `_scores`, their atom, and the rule's weights."""
 
     def add(self, rule: Expr, logic: Logic, weights: RuleWeights | None = None) -> None:
-        """Take a rule."""
+        """Add a rule."""
         tree = self._reader.normalize(rule, logic)
-        self._append(_form(tree, self._number, self._scalars), weights)
+        self._append(_build_form(tree, self._number, self._scalars), weights)
 
     def add_text(self, text: str, logic: Logic) -> None:
-        """Take a rule as text, without weights.
+        """Add a rule given as text, without weights.
 
         Raises
         ------
         RuleError
-            The text is no rule.
+            The text is not a valid rule.
         """
         rule = self._reader.read(text, logic)
         if isinstance(rule, TwoLevelRule):
             self._append(self._two_level_form(rule))
         elif isinstance(rule, TemplateRule):
-            self._append(self._form_of_template(rule))
+            self._append(self._fill_template(rule))
         else:
-            self._append(_form(rule, self._number, self._scalars))
+            self._append(_build_form(rule, self._number, self._scalars))
 
     def finish(self) -> EncodedRules:
-        """All the rules taken, encoded."""
+        """Encode all rules that were added."""
         dictionary = Dictionary.of(atom.predicate for atom in self._atoms)
         dictionary.load()
         texts = number_text_predicates(self._atoms)
@@ -155,21 +157,21 @@ class RuleEncoder:
 
     @property
     def leftovers(self) -> list[dict[Any, Any] | list[Any]]:
-        """What is of no use after `finish`, and takes its time to be freed."""
+        """Containers that are not needed after `finish` and take time to free."""
         return [*self._reader.caches, self._template_forms, self._conjunctions]
 
     def _two_level_form(self, rule: TwoLevelRule) -> _Form:
         conjunctions = rule.conjunctions(self._reader.atoms.attributes)
         if conjunctions is not None:
             return _Form(conjunctions, None, _two_level_score(rule))
-        return _form(rule.tree(self._atoms), self._number, self._scalars)
+        return _build_form(rule.tree(self._atoms), self._number, self._scalars)
 
-    def _form_of_template(self, rule: TemplateRule) -> _Form:
+    def _fill_template(self, rule: TemplateRule) -> _Form:
         known = self._template_forms.get(rule.template)
         if known is None:
-            known = self._template_forms[rule.template] = _template_form(rule.template.tree)
+            known = self._template_forms[rule.template] = _build_template_form(rule.template.tree)
         extra = [self._number(atom) for atom in known.extra]
-        return known.form.renumbered(rule.atoms + extra)
+        return known.form.renumber(rule.atoms + extra)
 
     def _append(self, form: _Form, weights: RuleWeights | None = None) -> None:
         rule = self.size
@@ -209,7 +211,7 @@ class RuleEncoder:
     def _score_arrays(
         self, dictionary: Dictionary
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
-        """The arrays of `ScoreArrays`, written out for all rules."""
+        """The arrays of `ScoreArrays`, with nothing left out."""
         start, code = self._scores.arrays()
         weights = np.full(len(code) if self._weights else 0, -1, np.int32)
         weight: list[float] = []
@@ -219,31 +221,16 @@ class RuleEncoder:
         return start, code, weights, np.array(weight, np.float64)
 
 
-class _Lists:
-    """Lists of small integers, end to end."""
-
-    def __init__(self) -> None:
-        self.items = array("i")
-        self._ends = array("q", [0])
-
-    def append(self, items: Iterable[int]) -> None:
-        self.items.extend(items)
-        self._ends.append(len(self.items))
-
-    def arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-        return np.array(self._ends, np.int64), np.array(self.items, np.int32)
-
-
-def _template_form(tree: Expr) -> _TemplateForm:
-    """The form of a template's rules, given its tree."""
+def _build_template_form(tree: Expr) -> _TemplateForm:
+    """Build the form of a template's rules from its tree."""
     atoms = list(atoms_of(tree))
     places = {atom: place for place, atom in enumerate(atoms)}
-    form = _form(tree, lambda atom: places.setdefault(atom, len(places)), frozenset())
+    form = _build_form(tree, lambda atom: places.setdefault(atom, len(places)), frozenset())
     return _TemplateForm(form, list(places)[len(atoms) :])
 
 
 def _two_level_score(rule: TwoLevelRule) -> list[int]:
-    """The score code of the rule."""
+    """The score code of a two-level rule."""
     inner_code, outer_code = (or_code, and_code) if rule.outer is And else (and_code, or_code)
     code: list[int] = []
     for numbers in rule.parts:
@@ -255,17 +242,18 @@ def _two_level_score(rule: TwoLevelRule) -> list[int]:
     return code
 
 
-def _form(tree: Expr, number: Callable[[Atom], int], scalars: frozenset[str]) -> _Form:
-    """The form of a rule in negation normal form."""
+def _build_form(tree: Expr, number: Callable[[Atom], int], scalars: frozenset[str]) -> _Form:
+    """Build the form of a rule given in negation normal form."""
     score = _postfix(tree, number)
     simple = simplify(tree, scalars)
     clauses = dnf(simple, scalars=scalars)
     if clauses is not None and all(len(clause) <= LONGEST for clause in clauses):
         return _Form([[number(atom) for atom in clause] for clause in clauses], None, score)
-    return _Form([], _program(simple, number), score)
+    return _Form([], _build_program(simple, number), score)
 
 
 def _postfix(tree: Expr, number: Callable[[Atom], int]) -> list[int]:
+    """The score code of a rule."""
     code: list[int] = []
 
     def emit(node: Expr) -> None:
@@ -282,11 +270,11 @@ def _postfix(tree: Expr, number: Callable[[Atom], int]) -> list[int]:
     return code
 
 
-def _program(tree: Expr, number: Callable[[Atom], int]) -> _Program:
-    """`tree` as instructions, written from the last to the first.
+def _build_program(tree: Expr, number: Callable[[Atom], int]) -> _Program:
+    """`tree` as instructions, which are emitted from the last to the first.
 
-    So where a child goes when it decides nothing, the start of its next sibling, is known
-    before the child is written.
+    So the start of a child's next sibling, to which an undecided child jumps, is known before the
+    child is emitted.
     """
     instructions: list[tuple[int, int, int]] = []
 
@@ -316,7 +304,7 @@ def _program(tree: Expr, number: Callable[[Atom], int]) -> _Program:
 
 
 def _cost(atom: Atom) -> float:
-    """A guess at how often events satisfy an atom, knowing nothing of events."""
+    """A rough estimate of how often events satisfy an atom, made without knowing any events."""
     match atom.predicate.op:
         case Op.EQ | Op.IN:
             return float(len(atom.predicate.values))

@@ -13,7 +13,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import Choices, Events
+from tamis.encode.arrays import NO_DOUBLES, NO_INT32, NO_INT64, Choices, Events
+from tamis.encode.ragged import starts
 from tamis.encode.rules import EncodedRules
 from tamis.engines.kernels.event_expressions import ExpressionMatches, match_expression
 from tamis.engines.kernels.scores import rank_rules
@@ -230,8 +231,8 @@ class Engine:
         """Find the rules that each event matches, among those whose `mask` is set."""
         counts = np.zeros(_size(events), np.int64)
         found = [part for parts in self._run_tasks(events, mask, counts, True) for part in parts]
-        start = np.concatenate(([0], np.cumsum(counts)))
-        return Matches(start, found[0] if len(found) == 1 else np.concatenate(found or [_NO_RULES]))
+        start = starts(counts)
+        return Matches(start, found[0] if len(found) == 1 else np.concatenate(found or [NO_INT32]))
 
     def count(self, events: Events, mask: NDArray[np.uint8] | None = None) -> NDArray[np.int64]:
         """Count the rules that each event matches, among those whose `mask` is set."""
@@ -266,7 +267,7 @@ class Engine:
 
         found = list(map_in_threads(rank_rows, range(0, size, rows)))
         counts, rule, score = map(np.concatenate, zip(*found, strict=True)) if found else _NO_TOPS
-        return Tops(np.concatenate(([0], np.cumsum(counts))), rule, score)
+        return Tops(starts(counts), rule, score)
 
     def match_expression(
         self, choices: Choices, mask: NDArray[np.uint8] | None = None
@@ -348,8 +349,7 @@ class Engine:
         return scratch
 
 
-_NO_RULES = np.empty(0, np.int32)
-_NO_TOPS = np.empty(0, np.int64), _NO_RULES, np.empty(0, np.float64)
+_NO_TOPS = NO_INT64, NO_INT32, NO_DOUBLES
 
 
 def _bytes_of(arrays: tuple[Any, ...]) -> int:

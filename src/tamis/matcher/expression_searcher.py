@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.encode.arrays import NO_INT32
 from tamis.errors import EventError
 from tamis.expr.analysis.event_expressions import Verdict, alternatives, stabs
 from tamis.expr.functions.derive import bases_of
@@ -21,8 +22,6 @@ from tamis.matcher.snapshot import View
 from tamis.matcher.tail import TailRule
 
 __all__ = ["ExpressionSearcher"]
-
-_NO_PLACES = np.empty(0, np.int32)
 
 
 class ExpressionSearcher:
@@ -80,8 +79,8 @@ class ExpressionSearcher:
         """Find the places of the matching rules, rising, among those whose `mask` is set."""
         self._check_attributes(segment.engine.rules.dictionary.attributes)
         parts = [segment.match_expression(alternative, mask) for alternative in self._alternatives]
-        matched = np.unique(np.concatenate([_NO_PLACES, *(part.matched for part in parts)]))
-        undecided = np.concatenate([_NO_PLACES, *(part.undecided for part in parts)])
+        matched = np.unique(np.concatenate([NO_INT32, *(part.matched for part in parts)]))
+        undecided = np.concatenate([NO_INT32, *(part.undecided for part in parts)])
         # The engine leaves few rules undecided; each of those is evaluated by itself.
         others = [
             place

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tamis.encode.arrays import NO_INT64
 from tamis.encode.hashes import hash_texts
 from tamis.engines.kernels.sorting import take
 from tamis.matcher.rule import RuleId
@@ -21,7 +22,6 @@ from tamis.matcher.string_column import NO_STRINGS, Strings
 
 __all__ = ["IdIndex", "Ids", "id_column"]
 
-_NO_NUMBERS = np.empty(0, np.int64)
 _NO_MARKS = np.empty(0, np.uint8)
 
 
@@ -70,7 +70,7 @@ class Ids:
         if not is_text.any():
             return cls(np.array(ids, np.int64))
         if is_text.all():
-            return cls(_NO_NUMBERS, Strings.of(ids))  # type: ignore[arg-type]  # all are texts
+            return cls(NO_INT64, Strings.of(ids))  # type: ignore[arg-type]  # all are texts
         numbers = [0 if isinstance(id, str) else id for id in ids]
         texts = [id if isinstance(id, str) else "" for id in ids]
         return cls(np.array(numbers, np.int64), Strings.of(texts), is_text)
@@ -85,7 +85,7 @@ class Ids:
             return cls(np.concatenate([part.numbers for part in parts]))
         texts = Strings.concat([part._all_texts() for part in parts])
         if not any(len(part.numbers) for part in parts):
-            return cls(_NO_NUMBERS, texts)
+            return cls(NO_INT64, texts)
         numbers = np.concatenate([part._all_numbers() for part in parts])
         return cls(numbers, texts, np.concatenate([part.text_marks() for part in parts]))
 
@@ -195,7 +195,7 @@ class Ids:
     def find_all(self, others: Ids) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The places of the ids that `others` has too: here, and there."""
         if not (self.size and others.size):
-            return _NO_NUMBERS, _NO_NUMBERS
+            return NO_INT64, NO_INT64
         index, keys = self.index, others._keys()
         at = np.minimum(np.searchsorted(index.key, keys), self.size - 1)
         there = np.flatnonzero(index.key[at] == keys)

@@ -9,14 +9,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tamis.encode.arrays import NO_DOUBLES, NO_INT64
 from tamis.engines.base import Matches, Tops
 from tamis.matcher.ids import id_column
 from tamis.matcher.segment import Segment
 
 __all__ = ["ScoredPart", "id_type", "merge_matches", "merge_tops", "select_best"]
-
-_NO_INTS = np.empty(0, np.int64)
-_NO_FLOATS = np.empty(0, np.float64)
 
 
 class _MergedMatches(NamedTuple):
@@ -53,7 +51,7 @@ class _Best(NamedTuple):
 
 def id_type(segments: Sequence[Segment]) -> pa.DataType:
     """The Arrow type of a column with ids of these segments."""
-    return id_column([(segment.ids, _NO_INTS) for segment in segments], None).type
+    return id_column([(segment.ids, NO_INT64) for segment in segments], None).type
 
 
 def merge_matches(
@@ -82,7 +80,7 @@ def merge_tops(segments: Sequence[Segment], parts: Sequence[Tops], n: int) -> _M
     ]
     best = select_best(scored, n)
     places = [(segment.ids, part.rule) for segment, part in zip(segments, parts, strict=True)]
-    score = np.concatenate([_NO_FLOATS, *(part.score for part in parts)])[best.position]
+    score = np.concatenate([NO_DOUBLES, *(part.score for part in parts)])[best.position]
     return _MergedTops(best.event, best.rank, id_column(places, best.position), score)
 
 
@@ -92,9 +90,9 @@ def select_best(parts: Sequence[ScoredPart], n: int) -> _Best:
     Matches are ordered by event and falling score. Between equal scores, an earlier part comes
     before a later one, and within a part the lower age decides.
     """
-    event = np.concatenate([_NO_INTS, *(part.event for part in parts)])
-    score = np.concatenate([_NO_FLOATS, *(part.score for part in parts)])
-    age = np.concatenate([_NO_INTS, *(part.age for part in parts)])
+    event = np.concatenate([NO_INT64, *(part.event for part in parts)])
+    score = np.concatenate([NO_DOUBLES, *(part.score for part in parts)])
+    age = np.concatenate([NO_INT64, *(part.age for part in parts)])
     number = np.repeat(np.arange(len(parts)), [len(part.event) for part in parts])
     order = np.lexsort((age, number, -score, event))
     event = event[order]

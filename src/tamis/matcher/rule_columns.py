@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.encode.arrays import NO_INT32, NO_INT64
 from tamis.matcher.ids import IdIndex, Ids
 from tamis.matcher.rule import Row, Rule
 from tamis.matcher.selection import Tagged
@@ -21,8 +22,6 @@ from tamis.matcher.validity import Validities
 __all__ = ["RuleColumns", "RuleColumnsBuilder"]
 
 _NO_STARTS = np.zeros(1, np.int64)
-_NO_TAGS = np.empty(0, np.int32)
-_NOWHERE = np.empty(0, np.int64)
 
 
 class _Tags(NamedTuple):
@@ -54,7 +53,7 @@ class _Tags(NamedTuple):
             names = [tags.names.bytes_at(i) for i in range(tags.names.size)]
             new = np.array([numbers.setdefault(n, len(numbers)) for n in names], np.int32)
             sizes.append(np.diff(tags.start) if len(tags.tag) else np.zeros(count, np.int64))
-            flat.append(new[tags.tag] if len(names) else _NO_TAGS)
+            flat.append(new[tags.tag] if len(names) else NO_INT32)
         starts = np.cumsum(np.concatenate([[0], *sizes]), dtype=np.int64)
         return cls(Strings.of(list(numbers)), starts, np.concatenate(flat))
 
@@ -77,10 +76,10 @@ class _Tags(NamedTuple):
             if self.names.bytes_at(number) == wanted:
                 found = np.flatnonzero(self.tag == number)
                 return np.searchsorted(self.start, found, side="right") - 1
-        return _NOWHERE
+        return NO_INT64
 
 
-_UNTAGGED = _Tags(NO_STRINGS, _NO_STARTS, _NO_TAGS)
+_UNTAGGED = _Tags(NO_STRINGS, _NO_STARTS, NO_INT32)
 
 
 class RuleColumns:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import Events
+from tamis.encode.arrays import NO_INT32, Events
 from tamis.encode.columns import AttributeConflict, ColumnEncoder
 from tamis.encode.derived import DerivedAttributes
 from tamis.encode.event_expressions import ChoiceEncoder
@@ -119,7 +119,8 @@ class Segment:
         """Put the places that were found for each event in the order of the rules' ages."""
         bits = np.zeros(len(self) // 64 + 1, np.uint64)
         inverse = self._place_of_age
-        order, inverse = (_PLACES, _PLACES) if inverse is None else (self.engine.order, inverse)
+        # Empty arrays mean that places are ages.
+        order, inverse = (NO_INT32, NO_INT32) if inverse is None else (self.engine.order, inverse)
         sort_rows(found.start, found.rule, order, inverse, bits)
 
     def mask_of(self, chosen: Tagged | Collection[RuleId]) -> NDArray[np.uint8]:
@@ -168,10 +169,6 @@ class Segment:
         if joined and self._has_joins:
             return self._encoders.encode_joined(chunk, first, joined)
         return self._encoders.encode_chunk(chunk, first)
-
-
-_PLACES = np.empty(0, np.int32)
-"""For `sort_rows`: places that are ages."""
 
 
 class _Encoders:

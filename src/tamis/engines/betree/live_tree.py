@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tamis.encode.arrays import AtomArrays, Events
+from tamis.encode.arrays import NO_INT32, AtomArrays, Events
 from tamis.encode.events import AxesEncoder
 from tamis.encode.growing_dictionary import CODES, GrowingDictionary
 from tamis.engines.betree.tree import BeTree
@@ -31,7 +31,6 @@ _MOST = 16
 """The most expressions of the tree for one rule."""
 
 _NUMBERS = np.arange(1024, dtype=np.int32)
-_NO_CODES = np.empty(0, np.int32)
 
 
 class LiveTree:
@@ -72,7 +71,7 @@ class LiveTree:
     def _insert(self, number: int, table: list[int], codes: list[int]) -> None:
         atoms = AtomArrays(
             np.array(table, np.int32).reshape(-1, 4),
-            np.array(codes, np.int32) if codes else _NO_CODES,
+            np.array(codes, np.int32) if codes else NO_INT32,
         )
         size = len(atoms.table)
         conjunction = _NUMBERS[:size] if size <= len(_NUMBERS) else np.arange(size, dtype=np.int32)

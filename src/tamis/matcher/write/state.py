@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.encode.arrays import NO_INT32, NO_INT64
 from tamis.matcher.rule import Rule, RuleId
 from tamis.matcher.segment import Segment
 from tamis.matcher.snapshot import View
@@ -169,7 +170,7 @@ def replace_views(
         for ages_of_view, old, new in zip(ages, views, state.views[first:last], strict=True)
         if new is not old
     ]
-    dead = np.concatenate([_NO_AGES, *removed])
+    dead = np.concatenate([NO_INT32, *removed])
     places = segment.places_of(dead[dead >= 0])
     merged = (View(segment).without(places.tolist()),) if len(segment) else ()
     return State((*state.views[:first], *merged, *state.views[last:]), state.tail)
@@ -194,7 +195,7 @@ def count_dead(view: View) -> int:
 
 def _dead_places(view: View) -> NDArray[np.int64]:
     alive = view.alive()
-    return _NO_PLACES if alive is None else np.flatnonzero(alive == 0)
+    return NO_INT64 if alive is None else np.flatnonzero(alive == 0)
 
 
 def _find_run(views: tuple[View, ...], wanted: tuple[View, ...]) -> int | None:
@@ -205,7 +206,3 @@ def _find_run(views: tuple[View, ...], wanted: tuple[View, ...]) -> int | None:
         if all(a is b for a, b in zip(segments[first:], run, strict=False)):
             return first
     return None
-
-
-_NO_AGES = np.empty(0, np.int32)
-_NO_PLACES = np.empty(0, np.int64)
