@@ -1,4 +1,4 @@
-"""Elementary intervals: a value's code tells exactly which predicates the value satisfies."""
+"""Elementary intervals: a value's code determines which predicates the value satisfies."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ TIMES = st.one_of(
     st.datetimes(timezones=st.just(UTC)),
 )
 LITERALS: SearchStrategy[Value] = INTEGERS | DOUBLES | STRINGS | TIMES | st.booleans()
-HELD: SearchStrategy[Value] = LITERALS | st.sampled_from((math.inf, -math.inf))
-"""What an event may hold: infinite numbers too, which no rule can name."""
+EVENT_VALUES: SearchStrategy[Value] = LITERALS | st.sampled_from((math.inf, -math.inf))
+"""Values of events: also infinite numbers, which no rule can mention."""
 
 _ONE = (Op.EQ, Op.LT, Op.LE, Op.GT, Op.GE)
 _PREFIXES = st.builds(lambda text, tail: text.replace("%", "") + tail, STRINGS, st.just("%"))
 
 
 def predicates(literals: SearchStrategy[Value] = LITERALS) -> SearchStrategy[Predicate]:
-    """Predicates that some run or list of codes answers, all on the attribute x."""
+    """Predicates that a range or a list of codes decides, all on the attribute x."""
     operands: SearchStrategy[tuple[Op, tuple[Value, ...]]] = st.one_of(
         st.tuples(st.sampled_from(_ONE), st.tuples(literals)),
         st.tuples(st.just(Op.BETWEEN), st.tuples(literals, literals)),
@@ -74,12 +74,12 @@ def predicates(literals: SearchStrategy[Value] = LITERALS) -> SearchStrategy[Pre
         st.tuples(st.just(Op.PRESENT), st.just(())),
         st.tuples(st.just(Op.LIKE), st.tuples(STRINGS | _PREFIXES)),
     )
-    made = operands.map(lambda pair: Predicate("x", pair[0], pair[1]))
-    return made.filter(lambda p: p.op is not Op.LIKE or prefix_of(p) is not None)
+    drawn = operands.map(lambda pair: Predicate("x", pair[0], pair[1]))
+    return drawn.filter(lambda p: p.op is not Op.LIKE or prefix_of(p) is not None)
 
 
-def agree(mentioned: Sequence[Predicate], held: Sequence[Value]) -> None:
-    """Every predicate's codes hold a value's code exactly when the value satisfies it."""
+def agree(mentioned: Sequence[Predicate], values: Sequence[Value]) -> None:
+    """Every predicate's codes contain a value's code exactly if the value satisfies it."""
     dictionary = Dictionary.of(mentioned)
     (axis,) = dictionary.axes
     atoms = [Atom(predicate, negated=False, if_absent=False) for predicate in mentioned]
@@ -94,25 +94,25 @@ def agree(mentioned: Sequence[Predicate], held: Sequence[Value]) -> None:
             codes = set(range(low, high + 1))
         assert ABSENT not in codes
         assert all(code < axis.size for code in codes)
-        for value in held:
+        for value in values:
             assert (axis.code(value) in codes) == satisfies(predicate, value), (predicate, value)
 
 
-@given(st.lists(predicates(), min_size=1, max_size=6), st.lists(HELD, max_size=8))
-def test_codes_agree_with_satisfies(mentioned: list[Predicate], held: list[Value]) -> None:
+@given(st.lists(predicates(), min_size=1, max_size=6), st.lists(EVENT_VALUES, max_size=8))
+def test_codes_agree_with_satisfies(mentioned: list[Predicate], values: list[Value]) -> None:
     own = [value for predicate in mentioned for value in predicate.values]
-    agree(mentioned, [*held, *own])
+    agree(mentioned, [*values, *own])
 
 
 @given(
     st.lists(predicates(INTEGERS | DOUBLES), min_size=1, max_size=6),
     st.lists(INTEGERS | DOUBLES, max_size=8),
 )
-def test_numbers_compare_exactly(mentioned: list[Predicate], held: list[Value]) -> None:
-    agree(mentioned, held)
+def test_numbers_compare_exactly(mentioned: list[Predicate], values: list[Value]) -> None:
+    agree(mentioned, values)
 
 
-def test_neighbours_at_the_edges_by_hand() -> None:
+def test_neighbouring_values_at_the_limits() -> None:
     numbers: tuple[Value, ...] = (
         -0.0, 0, 2**53 - 1, 2**53, 2**53 + 1, 2.0**53, 2.0**53 + 2, 2**63 - 1, 2.0**63, -(2**63),
         -(2.0**63), math.nextafter(-(2.0**63), -math.inf), 5e-324, -5e-324,
@@ -121,7 +121,7 @@ def test_neighbours_at_the_edges_by_hand() -> None:
     agree(mentioned, [*numbers, math.inf, -math.inf, 2**53 + 2, 2**63 - 2, True, "0"])
 
 
-def test_kinds_do_not_meet() -> None:
+def test_kinds_do_not_compare() -> None:
     values: tuple[Value, ...] = (0, False, 1, True, "1", "", datetime(1970, 1, 1, tzinfo=UTC))
     mentioned = [Predicate("x", op, (value,)) for op in _ONE for value in values]
     mentioned += [Predicate("x", Op.BETWEEN, (a, b)) for a in values for b in values]
@@ -155,12 +155,12 @@ def test_which_patterns_are_ranges(values: tuple[str, ...], prefix: tuple[str, .
 
 
 @pytest.mark.parametrize("op", [Op.ILIKE, Op.RLIKE])
-def test_other_text_predicates_are_no_ranges(op: Op) -> None:
+def test_other_text_predicates_are_not_ranges(op: Op) -> None:
     assert prefix_of(Predicate("x", op, ("abc",))) is None
 
 
 @given(STRINGS.filter(bool), STRINGS, st.lists(STRINGS, max_size=4))
-def test_prefixes(prefix: str, rest: str, others: list[str]) -> None:
+def test_prefixes_agree_with_like(prefix: str, rest: str, others: list[str]) -> None:
     like = Predicate("x", Op.LIKE, (prefix + "%",))
     if prefix_of(like) is None:
         return
@@ -228,7 +228,7 @@ def test_arrays_of_booleans() -> None:
 # --- The dictionary ---------------------------------------------------------------------
 
 
-def test_attributes_are_numbered_as_they_come() -> None:
+def test_attributes_are_numbered_in_order_of_appearance() -> None:
     dictionary = Dictionary.of(
         Predicate(name, Op.EQ, (value,)) for name, value in (("b", 1), ("a", 2), ("b", 3))
     )
@@ -248,7 +248,7 @@ def test_axes_are_laid_end_to_end() -> None:
     assert dictionary.base.tolist() == [0, sizes[0], sizes[0] + sizes[1], sum(sizes)]
 
 
-def test_one_and_the_same_number_is_mentioned_once() -> None:
+def test_equal_numbers_are_mentioned_once() -> None:
     (axis,) = Dictionary.of([Predicate("x", Op.IN, (1, 1.0, True, "1", 0.0, -0.0))]).axes
     assert axis.numbers == [0.0, 1]
     assert axis.strings == ["1"]

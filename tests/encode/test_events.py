@@ -1,7 +1,7 @@
 """One event in all its forms: mappings, nested mappings, Arrow columns of every type, frames.
 
-`match` on a mapping is what the contract suite holds against `evaluate`. Here every other form of
-the same events is held against `match`.
+The contract suite compares `match` on mappings with `evaluate`. Here every other form of
+the same events is compared with `match`.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ def found_by(matcher: tamis.Matcher, events: Any, size: int) -> list[list[Any]]:
 
 
 def whole(answer: pa.Table | pa.RecordBatchReader) -> pa.Table:
-    """A reader is answered by a reader."""
+    """Given a reader, the answer is a reader, too."""
     return answer.read_all() if isinstance(answer, pa.RecordBatchReader) else answer
 
 
 def agree(rules: Rules, rows: Sequence[Row], events: Any) -> None:
-    """`events` are `rows` in another form: they match, count and score the same."""
+    """Check that `events`, another form of `rows`, match, count and score the same."""
     for logic in ("strong", "weak"):
         matcher = matcher_of(rules, logic)
         expected = [matcher.match(row) for row in rows]
@@ -93,7 +93,7 @@ def test_flat_and_nested_mappings() -> None:
     agree(rules, rows, [{name: [item, None, item] for name, item in row.items()} for row in rows])
 
 
-def test_lists_of_objects_join_their_values() -> None:
+def test_lists_of_objects_combine_their_values() -> None:
     rules = ["o.sku = 'a'", "o.sku = 'b'", "o.sku = 'a' AND o.sku = 'b'", "o.n > 2", "o.sku <> 'a'"]
     rows: list[Row] = [
         {"o": [{"sku": "a", "n": 1}, {"sku": "b", "n": 3}]},
@@ -113,13 +113,13 @@ def test_lists_of_objects_join_their_values() -> None:
 
 
 class Colour(str):
-    """A value that is a string, but not by its exact class."""
+    """A subclass of str."""
 
     __slots__ = ()
 
 
 @pytest.mark.parametrize(
-    ("held", "plain"),
+    ("given", "plain"),
     [
         (np.int8(3), 3),
         (np.uint64(2**63 - 1), 2**63 - 1),
@@ -141,11 +141,11 @@ class Colour(str):
         ([[1], [[2, None]]], [1, 2]),
     ],
 )
-def test_values_by_another_name(held: Any, plain: Any) -> None:
+def test_equivalent_values_of_other_types(given: Any, plain: Any) -> None:
     literals = "3, 0.5, TRUE, 'a', 1, 2, DATE '2024-02-29', TIMESTAMP '2024-02-29 12:00:00'"
     rules = ["x IS NULL", f"x IN ({literals}, 9223372036854775807)", "x > 1", "x > 'A'", "x <> 1"]
     rules += ["x > DATE '2024-02-29'", "x = TIMESTAMP '2024-02-29 12:00:00.000001'"]
-    agree(rules, [{"x": plain}], [{"x": held}])
+    agree(rules, [{"x": plain}], [{"x": given}])
 
 
 @pytest.mark.parametrize(
@@ -153,12 +153,12 @@ def test_values_by_another_name(held: Any, plain: Any) -> None:
     [np.datetime64("2024-02-29T12:00:00.000001", "ns"), pd.Timestamp("2024-02-29 12:00:00.000001")],
 )
 @pytest.mark.parametrize("nanoseconds", [0, 999])
-def test_nanoseconds_are_cut_off(moment: Any, nanoseconds: int) -> None:
-    """A timestamp has microseconds, whatever the clock of the event."""
-    held = moment + np.timedelta64(nanoseconds, "ns")
+def test_nanoseconds_are_truncated(moment: Any, nanoseconds: int) -> None:
+    """Timestamps have microseconds, however precise the event is."""
+    given = moment + np.timedelta64(nanoseconds, "ns")
     rules = ["x = TIMESTAMP '2024-02-29 12:00:00.000001'", "x > DATE '2024-02-29'", "x > 5"]
-    assert matcher_of(rules).match({"x": held}) == [0, 1]
-    agree(rules, [{"x": datetime(2024, 2, 29, 12, 0, 0, 1)}], [{"x": held}])
+    assert matcher_of(rules).match({"x": given}) == [0, 1]
+    agree(rules, [{"x": datetime(2024, 2, 29, 12, 0, 0, 1)}], [{"x": given}])
 
 
 # --- Arrow columns of one type ----------------------------------------------------------
@@ -210,7 +210,7 @@ COLUMNS: dict[str, tuple[Rules, pa.DataType, list[Any]]] = {
 
 
 def variants(table: pa.Table) -> list[tuple[str, pa.Table, slice]]:
-    """`table` whole, sliced, in chunks and as one batch, with the rows that it holds then."""
+    """`table` whole, sliced, in chunks and as one batch, each with its rows."""
     chunks = pa.concat_tables([table.slice(0, 1), table.slice(1, 0), table.slice(1)])
     return [
         ("whole", table, slice(None)),
@@ -258,7 +258,7 @@ def test_lists_of_every_type(name: str) -> None:
 
 @pytest.mark.parametrize("zone", ["+02:00", "Europe/Paris", "America/New_York"])
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
-def test_a_zone_is_how_an_instant_is_shown(unit: str, zone: str) -> None:
+def test_a_time_zone_does_not_change_the_instant(unit: str, zone: str) -> None:
     column = pa.array(INSTANTS, pa.timestamp("us", "UTC")).cast(pa.timestamp(unit, zone))
     rows = [{"a": moment and moment.replace(tzinfo=UTC)} for moment in INSTANTS]
     agree_in_all_variants(TIMES, rows, pa.table({"a": column}))
@@ -285,22 +285,22 @@ def test_string_views(name: str) -> None:
     agree_in_all_variants(rules, rows, pa.table({"a": VIEWS[name]}))
 
 
-def test_nanoseconds_before_1970_are_cut_off_downwards() -> None:
-    """A microsecond lasts from its own beginning on, on either side of 1970."""
+def test_nanoseconds_before_1970_are_rounded_down() -> None:
+    """On either side of 1970 an instant belongs to the microsecond that began before it."""
     rules = ["a = TIMESTAMP '1969-12-31 23:59:59.999999'", "a = DATE '1970-01-01'"]
     column = pa.array([-1, -1_000, 0, 999], pa.timestamp("ns"))
     assert found_by(matcher_of(rules), pa.table({"a": column}), 4) == [[0], [0], [1], [1]]
 
 
-def test_an_instant_beyond_all_timestamps_is_no_match_for_the_past() -> None:
-    """Seconds of the year 300,000 overflow as microseconds; they must not come out as the past."""
+def test_an_instant_beyond_all_timestamps_does_not_wrap_around() -> None:
+    """Seconds of the year 300,000 overflow as microseconds; they must not become the past."""
     matcher = matcher_of(["a > DATE '2024-01-01'", "a < DATE '1970-01-01'"])
     column = pa.array([10**13], pa.timestamp("s"))
     with pytest.raises(EventError, match="'a'"):
         matcher.match_many(pa.table({"a": column}))
 
 
-def test_a_dictionary_may_hold_nulls_and_repeat_itself() -> None:
+def test_a_dictionary_may_have_nulls_and_repeated_values() -> None:
     column = pa.DictionaryArray.from_arrays(
         pa.array([0, 1, None, 2, 3]), pa.array(["x", None, "x", "axa"])
     )
@@ -308,8 +308,8 @@ def test_a_dictionary_may_hold_nulls_and_repeat_itself() -> None:
     agree_in_all_variants(STRINGS, rows, pa.table({"a": column}))
 
 
-def test_a_value_counts_once_in_a_list() -> None:
-    """However it is spelled: twice in a dictionary, or as zero with either sign."""
+def test_a_repeated_value_of_a_list_counts_once() -> None:
+    """Repeated in a dictionary, or zero with either sign."""
     twice = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["x", "x"]))
     agree(STRINGS, [{"a": ["x"]}], pa.table({"a": pa.ListArray.from_arrays([0, 2], twice)}))
     agree(["a = 0", "a IN (0, 1)"], [{"a": [0.0]}], pa.table({"a": [[0.0, -0.0]]}))
@@ -389,13 +389,13 @@ def test_a_map_without_a_name_is_the_event() -> None:
     agree_in_all_variants(COMPLETE_RULES, [m or {} for m in maps], pa.table({"": column}))
 
 
-def test_a_whole_event_and_a_column_of_one_name_join_their_values() -> None:
+def test_a_whole_event_and_a_column_of_one_name_combine_their_values() -> None:
     column = pa.array([{"a": 1}, {"a": 2}, None], pa.struct([("a", pa.int64())]))
     table = pa.table({"": column, "a": [2, None, 1]})
     agree(["a = 1", "a = 2", "a <> 1"], [{"a": [1, 2]}, {"a": 2}, {"a": 1}], table)
 
 
-def test_a_column_and_a_field_of_one_name_join_their_values() -> None:
+def test_a_column_and_a_field_of_one_name_combine_their_values() -> None:
     table = pa.table(
         {
             "a.b": [1, None, 2, 1],
@@ -407,7 +407,7 @@ def test_a_column_and_a_field_of_one_name_join_their_values() -> None:
     agree_in_all_variants(["a.b = 1", "a.b = 2", "a.b <> 1"], rows, table)
 
 
-def test_two_columns_of_one_name_join_their_values() -> None:
+def test_two_columns_of_one_name_combine_their_values() -> None:
     table = pa.Table.from_arrays([pa.array([1, None]), pa.array([2, 3])], ["a", "a"])
     agree(["a = 1", "a = 2", "a = 3"], [{"a": [1, 2]}, {"a": 3}], table)
 
@@ -436,7 +436,7 @@ def test_rows_are_numbered_through_all_chunks() -> None:
     assert matcher.count_many(table)["event"].to_pylist() == list(range(size))
 
 
-# --- What Arrow has and rules have not --------------------------------------------------
+# --- Types that rules cannot compare ----------------------------------------------------
 
 UNREADABLE: dict[str, tuple[pa.DataType, Any]] = {
     "decimal": (pa.decimal128(10, 2), Decimal("1.5")),
@@ -480,7 +480,7 @@ def test_an_unsigned_integer_past_64_bits_names_its_column() -> None:
     ],
     ids=lambda events: type(events).__name__,
 )
-def test_what_holds_no_events(events: Any) -> None:
+def test_values_that_are_not_events(events: Any) -> None:
     matcher = matcher_of(["a = 1"])
     for method in (matcher.match_many, matcher.count_many, matcher.top_many):
         with pytest.raises(EventError):

@@ -1,4 +1,4 @@
-"""Texts are looked for where a rule may need them, and only there."""
+"""Costly predicates are evaluated only for events that may need them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ import pyarrow as pa
 import pytest
 
 import tamis
+from tamis.encode.events import EventEncoder
 from tamis.encode.guards import Guards
+from tamis.encode.rules import RuleEncoder
 from tamis.encode.text_predicates import TextIndex
+from tamis.expr.names import JOINED
 from tests.encode.test_events import matcher_of
 
 Row = dict[str, Any]
@@ -29,8 +32,8 @@ SCHEMA = pa.schema(
 )
 
 
-def looked_for(rules: Sequence[str], rows: Sequence[Row], as_table: bool = False) -> list[str]:
-    """The values in which texts are looked for when these events are matched."""
+def matched_values(rules: Sequence[str], rows: Sequence[Row], as_table: bool = False) -> list[str]:
+    """The values that text predicates are matched with when these events are matched."""
     matcher = matcher_of(rules)
     matcher.optimize()
     seen: list[str] = []
@@ -51,7 +54,7 @@ def looked_for(rules: Sequence[str], rows: Sequence[Row], as_table: bool = False
 
 
 @pytest.mark.parametrize("as_table", [False, True])
-def test_a_text_is_looked_for_only_where_a_guard_holds(as_table: bool) -> None:
+def test_a_text_is_matched_only_if_a_guard_holds(as_table: bool) -> None:
     rows: list[Row] = [
         {"kind": 4688, "image": "first"},
         {"kind": 7, "image": "second"},
@@ -60,33 +63,33 @@ def test_a_text_is_looked_for_only_where_a_guard_holds(as_table: bool) -> None:
         {"kind": 7, "port": 9, "image": "fifth", "user": "anna"},
         {"kind": None, "port": None, "image": "sixth"},
     ]
-    assert looked_for(GUARDED, rows, as_table) == ["first", "third", "fourth"]
+    assert matched_values(GUARDED, rows, as_table) == ["first", "third", "fourth"]
 
 
 @pytest.mark.parametrize("as_table", [False, True])
-def test_a_rule_that_only_asks_for_texts_needs_them_always(as_table: bool) -> None:
+def test_a_rule_of_texts_only_always_needs_them(as_table: bool) -> None:
     rules = [*GUARDED, "image ILIKE '%b_d%' AND user <> 'root'"]
     rows: list[Row] = [{"kind": 7, "image": "any"}, {"image": "other"}]
-    assert looked_for(rules, rows, as_table) == ["any", "other"]
+    assert matched_values(rules, rows, as_table) == ["any", "other"]
 
 
-def test_what_was_looked_for_before_is_not_looked_for_again() -> None:
+def test_a_value_is_matched_once() -> None:
     rows = [
         {"kind": 1, "image": "same"},
         {"kind": 3, "image": "same"},
         {"kind": 7, "image": "same"},
     ]
-    assert looked_for(GUARDED, rows) == ["same"]
+    assert matched_values(GUARDED, rows) == ["same"]
 
 
-def test_a_rule_too_large_for_a_normal_form_is_guarded_by_its_cover() -> None:
+def test_a_program_is_guarded_by_its_cover() -> None:
     texts = " AND ".join(f"(image LIKE '%a_{i}%' OR user LIKE '%b_{i}%')" for i in range(16))
     rows = [
         {"kind": 5, "image": "a-1", "user": "b-1"},
         {"kind": 6, "image": "a-2", "user": "b-2"},
     ]
-    assert looked_for([f"kind = 5 AND {texts}"], rows) == ["a-1", "b-1"]
-    assert looked_for([texts], rows) == ["a-1", "b-1", "a-2", "b-2"]
+    assert matched_values([f"kind = 5 AND {texts}"], rows) == ["a-1", "b-1"]
+    assert matched_values([texts], rows) == ["a-1", "b-1", "a-2", "b-2"]
 
 
 def test_a_score_may_need_a_text_that_the_match_does_not() -> None:
@@ -98,7 +101,7 @@ def test_a_score_may_need_a_text_that_the_match_does_not() -> None:
     assert matcher.top(event) == [(0, tamis.score(tamis.parse(rule), event))]
 
 
-def test_more_attributes_than_bits_are_told_apart_or_looked_at() -> None:
+def test_more_attributes_than_bits() -> None:
     rules = [f"kind = {i} AND a{i} LIKE '%x_y%'" for i in range(100)]
     matcher = matcher_of(rules)
     matcher.optimize()
@@ -107,7 +110,7 @@ def test_more_attributes_than_bits_are_told_apart_or_looked_at() -> None:
         assert matcher.match(event) == [i]
 
 
-def test_any_rules_and_events_give_what_evaluate_gives() -> None:
+def test_random_rules_agree_with_evaluate() -> None:
     random = Random(5)
     kinds = [
         "kind = {}",
@@ -150,10 +153,24 @@ def test_any_rules_and_events_give_what_evaluate_gives() -> None:
         assert best[0] == {i: tamis.score(trees[i], rows[0], logic=logic) for i in expected[0]}
 
 
-def test_guards_are_not_computed_before_a_text_is_asked_for() -> None:
+def test_guards_are_not_computed_before_they_are_needed() -> None:
     matcher = matcher_of(GUARDED)
     matcher.optimize()
     with patch.object(Guards, "rows_that_need", side_effect=AssertionError):
         assert matcher.match({"kind": 1}) == []
         with pytest.raises(AssertionError):
             matcher.match({"kind": 1, "image": "x"})
+
+
+@pytest.mark.parametrize("is_program", [False, True])
+def test_join_predicates_are_guarded_by_other_atoms(is_program: bool) -> None:
+    join = "EXISTS (SELECT 1 FROM seen d WHERE d.price > price)"
+    rest = " AND ".join(f"(a{i} = 1 OR b{i} = 1)" for i in range(16 if is_program else 1))
+    encoder = RuleEncoder()
+    encoder.add_text(f"kind = 5 AND {rest} AND {join}", "strong")
+    rules = encoder.finish()
+    assert (len(rules.forms.program_rule) > 0) is is_program
+    number = next(n for name, n in rules.dictionary.attributes.items() if name.startswith(JOINED))
+    guards, events = Guards(rules, [number], texts=False), EventEncoder(rules)
+    assert list(guards.attributes_needed(events.encode({"kind": 5}))) == [number]
+    assert list(guards.attributes_needed(events.encode({"kind": 6, "price": 1}))) == []

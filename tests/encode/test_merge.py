@@ -23,12 +23,12 @@ from tamis.expr.model import LOGICS, And, Expr, Logic, Op, Or, Predicate, predic
 from tamis.expr.weights import EventWeights, RuleWeights
 from tests import randoms
 from tests.encode.test_dictionary import predicates as predicates_on_x
-from tests.encode.test_scores import TENTHS, is_implied, plain_rules
-from tests.encode.test_stored import read_only
+from tests.encode.test_rule_forms import TENTHS, is_implied, single_conjunctions
+from tests.encode.test_serialize import read_only
 from tests.engines.test_kernels import too_large_for_a_dnf
 from tests.randoms import EVERYTHING
 
-# --- Rules, and what is taken of them ---------------------------------------------------
+# --- Rules, and a choice of them --------------------------------------------------------
 
 
 class Weighed(NamedTuple):
@@ -68,7 +68,7 @@ Part = tuple[EncodedRules, "np.ndarray[Any, Any]"]
 
 
 def split(random: Random, rules: Sequence[Weighed], parts: int) -> tuple[list[Part], list[Weighed]]:
-    """Parts of `rules` with some of their rules chosen in any order; and the rules chosen."""
+    """Parts of `rules` with some rules chosen in any order; and the chosen rules."""
     ends = sorted(random.choices(range(len(rules) + 1), k=parts - 1))
     found: list[Part] = []
     chosen: list[Weighed] = []
@@ -120,7 +120,7 @@ def test_random_rules(seed: int, weights: float) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_is_merged_can_be_merged_again(seed: int) -> None:
+def test_merged_rules_can_be_merged_again(seed: int) -> None:
     random = Random(100 + seed)
     parts, rules = split(random, random_rules(random, 60, 0.1), 3)
     more, more_rules = split(random, random_rules(random, 30), 2)
@@ -131,10 +131,10 @@ def test_what_is_merged_can_be_merged_again(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_plain_rules_stay_plain(seed: int) -> None:
+def test_single_conjunctions_stay_single_conjunctions(seed: int) -> None:
     random = Random(200 + seed)
-    plain = [Weighed(rule, "strong", {}) for rule in plain_rules(random, 90)]
-    # What is no plain rule is left out, and so is what it needs.
+    plain = [Weighed(rule, "strong", {}) for rule in single_conjunctions(random, 90)]
+    # Rules of several conjunctions are left out, and so is all that only they need.
     mixed = [*plain[:40], Weighed(Or((plain[0].expr, plain[1].expr)), "weak", {})]
     parts = [(encoded(mixed), np.arange(40)), (encoded(plain[35:]), np.arange(54, -1, -1))]
     found = merge_rules(parts)
@@ -146,13 +146,13 @@ def test_plain_rules_stay_plain(seed: int) -> None:
 
 
 @pytest.mark.usefixtures("interpreted")
-def test_random_rules_as_plain_python() -> None:
+def test_random_rules_without_compilation() -> None:
     random = Random(300)
     parts, rules = split(random, random_rules(random, 15, 0.2), 3)
     assert described(merge_rules(parts)) == described(encoded(rules))
 
 
-def test_nothing_chosen_leaves_nothing() -> None:
+def test_an_empty_choice_gives_an_empty_set() -> None:
     rules = encoded([Weighed(Predicate("a", Op.LIKE, ("%b%",)), "strong", {})])
     found = merge_rules([(rules, np.array([], np.int64))])
     assert found.size == 0
@@ -162,14 +162,14 @@ def test_nothing_chosen_leaves_nothing() -> None:
         merge_rules([])
 
 
-def test_the_same_text_predicate_is_kept_once() -> None:
+def test_equal_text_predicates_are_stored_once() -> None:
     likes = [Predicate(name, Op.LIKE, (f"%{text}%",)) for name in "ab" for text in "xyz"]
     ours = [Weighed(like, "strong", {}) for like in likes]
     found = merge_rules([(encoded(ours[:4]), np.arange(4)), (encoded(ours[2:]), np.arange(4))])
     assert found.texts.size == 6
 
 
-def test_atoms_written_alike_stay_two() -> None:
+def test_atoms_with_equal_rows_stay_two() -> None:
     """``x = 5`` and ``x BETWEEN 5 AND 5`` in one rule both count for its score."""
     pair = (Predicate("x", Op.EQ, (5,)), Predicate("x", Op.BETWEEN, (5, 5)))
     rule = Weighed(And((*pair, Predicate("y", Op.EQ, (1,)))), "strong", {})
@@ -179,11 +179,11 @@ def test_atoms_written_alike_stay_two() -> None:
     agree(found, [rule, other], [flatten({"x": 5, "y": [1, 2]})])
 
 
-# --- The same arrays, up to numbers -----------------------------------------------------
+# --- The same arrays, except for the numbering ------------------------------------------
 
 
 def described(rules: EncodedRules) -> list[Any]:
-    """Each rule in terms of values: what it consists of and how it is scored."""
+    """Each rule in terms of values: its form and its score."""
     atoms = [_described_atom(rules, i) for i in range(len(rules.atoms.table))]
     forms, scores = rules.forms, rules.scores
     found: list[list[Any]] = [[] for _ in range(rules.size)]
@@ -249,7 +249,7 @@ def _described_codes(axis: Axis) -> list[tuple[str, Any]]:
 
 
 def _described_end(codes: list[tuple[str, Any]], code: int, outward: int) -> tuple[str, Any]:
-    """What the end of a run says: a value, the gap within one, or all of a kind."""
+    """The meaning of an end of a range: a value, the gap beside one, or the end of a kind."""
     kind, value = codes[code]
     if value != GAP:
         return kind, value
@@ -259,7 +259,7 @@ def _described_end(codes: list[tuple[str, Any]], code: int, outward: int) -> tup
     return f"all of {kind}", None
 
 
-# --- Ends of runs -----------------------------------------------------------------------
+# --- Ends of ranges ---------------------------------------------------------------------
 
 
 @settings(max_examples=200)
@@ -267,7 +267,7 @@ def _described_end(codes: list[tuple[str, Any]], code: int, outward: int) -> tup
     st.lists(st.lists(predicates_on_x(), min_size=1, max_size=4), min_size=1, max_size=3),
     st.randoms(use_true_random=False),
 )
-def test_runs_have_the_codes_of_the_new_dictionary(
+def test_ranges_have_the_codes_of_the_new_dictionary(
     groups: list[list[Predicate]], random: Random
 ) -> None:
     parts, chosen = [], []

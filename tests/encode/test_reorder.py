@@ -1,4 +1,4 @@
-"""Rules under other numbers are the same rules."""
+"""Renumbered rules give the same answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tamis.expr.event import flatten
 from tamis.expr.model import LOGICS, Expr, predicates
 from tamis.expr.weights import EventWeights, RuleWeights
 from tests import randoms
-from tests.encode.test_scores import TENTHS, plain_rules
+from tests.encode.test_rule_forms import TENTHS, single_conjunctions
 from tests.randoms import EVERYTHING
 
 
@@ -61,9 +61,9 @@ def test_random_rules(engine: str, weigh: bool) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_plain_rules(engine: str) -> None:
+def test_single_conjunctions(engine: str) -> None:
     random = Random(42)
-    rules = encoded(random, plain_rules(random, 60), weigh=False)
+    rules = encoded(random, single_conjunctions(random, 60), weigh=False)
     assert len(rules.forms.owner) == 0
     check(engine, random, rules, [{f"a{i}": [1, 2] for i in range(12)}, {"a1": 1, "a2": 3}])
 

@@ -1,4 +1,4 @@
-"""The documents seen before: their ids, how they go, and what users see of them."""
+"""The documents seen before: their ids, how they expire, and what users see of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_documents_are_found_by_their_ids() -> None:
     assert documents.add({}) == 3
 
 
-def test_the_oldest_go_when_there_are_too_many() -> None:
+def test_the_oldest_documents_expire_by_count() -> None:
     documents = tamis.Documents(tamis.Retention(count=2))
     documents.add({"x": 1}, id="first")
     documents.add_many([{"x": 2}, {"x": 3}])
@@ -48,7 +48,7 @@ def test_the_oldest_go_when_there_are_too_many() -> None:
     assert len(none) == 0
 
 
-def test_documents_grow_old() -> None:
+def test_documents_expire_by_age() -> None:
     now = [1000.0]
     documents = tamis.Documents(tamis.Retention(age=timedelta(minutes=1), clock=lambda: now[0]))
     documents.add({"x": 1})
@@ -63,7 +63,7 @@ def test_documents_grow_old() -> None:
     assert documents.bits(lower, {"x": 9}) == []
 
 
-def test_an_attribute_may_tell_the_age() -> None:
+def test_the_age_may_count_from_an_attribute() -> None:
     start = datetime(2026, 1, 1, tzinfo=UTC)
     now = [start.timestamp()]
     retention = tamis.Retention(age=3600, by="at", clock=lambda: now[0])
@@ -95,6 +95,6 @@ def test_retention_is_checked(arguments: dict[str, object], message: str) -> Non
         tamis.Retention(**arguments)  # type: ignore[arg-type]
 
 
-def test_bits_are_those_of_join_predicates_only() -> None:
+def test_bits_take_join_predicates_only() -> None:
     with pytest.raises(tamis.EventError, match="is not a join predicate"):
         tamis.Documents().bits("x > 3", {})

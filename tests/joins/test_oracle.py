@@ -1,7 +1,7 @@
 """Rules with join predicates against DuckDB, over the same documents and events.
 
 One random rule is spelled twice, since a bare name in a subquery is the new document's to Tamis
-and the old one's to SQL. DuckDB, the reference and the indexed answers have to agree on true,
+and the old one's to SQL. DuckDB, the reference and the indexed evaluator must agree on true,
 false and unknown, while documents come and go and lack attributes.
 """
 
@@ -21,12 +21,12 @@ from tamis.expr.event import flatten
 from tamis.expr.model import predicates
 from tamis.expr.names import JOINED
 from tamis.joins.document_store import DocumentStore
-from tests.joins import joinings
+from tests.joins import random_joins
 
 RULES = 60
 EVENTS = 25
 STATES = 3
-"""Of documents, for each seed."""
+"""How many states of the documents each seed checks."""
 
 TYPES = {"n": pa.int64(), "m": pa.int64(), "x": pa.float64(), "s": pa.string(), "b": pa.bool_()}
 
@@ -39,51 +39,52 @@ def db() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_joins_mean_the_same_to_duckdb(db: duckdb.DuckDBPyConnection, seed: int) -> None:
+def test_join_predicates_agree_with_duckdb(db: duckdb.DuckDBPyConnection, seed: int) -> None:
     random = Random(seed)
-    spelled = [joinings.rule(random) for _ in range(RULES)]
+    spelled = [random_joins.rule(random) for _ in range(RULES)]
     rules = [tamis.parse(ours) for ours, _ in spelled]
     store = DocumentStore()
     documents: dict[Any, dict[str, Any]] = {}
     for _ in range(STATES):
         for _ in range(random.randrange(8)):
-            document = joinings.document(random)
+            document = random_joins.document(random)
             documents[store.add(flatten(document))] = document
         for id in random.sample(sorted(documents), min(3, len(documents))):
             store.remove(id)
             del documents[id]
-        events = [joinings.document(random) for _ in range(EVENTS)]
+        events = [random_joins.document(random) for _ in range(EVENTS)]
         flat_documents = [flatten(document) for document in documents.values()]
-        answers = _asked(db, [theirs for _, theirs in spelled], list(documents.values()), events)
+        texts = [theirs for _, theirs in spelled]
+        answers = _evaluate_with_duckdb(db, texts, list(documents.values()), events)
         for rule, (text, _), column in zip(rules, spelled, answers, strict=True):
             names = [p.attribute for p in predicates(rule) if p.attribute.startswith(JOINED)]
             for event, answer in zip(map(flatten, events), column, strict=True):
                 whole = with_joined(rule, event, flat_documents)
                 assert evaluate_flat(rule, whole, "strong") is answer, (text, event, documents)
-                joined = store.evaluate_joins(names, event)
-                assert {n: whole[n][0] for n in names if n in whole} == joined, (text, event)
+                truths = store.evaluate_joins(names, event)
+                assert {n: whole[n][0] for n in names if n in whole} == truths, (text, event)
 
 
-def test_the_oracle_is_asked_about_everything() -> None:
+def test_random_rules_cover_the_whole_syntax() -> None:
     random = Random(0)
-    texts = " ".join(joinings.rule(random)[0] for _ in range(RULES * 4))
+    texts = " ".join(random_joins.rule(random)[0] for _ in range(RULES * 4))
     for part in ("NOT EXISTS", "IN (SELECT", "NOT IN (SELECT", "IS NULL", "BETWEEN", "WHERE NOT"):
         assert part in texts
-    for op in joinings.COMPARISONS:
+    for op in random_joins.COMPARISONS:
         for quantifier in ("ANY", "ALL"):
             assert f" {op} {quantifier} (" in texts
 
 
-def _asked(
+def _evaluate_with_duckdb(
     db: duckdb.DuckDBPyConnection,
     texts: list[str],
     documents: list[dict[str, Any]],
     events: list[dict[str, Any]],
 ) -> list[list[bool | None]]:
-    """For each rule what it comes to on each event."""
+    """The truth of each rule on each event."""
     db.register("seen", _table(documents))
     db.register("new", _table(events).append_column("place", pa.array(range(len(events)))))
-    # Planning several subqueries together takes far longer than one after the other.
+    # DuckDB plans one query with many subqueries far slower than many queries.
     found = (db.execute(f"SELECT ({text}) FROM new e ORDER BY place").fetchall() for text in texts)
     return [[answer for (answer,) in rows] for rows in found]
 

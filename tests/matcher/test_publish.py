@@ -12,7 +12,7 @@ import pytest
 
 import tamis
 from tamis.expr.model import LOGICS
-from tests.joins import joinings
+from tests.joins import random_joins
 
 SAME = "EXISTS (SELECT 1 FROM seen d WHERE d.price = price)"
 
@@ -120,7 +120,7 @@ def test_all_ways_of_asking_agree_with_the_reference(seed: int) -> None:
     matcher = tamis.Matcher(engine=("tiles", "scan", "tiles")[seed])
     rules: dict[str, Any] = {}
     for number in range(90):
-        text, logic = joinings.rule(random)[0], random.choice(LOGICS)
+        text, logic = random_joins.rule(random)[0], random.choice(LOGICS)
         rules[f"r{number}"] = tamis.parse(text), logic
     items = [(id, tamis.to_sql(rule), logic) for id, (rule, logic) in rules.items()]
     matcher.add_many(items[:60])
@@ -128,7 +128,7 @@ def test_all_ways_of_asking_agree_with_the_reference(seed: int) -> None:
     for id, text, logic in items[75:]:
         matcher.add(id, text, logic=logic)
     documents: list[dict[str, Any]] = []
-    events = [joinings.document(random) for _ in range(25)]
+    events = [random_joins.document(random) for _ in range(25)]
 
     def expected(event: dict[str, Any]) -> list[str]:
         return [

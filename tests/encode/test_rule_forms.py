@@ -26,8 +26,8 @@ TENTHS = {
 """Weights whose sum depends on the order of its terms."""
 
 
-def plain_rules(random: Random, size: int) -> list[Expr]:
-    """Distinct conjunctions, whose atoms come in any order."""
+def single_conjunctions(random: Random, size: int) -> list[Expr]:
+    """Distinct conjunctions with their atoms in any order."""
     found: dict[frozenset[Any], Expr] = {}
     while len(found) < size:
         names = random.sample(NAMES, random.randint(1, 8))
@@ -51,8 +51,8 @@ def tops(engine: Engine, event: dict[str, Any]) -> list[tuple[int, float]]:
 
 def expected(rules: list[Expr], event: dict[str, Any]) -> list[tuple[int, float]]:
     scored = [(i, score(rule, event, event_weights=TENTHS)) for i, rule in enumerate(rules)]
-    held = [(number, points) for number, points in scored if points is not None]
-    return sorted(held, key=lambda pair: -pair[1])
+    matching = [(number, points) for number, points in scored if points is not None]
+    return sorted(matching, key=lambda pair: -pair[1])
 
 
 def is_implied(rules: EncodedRules) -> bool:
@@ -60,9 +60,9 @@ def is_implied(rules: EncodedRules) -> bool:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_plain_rules_score_in_the_order_of_their_text(engine: str) -> None:
+def test_scores_add_up_in_the_order_of_the_text(engine: str) -> None:
     random = Random(31)
-    rules = plain_rules(random, 120)
+    rules = single_conjunctions(random, 120)
     built = load_engine(engine)(encoded(rules))
     assert is_implied(built.rules)
     for _ in range(20):
@@ -73,7 +73,7 @@ def test_plain_rules_score_in_the_order_of_their_text(engine: str) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_same_atoms_in_another_order_add_up_in_that_order(engine: str) -> None:
     random = Random(32)
-    rules = plain_rules(random, 40)
+    rules = single_conjunctions(random, 40)
     rules += [And(tuple(reversed(rule.children))) for rule in rules if isinstance(rule, And)]
     built = load_engine(engine)(encoded(rules))
     assert not is_implied(built.rules)
@@ -85,7 +85,7 @@ def test_the_same_atoms_in_another_order_add_up_in_that_order(engine: str) -> No
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_few_rules_may_repeat_another(engine: str) -> None:
     random = Random(33)
-    rules = plain_rules(random, 80)
+    rules = single_conjunctions(random, 80)
     rules += [And(tuple(reversed(rule.children))) for rule in rules[:5] if isinstance(rule, And)]
     rules.append(rules[7])
     built = load_engine(engine)(encoded(rules))
@@ -116,14 +116,14 @@ def test_when_scores_are_implied(texts: list[str], implied: bool) -> None:
     assert is_implied(by_model) is is_implied(by_text.finish()) is implied
 
 
-def test_weights_are_written_down() -> None:
+def test_weights_are_stored() -> None:
     rules: list[Expr] = [Predicate("a", Op.EQ, (1,)), Or((Predicate("b", Op.EQ, (2,)),))]
     found = encoded(rules, {0: {("a", 1): 3.0}}).scores
     assert found.weight.tolist() == [3.0]
     assert (found.weights >= 0).sum() == 1
 
 
-def test_codes_spelled_out() -> None:
+def test_expanded_scores() -> None:
     encoder = RuleEncoder()
     for text in ("b = 2 AND a = 1", "c = 3", "TRUE"):
         encoder.add_text(text, "strong")

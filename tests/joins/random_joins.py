@@ -27,7 +27,7 @@ def document(random: Random) -> dict[str, Any]:
 
 
 def rule(random: Random, depth: int = 0) -> _Spelled:
-    """A rule of join predicates and constant ones, under AND, OR and NOT."""
+    """A rule of join and constant predicates under AND, OR and NOT."""
     if depth < 2 and random.random() < 0.5:
         connective = random.choice((" AND ", " OR "))
         return _connected(connective, [rule(random, depth + 1) for _ in range(2)])
@@ -58,7 +58,7 @@ def join(random: Random) -> _Spelled:
 
 
 def condition(random: Random, depth: int = 0) -> _Spelled:
-    """What a subquery asks of an old document."""
+    """A condition of a subquery on an old document."""
     if depth < 2 and random.random() < 0.4:
         parts = [condition(random, depth + 1) for _ in range(random.randrange(2, 4))]
         return _connected(random.choice((" AND ", " AND ", " OR ")), parts)

@@ -1,4 +1,4 @@
-"""Codes that stay what they are while rules still come."""
+"""Codes stay valid while rules are added."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def atom(op: Op, *values: Any, negated: bool = False, if_absent: bool = False) -
 
 
 class Encoded:
-    """Atoms of one attribute, encoded one after the other."""
+    """Atoms of one attribute, encoded one by one."""
 
     def __init__(self) -> None:
         self.dictionary = GrowingDictionary()
@@ -55,7 +55,7 @@ class Encoded:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_codes_stay_right_as_values_come(seed: int) -> None:
+def test_codes_stay_valid_as_values_are_added(seed: int) -> None:
     random = Random(seed)
     encoded = Encoded()
     pool: list[Any] = [
@@ -63,7 +63,7 @@ def test_codes_stay_right_as_values_come(seed: int) -> None:
         *randoms.STRINGS, *randoms.BOOLEANS, *randoms.TIMESTAMPS,
     ]  # fmt: skip
     for _ in range(300):
-        # One attribute gets to see all kinds of values.
+        # One attribute has values of all kinds.
         found = randoms.predicate(random, EVERYTHING)
         negated, if_absent = random.random() < 0.3, random.random() < 0.3
         encoded.add(Atom(Predicate("x", found.op, found.values), negated, if_absent))
@@ -106,7 +106,7 @@ def test_values_without_room_are_not_exact() -> None:
         encoded.check(value)
 
 
-def test_what_nothing_can_be_said_of_is_left_out() -> None:
+def test_atoms_that_codes_cannot_decide_are_omitted() -> None:
     encoded = Encoded()
     assert not encoded.add(atom(Op.LIKE, "a%", negated=True, if_absent=True))
     assert encoded.atoms[0][1] == []
@@ -115,7 +115,7 @@ def test_what_nothing_can_be_said_of_is_left_out() -> None:
     encoded.check("b")
 
 
-def test_a_long_list_is_not_carried_about() -> None:
+def test_a_long_list_is_not_stored() -> None:
     encoded = Encoded()
     assert not encoded.add(atom(Op.IN, *range(1_000)))
     assert encoded.atoms[0][2] == []

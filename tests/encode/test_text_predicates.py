@@ -1,4 +1,4 @@
-"""Many patterns at once give what each gives by itself."""
+"""Many patterns matched at once give the same as each on its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tamis.expr.model import Op, Predicate
 from tamis.expr.patterns import check_pattern, text_test
 
 CHARACTERS = "aAbBİi\u0131IßẞΣσςkK\u212aéÉ🙂%_!\\.^$ \n\x00"
-"""Characters that change when they change case, and those that some pattern takes as special."""
+"""Characters that change with case, and those that are special in some pattern."""
 
 VALUES = st.text(st.sampled_from(CHARACTERS), max_size=6)
 REGEXES = (
@@ -66,7 +66,7 @@ def agree(predicates: list[Predicate], values: list[str]) -> None:
 )
 @example([Predicate("x", Op.ILIKE, ("%ς",)), Predicate("x", Op.ILIKE, ("%σ",))], ["ΑΣ", "ας"])
 @example([Predicate("x", Op.ILIKE, ("ẞ",)), Predicate("x", Op.ILIKE, ("ss",))], ["ß", "ẞ", "SS"])
-def test_held_is_what_each_pattern_says(predicates: list[Predicate], values: list[str]) -> None:
+def test_matches_agree_with_each_pattern(predicates: list[Predicate], values: list[str]) -> None:
     own = [str(predicate.values[0]) for predicate in predicates]
     agree(predicates, [*values, *own, *(text.swapcase() for text in own)])
 
@@ -79,7 +79,7 @@ ALL = [
 SOME_VALUES = ["", "a", "ab", "aab", "AB", "σς", "İa", "k\u212a", "🙂ß", "a\nb", "\\", "a!%", "ia"]
 
 
-def test_more_patterns_than_one_set_takes() -> None:
+def test_more_patterns_than_fit_one_set() -> None:
     """Each regular expression under several ids, so that places and ids differ."""
     assert len(ALL * 4) > 2 * texts._SET_SIZE
     agree(ALL * 4, SOME_VALUES)
@@ -117,7 +117,7 @@ def test_a_working_set_tries_nothing_one_by_one(one_by_one: Counted) -> None:
 
 
 @pytest.mark.parametrize("memory", [1, 1_000, 20_000, 100_000])
-def test_a_set_without_memory_is_not_believed(
+def test_a_set_without_memory_is_not_trusted(
     monkeypatch: pytest.MonkeyPatch, one_by_one: Counted, memory: int
 ) -> None:
     monkeypatch.setattr(texts, "_SET_MEMORY", memory)
@@ -127,7 +127,7 @@ def test_a_set_without_memory_is_not_believed(
 
 
 class SilentSet:
-    """An RE2 set that finds nothing, as one does that ran out of memory."""
+    """An RE2 set that finds nothing, like one that ran out of memory."""
 
     def Add(self, regex: str) -> int:
         return 0
@@ -142,7 +142,7 @@ class SilentSet:
 @pytest.mark.usefixtures("one_by_one")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(PREDICATES, min_size=1, max_size=6), st.lists(VALUES, min_size=1, max_size=4))
-def test_a_silent_set_is_not_believed(
+def test_a_silent_set_is_not_trusted(
     monkeypatch: pytest.MonkeyPatch, predicates: list[Predicate], values: list[str]
 ) -> None:
     with monkeypatch.context() as patch:
@@ -150,7 +150,7 @@ def test_a_silent_set_is_not_believed(
         agree(predicates, values)
 
 
-# --- What is remembered -----------------------------------------------------------------
+# --- The cache --------------------------------------------------------------------------
 
 
 def test_a_value_is_evaluated_once(monkeypatch: pytest.MonkeyPatch, one_by_one: Counted) -> None:
@@ -161,7 +161,7 @@ def test_a_value_is_evaluated_once(monkeypatch: pytest.MonkeyPatch, one_by_one: 
     assert one_by_one.tried == 1
 
 
-def test_forgetting_changes_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_cache_changes_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(texts, "_MOST_CACHED", 2)
     agree(ALL, SOME_VALUES * 2)
 

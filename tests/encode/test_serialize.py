@@ -1,4 +1,4 @@
-"""Encoded rules can be taken apart into plain arrays, and had again without reading them."""
+"""Encoded rules become named arrays, and are restored without reading the values."""
 
 from __future__ import annotations
 
@@ -83,14 +83,14 @@ def test_random_rules(rules: list[Expr]) -> None:
 
 
 @given(st.lists(expressions(), max_size=6))
-def test_arrays_are_plain(rules: list[Expr]) -> None:
+def test_arrays_have_basic_types(rules: list[Expr]) -> None:
     for name, array in to_arrays(encoded(rules)).items():
         assert array.ndim in (1, 2), name
         assert array.dtype.kind in "iuf", name
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_mapped_rules_find_the_same_events(engine: str, tmp_path: Path) -> None:
+def test_mapped_rules_match_the_same_events(engine: str, tmp_path: Path) -> None:
     random = Random(21)
     encoder = RuleEncoder()
     for _ in range(300):
@@ -113,7 +113,7 @@ def test_mapped_rules_find_the_same_events(engine: str, tmp_path: Path) -> None:
 # --- Axes over arrays -------------------------------------------------------------------
 
 VALUES = st.lists(INTEGERS | DOUBLES | STRINGS | TIMES | st.booleans(), max_size=12)
-HELD = st.lists(
+OTHERS = st.lists(
     INTEGERS | DOUBLES | STRINGS | TIMES | st.sampled_from((math.inf, -math.inf)), max_size=12
 )
 
@@ -127,7 +127,7 @@ def sorted_distinct(values: Iterable[Any]) -> list[Any]:
 
 
 @given(VALUES)
-def test_the_mentioned_values_are_had_again(values: list[Value]) -> None:
+def test_the_mentioned_values_are_restored(values: list[Value]) -> None:
     axis = axis_of(values)
     plain = [v for v in values if not isinstance(v, bool)]
     assert axis.numbers == sorted_distinct(v for v in plain if isinstance(v, int | float))
@@ -136,15 +136,15 @@ def test_the_mentioned_values_are_had_again(values: list[Value]) -> None:
     assert len(axis.times) == len({v for v in plain if isinstance(v, datetime)})
 
 
-@given(VALUES, HELD)
-def test_a_large_axis_has_the_codes_of_a_small_one(values: list[Value], held: list[Value]) -> None:
-    """Searched in the arrays, or in dicts and lists: the same."""
+@given(VALUES, OTHERS)
+def test_large_and_small_axes_have_the_same_codes(values: list[Value], others: list[Value]) -> None:
+    """Bisection of the arrays and look-ups in dicts give the same codes."""
     small, large = axis_of(values), axis_of(values)
     small.load()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dictionary_module, "_SMALL", -1)
         patch.setattr(dictionary_module, "_MOST_CACHED", 3)
-        for value in (*held, *values, *held):
+        for value in (*others, *values, *others):
             assert large.code(value) == small.code(value), value
             assert len(large.exact) <= 3
 
@@ -157,7 +157,7 @@ def test_strings_are_in_the_order_of_code_points() -> None:
     assert codes == sorted(codes)
 
 
-def test_there_is_one_zero() -> None:
+def test_both_zeros_are_one_value() -> None:
     for zeros in ((0.0, -0.0), (-0.0, 0), (-0.0,)):
         axis = axis_of(zeros)
         assert str(axis.numbers) == "[0]"
@@ -212,7 +212,7 @@ def test_columns_of_a_large_axis() -> None:
     assert codes[0] + codes[1] == by_row.code.tolist()
 
 
-def test_the_codes_of_one_dictionary_do_not_depend_on_what_was_asked_before() -> None:
+def test_codes_do_not_depend_on_earlier_look_ups() -> None:
     stamp = datetime(2024, 2, 29, tzinfo=UTC)
     values: list[Value] = [*range(3_000), *map(str, range(3_000)), stamp, 2**53 + 1, 2.0**53]
     axis, fresh = axis_of(values), axis_of(values)
@@ -225,7 +225,7 @@ def test_the_codes_of_one_dictionary_do_not_depend_on_what_was_asked_before() ->
     assert len(set(expected)) == len(values)
 
 
-def test_threads_that_ask_first_at_once_get_the_same_codes() -> None:
+def test_threads_with_simultaneous_first_look_ups_get_the_same_codes() -> None:
     random = Random(23)
     arrays = to_arrays(encoded(randoms.rule(random, EVERYTHING, 3) for _ in range(200)))
     events = [randoms.event(random, EVERYTHING) for _ in range(30)]

@@ -1,4 +1,4 @@
-"""The indexed answers against the reference: several values, mixed kinds, small blocks."""
+"""The evaluator against the reference: several values, mixed kinds, small blocks."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ def name_of(random: Random) -> str:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_indexes_answer_as_the_reference(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_truths_agree_with_the_reference(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random = Random(seed)
-    # So that documents are looked at one by one, or by bit vectors, over few or many blocks.
+    # Documents are checked one by one or by bit vectors, over few or many blocks.
     monkeypatch.setattr(evaluate, "_FEW", random.choice([0, 2, 128]))
     monkeypatch.setattr(ordered_index, "_BLOCK", random.choice([1, 2, 512]))
     names = [name_of(random) for _ in range(40)]
@@ -77,8 +77,8 @@ def test_indexes_answer_as_the_reference(seed: int, monkeypatch: pytest.MonkeyPa
     kept: dict[Any, Any] = {}
     for _ in range(25):
         for _ in range(random.randrange(4)):
-            made = document(random, several)
-            kept[store.add(flatten(made))] = flatten(made)
+            flat = flatten(document(random, several))
+            kept[store.add(flat)] = flat
         if kept and random.random() < 0.5:
             id = random.choice(list(kept))
             store.remove(id)
@@ -89,8 +89,8 @@ def test_indexes_answer_as_the_reference(seed: int, monkeypatch: pytest.MonkeyPa
             assert store.evaluate_join(name, event) is expected, (name, event, kept)
 
 
-def test_a_few_old_documents_among_many_numbers() -> None:
-    """Bit vectors would be long, so documents are looked at instead."""
+def test_few_documents_with_numbers_far_apart() -> None:
+    """Bit vectors would be long, so documents are checked one by one."""
     store = DocumentStore(tamis.Retention(count=10_000))
     store.add(flatten({"x": 1, "y": 1}))
     for number in range(6_000):
@@ -106,22 +106,22 @@ def test_a_few_old_documents_among_many_numbers() -> None:
         assert store.evaluate_join(predicate.attribute, flatten(event)) is truth
 
 
-def test_an_index_stays_in_order_while_documents_come_and_go() -> None:
+def test_entries_stay_sorted_while_documents_come_and_go() -> None:
     random = Random(3)
-    line, kept = ordered_index.SortedEntries("q"), []
+    entries, kept = ordered_index.SortedEntries("q"), []
     for number in range(6_000):
         key = random.randrange(50)
-        line.add(key, number)
+        entries.add(key, number)
         kept.append((key, number))
         if random.random() < 0.45:
-            line.remove(*kept.pop(random.randrange(len(kept))))
+            entries.remove(*kept.pop(random.randrange(len(kept))))
     kept.sort()
     everything = ((-1,), (1,))
-    assert line.numbers(everything).tolist() == [number for _, number in kept]
-    assert len(line) == len(kept)
+    assert entries.numbers(everything).tolist() == [number for _, number in kept]
+    assert len(entries) == len(kept)
     for low, high in ((5, 9), (49, 60), (-3, 0), (20, 20)):
         inside = [number for key, number in kept if low <= key < high]
         span = ((0, low, 0), (0, high, 0))
-        assert line.numbers(span).tolist() == inside
-        assert line.first(span) == (inside[0] if inside else None)
-        assert bool(line.estimate(span)) is bool(inside)
+        assert entries.numbers(span).tolist() == inside
+        assert entries.first(span) == (inside[0] if inside else None)
+        assert bool(entries.estimate(span)) is bool(inside)
