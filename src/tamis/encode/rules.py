@@ -304,7 +304,7 @@ def _build_program(tree: Expr, number: Callable[[Atom], int]) -> _Program:
 
 
 def _cost(atom: Atom) -> float:
-    """A rough estimate of how often events satisfy an atom, made without knowing any events."""
+    """A rough estimate of how often events satisfy an atom, without knowing any events."""
     match atom.predicate.op:
         case Op.EQ | Op.IN:
             return float(len(atom.predicate.values))

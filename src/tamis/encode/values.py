@@ -40,7 +40,7 @@ class Place(NamedTuple):
     """The place of a value among sorted ones, or the place where it would be inserted."""
 
     at: int
-    """How many values stand before it, those of other attributes included."""
+    """How many values are before it, those of other attributes included."""
     found: bool
 
 

@@ -1,10 +1,10 @@
-"""The join predicates of all rules in a snapshot, and in which order an event is looked at.
+"""The join predicates of all rules in a snapshot, and whether constants or joins come first.
 
 Section 4.3.1 of "Index Structures and Algorithms for Efficient Profile Matching" (2001) applies the
 index of constant predicates and that of join predicates one after the other, in the order that is
-likely to cost less. Here the index of rules is applied once, at the end, to both. What may come
-first is a look at the event's constants, so that few join predicates are left to evaluate
-(`segment_joins.py`). That pays off where join predicates are many or costly and events need few.
+likely to cost less. Here the index of rules is applied once, at the end, to both. Before that, the
+event's constants may decide which join predicates are needed at all (`segment_joins.py`). That pays
+off where join predicates are many or costly and events need few.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class _Order:
     """Decides which phase comes first, by what earlier events needed."""
 
     _GUARDS = 6.0
-    """The cost of a look at an event's constants, in evaluations of a simple join predicate."""
+    """The cost of checking the guards, in evaluations of a simple join predicate."""
     _PROBE = 64
-    """Every so many events constants come first regardless, to keep the estimate up to date."""
+    """One event in so many is checked regardless, to keep the estimate up to date."""
 
     def __init__(self, cost: float) -> None:
         self._cost = cost
@@ -48,7 +48,7 @@ class _Order:
         self._events = 0
 
     def constants_first(self) -> bool:
-        """Whether a look at an event's constants first is likely cheaper."""
+        """Whether checking the guards first is likely cheaper."""
         self._events += 1
         saved = (1.0 - self._share) * self._cost
         return saved > self._GUARDS or self._events % self._PROBE == 0

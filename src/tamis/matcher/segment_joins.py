@@ -1,7 +1,7 @@
 """The join predicates in the rules of a segment: which of them an event needs, and their usage.
 
-An event needs a join predicate only if a guard of it holds (:mod:`tamis.encode.guards`). What all
-rules with a join predicate say about the attributes that it compares goes to the pre-filter.
+An event needs a join predicate only if one of its guards holds (:mod:`tamis.encode.guards`). The
+pre-filter learns how the rules confine the attributes that a join predicate compares.
 """
 
 from __future__ import annotations
