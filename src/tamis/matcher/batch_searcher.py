@@ -124,10 +124,10 @@ class BatchSearcher:
         first = 0
         names = JoinPredicates(self._views, ()).usages
         for chunk in event_chunks(events):
-            joined: list[FlatEvent] = []
+            joins: list[FlatEvent] = []
             if names:
-                joined = evaluate_batch_joins(chunk, first, names, self._schema, self._documents)
-            parts = [segment.encode_chunk(chunk, first, joined) for segment in self._segments]
+                joins = evaluate_batch_joins(chunk, first, names, self._schema, self._documents)
+            parts = [segment.encode_chunk(chunk, first, joins) for segment in self._segments]
             yield _EncodedChunk(first, len(chunk), parts)
             first += len(chunk)
 

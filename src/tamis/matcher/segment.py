@@ -153,7 +153,7 @@ class Segment:
         return self.engine.match_expression(self._encoders.choices.encode(alternative), mask)
 
     def encode_chunk(
-        self, chunk: EventChunk, first: int = 0, joined: Sequence[FlatEvent] = ()
+        self, chunk: EventChunk, first: int = 0, joins: Sequence[FlatEvent] = ()
     ) -> Events:
         """Events as mappings or Arrow rows.
 
@@ -163,11 +163,11 @@ class Segment:
             The events.
         first
             The number of the first one, for errors.
-        joined
+        joins
             For each event the attributes that join predicates become, if rules hold any.
         """
-        if joined and self._has_joins:
-            return self._encoders.encode_joined(chunk, first, joined)
+        if joins and self._has_joins:
+            return self._encoders.encode_joins(chunk, first, joins)
         return self._encoders.encode_chunk(chunk, first)
 
 
@@ -198,11 +198,11 @@ class _Encoders:
         except AttributeConflict:
             return self._encode_mappings(self.columns.rows(chunk), 0)
 
-    def encode_joined(self, chunk: EventChunk, first: int, joined: Sequence[FlatEvent]) -> Events:
+    def encode_joins(self, chunk: EventChunk, first: int, joins: Sequence[FlatEvent]) -> Events:
         """Events with more attributes beside their own."""
         is_list = isinstance(chunk, list)
         rows = self._schema.read_many(chunk if is_list else self.columns.rows(chunk), first)
-        return self.events.encode_flat(map(extended, rows, joined))
+        return self.events.encode_flat(map(extended, rows, joins))
 
     def _encode_mappings(self, events: Sequence[Event], first: int) -> Events:
         if not self._schema:
