@@ -7,10 +7,10 @@
 >>> m.match({"age": 15, "country": "FR"})
 ['teens']
 
-A rule is a WHERE-like text, a model (:class:`And`, :class:`Or`, :class:`Not`,
-:class:`Predicate`) or the JSON form. An event is a mapping, and many events are a list of
-mappings, an Arrow table, a pandas or a polars frame. What a rule means is decided by
-:func:`evaluate`; every engine gives the same answer, faster.
+A rule is a text in the style of a WHERE clause, a model (:class:`And`, :class:`Or`, :class:`Not`,
+:class:`Predicate`) or its JSON form. An event is a mapping; many events are a list of mappings, an
+Arrow table, a pandas or a polars frame. :func:`evaluate` defines what a rule means, and every
+engine gives the same answers.
 """
 
 from __future__ import annotations
@@ -99,7 +99,14 @@ __version__ = "0.1.0"
 
 
 def engines() -> list[str]:
-    """The names of all engines; ``"auto"`` stands for the one that serves most users best."""
+    """List the names of all engines; ``"auto"`` stands for the one that suits most uses.
+
+    Examples
+    --------
+    >>> import tamis
+    >>> "auto" in tamis.engines()
+    True
+    """
     from tamis.engines.registry import ENGINES
 
     return list(ENGINES)

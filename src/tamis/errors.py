@@ -1,27 +1,27 @@
-"""Every error that Tamis raises on purpose.
+"""All errors that Tamis raises on purpose.
 
 ::
 
     TamisError
-    ├── RuleError               a rule was refused when it was added
-    │   ├── RuleSyntaxError       its text or JSON does not parse; knows the position
-    │   ├── RuleTooLargeError     too many nodes, or nested too deep
-    │   ├── PatternError          its LIKE pattern or regular expression is invalid
+    ├── RuleError               a rule is refused; knows its id and the position
+    │   ├── RuleSyntaxError       its text or JSON does not parse; shows the place
+    │   ├── RuleTooLargeError     it has too many nodes, or is nested too deep
+    │   ├── PatternError          a LIKE pattern or regular expression in it is invalid
     │   └── DuplicateRuleError    its id is taken
-    ├── UnknownRuleError        an id that is not in the rule set (also a KeyError)
-    ├── UnknownDocumentError    an id that no remembered document has (also a KeyError)
-    ├── EventError              an event is no mapping, or holds a value Tamis cannot read
+    ├── UnknownRuleError        no rule has that id (also a KeyError)
+    ├── UnknownDocumentError    no document has that id (also a KeyError)
+    ├── EventError              an event is not a mapping, or has a value Tamis cannot read
     ├── SchemaError             a schema is malformed, or a rule or an event contradicts it
     ├── InputFileError          a file is missing, empty or malformed; knows the line
     ├── StorageError            a directory of stored rules cannot be opened, read or written
-    │   ├── CorruptFileError      one of its files is not as it was written; knows which
-    │   └── LockedError           another process writes to it; knows which
-    ├── BackgroundError         tidying up behind writers failed; the rules are all there
-    ├── UnknownEngineError      an engine name that is not registered
+    │   ├── CorruptFileError      one of its files is damaged; knows which
+    │   └── LockedError           another process writes to it; knows its pid
+    ├── BackgroundError         background work failed; no rule is lost
+    ├── UnknownEngineError      no engine has that name
     └── MissingExtraError       an optional dependency is not installed (also an ImportError)
 
-A message names the culprit and the fix, and reads well on one line; only
-:class:`RuleSyntaxError` adds lines, to show the text with a caret under the position.
+A message names the culprit and, where there is one, the fix. It is one line long, except that
+:class:`RuleSyntaxError` also shows the text with a caret under the position.
 """
 
 from __future__ import annotations
@@ -51,18 +51,20 @@ _EXCERPT = 60
 
 
 class TamisError(Exception):
-    """The base of all errors of Tamis."""
+    """Base class of all errors that Tamis raises."""
 
 
 class RuleError(TamisError):
-    """A rule was refused.
+    """A rule is refused.
 
     Attributes
     ----------
+    message
+        The message without the rule's id.
     rule_id
-        The id it was to be added under, once that is known.
+        The id of the rule, or None while it is not known.
     position
-        The offset of the culprit in the rule's text, where there is one.
+        The offset of the culprit in the rule's text, if it has one.
     """
 
     def __init__(
@@ -83,7 +85,7 @@ class RuleSyntaxError(RuleError):
     Attributes
     ----------
     text
-        The rule as it was given.
+        The text that does not parse.
     """
 
     def __init__(
@@ -118,11 +120,11 @@ class PatternError(RuleError):
 
 
 class DuplicateRuleError(RuleError):
-    """A rule's id is taken, in the rule set or earlier in the same batch."""
+    """Another rule has the same id, in the matcher or earlier in the same batch."""
 
 
 class UnknownRuleError(TamisError, KeyError):
-    """An id that is not in the rule set."""
+    """No rule has that id."""
 
     def __str__(self) -> str:
         # KeyError would show the message's repr.
@@ -130,7 +132,7 @@ class UnknownRuleError(TamisError, KeyError):
 
 
 class UnknownDocumentError(TamisError, KeyError):
-    """An id that no remembered document has."""
+    """No document has that id."""
 
     def __str__(self) -> str:
         # KeyError would show the message's repr.
@@ -138,7 +140,7 @@ class UnknownDocumentError(TamisError, KeyError):
 
 
 class EventError(TamisError):
-    """An event is not a mapping, or holds a value that Tamis cannot read."""
+    """An event is not a mapping, or has a value that Tamis cannot read."""
 
 
 class SchemaError(TamisError):
@@ -151,9 +153,9 @@ class InputFileError(TamisError):
     Attributes
     ----------
     path
-        The file as it was named.
+        The file, as the caller named it.
     line
-        The 1-based line number of the culprit, where there is one.
+        The 1-based line number of the culprit, if it has one.
     """
 
     def __init__(self, message: str, *, path: str, line: int | None = None) -> None:
@@ -186,7 +188,7 @@ class StorageError(TamisError):
 
 
 class CorruptFileError(StorageError):
-    """A file of stored rules is not as it was written. It is left as it is."""
+    """A file of stored rules is damaged. Tamis leaves it as it is, and answers nothing from it."""
 
 
 class LockedError(StorageError):
@@ -195,7 +197,7 @@ class LockedError(StorageError):
     Attributes
     ----------
     pid
-        That process, where it is known.
+        The id of that process, if it is known.
     """
 
     def __init__(self, message: str, *, path: str, pid: int | None = None) -> None:
@@ -204,22 +206,22 @@ class LockedError(StorageError):
 
 
 class BackgroundError(TamisError):
-    """Tidying up behind writers failed: no rule is lost, and none is found wrongly.
+    """Background work, such as merging segments, failed. No rule is lost, and answers are right.
 
-    It is raised by the next call that writes, which has changed nothing then.
+    The next call that writes raises it, without having changed anything.
     """
 
 
 class UnknownEngineError(TamisError):
-    """An engine name that is not registered."""
+    """No engine has that name; the message lists those that exist."""
 
 
 class MissingExtraError(TamisError, ImportError):
-    """An optional dependency is not installed; the message holds the install line."""
+    """An optional dependency is not installed; the message has the command that installs it."""
 
 
 def _excerpt(text: str, position: int) -> str:
-    """The line of `text` around `position`, and a caret under it."""
+    """Cut out the line of `text` around `position`, with a caret under it."""
     line_start = text.rfind("\n", 0, position) + 1
     line_end = text.find("\n", position)
     line_end = len(text) if line_end < 0 else line_end
@@ -227,6 +229,6 @@ def _excerpt(text: str, position: int) -> str:
     end = min(line_end, position + _EXCERPT)
     head = "…" if start > line_start else ""
     tail = "…" if end < line_end else ""
-    # A tab would be as wide as the terminal likes; one blank keeps the caret in place.
+    # The width of a tab depends on the terminal; a space keeps the caret in place.
     shown = text[start:end].replace("\t", " ")
     return f"  {head}{shown}{tail}\n  {' ' * (len(head) + position - start)}^"

@@ -1,8 +1,8 @@
-"""The ids of a segment's rules: by place, and where the rule of an id stands.
+"""The ids of a segment's rules: the id at a place, and the place of an id.
 
-All of it is flat arrays, which can be mapped from a file: opening a million ids makes no object for
-any of them. Look-up goes by 64-bit *keys*, an integer itself or the hash of a text, in
-sorted order; what a key leads to is compared with the id.
+Everything is in flat arrays, which can be mapped from a file: opening a million ids creates no
+Python objects. Ids are looked up by a sorted array of 64-bit *keys*: the integer itself, or the
+hash of a text. Different ids may have the same key, so a hit is compared with the id.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ class IdIndex(NamedTuple):
 
 
 class Ids:
-    """Ids by place.
+    """A column of ids, by place.
 
     Parameters
     ----------
     numbers
-        The integers; 0 where the id is a text. Empty where all are texts.
+        The integers, with 0 for each text; empty if all ids are texts.
     texts
-        The texts; empty where the id is an integer. None at all where all are integers.
+        The texts, with an empty one for each integer; no entries if all ids are integers.
     is_text
-        A mark for each id that is a text; empty where all ids are of one kind.
+        A mark for each id that is a text; empty if all ids are of one kind.
     index
-        The index, if it was made before.
+        The index, if it was built before.
     """
 
     def __init__(
@@ -59,13 +59,13 @@ class Ids:
         self.is_text = is_text
         self.size = max(len(numbers), texts.size)
         self._index = index
-        # Texts are decoded when they are found, and kept.
+        # Texts are decoded when they are first needed, and kept.
         self._objects: NDArray[np.object_] | None = None
         self._decoded: NDArray[np.bool_] | None = None
 
     @classmethod
     def of(cls, ids: Sequence[RuleId]) -> Ids:
-        """These ids."""
+        """Make a column of these ids."""
         is_text = np.fromiter((isinstance(id, str) for id in ids), np.uint8, len(ids))
         if not is_text.any():
             return cls(np.array(ids, np.int64))
@@ -77,7 +77,7 @@ class Ids:
 
     @classmethod
     def concat(cls, parts: Sequence[Ids]) -> Ids:
-        """The ids of all parts, in this order."""
+        """Concatenate several columns."""
         parts = [part for part in parts if part.size] or list(parts[:1])
         if len(parts) == 1:
             return parts[0]
@@ -136,7 +136,7 @@ class Ids:
         return self.texts.at(place) if is_text else int(self.numbers[place])
 
     def array(self, places: NDArray[np.integer]) -> NDArray[Any]:
-        """The ids at these places: as integers if all ids are, else as objects."""
+        """The ids at these places: integers if all ids are integers, objects otherwise."""
         if not self.has_texts:
             return self._numbers_at(places)
         objects, decoded = self._objects, self._decoded
@@ -163,7 +163,7 @@ class Ids:
 
     @property
     def index(self) -> IdIndex:
-        """What look-up goes by; made when first asked for."""
+        """The look-up index, built when it is first needed."""
         index = self._index
         if index is None:
             keys = self._keys()
@@ -180,7 +180,7 @@ class Ids:
         return keys
 
     def find(self, id: RuleId) -> int | None:
-        """Where `id` stands."""
+        """Find the place of `id`."""
         if not (self.has_texts if isinstance(id, str) else self.has_numbers):
             return None
         index, key = self.index, _key(id)
@@ -193,7 +193,7 @@ class Ids:
         return None
 
     def find_all(self, others: Ids) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The places of the ids that `others` has too: here, and there."""
+        """Find the ids that are also in `others`: their places here, and there."""
         if not (self.size and others.size):
             return NO_INT64, NO_INT64
         index, keys = self.index, others._keys()
@@ -202,7 +202,7 @@ class Ids:
         here = index.place[at[there]].astype(np.int64)
         if not (self.has_texts or others.has_texts):
             return here, there
-        # A key may stand for two ids, so whoever is not alike is looked up by itself.
+        # Two ids may share a key; where the ids differ, the id is looked up by itself.
         pairs = []
         for mine, other in zip(here.tolist(), there.tolist(), strict=True):
             id = others.at(other)
@@ -223,9 +223,10 @@ def _key(id: RuleId) -> np.uint64:
 def id_column(
     parts: Sequence[tuple[Ids, NDArray[np.integer]]], order: NDArray[np.int64] | None
 ) -> pa.Array:
-    """The ids at places of several segments, end to end and then in this order.
+    """Build an Arrow column of the ids at some places of several segments.
 
-    Strings or integers as they are; where the segments hold both, a dense union of the two.
+    The ids are laid end to end and then put in `order`. The column has strings or integers; if the
+    segments have both kinds of ids, it is a dense union of the two.
     """
     has_texts = any(ids.has_texts for ids, _ in parts)
     has_numbers = any(ids.has_numbers for ids, _ in parts)

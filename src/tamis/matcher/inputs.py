@@ -1,4 +1,4 @@
-"""Whatever holds events or rules, as pieces that can be encoded."""
+"""Reads the containers of events and rules that callers pass: lists, Arrow data, data frames."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ __all__ = ["EventChunk", "as_arrow", "event_chunks", "rule_items"]
 EventChunk: TypeAlias = pa.RecordBatch | list[Mapping[str, Any]]
 
 _ROWS = 65_536
+"""How many Arrow rows are encoded at a time."""
+
 _DICTS = 8_192
-"""How many events are encoded at a time, as Arrow rows and as mappings."""
+"""How many mappings are encoded at a time."""
 
 
 def as_arrow(data: Any) -> pa.Table | pa.RecordBatchReader | None:
-    """`data` as Arrow data if it is any: a table, batch, reader, pandas or polars frame."""
+    """Convert a table, batch, reader, pandas or polars frame to Arrow; None for anything else."""
     if isinstance(data, pa.Table | pa.RecordBatchReader):
         return data
     if isinstance(data, pa.RecordBatch):
@@ -29,12 +31,18 @@ def as_arrow(data: Any) -> pa.Table | pa.RecordBatchReader | None:
         try:
             return pa.table(data)
         except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
-            raise EventError(f"the frame has no Arrow form: {error}") from None
+            raise EventError(f"the frame cannot be converted to Arrow: {error}") from None
     return None
 
 
 def event_chunks(events: Any) -> Iterator[EventChunk]:
-    """`events` in bounded pieces: Arrow batches, or lists of mappings."""
+    """Split events into chunks of bounded size: Arrow batches, or lists of mappings.
+
+    Raises
+    ------
+    EventError
+        `events` is not a container of events.
+    """
     arrow = as_arrow(events)
     if isinstance(arrow, pa.Table):
         for batch in arrow.to_batches(max_chunksize=_ROWS):
@@ -56,7 +64,13 @@ def event_chunks(events: Any) -> Iterator[EventChunk]:
 
 
 def rule_items(rules: Any) -> Iterator[tuple[Any, ...]]:
-    """`rules` as tuples of id, rule and, where it is given, logic."""
+    """Iterate over rules: tuples of id, rule and optionally logic, or whatever a list contains.
+
+    Raises
+    ------
+    RuleError
+        `rules` is not a container of rules.
+    """
     arrow = as_arrow(rules)
     if arrow is None:
         if isinstance(rules, str | bytes) or not isinstance(rules, Iterable):

@@ -881,7 +881,7 @@ class Matcher:
         >>> m.similar("age >= 66")[0].id
         'seniors'
         """
-        from tamis.matcher.analysis.similar import similar
+        from tamis.matcher.analysis.similar import find_similar
 
         _check_n(n)
         if isinstance(rule, int) and not isinstance(rule, bool):
@@ -889,7 +889,7 @@ class Matcher:
         else:
             known = self._snapshot.find(rule) if isinstance(rule, str) else None
             wanted = known or make_rule("", to_expr(rule), self._logic)
-        return similar(self, wanted, n, schema=self._schema, events=events, seed=seed)
+        return find_similar(self, wanted, n, schema=self._schema, events=events, seed=seed)
 
     def ratify(
         self,

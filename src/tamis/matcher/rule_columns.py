@@ -1,7 +1,7 @@
-"""The rules of a segment as columns, from which a rule is made when somebody asks for it.
+"""The rules of a segment as columns, from which single rules are built on demand.
 
-A million rules are a dozen flat arrays here, in memory as in a file. Nothing grows with the number
-of rules that Python's garbage collector would have to walk through.
+A million rules are a dozen flat arrays, in memory as in a file. No Python objects grow in number
+with the rules, so the garbage collector has nothing to traverse.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ class _Tags(NamedTuple):
     names: Strings
     """All distinct tags."""
     start: NDArray[np.int64]
+    """Where the tags of each rule begin in `tag`; just a 0 if no rule has tags."""
     tag: NDArray[np.int32]
-    """The numbers of each rule's tags. Where no rule has any there are no lists either."""
+    """The tags of all rules, end to end, as positions in `names`."""
 
     @classmethod
     def of(cls, lists: Sequence[Sequence[str]]) -> _Tags:
@@ -44,7 +45,7 @@ class _Tags(NamedTuple):
 
     @classmethod
     def concat(cls, parts: Sequence[tuple[_Tags, int]]) -> _Tags:
-        """The tags of several parts, each with the number of its rules."""
+        """Concatenate several columns, each given with the number of its rules."""
         if not any(len(tags.tag) for tags, _ in parts):
             return _UNTAGGED
         numbers: dict[bytes, int] = {}
@@ -70,7 +71,7 @@ class _Tags(NamedTuple):
         return tuple(self.names.at(number) for number in numbers)
 
     def places(self, name: str) -> NDArray[np.int64]:
-        """The rules that have the tag `name`."""
+        """Find the places of the rules with the tag `name`."""
         wanted = name.encode()
         for number in range(self.names.size):
             if self.names.bytes_at(number) == wanted:
@@ -83,9 +84,9 @@ _UNTAGGED = _Tags(NO_STRINGS, _NO_STARTS, NO_INT32)
 
 
 class RuleColumns:
-    """Rules by place; see `Row` for what is kept of each.
+    """The rules of a segment by place; `Row` lists what is stored of each.
 
-    `weights` and `payloads` are without texts where no rule has any.
+    `weights` and `payloads` have no entries if no rule has any.
     """
 
     def __init__(
@@ -108,14 +109,14 @@ class RuleColumns:
 
     @classmethod
     def of(cls, rules: Sequence[Rule]) -> RuleColumns:
-        """The records of these rules."""
+        """Build the columns of these rules."""
         builder = RuleColumnsBuilder()
         builder.add(rules)
         return builder.finish()
 
     @classmethod
     def concat(cls, parts: Sequence[RuleColumns]) -> RuleColumns:
-        """The rules of all parts, in this order."""
+        """Concatenate several sets of columns."""
         if len(parts) == 1:
             return parts[0]
         return cls(
@@ -144,7 +145,7 @@ class RuleColumns:
         )
 
     def row(self, place: int) -> Row:
-        """What is stored of the rule at `place`."""
+        """The stored form of the rule at `place`."""
         return Row(
             self.ids.at(place),
             int(self._kind[place]),
@@ -159,8 +160,8 @@ class RuleColumns:
         """The rule at `place`."""
         return self.row(place).rule()
 
-    def marks_tagged(self, tagged: Tagged) -> NDArray[np.uint8]:
-        """A mark for each rule with certain tags."""
+    def mask_tagged(self, tagged: Tagged) -> NDArray[np.uint8]:
+        """A mask of the rules with certain tags."""
         marks = np.ones(len(self), np.uint8)
         if tagged.some is not None:
             marks[:] = 0
@@ -176,7 +177,7 @@ class RuleColumns:
 
     @property
     def nbytes(self) -> int:
-        """The size of all columns."""
+        """The size of all columns in bytes."""
         return sum(array.nbytes for array in self.arrays().values())
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -191,16 +192,16 @@ class RuleColumns:
             "tag_start": self._tags.start,
             "tag": self._tags.tag,
             "lives": self.validities.numbers.ravel(),
-            **_halves("texts", ids.texts),
-            **_halves("sources", self._sources),
-            **_halves("weights", self._weights),
-            **_halves("payloads", self._payloads),
-            **_halves("tag_names", self._tags.names),
+            **_arrays_of("texts", ids.texts),
+            **_arrays_of("sources", self._sources),
+            **_arrays_of("weights", self._weights),
+            **_arrays_of("payloads", self._payloads),
+            **_arrays_of("tag_names", self._tags.names),
         }
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> RuleColumns:
-        """The records that `arrays` took apart; nothing is copied."""
+        """Reassemble columns from the result of `arrays`; nothing is copied."""
 
         def strings(name: str) -> Strings:
             return Strings(arrays[f"{name}_start"], arrays[f"{name}_data"])
@@ -217,12 +218,12 @@ class RuleColumns:
         )
 
 
-def _halves(name: str, strings: Strings) -> dict[str, NDArray[Any]]:
+def _arrays_of(name: str, strings: Strings) -> dict[str, NDArray[Any]]:
     return {f"{name}_start": strings.start, f"{name}_data": strings.data}
 
 
 def _concat_optional(parts: Sequence[tuple[Strings, int]]) -> Strings:
-    """As `Strings.concat`, where parts of so many rules may have no texts."""
+    """Concatenate columns that have no entries if no rule has any, each with its rule count."""
     if not any(strings.size for strings, _ in parts):
         return NO_STRINGS
     return Strings.concat([s if s.size else _empty(count) for s, count in parts])
@@ -233,23 +234,23 @@ def _empty(count: int) -> Strings:
 
 
 class RuleColumnsBuilder:
-    """Takes rules, a few thousand at a time, and makes columns of them."""
+    """Builds columns from rules that come a few thousand at a time."""
 
     def __init__(self) -> None:
         self._parts: list[RuleColumns] = []
 
     def add(self, rules: Iterable[Rule]) -> None:
-        """Take more rules. In long calls other threads wait, so there should not be too many."""
+        """Add rules. Other threads wait during a long call, so do not pass too many at once."""
         rows = [Row.of(rule) for rule in rules]
         if rows:
-            self._parts.append(_records(rows))
+            self._parts.append(_build_columns(rows))
 
     def finish(self) -> RuleColumns:
-        """All the rules taken."""
-        return RuleColumns.concat(self._parts or [_records([])])
+        """Build the columns of all rules added."""
+        return RuleColumns.concat(self._parts or [_build_columns([])])
 
 
-def _records(rows: Sequence[Row]) -> RuleColumns:
+def _build_columns(rows: Sequence[Row]) -> RuleColumns:
     ids, kinds, sources, weights, payloads, tags, validities = (
         zip(*rows, strict=True) if rows else ((),) * 7
     )

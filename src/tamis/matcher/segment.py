@@ -126,7 +126,7 @@ class Segment:
     def mask_of(self, chosen: Tagged | Collection[RuleId]) -> NDArray[np.uint8]:
         """A mask of the rules with certain tags, or with one of these ids."""
         if isinstance(chosen, Tagged):
-            return self.columns.marks_tagged(chosen)
+            return self.columns.mask_tagged(chosen)
         mask = np.zeros(len(self), np.uint8)
         found = (self.ids.find(id) for id in chosen)
         mask[[place for place in found if place is not None]] = 1

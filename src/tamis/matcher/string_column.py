@@ -1,4 +1,4 @@
-"""Many texts as two flat arrays, which can be mapped from a file."""
+"""A column of texts as two flat arrays, which can be mapped from a file."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ __all__ = ["Strings", "ragged"]
 
 
 class Strings(NamedTuple):
-    """Texts in UTF-8, end to end."""
+    """Texts in UTF-8, laid end to end."""
 
     start: NDArray[np.int64]
-    """Where each begins in `data`, and where the last one ends."""
+    """Where each text begins in `data`, and where the last one ends."""
     data: NDArray[np.uint8]
 
     @classmethod
     def of(cls, items: Sequence[str] | Sequence[bytes]) -> Strings:
-        """These texts."""
+        """Make a column of these texts."""
         return cls._of_arrow(pa.array(items, pa.large_binary()))
 
     @classmethod
     def concat(cls, parts: Sequence[Strings]) -> Strings:
-        """The texts of all parts, in this order."""
+        """Concatenate several columns."""
         if len(parts) == 1:
             return parts[0]
         whole = pa.concat_arrays([NO_STRINGS.arrow(), *(part.arrow() for part in parts)])
@@ -68,9 +68,20 @@ NO_STRINGS = Strings(np.zeros(1, np.int64), np.empty(0, np.uint8))
 def ragged(
     start: NDArray[np.int64], places: NDArray[np.integer]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For a list of lists: where the lists at `places` begin end to end, and where to take them.
+    """Select some lists of a flattened list of lists.
 
-    The second array holds for each of their items its place in the flat array.
+    Parameters
+    ----------
+    start
+        Where each list begins, and where the last one ends.
+    places
+        The lists to select.
+
+    Returns
+    -------
+    start, items
+        Where each selected list begins once they are laid end to end, and the places of their
+        items in the original flat array.
     """
     first = start[places]
     sizes = start[places + 1] - first

@@ -1,8 +1,8 @@
-"""When rules are valid, and which of them come first: a few numbers for each rule.
+"""When rules are valid, and their priorities: three numbers per rule.
 
-Most collections have neither times nor priorities; then there are no numbers either. Which rules
-are valid changes only when a time passes at which one of them begins or ends. So the marks of the
-valid ones are made once for the whole stretch between two such times.
+Most sets of rules have neither times nor priorities; then nothing is stored. Which rules are valid
+changes only when a rule begins or ends. So the mask of valid rules is computed once for the whole
+period between two such times.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tamis.errors import RuleError
 __all__ = ["ALWAYS", "Clock", "Validities", "Validity", "make_clock", "to_microseconds"]
 
 Clock: TypeAlias = Callable[[], datetime]
-"""Tells what time it is."""
+"""Returns the current time."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -29,21 +29,22 @@ _NO_NUMBERS = np.empty((0, 3), np.int64)
 
 
 class Validity(NamedTuple):
-    """What is known of a rule beside its text."""
+    """The priority of a rule, and the period in which it is valid."""
 
     priority: int = 0
     begin: int = _FIRST
+    """The first microsecond since 1970 at which the rule is valid."""
     end: int = _LAST
-    """The first microsecond at which it is valid, and the first one at which it is not any more."""
+    """The first microsecond at which the rule is no longer valid."""
 
     @classmethod
     def of(cls, priority: Any, valid_from: Any, valid_until: Any) -> Validity:
-        """The life of a rule, checked.
+        """Check the priority and the times of a rule.
 
         Raises
         ------
         RuleError
-            The priority is no integer, a time is none, or the rule would never be valid.
+            The priority is not an integer, a time is not a time, or the rule would never be valid.
         """
         if priority == 0 and valid_from is None and valid_until is None:
             return ALWAYS
@@ -51,8 +52,8 @@ class Validity(NamedTuple):
             raise RuleError(f"a priority is an integer, not {priority!r}")
         if not _FIRST <= priority <= _LAST:
             raise RuleError(f"the priority {priority} does not fit in 64 bits")
-        begin = _FIRST if valid_from is None else _checked_time("valid_from", valid_from)
-        end = _LAST if valid_until is None else _checked_time("valid_until", valid_until)
+        begin = _FIRST if valid_from is None else _check_time("valid_from", valid_from)
+        end = _LAST if valid_until is None else _check_time("valid_until", valid_until)
         if begin >= end:
             raise RuleError(
                 f"the rule is never valid: it would end at {valid_until}, and begin at {valid_from}"
@@ -61,12 +62,12 @@ class Validity(NamedTuple):
 
     @property
     def valid_from(self) -> datetime | None:
-        """When it begins to be valid; None if it always was."""
+        """When the rule becomes valid; None if it has no beginning."""
         return None if self.begin == _FIRST else _EPOCH + self.begin * _MICROSECOND
 
     @property
     def valid_until(self) -> datetime | None:
-        """When it is not valid any more; None if that never comes."""
+        """When the rule ceases to be valid; None if it has no end."""
         return None if self.end == _LAST else _EPOCH + self.end * _MICROSECOND
 
     def __str__(self) -> str:
@@ -78,7 +79,7 @@ class Validity(NamedTuple):
         return "always" if end is None else f"only until {end.isoformat()}"
 
     def is_valid(self, at: int) -> bool:
-        """Whether it is valid at a microsecond."""
+        """Whether the rule is valid at a time in microseconds."""
         return self.begin <= at < self.end
 
 
@@ -86,12 +87,12 @@ ALWAYS: Final = Validity()
 
 
 def to_microseconds(at: Any) -> int:
-    """A time in microseconds; without a zone it is taken as UTC.
+    """Convert a datetime or an ISO text to microseconds since 1970; UTC if it names no zone.
 
     Raises
     ------
     ValueError
-        It is no time.
+        `at` is neither.
     """
     moment = _microseconds(at)
     if moment is None:
@@ -100,13 +101,13 @@ def to_microseconds(at: Any) -> int:
 
 
 def make_clock(clock: Clock | None) -> Callable[[], int]:
-    """A clock that tells microseconds; the machine's without one."""
+    """Make a clock that returns microseconds since 1970; the machine's clock by default."""
     if clock is None:
         return lambda: time_ns() // 1_000
     return lambda: to_microseconds(clock())
 
 
-def _checked_time(name: str, time: Any) -> int:
+def _check_time(name: str, time: Any) -> int:
     moment = _microseconds(time)
     if moment is None:
         raise RuleError(f"{name} is a datetime or an ISO text, not {time!r}")
@@ -126,12 +127,12 @@ def _microseconds(time: Any) -> int | None:
 
 
 class Validities:
-    """The lives of rules by place.
+    """The validities of a segment's rules, by place.
 
     Parameters
     ----------
     numbers
-        Priority, begin and end of each rule; no rows where no rule has any of them.
+        Priority, begin and end of each rule; no rows if all rules have the default validity.
     """
 
     def __init__(self, numbers: NDArray[np.int64] = _NO_NUMBERS) -> None:
@@ -140,31 +141,32 @@ class Validities:
         self._valid: tuple[int, NDArray[np.uint8]] | None = None
 
     @classmethod
-    def of(cls, lives: Sequence[Validity]) -> Validities:
-        """These lives."""
-        if all(life == ALWAYS for life in lives):
+    def of(cls, validities: Sequence[Validity]) -> Validities:
+        """Make a column of these validities."""
+        if all(validity == ALWAYS for validity in validities):
             return cls()
-        return cls(np.array(lives, np.int64).reshape(-1, 3))
+        return cls(np.array(validities, np.int64).reshape(-1, 3))
 
     @classmethod
     def concat(cls, parts: Iterable[tuple[Validities, int]]) -> Validities:
-        """The lives of several parts, each with the number of its rules."""
+        """Concatenate several columns, each given with the number of its rules."""
         known = list(parts)
-        if not any(len(lives.numbers) for lives, _ in known):
+        if not any(len(validities.numbers) for validities, _ in known):
             return cls()
-        return cls(np.concatenate([lives._spelled_out(count) for lives, count in known]))
+        return cls(np.concatenate([validities._expand(count) for validities, count in known]))
 
-    def _spelled_out(self, count: int) -> NDArray[np.int64]:
-        return (
-            self.numbers if len(self.numbers) else np.tile(np.array(ALWAYS, np.int64), (count, 1))
-        )
+    def _expand(self, count: int) -> NDArray[np.int64]:
+        """One row per rule, even if all have the default validity."""
+        if len(self.numbers):
+            return self.numbers
+        return np.tile(np.array(ALWAYS, np.int64), (count, 1))
 
     def take(self, places: NDArray[np.integer]) -> Validities:
-        """The lives at these places, in this order."""
+        """The validities at these places, in this order."""
         return Validities(self.numbers[places]) if len(self.numbers) else self
 
     def at(self, place: int) -> Validity:
-        """The life at `place`."""
+        """The validity at `place`."""
         return Validity(*self.numbers[place].tolist()) if len(self.numbers) else ALWAYS
 
     def priorities(self, places: NDArray[np.integer]) -> NDArray[np.int64]:
@@ -175,24 +177,24 @@ class Validities:
         return found
 
     def ended(self, at: int) -> NDArray[np.int64]:
-        """The places of the rules that will not be valid any more."""
+        """The places of the rules that have ended before or at a time in microseconds."""
         return np.flatnonzero(self.numbers[:, 2] <= at)
 
     def valid(self, at: int) -> tuple[int, NDArray[np.uint8] | None]:
-        """A mark for each rule that is valid at a microsecond; None when all always are.
+        """A mask of the rules that are valid at a time in microseconds; None if all always are.
 
-        The number tells stretches of time apart: all times of one have the same marks.
+        The number identifies a period: the mask is the same for all times with the same number.
         """
         times = self._times
         if times is None:
-            # Two readers may make it at once, and both are right. So below.
+            # Two threads may both compute it, here and below; either result is right.
             ends = self.numbers[:, 1:]
             times = self._times = np.unique(ends[(ends != _FIRST) & (ends != _LAST)])
         if not len(times):
             return 0, None
-        stretch = int(np.searchsorted(times, at, side="right"))
-        known = self._valid
-        if known is None or known[0] != stretch:
+        period = int(np.searchsorted(times, at, side="right"))
+        cached = self._valid
+        if cached is None or cached[0] != period:
             begin, end = self.numbers[:, 1], self.numbers[:, 2]
-            known = self._valid = stretch, ((begin <= at) & (at < end)).view(np.uint8)
-        return known
+            cached = self._valid = period, ((begin <= at) & (at < end)).view(np.uint8)
+        return cached

@@ -1,1 +1,1 @@
-"""What helps to look after rules: checking an index, and finding rules that are alike or idle."""
+"""Analyses of a set of rules: lint, similar rules, and checks of the index against the language."""

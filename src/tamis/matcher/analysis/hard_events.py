@@ -1,4 +1,4 @@
-"""Events that are hard for rules: drawn around the values at which rules change their minds."""
+"""Draws events that are hard for rules: around the values at which the truth of a rule changes."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from tamis.matcher.schema import Schema
 if TYPE_CHECKING:
     from tamis.matcher.matcher import Matcher
 
-__all__ = ["Drawer", "as_event", "sampled_rules", "without_derived"]
+__all__ = ["EventSampler", "drop_derived", "sample_rules", "to_event"]
 
 _VALUES: Final = 64
-"""How many values are kept of an attribute; a rule may list thousands."""
+"""How many values are kept per attribute; a rule may list thousands."""
 
 _ATTRIBUTES: Final = 40
-"""How many attributes beside those of one rule an event may have."""
+"""How many attributes an event may have besides those of one rule."""
 
 _TRIES: Final = 8
-"""How many times another value is looked for that does as well."""
+"""How many other values are tried in the place of one."""
 
 _MICROSECOND = timedelta(microseconds=1)
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
-class Drawer:
+class EventSampler:
     """Draws events for some rules.
 
     Parameters
@@ -45,9 +45,9 @@ class Drawer:
     trees
         The rules, in negation normal form.
     schema
-        What is declared about attributes: events do not contradict it.
+        The declared types of attributes; events conform to it.
     random
-        Where chance comes from.
+        The source of randomness.
     """
 
     def __init__(self, trees: Sequence[Expr], schema: Schema, random: Random) -> None:
@@ -56,73 +56,73 @@ class Drawer:
         self._random = random
         self._prover = Prover(schema.scalars, schema.lines_of)
         self._values = {
-            name: self._fitting(name, _with_neighbours(values))
-            for name, values in _mentioned(trees, random).items()
+            name: self._keep_allowed(name, _add_neighbours(values))
+            for name, values in _collect_values(trees, random).items()
         }
         self._names = list(self._values)
 
-    def event(self) -> FlatEvent:
-        """An event that satisfies a rule, more or less, or one that was made for none."""
+    def draw(self) -> FlatEvent:
+        """Draw an event that satisfies, or nearly satisfies, some rule, or one for no rule."""
         tree = self._random.choice(self._trees)
-        made_for_it = self._random.random() < 0.8
-        event = self._prover.example(tree, self._random) if made_for_it else None
-        event = self._with_more(without_derived(event or {}), tree)
+        is_for_tree = self._random.random() < 0.8
+        event = self._prover.example(tree, self._random) if is_for_tree else None
+        event = self._add_others(drop_derived(event or {}), tree)
         if self._random.random() < 0.5:
             self._disturb(event)
         return event
 
-    def examples(self, tree: Expr, count: int) -> Iterator[FlatEvent]:
-        """Events that satisfy `tree`, at most `count`: none if none is easily found."""
+    def draw_satisfying(self, tree: Expr, count: int) -> Iterator[FlatEvent]:
+        """Draw at most `count` events that satisfy `tree`; fewer if they are hard to find."""
         for _ in range(count):
             event = self._prover.example(tree, self._random)
-            if event is None or not evaluate_flat(tree, without_derived(event), "strong"):
+            if event is None or not evaluate_flat(tree, drop_derived(event), "strong"):
                 return
-            yield self._with_more(self._varied(without_derived(event), tree), tree)
+            yield self._add_others(self._vary(drop_derived(event), tree), tree)
 
-    def _varied(self, event: FlatEvent, tree: Expr) -> FlatEvent:
-        """The event with other values, as far as it still satisfies `tree`."""
+    def _vary(self, event: FlatEvent, tree: Expr) -> FlatEvent:
+        """Replace values of the event as far as it still satisfies `tree`."""
         for name in list(event):
             for _ in range(_TRIES):
-                values = self._some(name)
+                values = self._draw_values(name)
                 if values and evaluate_flat(tree, {**event, name: values}, "strong"):
                     event = {**event, name: values}
                     break
         return event
 
-    def _with_more(self, event: FlatEvent, tree: Expr) -> FlatEvent:
-        """The event with some of the attributes that `tree` does not ask for."""
-        around = self._names
-        if len(around) > _ATTRIBUTES:
-            around = self._random.sample(around, _ATTRIBUTES)
-        asked = {predicate.attribute for predicate in predicates(tree)}
-        for name in around:
-            if name not in asked and self._random.random() < 0.5:
+    def _add_others(self, event: FlatEvent, tree: Expr) -> FlatEvent:
+        """Set some of the attributes that `tree` does not mention."""
+        others = self._names
+        if len(others) > _ATTRIBUTES:
+            others = self._random.sample(others, _ATTRIBUTES)
+        mentioned = {predicate.attribute for predicate in predicates(tree)}
+        for name in others:
+            if name not in mentioned and self._random.random() < 0.5:
                 self._set(event, name)
         return event
 
     def _disturb(self, event: FlatEvent) -> None:
-        """Change an attribute or two: other values, more values, or none."""
+        """Change one or two attributes: other values, more values, or none."""
         for name in self._random.sample(list(event), min(len(event), self._random.randint(1, 2))):
             match self._random.randrange(4):
                 case 0:
                     del event[name]
                 case 1 if name not in self._schema.scalars:
-                    event[name] = _distinct([*event[name], *self._some(name)])
+                    event[name] = _distinct([*event[name], *self._draw_values(name)])
                 case _:
                     self._set(event, name)
 
     def _set(self, event: FlatEvent, name: str) -> None:
-        values = self._some(name)
+        values = self._draw_values(name)
         if values:
             event[name] = values
 
-    def _some(self, name: str) -> list[Value]:
+    def _draw_values(self, name: str) -> list[Value]:
         values = self._values.get(name, [])
         several = name not in self._schema.scalars and self._random.random() < 0.2
         return self._random.sample(values, min(len(values), 2 + several if several else 1))
 
-    def _fitting(self, name: str, values: Iterable[Value]) -> list[Value]:
-        """Of these values those that the attribute may have."""
+    def _keep_allowed(self, name: str, values: Iterable[Value]) -> list[Value]:
+        """Keep the distinct values that the schema allows for an attribute."""
         lines = self._schema.lines_of(name)
         return [
             value
@@ -131,26 +131,26 @@ class Drawer:
         ]
 
 
-def _mentioned(trees: Iterable[Expr], random: Random) -> dict[str, list[Value]]:
-    """The values that rules mention of each attribute, or as many as are kept of them."""
-    found: dict[str, dict[object, Value]] = {}
+def _collect_values(trees: Iterable[Expr], random: Random) -> dict[str, list[Value]]:
+    """Collect the values that rules mention of each attribute; a random sample if they are many."""
+    by_name: dict[str, dict[object, Value]] = {}
     for tree in trees:
         for predicate in predicates(tree):
             mentioned = mentioned_values(predicate)
             if predicate.op.is_text:
                 mentioned = (*mentioned, example_text(predicate))
             kept = random.sample(mentioned, min(len(mentioned), _VALUES))
-            # What a function is compared with is as good a guess as any of what it is given.
+            # A value that a function is compared with is a fair guess at a value to apply it to.
             for name in bases_of(predicate.attribute):
-                found.setdefault(name, {}).update((value_key(value), value) for value in kept)
+                by_name.setdefault(name, {}).update((value_key(value), value) for value in kept)
     return {
         name: random.sample(list(values.values()), min(len(values), _VALUES))
-        for name, values in found.items()
+        for name, values in by_name.items()
     }
 
 
-def _with_neighbours(values: Iterable[Value]) -> Iterable[Value]:
-    """Each value, what lies just below and above it, and one of another kind."""
+def _add_neighbours(values: Iterable[Value]) -> Iterable[Value]:
+    """Yield each value with its neighbours, then a few values of other kinds."""
     for value in values:
         yield value
         yield from _neighbours(value)
@@ -178,16 +178,16 @@ def _neighbours(value: Value) -> Iterable[Value]:
                 continue
 
 
-def without_derived(event: FlatEvent) -> FlatEvent:
-    """What an event would hold itself, of one that was made to satisfy a rule.
+def drop_derived(event: FlatEvent) -> FlatEvent:
+    """Drop the derived attributes of an event that was constructed to satisfy a rule.
 
-    It may then not satisfy it: which values a function gives what is asked of it is not looked for.
+    The rest need not satisfy the rule: its values were not chosen to yield the derived ones.
     """
     return {name: values for name, values in event.items() if not is_worked_out(name)}
 
 
-def as_event(flat: FlatEvent) -> Event:
-    """The event as somebody would write it, who has no lists of one value."""
+def to_event(flat: FlatEvent) -> Event:
+    """Write the event as a user would: a single value without a list."""
     return {
         name: values[0] if len(values) == 1 else values
         for name, values in flat.items()
@@ -195,10 +195,10 @@ def as_event(flat: FlatEvent) -> Event:
     }
 
 
-def sampled_rules(matcher: Matcher, count: int, random: Random) -> list[Rule]:
-    """Some rules of a collection, which may change meanwhile.
+def sample_rules(matcher: Matcher, count: int, random: Random) -> list[Rule]:
+    """Draw rules of a matcher, which other threads may change meanwhile.
 
-    None has a join predicate: an event is not all that it depends on.
+    Rules with join predicates are left out: they depend on more than the event.
     """
     ids = list(matcher)
     rules = []

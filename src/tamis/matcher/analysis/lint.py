@@ -1,4 +1,4 @@
-"""Rules that do nothing, or nothing that another one does not do already."""
+"""Finds rules that have no effect of their own: never true, always true, or covered by another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tamis.expr.functions.derive import derivation
 from tamis.expr.model import And, Atom, Expr, Op, Or, predicates
 from tamis.expr.names import DERIVED
 from tamis.expr.normalize import nnf, simplify
-from tamis.matcher.analysis.hard_events import as_event, without_derived
+from tamis.matcher.analysis.hard_events import drop_derived, to_event
 from tamis.matcher.rule import RuleId
 from tamis.matcher.schema import Schema
 
@@ -25,22 +25,22 @@ __all__ = ["Finding", "FindingKind", "lint"]
 FindingKind: TypeAlias = Literal["never", "always", "duplicate", "subsumed"]
 
 _EXAMPLES: Final = 3
-"""How many events are made for a rule: one that implies it has to match them all."""
+"""How many events are constructed for a rule: every rule that it implies matches them all."""
 
 _PROOFS: Final = 50
-"""How many rules are tried that may imply a rule."""
+"""How many rules are tried that a rule may imply."""
 
 _AT_ONCE: Final = 500
 """How many rules' events are matched together."""
 
 
 class Finding(NamedTuple):
-    """What is odd about a rule."""
+    """A rule without an effect of its own."""
 
     kind: FindingKind
     """``"never"`` and ``"always"``: whether it matches does not depend on the event.
-    ``"duplicate"``: an older rule, `other`, says the same. ``"subsumed"``: wherever it matches,
-    `other` does as well."""
+    ``"duplicate"``: it is equivalent to an older rule, `other`. ``"subsumed"``: wherever it
+    matches, `other` matches as well."""
     rule: RuleId
     other: RuleId | None
     message: str
@@ -49,8 +49,8 @@ class Finding(NamedTuple):
         return f"{self.rule!r} {self.message}"
 
 
-class _Looked(NamedTuple):
-    """A rule that is neither idle nor a copy."""
+class _Candidate(NamedTuple):
+    """A rule that depends on the event and is not an exact copy of an older one."""
 
     id: RuleId
     age: int
@@ -64,43 +64,44 @@ def lint(
     single_valued: bool,
     watch: Callable[[int, float], None],
 ) -> list[Finding]:
-    """See :meth:`tamis.Matcher.lint`."""
+    """Check all rules of a matcher; see :meth:`tamis.Matcher.lint`."""
     ids = list(matcher)
     findings: list[Finding] = []
-    looked: dict[RuleId, _Looked] = {}
-    same: dict[Hashable, RuleId] = {}
-    judge = _Judge(schema, single_valued)
+    candidates: dict[RuleId, _Candidate] = {}
+    first_with: dict[Hashable, RuleId] = {}
+    linter = _Linter(schema, single_valued)
     for number, id in enumerate(ids):
         rule = matcher.rule(id)
         tree = nnf(schema.adapt_rule(rule.expr), rule.logic)
-        first = same.setdefault(_canonical(simplify(tree, judge.scalars(tree))), id)
-        found = judge.finding(id, tree)
-        if found is None and first != id:
-            found = _duplicate(id, first)
-        if found is None:
-            looked[id] = _Looked(id, number, tree)
+        key = _canonical_key(simplify(tree, linter.find_scalars(tree)))
+        first = first_with.setdefault(key, id)
+        finding = linter.check_rule(id, tree)
+        if finding is None and first != id:
+            finding = _report_duplicate(id, first)
+        if finding is None:
+            candidates[id] = _Candidate(id, number, tree)
         else:
-            findings.append(found)
+            findings.append(finding)
         watch(number + 1, (number + 1) / (2 * len(ids)))
-    chosen, done = list(looked.values()), len(ids) - len(looked)
-    for first_place in range(0, len(chosen), _AT_ONCE):
-        some = chosen[first_place : first_place + _AT_ONCE]
-        findings += judge.overlaps(matcher, some, looked)
-        done += len(some)
+    remaining, done = list(candidates.values()), len(ids) - len(candidates)
+    for start in range(0, len(remaining), _AT_ONCE):
+        batch = remaining[start : start + _AT_ONCE]
+        findings += linter.find_implications(matcher, batch, candidates)
+        done += len(batch)
         watch(len(ids), 0.5 + done / (2 * len(ids)))
     order = {id: number for number, id in enumerate(ids)}
     return sorted(findings, key=lambda finding: order[finding.rule])
 
 
-class _Judge:
-    """Finds what can be proved of rules.
+class _Linter:
+    """Proves properties of rules.
 
     Parameters
     ----------
     schema
-        What is declared about attributes.
+        The declared types of attributes.
     single_valued
-        Whether all attributes have one value at most.
+        Whether every attribute has at most one value.
     """
 
     def __init__(self, schema: Schema, single_valued: bool) -> None:
@@ -108,98 +109,102 @@ class _Judge:
         self._single_valued = single_valued
         self._random = Random(0)
 
-    def scalars(self, tree: Expr) -> Collection[str]:
-        """The attributes of a rule that have one value at most."""
-        return _with_one_value(tree) if self._single_valued else self._schema.scalars
+    def find_scalars(self, tree: Expr) -> Collection[str]:
+        """Find the attributes of a rule that have at most one value."""
+        return _single_by_nature(tree) if self._single_valued else self._schema.scalars
 
-    def finding(self, id: RuleId, tree: Expr) -> Finding | None:
-        """What is odd about a rule by itself."""
+    def check_rule(self, id: RuleId, tree: Expr) -> Finding | None:
+        """Check whether a rule depends on the event at all."""
         if not self._prover(tree).can_hold(tree):
             return Finding("never", id, None, "never matches")
         if not self._prover(tree).can_hold(negation(tree)):
             return Finding("always", id, None, "matches every event")
-        needed = self._needed_several(tree)
-        if needed:
-            names = ", ".join(map(repr, needed))
-            message = f"matches only events with several values of {names}"
+        names = self._find_multivalued(tree)
+        if names:
+            shown = ", ".join(map(repr, names))
+            message = f"matches only events with several values of {shown}"
             return Finding("never", id, None, message)
         return None
 
-    def _needed_several(self, tree: Expr) -> list[str]:
-        """The attributes that need several values, each or, if that is not it, taken together."""
-        names = _with_one_value(tree)
+    def _find_multivalued(self, tree: Expr) -> list[str]:
+        """Find the attributes of which a match needs several values.
+
+        Each of them by itself; if there is none, all those that together need several values.
+        """
+        names = _single_by_nature(tree)
         if self._single_valued or self._prover(tree, names).can_hold(tree):
             return []
         each = [n for n in names if not self._prover(tree, {n}).can_hold(tree)]
         return each or sorted(names - self._schema.scalars)
 
-    def _prover(self, tree: Expr, also: Collection[str] = ()) -> Prover:
-        return Prover({*self.scalars(tree), *also}, self._schema.lines_of)
+    def _prover(self, tree: Expr, scalars: Collection[str] = ()) -> Prover:
+        return Prover({*self.find_scalars(tree), *scalars}, self._schema.lines_of)
 
-    def overlaps(
-        self, matcher: Matcher, some: Sequence[_Looked], known: dict[RuleId, _Looked]
+    def find_implications(
+        self,
+        matcher: Matcher,
+        batch: Sequence[_Candidate],
+        candidates: dict[RuleId, _Candidate],
     ) -> Iterator[Finding]:
-        """Rules among `some` that imply one of `known`.
+        """Find the rules of `batch` that imply another one of `candidates`.
 
-        Whatever a rule implies matches all events that satisfy it. So the index says which few
-        rules are worth a proof.
+        A rule that is implied matches all events that satisfy the rule which implies it. So the
+        index selects the few pairs that are worth a proof.
         """
         events, owners = [], []
-        for number, rule in enumerate(some):
+        for number, rule in enumerate(batch):
             prover = self._prover(rule.tree)
-            made = (prover.example(rule.tree, self._random) for _ in range(_EXAMPLES))
-            mine = [as_event(event) for event in made if event is not None and _is_whole(event)]
-            events += mine
-            owners += [number] * len(mine)
-        found = matcher.match_many(events)
-        hits = Counter(
-            (owners[event], id)
-            for event, id in zip(found["event"].to_pylist(), found["rule"].to_pylist(), strict=True)
-        )
+            examples = (prover.example(rule.tree, self._random) for _ in range(_EXAMPLES))
+            own = [to_event(e) for e in examples if e is not None and _is_underived(e)]
+            events += own
+            owners += [number] * len(own)
+        matches = matcher.match_many(events)
+        pairs = zip(matches["event"].to_pylist(), matches["rule"].to_pylist(), strict=True)
+        hits = Counter((owners[event], id) for event, id in pairs)
         sizes = Counter(owners)
-        candidates: dict[int, list[_Looked]] = {}
+        implied: dict[int, list[_Candidate]] = {}
         for (number, id), count in hits.items():
-            if count == sizes[number] and id != some[number].id and id in known:
-                candidates.setdefault(number, []).append(known[id])
-        for number, others in candidates.items():
-            finding = self._overlap(some[number], others[:_PROOFS])
+            if count == sizes[number] and id != batch[number].id and id in candidates:
+                implied.setdefault(number, []).append(candidates[id])
+        for number, others in implied.items():
+            finding = self._prove_implication(batch[number], others[:_PROOFS])
             if finding is not None:
                 yield finding
 
-    def _overlap(self, rule: _Looked, others: Sequence[_Looked]) -> Finding | None:
+    def _prove_implication(self, rule: _Candidate, others: Sequence[_Candidate]) -> Finding | None:
         prover = self._prover(rule.tree)
         for other in others:
             if not prover.implies(rule.tree, other.tree):
                 continue
             if self._prover(other.tree).implies(other.tree, rule.tree):
                 if other.age < rule.age:
-                    return _duplicate(rule.id, other.id)
+                    return _report_duplicate(rule.id, other.id)
             else:
                 message = f"matches only where {other.id!r} does"
                 return Finding("subsumed", rule.id, other.id, message)
         return None
 
 
-def _duplicate(id: RuleId, other: RuleId) -> Finding:
+def _report_duplicate(id: RuleId, other: RuleId) -> Finding:
     return Finding("duplicate", id, other, f"says the same as {other!r}")
 
 
-def _with_one_value(tree: Expr) -> set[str]:
-    """The attributes that have one value where an event has one of each.
+def _single_by_nature(tree: Expr) -> set[str]:
+    """The attributes that have one value in an event with one value per attribute.
 
-    Not those of families: many conditions may hold at once.
+    All but those of families of conditions: several conditions may hold at once.
     """
     names = {predicate.attribute for predicate in predicates(tree)}
     return {n for n in names if not n.startswith(DERIVED) or derivation(n).family is None}
 
 
-def _is_whole(event: FlatEvent) -> bool:
-    """Whether an event that was made for a rule can be had: it derives nothing."""
-    return without_derived(event) == event
+def _is_underived(event: FlatEvent) -> bool:
+    """Whether an event has no derived attributes, so that a user could send it."""
+    return drop_derived(event) == event
 
 
-def _canonical(tree: Expr) -> Hashable:
-    """Equal for trees that differ in the order of their parts and of their values only."""
+def _canonical_key(tree: Expr) -> Hashable:
+    """A key that is equal for trees that differ only in the order of parts and values."""
     if isinstance(tree, Atom):
         predicate = tree.predicate
         is_list = predicate.op in (Op.EQ, Op.IN)
@@ -208,4 +213,4 @@ def _canonical(tree: Expr) -> Hashable:
         op = Op.IN if is_list else predicate.op
         return predicate.attribute, op, values, tree.negated, tree.if_absent
     assert isinstance(tree, And | Or)
-    return isinstance(tree, And), frozenset(map(_canonical, tree.children))
+    return isinstance(tree, And), frozenset(map(_canonical_key, tree.children))

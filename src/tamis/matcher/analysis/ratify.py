@@ -1,4 +1,4 @@
-"""Whether a live index answers as the language says, on events that are drawn to be hard."""
+"""Checks a live index against the rule language, on events that are drawn to be hard."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tamis.expr.event import Event, FlatEvent
 from tamis.expr.model import And, Expr, Not, Or
 from tamis.expr.normalize import nnf
 from tamis.expr.text.sql import to_sql
-from tamis.matcher.analysis.hard_events import Drawer, as_event, sampled_rules
-from tamis.matcher.analysis.parallel_evaluate import Evaluators
+from tamis.matcher.analysis.evaluator_pool import EvaluatorPool
+from tamis.matcher.analysis.hard_events import EventSampler, sample_rules, to_event
 from tamis.matcher.rule import Rule, RuleId
 from tamis.matcher.schema import Schema
 
@@ -25,24 +25,26 @@ if TYPE_CHECKING:
 __all__ = ["Difference", "Ratification", "ratify"]
 
 _FIRST_EVENTS: Final = 8
+"""How many events are checked in the first round: few, so that a short time is enough."""
+
 _MOST_EVENTS: Final = 1024
-"""How many events are looked at together: few at first, so that little time is enough."""
+"""How many events are checked in one round at most."""
 
 _SINGLE: Final = 4
-"""How many events of those are also asked one by one."""
+"""How many events of a round are also matched one by one."""
 
 
 class Difference(NamedTuple):
-    """A rule and an event on which the index and the language disagree, both made small."""
+    """A rule and an event on which the index and the language disagree, both reduced."""
 
     rule: RuleId
     text: str
-    """The rule, or the part of it that does for a disagreement."""
+    """The rule, or the smallest part of it that still shows the difference."""
     event: dict[str, Any]
     method: str
-    """What disagrees: ``"match"`` or ``"match_many"``."""
+    """The method with the wrong answer: ``"match"`` or ``"match_many"``."""
     found: bool
-    """Whether the index says that the event matches the rule."""
+    """Whether the index finds the rule."""
     holds: bool
     """Whether the rule holds."""
 
@@ -61,14 +63,14 @@ class Difference(NamedTuple):
 
 
 class Ratification(NamedTuple):
-    """What came of comparing."""
+    """The result of :meth:`tamis.Matcher.ratify`."""
 
     rules: int
-    """How many rules were looked at."""
+    """How many rules were checked."""
     events: int
-    """How many events were looked at, each with each of the rules."""
+    """How many events were checked, each against each of the rules."""
     matches: int
-    """How many times a rule held: with none, little was shown."""
+    """How many times a rule held. Without any match, the check shows little."""
     differences: list[Difference]
 
     @property
@@ -89,95 +91,101 @@ def ratify(
     limit: int,
     watch: Callable[[int, float], None],
 ) -> Ratification:
-    """See :meth:`tamis.Matcher.ratify`; `fresh` makes an empty matcher of the same settings."""
+    """Check a matcher; see :meth:`tamis.Matcher.ratify`.
+
+    `fresh` creates an empty matcher with the same settings.
+    """
     end = monotonic() + seconds
     random = Random(seed)
-    rules = sampled_rules(matcher, sample, random)
+    rules = sample_rules(matcher, sample, random)
     if not rules:
         return Ratification(0, 0, 0, [])
     exprs = [schema.adapt_rule(rule.expr) for rule in rules]
     trees = [nnf(expr, rule.logic) for expr, rule in zip(exprs, rules, strict=True)]
-    drawer = Drawer(trees, schema, random)
+    sampler = EventSampler(trees, schema, random)
     numbers = {rule.id: number for number, rule in enumerate(rules)}
-    judge = _Judge(matcher, schema, fresh)
+    reducer = _Reducer(matcher, schema, fresh)
     cores = (os.cpu_count() or 1) if processes is None else processes
-    looked = matches = 0
+    checked = matches = 0
     differences: list[Difference] = []
-    each = [(expr, rule.logic) for expr, rule in zip(exprs, rules, strict=True)]
-    with Evaluators(each, cores if cores > 1 else 0) as evaluators:
+    pairs = [(expr, rule.logic) for expr, rule in zip(exprs, rules, strict=True)]
+    with EvaluatorPool(pairs, cores if cores > 1 else 0) as pool:
         count = _FIRST_EVENTS
-        while not looked or (monotonic() < end and len(differences) < limit):
+        while not checked or (monotonic() < end and len(differences) < limit):
             began = monotonic()
-            flat = [drawer.event() for _ in range(count)]
-            evaluators.begin(flat)
-            events = [as_event(one) for one in flat]
-            found = {method: set(ask(matcher, events)) for method, ask in _METHODS.items()}
-            holding = evaluators.end()
-            for method, pairs in found.items():
-                asked = len(events) if method == "match_many" else _SINGLE
-                known = {(event, numbers[id]) for event, id in pairs if id in numbers}
-                for event, rule in sorted(known ^ {p for p in holding if p[0] < asked}):
+            flat = [sampler.draw() for _ in range(count)]
+            pool.submit(flat)
+            events = [to_event(event) for event in flat]
+            answers = {method: set(search(matcher, events)) for method, search in _METHODS.items()}
+            holding = pool.collect()
+            for method, answer in answers.items():
+                size = len(events) if method == "match_many" else _SINGLE
+                found = {(event, numbers[id]) for event, id in answer if id in numbers}
+                for event, rule in sorted(found ^ {pair for pair in holding if pair[0] < size}):
                     if len(differences) < limit:
-                        differences += judge.difference(rules[rule], flat[event], method)
-            looked, matches = looked + count, matches + len(holding)
+                        differences += reducer.reduce(rules[rule], flat[event], method)
+            checked, matches = checked + count, matches + len(holding)
             taken, left = monotonic() - began, max(0.0, end - monotonic())
-            watch(looked, min(1.0, 1 - left / seconds) if seconds else 1.0)
+            watch(checked, min(1.0, 1 - left / seconds) if seconds else 1.0)
             count = max(1, min(_MOST_EVENTS, 2 * count, int(count * left / max(taken, 1e-6))))
-    return Ratification(len(rules), looked, matches, differences)
+    return Ratification(len(rules), checked, matches, differences)
 
 
-def _by_match(matcher: Matcher, events: Sequence[Event]) -> Iterator[tuple[int, RuleId]]:
+def _match_singly(matcher: Matcher, events: Sequence[Event]) -> Iterator[tuple[int, RuleId]]:
     for number, event in enumerate(events[:_SINGLE]):
         yield from ((number, id) for id in matcher.match(event))
 
 
-def _by_match_many(matcher: Matcher, events: Sequence[Event]) -> Iterator[tuple[int, RuleId]]:
-    found = matcher.match_many(events)
-    return zip(found["event"].to_pylist(), found["rule"].to_pylist(), strict=True)
+def _match_together(matcher: Matcher, events: Sequence[Event]) -> Iterator[tuple[int, RuleId]]:
+    matches = matcher.match_many(events)
+    return zip(matches["event"].to_pylist(), matches["rule"].to_pylist(), strict=True)
 
 
-_METHODS: Final = {"match": _by_match, "match_many": _by_match_many}
+_METHODS: Final = {"match": _match_singly, "match_many": _match_together}
 
 
-class _Judge:
-    """Looks at differences once more: they may stem from rules that were changed meanwhile."""
+class _Reducer:
+    """Confirms differences, and reduces the event and the rule of each.
+
+    A difference may go away: another thread may have changed the rule after it was sampled.
+    """
 
     def __init__(self, matcher: Matcher, schema: Schema, fresh: Callable[[], Matcher]) -> None:
         self._matcher = matcher
         self._schema = schema
         self._fresh = fresh
 
-    def difference(self, rule: Rule, flat: FlatEvent, method: str) -> list[Difference]:
-        """The difference, if it is still there, with less of the event and of the rule."""
+    def reduce(self, rule: Rule, flat: FlatEvent, method: str) -> list[Difference]:
+        """Reduce a difference as far as it goes; an empty list if it is not confirmed."""
 
         def differs(event: FlatEvent) -> bool:
-            return self._is_found(self._matcher, rule.id, event, method) is not self._holds(
+            return self._finds(self._matcher, rule.id, event, method) is not self._holds(
                 rule.expr, rule, event
             )
 
         if rule.id not in self._matcher or self._matcher.rule(rule.id) != rule or not differs(flat):
             return []
-        event = _smaller_event(flat, differs)
-        expr = _smaller_rule(rule.expr, lambda part: self._differs_alone(part, rule, event, method))
+        event = _reduce_event(flat, differs)
+        expr = _reduce_rule(rule.expr, lambda part: self._differs_alone(part, rule, event, method))
         holds = self._holds(expr, rule, event)
-        return [Difference(rule.id, to_sql(expr), dict(as_event(event)), method, not holds, holds)]
+        return [Difference(rule.id, to_sql(expr), dict(to_event(event)), method, not holds, holds)]
 
     def _differs_alone(self, expr: Expr, rule: Rule, event: FlatEvent, method: str) -> bool:
-        """Whether a rule is answered wrongly where it is the only one."""
+        """Whether a matcher that holds only this rule gives the wrong answer."""
         alone = self._fresh()
         alone.add(rule.id, expr, logic=rule.logic)
         alone.optimize()
-        return self._is_found(alone, rule.id, event, method) is not self._holds(expr, rule, event)
+        return self._finds(alone, rule.id, event, method) is not self._holds(expr, rule, event)
 
     def _holds(self, expr: Expr, rule: Rule, event: FlatEvent) -> bool:
         return evaluate_flat(self._schema.adapt_rule(expr), event, rule.logic) is True
 
-    def _is_found(self, matcher: Matcher, id: RuleId, flat: FlatEvent, method: str) -> bool:
-        return (0, id) in set(_METHODS[method](matcher, [as_event(flat)]))
+    def _finds(self, matcher: Matcher, id: RuleId, flat: FlatEvent, method: str) -> bool:
+        return (0, id) in set(_METHODS[method](matcher, [to_event(flat)]))
 
 
-def _smaller_event(event: FlatEvent, differs: Callable[[FlatEvent], bool]) -> FlatEvent:
-    """The event without the attributes and values that are not needed."""
+def _reduce_event(event: FlatEvent, differs: Callable[[FlatEvent], bool]) -> FlatEvent:
+    """Drop the attributes and values that the difference does not need."""
     for name in list(event):
         rest = {other: values for other, values in event.items() if other != name}
         if differs(rest):
@@ -190,16 +198,16 @@ def _smaller_event(event: FlatEvent, differs: Callable[[FlatEvent], bool]) -> Fl
     return event
 
 
-def _smaller_rule(expr: Expr, differs: Callable[[Expr], bool]) -> Expr:
-    """The least part of a rule that still differs; the rule itself if no part does."""
+def _reduce_rule(expr: Expr, differs: Callable[[Expr], bool]) -> Expr:
+    """Find a smallest part of a rule that still differs; the rule itself if no part does."""
     for part in _parts(expr):
         if differs(part):
-            return _smaller_rule(part, differs)
+            return _reduce_rule(part, differs)
     return expr
 
 
 def _parts(expr: Expr) -> Iterator[Expr]:
-    """The rule with a part taken away, in each of the ways that there are."""
+    """Yield the rule with one part removed, in every possible way."""
     if isinstance(expr, Not):
         yield expr.child
         yield from (Not(part) for part in _parts(expr.child))

@@ -1,4 +1,4 @@
-"""Rules that match much the same events."""
+"""Finds rules that match nearly the same events as a given rule."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tamis.expr.analysis.prove import Prover
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.model import Expr
 from tamis.expr.normalize import nnf
-from tamis.matcher.analysis.hard_events import Drawer, as_event, sampled_rules
+from tamis.matcher.analysis.hard_events import EventSampler, sample_rules, to_event
 from tamis.matcher.inputs import event_chunks
 from tamis.matcher.rule import Rule, RuleId
 from tamis.matcher.schema import Schema
@@ -19,34 +19,36 @@ from tamis.matcher.schema import Schema
 if TYPE_CHECKING:
     from tamis.matcher.matcher import Matcher
 
-__all__ = ["Similar", "similar"]
+__all__ = ["Similar", "find_similar"]
 
 _RULES: Final = 500
-"""How many rules of the collection lend their values to the events that are drawn."""
+"""How many rules of the matcher contribute values to the events that are drawn."""
 
 _EVENTS: Final = 400
+"""How many events are drawn for the given rule."""
+
 _EVENTS_BACK: Final = 100
-"""How many events are drawn for the rule asked for, and for each that may be like it."""
+"""How many events are drawn for each candidate."""
 
 _CANDIDATES: Final = 4
-"""How many rules are looked at more closely, for each that is wanted."""
+"""How many candidates are examined per rule wanted."""
 
 
 class Similar(NamedTuple):
-    """A rule that matches events which the rule asked for matches."""
+    """A rule that matches some of the events of the given rule."""
 
     id: RuleId
     similarity: float
-    """Of the events that either matches, the part that both match: 1 for rules that say the same.
-    It follows from the two shares."""
+    """The share of events that both rules match among those that either matches, computed from the
+    two shares below; 1 for equivalent rules."""
     share: float
-    """The part of the events of the rule asked for that this one matches too."""
+    """The share of the given rule's events that this rule matches, too."""
     share_back: float
-    """The part of this one's events that the rule asked for matches too."""
+    """The share of this rule's events that the given rule matches, too."""
     implied: bool
-    """Whether this one is proved to match wherever the rule asked for does."""
+    """Whether it is proved that this rule matches wherever the given rule does."""
     implies: bool
-    """Whether the rule asked for is proved to match wherever this one does."""
+    """Whether it is proved that the given rule matches wherever this rule does."""
 
 
 class _Shares(NamedTuple):
@@ -60,42 +62,43 @@ class _Shares(NamedTuple):
         return 1 / (1 / self.share + 1 / self.share_back - 1) if both else 0.0
 
 
-def similar(
+def find_similar(
     matcher: Matcher, rule: Rule, n: int, *, schema: Schema, events: Any, seed: int
 ) -> list[Similar]:
-    """See :meth:`tamis.Matcher.similar`."""
+    """Find the `n` rules that are most similar to `rule`; see :meth:`tamis.Matcher.similar`."""
     random = Random(seed)
     prover = Prover(schema.scalars, schema.lines_of)
-    tree = _tree(rule, schema)
+    tree = _normalize(rule, schema)
     if events is None:
-        shares = _by_draws(matcher, rule, n, schema, random)
+        shares = _estimate_shares(matcher, rule, n, schema, random)
     else:
-        shares = _on_events(matcher, rule, events, schema)
+        shares = _count_shares(matcher, rule, events, schema)
     best = sorted(shares, key=lambda one: -one.similarity)[:n]
-    found = []
+    similar = []
     for one in best:
-        other = _tree(matcher.rule(one.id), schema)
+        other = _normalize(matcher.rule(one.id), schema)
         implied, implies = prover.implies(tree, other), prover.implies(other, tree)
         if implied and implies:
             one = _Shares(one.id, 1.0, 1.0)
-        found.append(Similar(one.id, one.similarity, one.share, one.share_back, implied, implies))
-    return found
+        similar.append(Similar(one.id, one.similarity, one.share, one.share_back, implied, implies))
+    return similar
 
 
-def _tree(rule: Rule, schema: Schema) -> Expr:
+def _normalize(rule: Rule, schema: Schema) -> Expr:
     return nnf(schema.adapt_rule(rule.expr), rule.logic)
 
 
-def _on_events(matcher: Matcher, rule: Rule, events: Any, schema: Schema) -> Iterator[_Shares]:
-    """By what matches the events that the caller knows."""
+def _count_shares(matcher: Matcher, rule: Rule, events: Any, schema: Schema) -> Iterator[_Shares]:
+    """Compute shares from the caller's events."""
     expr = schema.adapt_rule(rule.expr)
     own, sizes, both = 0, Counter[RuleId](), Counter[RuleId]()
     for chunk in event_chunks(events):
         rows = chunk if isinstance(chunk, list) else chunk.to_pylist()
         holds = [bool(evaluate_flat(expr, schema.read(row), rule.logic)) for row in rows]
         own += sum(holds)
-        found = matcher.match_many(chunk)
-        for event, id in zip(found["event"].to_pylist(), found["rule"].to_pylist(), strict=True):
+        matches = matcher.match_many(chunk)
+        pairs = zip(matches["event"].to_pylist(), matches["rule"].to_pylist(), strict=True)
+        for event, id in pairs:
             sizes[id] += 1
             both[id] += holds[event]
     for id, count in both.items():
@@ -103,19 +106,20 @@ def _on_events(matcher: Matcher, rule: Rule, events: Any, schema: Schema) -> Ite
             yield _Shares(id, count / own, count / sizes[id])
 
 
-def _by_draws(
+def _estimate_shares(
     matcher: Matcher, rule: Rule, n: int, schema: Schema, random: Random
 ) -> Iterator[_Shares]:
-    """By events that are drawn for the rule, and for those that match these."""
-    tree = _tree(rule, schema)
-    others = [_tree(one, schema) for one in sampled_rules(matcher, _RULES, random)]
-    drawer = Drawer([tree, *others], schema, random)
-    events = list(drawer.examples(tree, _EVENTS))
+    """Estimate shares from events drawn for the rule, and for the rules that match these."""
+    tree = _normalize(rule, schema)
+    others = [_normalize(other, schema) for other in sample_rules(matcher, _RULES, random)]
+    sampler = EventSampler([tree, *others], schema, random)
+    events = list(sampler.draw_satisfying(tree, _EVENTS))
     if not events:
         return
-    found = matcher.match_many([as_event(event) for event in events])
-    counts = Counter(id for id in found["rule"].to_pylist() if id != rule.id)
+    matches = matcher.match_many([to_event(event) for event in events])
+    counts = Counter(id for id in matches["rule"].to_pylist() if id != rule.id)
     for id, count in counts.most_common(_CANDIDATES * n):
-        back = list(drawer.examples(_tree(matcher.rule(id), schema), _EVENTS_BACK))
-        held = sum(bool(evaluate_flat(tree, event, "strong")) for event in back)
-        yield _Shares(id, count / len(events), held / len(back) if back else 0.0)
+        other = _normalize(matcher.rule(id), schema)
+        back = list(sampler.draw_satisfying(other, _EVENTS_BACK))
+        matched = sum(bool(evaluate_flat(tree, event, "strong")) for event in back)
+        yield _Shares(id, count / len(events), matched / len(back) if back else 0.0)

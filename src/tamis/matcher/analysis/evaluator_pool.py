@@ -1,8 +1,8 @@
-"""Rules evaluated one by one, in as many processes as there are cores.
+"""Evaluates many rules one by one, in several processes.
 
-A process is this module, run: it is sent rules, then events again and again, all of them pickled,
-and answers each time which rules hold. No process of :mod:`multiprocessing` would do, as those run
-the caller's script once more.
+Each process runs this module as a script. It receives its rules once and then batches of events,
+all of them pickled, and answers each batch with the rules that hold. :mod:`multiprocessing` is not
+an option: its processes would run the caller's script again.
 """
 
 from __future__ import annotations
@@ -17,44 +17,44 @@ from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import FlatEvent
 from tamis.expr.model import Expr, Logic
 
-__all__ = ["Evaluators", "Holding"]
+__all__ = ["EvaluatorPool", "Holding"]
 
 Holding: TypeAlias = set[tuple[int, int]]
-"""Pairs of the numbers of an event and of a rule that holds on it."""
+"""Pairs of event number and rule number: the rule holds for the event."""
 
 
-class Evaluators:
-    """Processes that have a share of some rules each.
+class EvaluatorPool:
+    """Processes that each evaluate a share of the rules.
 
     Parameters
     ----------
     rules
         Rules and their logics.
     processes
-        How many processes; with none, all is done here.
+        How many processes to start; with 0, rules are evaluated in this process.
     """
 
     def __init__(self, rules: Sequence[tuple[Expr, Logic]], processes: int) -> None:
         self._rules = rules
         self._shares = [range(i, len(rules), processes) for i in range(min(processes, len(rules)))]
-        self._processes = [_started() for _ in self._shares]
+        self._processes = [_start_process() for _ in self._shares]
         for process, share in zip(self._processes, self._shares, strict=True):
             _send(process, [rules[number] for number in share])
 
-    def begin(self, events: Sequence[FlatEvent]) -> None:
-        """Have events looked at, of which :meth:`end` tells what holds."""
+    def submit(self, events: Sequence[FlatEvent]) -> None:
+        """Begin to evaluate all rules for these events; :meth:`collect` gives the result."""
         self._events = events
         for process in self._processes:
             _send(process, events)
 
-    def end(self) -> Holding:
-        """What holds on the events of the last :meth:`begin`."""
+    def collect(self) -> Holding:
+        """Wait for the result of the last :meth:`submit`."""
         if not self._shares:
-            return _holding(self._rules, self._events)
+            return _evaluate(self._rules, self._events)
         return {
             (event, share[rule])
             for process, share in zip(self._processes, self._shares, strict=True)
-            for event, rule in _received(process)
+            for event, rule in _receive(process)
         }
 
     def __enter__(self) -> Self:
@@ -66,16 +66,16 @@ class Evaluators:
             process.communicate()
 
 
-def _holding(rules: Sequence[tuple[Expr, Logic]], events: Sequence[FlatEvent]) -> Holding:
+def _evaluate(rules: Sequence[tuple[Expr, Logic]], events: Sequence[FlatEvent]) -> Holding:
     return {
-        (number, place)
-        for number, event in enumerate(events)
-        for place, (expr, logic) in enumerate(rules)
+        (event_number, rule_number)
+        for event_number, event in enumerate(events)
+        for rule_number, (expr, logic) in enumerate(rules)
         if evaluate_flat(expr, event, logic)
     }
 
 
-def _started() -> subprocess.Popen[bytes]:
+def _start_process() -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", __name__], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -87,22 +87,22 @@ def _send(process: subprocess.Popen[bytes], item: Any) -> None:
     process.stdin.flush()
 
 
-def _received(process: subprocess.Popen[bytes]) -> Holding:
+def _receive(process: subprocess.Popen[bytes]) -> Holding:
     assert process.stdout is not None
-    found: Holding = pickle.load(process.stdout)
-    return found
+    holding: Holding = pickle.load(process.stdout)
+    return holding
 
 
-def _serve(asked: IO[bytes], answered: IO[bytes]) -> None:
-    """What a process does until nobody asks any more."""
-    rules = pickle.load(asked)
+def _serve(requests: IO[bytes], answers: IO[bytes]) -> None:
+    """Read rules, then answer batches of events until the requests end."""
+    rules = pickle.load(requests)
     while True:
         try:
-            events = pickle.load(asked)
+            events = pickle.load(requests)
         except EOFError:
             return
-        pickle.dump(_holding(rules, events), answered)
-        answered.flush()
+        pickle.dump(_evaluate(rules, events), answers)
+        answers.flush()
 
 
 if __name__ == "__main__":
