@@ -85,7 +85,7 @@ BAD_RULES = {
     "weight of a wrong type": ({"id": 1, "rule": "a = 1", "weights": [["a", 1, "x"]]}, "a number"),
     "weighed twice": (
         {"id": 1, "rule": "a = 1", "weights": [["a", 1, 1], ["a", 1, 2]]},
-        "weighed twice",
+        "has two weights",
     ),
     "taken id": ({"id": "first", "rule": "TRUE"}, "rule 'first': the id is taken by line 1"),
     "unparsable": ({"id": 1, "rule": "a = "}, r"rule 1: .*\(at character"),

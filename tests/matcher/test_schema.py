@@ -90,7 +90,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"count": 1.5}, "'count' is declared as integer, but the event holds 1.5"),
     ({"name": 1}, "'name'"),
     ({"ok": 1}, "'ok'"),
-    ({"when": "yesterday"}, "'when' is declared as a timestamp; 'yesterday' is no ISO"),
+    ({"when": "yesterday"}, "'when' is declared as a timestamp; 'yesterday' is not an ISO"),
     ({"when": 1704067200}, "'when' is declared as timestamp"),
     ({"when": "0001-01-01T00:00:00+05:00"}, "'when'"),
     ({"tags": ["a", 1]}, "'tags' is declared as string, but the event holds 1"),

@@ -11,7 +11,7 @@ import pyarrow as pa
 from tamis.encode.arrays import Events, rows_between
 from tamis.expr.event import FlatEvent
 from tamis.joins.document_store import DocumentStore
-from tamis.matcher.inputs import event_chunks
+from tamis.matcher.inputs import split_events
 from tamis.matcher.join_predicates import JoinPredicates, evaluate_batch_joins
 from tamis.matcher.results import id_type, merge_matches, merge_tops
 from tamis.matcher.schema import Schema
@@ -123,7 +123,7 @@ class BatchSearcher:
         """Encode `events` chunk by chunk for each segment."""
         first = 0
         names = JoinPredicates(self._views, ()).usages
-        for chunk in event_chunks(events):
+        for chunk in split_events(events):
             joins: list[FlatEvent] = []
             if names:
                 joins = evaluate_batch_joins(chunk, first, names, self._schema, self._documents)

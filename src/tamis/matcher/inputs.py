@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from tamis.errors import EventError, RuleError
 
-__all__ = ["EventChunk", "as_arrow", "event_chunks", "rule_items"]
+__all__ = ["EventChunk", "iterate_rules", "split_events", "to_arrow"]
 
 EventChunk: TypeAlias = pa.RecordBatch | list[Mapping[str, Any]]
 
@@ -21,7 +21,7 @@ _DICTS = 8_192
 """How many mappings are encoded at a time."""
 
 
-def as_arrow(data: Any) -> pa.Table | pa.RecordBatchReader | None:
+def to_arrow(data: Any) -> pa.Table | pa.RecordBatchReader | None:
     """Convert a table, batch, reader, pandas or polars frame to Arrow; None for anything else."""
     if isinstance(data, pa.Table | pa.RecordBatchReader):
         return data
@@ -35,7 +35,7 @@ def as_arrow(data: Any) -> pa.Table | pa.RecordBatchReader | None:
     return None
 
 
-def event_chunks(events: Any) -> Iterator[EventChunk]:
+def split_events(events: Any) -> Iterator[EventChunk]:
     """Split events into chunks of bounded size: Arrow batches, or lists of mappings.
 
     Raises
@@ -43,7 +43,7 @@ def event_chunks(events: Any) -> Iterator[EventChunk]:
     EventError
         `events` is not a container of events.
     """
-    arrow = as_arrow(events)
+    arrow = to_arrow(events)
     if isinstance(arrow, pa.Table):
         for batch in arrow.to_batches(max_chunksize=_ROWS):
             yield batch
@@ -63,7 +63,7 @@ def event_chunks(events: Any) -> Iterator[EventChunk]:
         yield chunk
 
 
-def rule_items(rules: Any) -> Iterator[tuple[Any, ...]]:
+def iterate_rules(rules: Any) -> Iterator[tuple[Any, ...]]:
     """Iterate over rules: tuples of id, rule and optionally logic, or whatever a list contains.
 
     Raises
@@ -71,7 +71,7 @@ def rule_items(rules: Any) -> Iterator[tuple[Any, ...]]:
     RuleError
         `rules` is not a container of rules.
     """
-    arrow = as_arrow(rules)
+    arrow = to_arrow(rules)
     if arrow is None:
         if isinstance(rules, str | bytes) or not isinstance(rules, Iterable):
             raise RuleError(

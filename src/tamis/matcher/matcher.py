@@ -27,7 +27,7 @@ from tamis.joins.retention import Retention
 from tamis.matcher.batch_searcher import BatchSearcher
 from tamis.matcher.explainer import Explainer
 from tamis.matcher.expression_searcher import ExpressionSearcher
-from tamis.matcher.inputs import event_chunks, rule_items
+from tamis.matcher.inputs import iterate_rules, split_events
 from tamis.matcher.rule import Rule, RuleId, RuleSource, make_rule, to_expr
 from tamis.matcher.schema import Schema
 from tamis.matcher.searcher import Searcher
@@ -107,25 +107,24 @@ class Matcher:
         documents: Retention | Literal[False] | None = None,
         _store: Store | None = None,
     ) -> None:
+        self._logic = check_logic(logic)
+        self._now = make_clock(clock)
         if _store is None:
             takes_joins = documents is not False
             self._builder = SegmentBuilder(load_engine(engine), Schema(schema or {}), takes_joins)
+            self._writer = Writer(self._builder)
         else:
             # `tamis.open` passes a store, whose builder has this engine and this schema.
             self._builder = _store.builder
+            self._writer = Writer(self._builder, _store.take_state(), _store)
         self._engine, self._schema = self._builder.engine, self._builder.schema
-        self._logic = check_logic(logic)
-        self._now = make_clock(clock)
-        self._store = _store
         self._document_store = DocumentStore(documents or None)
         self._documents = Documents(read=self._schema.read, store=self._document_store)
         self._explainer = Explainer(self._schema, self._document_store)
         self._last_searcher: Searcher | None = None
-        if _store is None:
-            self._writer = Writer(self._builder)
-            self._stored_documents: StoredDocuments | None = None
-        else:
-            self._writer = Writer(self._builder, _store.take_state(), _store)
+        self._store = _store
+        self._stored_documents: StoredDocuments | None = None
+        if _store is not None:
             self._stored_documents = StoredDocuments(self._document_store, _store)
 
     # --- Rules ---
@@ -334,7 +333,7 @@ class Matcher:
         >>> m.remove_ended()
         1
         """
-        ended = list(self._snapshot.ended(self._moment(at)))
+        ended = list(self._snapshot.find_ended(self._microseconds(at)))
         return self._writer.remove(ended) if ended else 0
 
     def rule(self, id: RuleId) -> Rule:
@@ -844,7 +843,7 @@ class Matcher:
         it would match with:
           country = 'FR'   [country = 'BE']
         """
-        return self._explainer.find_obstacles(self.rule(id), event, self._moment(at))
+        return self._explainer.find_obstacles(self.rule(id), event, self._microseconds(at))
 
     # --- Analysis ---
 
@@ -1039,7 +1038,7 @@ class Matcher:
         >>> m.stats()["segments"]
         1
         """
-        self._writer.optimize([] if sample is None else list(event_chunks(sample)))
+        self._writer.optimize([] if sample is None else list(split_events(sample)))
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Save a copy of all rules and :attr:`documents` in a directory for :func:`tamis.open`.
@@ -1181,7 +1180,7 @@ class Matcher:
     def _select(self, only: Tagged | Iterable[RuleId] | None, at: datetime | None) -> Selection:
         return Selection.of(only, self._now() if at is None else to_microseconds(at))
 
-    def _moment(self, at: datetime | None) -> int:
+    def _microseconds(self, at: datetime | None) -> int:
         return self._now() if at is None else to_microseconds(at)
 
     def _read_rules(self, rules: Any, on_error: str) -> tuple[list[Rule], list[BadRule] | None]:
@@ -1190,7 +1189,7 @@ class Matcher:
             raise ValueError(f"on_error is 'raise' or 'skip', not {on_error!r}")
         bad: list[BadRule] | None = [] if on_error == "skip" else None
         read: list[Rule] = []
-        for item in rule_items(rules):
+        for item in iterate_rules(rules):
             try:
                 read.append(self._read_rule(item))
             except RuleError as error:

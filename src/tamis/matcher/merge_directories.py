@@ -8,7 +8,7 @@ from typing import Any
 
 from tamis.engines.registry import load_engine
 from tamis.errors import StorageError
-from tamis.matcher.inputs import event_chunks
+from tamis.matcher.inputs import split_events
 from tamis.matcher.schema import Schema
 from tamis.matcher.snapshot import View
 from tamis.matcher.storage.directory import create_directory, read_settings
@@ -57,7 +57,7 @@ def merge_directories(
         views += state.views
         if state.tail:
             views.append(View(stored_builder.freeze(state.tail)))
-    chunks = [] if sample is None else list(event_chunks(sample))
+    chunks = [] if sample is None else list(split_events(sample))
     segment = builder.merge(views, chunks) if views else None
     create_directory(path, Settings(builder.engine.name, first.logic, first.schema), segment)
     return 0 if segment is None else len(segment)

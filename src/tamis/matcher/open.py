@@ -1,4 +1,4 @@
-"""Matchers that are stored in a directory."""
+"""Opens a matcher that is stored in a directory."""
 
 from __future__ import annotations
 
@@ -35,43 +35,57 @@ def open_matcher(
     verify: bool | Literal["background"] = "background",
     documents: Retention | None = None,
 ) -> Matcher:
-    """Open rules that are stored in a directory; a new one is made if there is none.
+    """Open the rules that are stored in a directory, or create the directory.
 
-    Whatever :meth:`Matcher.add`, :meth:`Matcher.add_many`, :meth:`Matcher.remove`,
-    :meth:`Matcher.remove_many` and :meth:`Matcher.replace_all` do from then on is on the disk when
-    they return. Files are mapped into memory, not read: a million rules are there at once.
+    Every change by :meth:`Matcher.add`, :meth:`Matcher.remove` and their relatives is on the disk
+    when the call returns. Files are mapped into memory, not read: a million rules open at once.
 
     Parameters
     ----------
     path
-        The directory. If it exists it has to hold stored rules: an empty one is an error.
+        The directory. If it exists, it has to contain stored rules; an empty one is an error.
     read_only
-        Leave the directory as it is. Any number of processes may read while one writes; they see
-        the rules as they were when they opened it, or at their last :meth:`Matcher.refresh`.
+        Whether to leave the directory unchanged. Any number of processes may read while one
+        writes; they see the rules as of their opening, or of their last :meth:`Matcher.refresh`.
     engine
-        Another engine than the stored one. It is built anew then.
+        An engine other than the stored one; its index is then built anew.
     logic, schema
-        As in :class:`Matcher`, for a new directory; of an existing one they must be the same.
+        As in :class:`Matcher`, for a new directory. For an existing one they must be the same.
     clock
         As in :class:`Matcher`.
     sync
-        Whether a change waits until it is on the disk. Without that it survives the end of the
-        process, but perhaps not that of the machine.
+        Whether each change waits until it is on the disk. Otherwise it survives a crash of the
+        process, but perhaps not one of the machine.
     verify
-        When all files are compared with their checksums: ``True`` for now, ``"background"`` for
-        soon, after which every call reports damage, ``False`` for never. Lengths, headers and logs
-        are always checked now.
+        When to compare all files with their checksums: ``True`` before returning,
+        ``"background"`` soon after, with later calls reporting any damage, ``False`` never.
+        Lengths, headers and logs are always checked before returning.
     documents
-        How long :meth:`Matcher.publish` remembers events; by default as it was said before.
+        How long :meth:`Matcher.publish` remembers events; by default as stored.
+
+    Returns
+    -------
+    Matcher
+        Close it, or use it in a ``with`` statement, to let other processes write.
 
     Raises
     ------
     LockedError
-        Another process writes to it.
+        Another process writes to the directory.
     CorruptFileError
-        A file is not as it was written; nothing was changed.
+        A file is damaged; nothing was changed.
     StorageError
-        It holds no stored rules, or ones of a newer format, or cannot be read or written.
+        The directory has no stored rules, or rules of a newer format, or cannot be read or written.
+
+    Examples
+    --------
+    >>> import tamis, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with tamis.open(f"{folder}/rules") as m:
+    ...         m.add("adults", "age >= 18")
+    ...     with tamis.open(f"{folder}/rules", read_only=True) as m:
+    ...         print(m.match({"age": 30}))
+    ['adults']
     """
     folder = Path(path).absolute()
     if verify not in (True, False, "background"):

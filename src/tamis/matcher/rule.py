@@ -1,4 +1,4 @@
-"""A rule as a collection holds it, and what callers say about rules."""
+"""A rule of a matcher, its stored form, and the checks of what callers pass."""
 
 from __future__ import annotations
 
@@ -51,42 +51,42 @@ _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
 class Rule(msgspec.Struct, frozen=True, gc=False):
-    """A rule of a collection, with all that was said about it when it was added."""
+    """A rule, with everything that was passed to :meth:`tamis.Matcher.add`."""
 
     id: RuleId
     source: str | Expr
-    """The rule's text as it was given, or its model."""
+    """The rule's text as the caller gave it, or its model."""
     logic: Logic
     weights: Mapping[Any, float] | None = None
     payload: Any = None
-    """Any JSON the user hung on the rule."""
+    """Any JSON that the caller attached to the rule."""
     tags: frozenset[str] = frozenset()
     validity: Validity = ALWAYS
-    """Its priority, and when it is valid."""
+    """The rule's priority, and the period in which it is valid."""
 
     @property
     def priority(self) -> int:
-        """Rules of a higher one come first in :meth:`tamis.Matcher.first`."""
+        """Rules of a higher priority come first in :meth:`tamis.Matcher.first`."""
         return self.validity.priority
 
     @property
     def valid_from(self) -> datetime | None:
-        """The first moment at which it may match; None if it always might."""
+        """When the rule becomes valid; None if it has no beginning."""
         return self.validity.valid_from
 
     @property
     def valid_until(self) -> datetime | None:
-        """The first moment at which it may not match any more; None if that never comes."""
+        """When the rule ceases to be valid; None if it has no end."""
         return self.validity.valid_until
 
     @property
     def expr(self) -> Expr:
-        """The rule's model."""
+        """The rule's model, parsed from the text if necessary."""
         return parse(self.source) if isinstance(self.source, str) else self.source
 
     @property
     def text(self) -> str:
-        """The rule's text."""
+        """The rule's text, written from the model if necessary."""
         return self.source if isinstance(self.source, str) else to_sql(self.source)
 
     def __str__(self) -> str:
@@ -94,24 +94,26 @@ class Rule(msgspec.Struct, frozen=True, gc=False):
 
 
 IS_MODEL: Final = 2
-"""In a row's `kind`: its source is the JSON form of a model. The lowest bit is the logic."""
+"""A bit of `Row.kind`: the source is the JSON form of a model."""
 
 
 class Row(NamedTuple):
-    """A rule as it is stored: nothing but texts, bytes and integers."""
+    """The stored form of a rule: only texts, bytes and integers."""
 
     id: RuleId
     kind: int
+    """The logic in the lowest bit, and `IS_MODEL`."""
     source: str
     weights: bytes = b""
+    """JSON; empty if there are none."""
     payload: bytes = b""
-    """Both as JSON, empty where there is none."""
+    """JSON; empty if there is none."""
     tags: tuple[str, ...] = ()
     validity: Validity = ALWAYS
 
     @classmethod
     def of(cls, rule: Rule) -> Row:
-        """How `rule` is stored."""
+        """Convert a rule to its stored form."""
         source, kind = rule.source, LOGICS.index(rule.logic)
         if not isinstance(source, str):
             source, kind = _encode(to_json(source)).decode(), kind | IS_MODEL
@@ -128,12 +130,12 @@ class Row(NamedTuple):
         )
 
     def rule(self) -> Rule:
-        """The rule that was stored."""
+        """Restore the rule."""
         return Rule(
             self.id,
             from_json(_decode(self.source)) if self.kind & IS_MODEL else self.source,
             LOGICS[self.kind & 1],
-            _weights_of(_decode(self.weights)) if self.weights else None,
+            _restore_weights(_decode(self.weights)) if self.weights else None,
             _decode(self.payload) if self.payload else None,
             frozenset(self.tags),
             self.validity,
@@ -145,7 +147,7 @@ _decode = msgspec.json.decode
 
 
 def _weight_entries(weights: Mapping[Any, float]) -> list[Any]:
-    """What a rule weighs, as pairs of a predicate and a weight: a text, or the JSON form."""
+    """List weights as pairs of a predicate, as text or in the JSON form, and a weight."""
     entries: list[Any] = []
     for key, weight in weights.items():
         if isinstance(key, tuple):
@@ -155,7 +157,7 @@ def _weight_entries(weights: Mapping[Any, float]) -> list[Any]:
     return entries
 
 
-def _weights_of(entries: list[Any]) -> dict[Any, float]:
+def _restore_weights(entries: list[Any]) -> dict[Any, float]:
     weights: dict[Any, float] = {}
     for key, weight in entries:
         read: Any = key if isinstance(key, str) else from_json(key)
@@ -166,15 +168,15 @@ def _weights_of(entries: list[Any]) -> dict[Any, float]:
 
 
 def read_weights(entries: Any) -> dict[Any, float] | None:
-    """What a rule weighs, as people write it in JSON, which has no keys that are pairs.
+    """Read the weights of a rule from JSON, which has no keys that are pairs.
 
-    It is a list: ``["author", "Smith", 2.0]`` weighs a value of ``=`` or ``IN``,
-    ``["price > 10", 0.5]`` a predicate of another kind.
+    They are a list: ``["author", "Smith", 2.0]`` is the weight of a value of ``=`` or ``IN``,
+    ``["price > 10", 0.5]`` that of any other predicate.
 
     Raises
     ------
     RuleError
-        It is anything else.
+        `entries` is anything else.
     """
     if entries is None:
         return None
@@ -182,19 +184,19 @@ def read_weights(entries: Any) -> dict[Any, float] | None:
         raise RuleError(f"weights are a list, not {entries!r}")
     weights: dict[Any, float] = {}
     for entry in entries:
-        key, weight = _weight(entry)
+        key, weight = _read_weight(entry)
         if key in weights:
-            raise RuleError(f"{key!r} is weighed twice")
+            raise RuleError(f"{key!r} has two weights")
         weights[key] = weight
     return weights
 
 
-def _weight(entry: Any) -> tuple[str | tuple[str, Any], float]:
+def _read_weight(entry: Any) -> tuple[str | tuple[str, Any], float]:
     match entry:
         case [str(predicate), weight]:
             return predicate, weight
         case [str(attribute), value, weight]:
-            # A value is written as in the JSON form of a rule, so that it may be a timestamp.
+            # Values have the same form as in the JSON form of a rule: they may be timestamps.
             read = from_json({"attr": attribute, "=": value})
             assert isinstance(read, Predicate)
             return (attribute, read.values[0]), weight
@@ -213,7 +215,13 @@ def make_rule(
     tags: Iterable[str] = (),
     validity: Validity = ALWAYS,
 ) -> Rule:
-    """A rule whose parts were checked, except for a text, which is parsed when it is encoded."""
+    """Make a rule from checked parts. A text is parsed only when the rule is encoded.
+
+    Raises
+    ------
+    RuleError
+        A part is refused.
+    """
     return Rule(
         check_id(id),
         _check_source(source),
@@ -226,16 +234,28 @@ def make_rule(
 
 
 def to_expr(source: RuleSource) -> Expr:
-    """The model of what is given as a text, as a model, or in the JSON form."""
+    """Convert a text, a model, or the JSON form to a model.
+
+    Raises
+    ------
+    RuleError
+        The source is refused.
+    """
     checked = _check_source(source)
     return parse(checked) if isinstance(checked, str) else checked
 
 
 def check_id(id: Any) -> RuleId:
-    """`id` itself if it may name a rule."""
+    """Check that `id` may be the id of a rule, and return it.
+
+    Raises
+    ------
+    RuleError
+        It is neither a valid string nor a 64-bit integer.
+    """
     if isinstance(id, str):
         if not is_unicode(id):
-            raise RuleError("a rule's id holds half a surrogate pair; it is no valid Unicode")
+            raise RuleError("a rule's id has an unpaired surrogate; it is not valid Unicode")
         return id
     if isinstance(id, int) and not isinstance(id, bool):
         if not _INT64_MIN <= id <= _INT64_MAX:
@@ -261,7 +281,7 @@ def _check_source(source: Any) -> str | Expr:
 
 
 def _check_weights(weights: Any) -> dict[Any, float] | None:
-    """A copy of `weights`, which the caller may go on changing."""
+    """Copy `weights`, which the caller may change later."""
     if weights is None:
         return None
     if not isinstance(weights, Mapping):
@@ -270,13 +290,13 @@ def _check_weights(weights: Any) -> dict[Any, float] | None:
 
 
 def _check_payload(payload: Any) -> Any:
-    """A copy of `payload`, which has to be JSON, so that it may be stored."""
+    """Copy `payload`, which has to be JSON, so that it can be stored."""
     try:
         copy = _decode(_encode(payload))
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
-        raise RuleError(f"the payload is no JSON: {error}") from None
+        raise RuleError(f"the payload is not JSON: {error}") from None
     if copy != payload:
-        raise RuleError(f"the payload is no JSON: it would come back as {copy!r}")
+        raise RuleError(f"the payload is not JSON: it would come back as {copy!r}")
     return copy
 
 
@@ -295,5 +315,5 @@ def check_tags(tags: Any) -> frozenset[str]:
         if not isinstance(tag, str):
             raise RuleError(f"a tag is a string, not {tag!r}")
         if not is_unicode(tag):
-            raise RuleError("a tag holds half a surrogate pair; it is no valid Unicode")
+            raise RuleError("a tag has an unpaired surrogate; it is not valid Unicode")
     return frozenset(result)

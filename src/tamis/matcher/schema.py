@@ -1,8 +1,8 @@
-"""What a user declares about attributes, and what follows for rules and events.
+"""The schema: declared types of attributes, applied to rules and events.
 
-A declared scalar holds at most one value, so that predicates on it may be intersected. ISO texts
-become timestamps where one is declared. An event that contradicts the schema is an error.
-Attributes that are not declared stay free.
+A declared scalar has at most one value, so predicates on it may be intersected. ISO texts become
+timestamps where a timestamp is declared. An event that contradicts the schema is an error.
+Attributes that are not declared may have any values.
 """
 
 from __future__ import annotations
@@ -54,20 +54,26 @@ class Schema:
     def __init__(self, types: Mapping[str, str]) -> None:
         if not isinstance(types, Mapping):
             raise SchemaError(f"a schema maps attributes to types, not {type(types).__name__}")
-        self._declared = {name: _declared(name, text) for name, text in types.items()}
+        self._declared = {name: _declare(name, text) for name, text in types.items()}
         self.scalars = frozenset(n for n, d in self._declared.items() if not d.is_list)
-        """The attributes that hold at most one value."""
+        """The attributes that have at most one value."""
 
     def __bool__(self) -> bool:
         return bool(self._declared)
 
     @property
     def types(self) -> dict[str, str]:
-        """The schema as it was given."""
+        """The schema as a mapping of attributes to types."""
         return {n: d.type + "[]" * d.is_list for n, d in self._declared.items()}
 
     def adapt(self, predicate: Predicate) -> Predicate:
-        """`predicate` with its texts read as timestamps where the attribute is one."""
+        """Convert texts of a predicate to timestamps if its attribute is declared as one.
+
+        Raises
+        ------
+        RuleError
+            A text is not an ISO date or time.
+        """
         if predicate.attribute.startswith(JOINED):
             return self._adapt_join(predicate)
         declared = self._declared.get(predicate.attribute)
@@ -81,33 +87,33 @@ class Schema:
             if read is None:
                 raise RuleError(
                     f"{predicate.attribute!r} is declared as a timestamp; "
-                    f"{value!r} is no ISO date or time"
+                    f"{value!r} is not an ISO date or time"
                 )
             values.append(read)
         return Predicate(predicate.attribute, predicate.op, tuple(values), predicate.negated)
 
     def _adapt_join(self, predicate: Predicate) -> Predicate:
-        """What a join predicate says of documents, which are events that came before."""
+        """Adapt the conditions of a join predicate on documents, which are earlier events."""
         join = join_of(predicate.attribute)
         adapted = joined(msgspec.structs.replace(join, where=map_tests(join.where, self.adapt)))
         return Predicate(adapted.attribute, Op.EQ, (True,), predicate.negated)
 
     def adapt_rule(self, expr: Expr) -> Expr:
-        """`expr` with every predicate adapted."""
+        """Adapt every predicate of a rule."""
         return map_predicates(expr, self.adapt) if self._declared else expr
 
     def lines_of(self, attribute: str) -> tuple[Line, ...]:
-        """Where the values of an attribute lie."""
+        """The lines on which the values of an attribute lie."""
         declared = self._declared.get(attribute)
         return LINES if declared is None else (_LINES[declared.type],)
 
     def read(self, event: Event) -> FlatEvent:
-        """`event` flattened, with ISO texts read as timestamps.
+        """Flatten an event, and convert ISO texts to timestamps where these are declared.
 
         Raises
         ------
         SchemaError
-            A declared scalar holds a list, or a value is of another kind than declared.
+            A declared scalar has a list, or a value is not of the declared type.
         """
         flat = flatten(event)
         for name, declared in self._declared.items():
@@ -119,11 +125,11 @@ class Schema:
                     f"attribute {name!r} is declared as one {declared.type}, "
                     "but the event holds a list"
                 )
-            flat[name] = [_conformed(name, declared, value) for value in values]
+            flat[name] = [_conform_value(name, declared, value) for value in values]
         return flat
 
     def read_many(self, events: Iterable[Event], first: int) -> list[FlatEvent]:
-        """As `read`, for many; an error names the culprit, counted from `first`."""
+        """Read many events; an error names the event by its number, counted from `first`."""
         flat = []
         for number, event in enumerate(events, first):
             try:
@@ -133,7 +139,13 @@ class Schema:
         return flat
 
     def conform(self, name: str, column: pa.Array, in_list: bool) -> pa.Array:
-        """As `read`, for the values of an attribute: a column's, or those of its lists."""
+        """Convert the values of an attribute, in a column or in the lists of a column.
+
+        Raises
+        ------
+        SchemaError
+            The column contradicts the declaration.
+        """
         declared = self._declared.get(name)
         if declared is None or pa.types.is_null(column.type):
             return column
@@ -142,9 +154,9 @@ class Schema:
                 f"attribute {name!r} is declared as one {declared.type}, but the column holds lists"
             )
         if declared.kind is Kind.TIMESTAMP and _is_text(column.type):
-            return _read_column(name, column)
+            return _read_timestamps(name, column)
         if declared.type == "integer" and pa.types.is_floating(column.type):
-            return _whole_column(name, column)
+            return _check_whole(name, column)
         if not _fits(declared, column.type):
             raise SchemaError(
                 f"attribute {name!r} is declared as {declared.type}, "
@@ -153,7 +165,7 @@ class Schema:
         return column
 
 
-def _declared(name: Any, text: Any) -> _Declared:
+def _declare(name: Any, text: Any) -> _Declared:
     if not isinstance(name, str) or not name:
         raise SchemaError(f"a schema's attributes are non-empty strings, not {name!r}")
     if isinstance(text, str):
@@ -163,7 +175,7 @@ def _declared(name: Any, text: Any) -> _Declared:
     known = ", ".join(_TYPES)
     raise SchemaError(
         f"the schema declares {name!r} as {text!r}; expected one of {known}, "
-        "with [] behind it for a list"
+        "followed by [] for a list"
     )
 
 
@@ -179,12 +191,13 @@ def _read_timestamp(text: str) -> datetime | None:
         return None
 
 
-def _conformed(name: str, declared: _Declared, value: Value) -> Value:
+def _conform_value(name: str, declared: _Declared, value: Value) -> Value:
     if declared.kind is Kind.TIMESTAMP and isinstance(value, str):
         read = _read_timestamp(value)
         if read is None:
             raise SchemaError(
-                f"attribute {name!r} is declared as a timestamp; {value!r} is no ISO date or time"
+                f"attribute {name!r} is declared as a timestamp; "
+                f"{value!r} is not an ISO date or time"
             )
         return read
     fits = kind_of(value) is declared.kind
@@ -221,7 +234,7 @@ def _fits(declared: _Declared, kind: pa.DataType) -> bool:
             return is_integer or (declared.type == "double" and bool(pa.types.is_floating(kind)))
 
 
-def _read_column(name: str, column: pa.Array) -> pa.Array:
+def _read_timestamps(name: str, column: pa.Array) -> pa.Array:
     plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
     encoded = pc.dictionary_encode(plain.cast(pa.large_string()))
     read = []
@@ -229,14 +242,15 @@ def _read_column(name: str, column: pa.Array) -> pa.Array:
         stamp = _read_timestamp(text)
         if stamp is None:
             raise SchemaError(
-                f"attribute {name!r} is declared as a timestamp; {text!r} is no ISO date or time"
+                f"attribute {name!r} is declared as a timestamp; "
+                f"{text!r} is not an ISO date or time"
             )
         read.append(stamp)
     return pa.array(read, pa.timestamp("us", "UTC")).take(encoded.indices)
 
 
-def _whole_column(name: str, column: pa.Array) -> pa.Array:
-    """Doubles that are whole numbers, as pandas has integers where some are missing."""
+def _check_whole(name: str, column: pa.Array) -> pa.Array:
+    """Check that doubles are whole numbers: pandas turns integers with gaps into doubles."""
     values = column.cast(pa.float64())
     broken = pc.fill_null(pc.not_equal(values, pc.floor(values)), False)
     broken = pc.and_(broken, pc.invert(pc.fill_null(pc.is_nan(values), True)))

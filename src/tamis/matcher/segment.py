@@ -1,4 +1,4 @@
-"""An immutable run of rules with an engine of its own."""
+"""A segment: an immutable set of rules with an engine of its own."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ __all__ = ["Segment"]
 
 
 class Segment:
-    """Rules and the engine that finds them.
+    """Rules, and the engine that finds them.
 
-    A rule's *place* is its number in the engine's own layout, and its *age* the number in the order
-    in which the segment's rules were added.
+    A rule's *place* is its number in the engine's layout. Its *age* is its number in the order in
+    which the segment's rules were added.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Segment:
     engine
         The engine over the same rules.
     schema
-        What is declared about attributes.
+        The declared types of attributes.
     """
 
     def __init__(self, columns: RuleColumns, engine: Engine, schema: Schema) -> None:
@@ -52,8 +52,8 @@ class Segment:
         self.engine = engine
         self._schema = schema
         self._encoders = _Encoders(engine.rules, schema)
-        self._place_of_age = _inverse(engine.order)
-        """None where places are ages."""
+        self._place_of_age = _invert(engine.order)
+        """None if every rule's place is its age."""
         self._joins: SegmentJoins | None = None
         self._has_joins = any(
             name.startswith(JOINED) for name in engine.rules.dictionary.attributes
@@ -68,21 +68,21 @@ class Segment:
         schema: Schema,
         sample: Sequence[EventChunk] = (),
     ) -> Segment:
-        """A segment of rules that are given in the order in which they were added.
+        """Build a segment.
 
         Parameters
         ----------
         columns, encoded
-            The same rules as they were given, and encoded.
+            The rules in the order in which they were added: as the caller gave them, and encoded.
         engine, schema
             As above.
         sample
-            Events like those to come, if any are known.
+            Events like those to come, to which the engine may adapt its layout.
         """
         events = _Encoders(encoded, schema).encode_sample(sample) if sample else None
         built = engine(encoded, sample=events)
         segment = cls(columns.take(built.order), built, schema)
-        # These are made here, so that no reader has to wait for them.
+        # Built now, so that no search has to wait for them.
         segment.ids.index  # noqa: B018
         segment.joins  # noqa: B018
         for derived in segment._encoders.derived:
@@ -94,12 +94,12 @@ class Segment:
 
     @property
     def joins(self) -> SegmentJoins | None:
-        """The join predicates of its rules, if there are any."""
-        found = self._joins
-        if found is None and self._has_joins:
-            # Two readers may do so at once, and both are right.
-            found = self._joins = SegmentJoins(self.engine.rules)
-        return found
+        """The join predicates of the rules; None if there are none."""
+        joins = self._joins
+        if joins is None and self._has_joins:
+            # Two threads may both build it; either result is right.
+            joins = self._joins = SegmentJoins(self.engine.rules)
+        return joins
 
     def ages(self, places: NDArray[np.int32]) -> NDArray[np.int32]:
         """The ages of the rules at these places."""
@@ -110,61 +110,61 @@ class Segment:
         return ages if self._place_of_age is None else self._place_of_age[ages]
 
     def by_age(self, places: NDArray[np.int32]) -> NDArray[np.int32]:
-        """These places, that of the oldest rule first; `places` itself may be sorted."""
+        """Order places by age, the oldest first. May sort `places` in place."""
         ages = self.ages(places)
         ages.sort()
         return self.places_of(ages)
 
     def sort_by_age(self, found: Matches) -> None:
-        """Put the places that were found for each event in the order of the rules' ages."""
+        """Sort the matches of each event by age, the oldest first, in place."""
         bits = np.zeros(len(self) // 64 + 1, np.uint64)
         inverse = self._place_of_age
         # Empty arrays mean that places are ages.
         order, inverse = (NO_INT32, NO_INT32) if inverse is None else (self.engine.order, inverse)
         sort_rows(found.start, found.rule, order, inverse, bits)
 
-    def mask_of(self, chosen: Tagged | Collection[RuleId]) -> NDArray[np.uint8]:
+    def mask_of(self, only: Tagged | Collection[RuleId]) -> NDArray[np.uint8]:
         """A mask of the rules with certain tags, or with one of these ids."""
-        if isinstance(chosen, Tagged):
-            return self.columns.mask_tagged(chosen)
+        if isinstance(only, Tagged):
+            return self.columns.mask_tagged(only)
         mask = np.zeros(len(self), np.uint8)
-        found = (self.ids.find(id) for id in chosen)
-        mask[[place for place in found if place is not None]] = 1
+        places = (self.ids.find(id) for id in only)
+        mask[[place for place in places if place is not None]] = 1
         return mask
 
     def encode(self, event: Event) -> Events:
-        """One event, encoded for this segment."""
+        """Encode one event for this segment."""
         if self._schema:
             return self._encoders.events.encode_flat([self._schema.read(event)])
         return self._encoders.events.encode(event)
 
     def encode_flat(self, event: FlatEvent) -> Events:
-        """One event that was read before, encoded for this segment."""
+        """Encode one event that the schema has already read."""
         return self._encoders.events.encode_flat([event])
 
     def encode_weighted(self, event: FlatEvent, weights: EventWeights) -> Events:
-        """One event that weighs its values, encoded for this segment."""
+        """Encode one event with weights of its values."""
         return self._encoders.events.encode_weighted(event, weights)
 
     def match_expression(
         self, alternative: Alternative, mask: NDArray[np.uint8] | None
     ) -> ExpressionMatches:
-        """The places that match an alternative of an event expression."""
+        """Find the places that match an alternative of an event expression."""
         return self.engine.match_expression(self._encoders.choices.encode(alternative), mask)
 
     def encode_chunk(
         self, chunk: EventChunk, first: int = 0, joins: Sequence[FlatEvent] = ()
     ) -> Events:
-        """Events as mappings or Arrow rows.
+        """Encode events that are mappings or Arrow rows.
 
         Parameters
         ----------
         chunk
             The events.
         first
-            The number of the first one, for errors.
+            The number of the first event, for error messages.
         joins
-            For each event the attributes that join predicates become, if rules hold any.
+            The join attributes of each event, if there are rules with join predicates.
         """
         if joins and self._has_joins:
             return self._encoders.encode_joins(chunk, first, joins)
@@ -172,7 +172,7 @@ class Segment:
 
 
 class _Encoders:
-    """What encodes events for one set of rules."""
+    """The encoders of events for one set of rules."""
 
     def __init__(self, rules: EncodedRules, schema: Schema) -> None:
         self._schema = schema
@@ -183,14 +183,14 @@ class _Encoders:
         self.choices = ChoiceEncoder(rules)
 
     def encode_sample(self, chunks: Sequence[EventChunk]) -> Events:
-        """All events of a sample together."""
+        """Encode all events of a sample at once."""
         rows: list[Event] = []
         for chunk in chunks:
             rows += chunk if isinstance(chunk, list) else self.columns.rows(chunk)
         return self._encode_mappings(rows, 0)
 
     def encode_chunk(self, chunk: EventChunk, first: int) -> Events:
-        """See `Segment.encode_chunk`."""
+        """Encode events without join attributes; see `Segment.encode_chunk`."""
         if isinstance(chunk, list):
             return self._encode_mappings(chunk, first)
         try:
@@ -199,7 +199,7 @@ class _Encoders:
             return self._encode_mappings(self.columns.rows(chunk), 0)
 
     def encode_joins(self, chunk: EventChunk, first: int, joins: Sequence[FlatEvent]) -> Events:
-        """Events with more attributes beside their own."""
+        """Encode events with their join attributes."""
         is_list = isinstance(chunk, list)
         rows = self._schema.read_many(chunk if is_list else self.columns.rows(chunk), first)
         return self.events.encode_flat(map(extended, rows, joins))
@@ -210,8 +210,8 @@ class _Encoders:
         return self.events.encode_flat(self._schema.read_many(events, first))
 
 
-def _inverse(order: NDArray[np.int32]) -> NDArray[np.int32] | None:
-    """For each number the place where `order` has it; None where that is the number itself."""
+def _invert(order: NDArray[np.int32]) -> NDArray[np.int32] | None:
+    """Invert a permutation; None if it is the identity."""
     places = np.arange(len(order), dtype=np.int32)
     if np.array_equal(order, places):
         return None

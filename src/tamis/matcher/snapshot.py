@@ -1,8 +1,8 @@
-"""What a reader sees: one consistent state of a collection, which never changes.
+"""A snapshot: one consistent state of all rules, which never changes.
 
-The one swap point of a Matcher is its reference to a snapshot. A writer makes a new snapshot, which
-shares all it can with the old one, and assigns it; a reader takes the reference once. Locks are
-only in the trees of the tail (`tail.py`), and held for microseconds.
+A matcher has one reference to its newest snapshot. A writer builds a new snapshot, which shares all
+it can with the old one, and swaps the reference; a reader takes the reference once. The only locks
+that readers meet are in the trees of the tail (`tail.py`), for microseconds.
 """
 
 from __future__ import annotations
@@ -18,29 +18,35 @@ from tamis.matcher.segment import Segment
 from tamis.matcher.selection import Selection
 from tamis.matcher.tail import LazyEvent, Tail, TailRule
 
-__all__ = ["Snapshot", "View"]
+__all__ = ["Snapshot", "View", "is_id"]
+
+_REMOVED = 256
+"""How many removed places a view keeps beside its mask."""
+
+_IDS_AT_ONCE = 4096
+"""How many ids are decoded at a time while iterating over them."""
 
 
 class View:
     """A segment as a snapshot sees it: which of its rules are alive. It never changes.
 
-    A removal must not cost more the larger the segment is, but an engine wants a mark for each
-    rule. So the places of the last few removals stand beside the marks, and the two become new
-    marks when a reader first asks for them, or when those are too many.
+    The cost of a removal must not depend on the size of the segment, but an engine needs a mask
+    with an entry per rule. So a view keeps the places of the last few removals beside an older
+    mask. It combines the two when a search first needs them, or when the places become too many.
 
     Parameters
     ----------
     segment
         The segment.
     marks
-        A mark for each rule that was alive at some time; None when all were.
+        A mask of the rules that were alive at an earlier time; None if all were.
     removed
-        The places of rules that were removed since.
+        The places of the rules that were removed since then.
     size
-        How many rules are alive; counted here if that is not known.
+        How many rules are alive; counted if it is not given.
     """
 
-    __slots__ = ("_mask", "_timed", "marks", "removed", "segment", "size")
+    __slots__ = ("_alive", "_valid", "marks", "removed", "segment", "size")
 
     def __init__(
         self,
@@ -55,59 +61,61 @@ class View:
         if size is None:
             size = len(segment) if marks is None else int(np.count_nonzero(marks))
         self.size = size
-        self._mask: NDArray[np.uint8] | None = None
-        self._timed: tuple[int, NDArray[np.uint8]] | None = None
+        self._alive: NDArray[np.uint8] | None = None
+        self._valid: tuple[int, NDArray[np.uint8]] | None = None
+        """The number of a period, and a mask of the rules that are alive and valid in it."""
 
     def is_alive(self, place: int) -> bool:
         """Whether the rule at `place` was not removed."""
         return place not in self.removed and (self.marks is None or bool(self.marks[place]))
 
     def place_of(self, id: RuleId) -> int | None:
-        """Where the living rule `id` stands in the segment."""
+        """Find the place of the living rule `id`."""
         place = self.segment.ids.find(id)
         return place if place is not None and self.is_alive(place) else None
 
     def without(self, places: Collection[int]) -> View:
-        """The view with more living rules removed; this one stays as it is."""
+        """A view with more living rules removed."""
         size = self.size - len(places)
         removed = self.removed.union(places)
         if len(removed) <= _REMOVED:
             return View(self.segment, self.marks, removed, size)
-        return View(self.segment, self._folded(removed), size=size)
+        return View(self.segment, self._clear_marks(removed), size=size)
 
     def alive(self) -> NDArray[np.uint8] | None:
-        """A mark for each living rule; None when all are alive."""
+        """A mask of the living rules; None if all are alive."""
         if not self.removed:
             return self.marks
-        mask = self._mask
+        mask = self._alive
         if mask is None:
-            # Two readers may do so at once, and both are right.
-            mask = self._mask = self._folded(self.removed)
+            # Two threads may both compute it; either result is right.
+            mask = self._alive = self._clear_marks(self.removed)
         return mask
 
-    def _folded(self, removed: frozenset[int]) -> NDArray[np.uint8]:
+    def _clear_marks(self, removed: frozenset[int]) -> NDArray[np.uint8]:
+        """Copy the mask, without the removed rules."""
         marks = np.ones(len(self.segment), np.uint8) if self.marks is None else self.marks.copy()
         marks[np.fromiter(removed, np.int64, len(removed))] = 0
         return marks
 
     def mask(self, selection: Selection) -> NDArray[np.uint8] | None:
-        """The rules that may be found; None when all may."""
-        mask = self._living(selection.at)
+        """A mask of the rules that a search considers; None if it considers all."""
+        mask = self._alive_and_valid(selection.at)
         if selection.only is None:
             return mask
         wanted = self.segment.mask_of(selection.only)
         return wanted if mask is None else wanted & mask
 
-    def _living(self, at: int) -> NDArray[np.uint8] | None:
-        """A mark for each rule that is alive and valid; None when all are."""
-        alive, (stretch, valid) = self.alive(), self.segment.columns.validities.valid(at)
+    def _alive_and_valid(self, at: int) -> NDArray[np.uint8] | None:
+        """A mask of the rules that are alive, and valid at a time; None if all are."""
+        alive, (period, valid) = self.alive(), self.segment.columns.validities.valid(at)
         if alive is None or valid is None:
             return valid if alive is None else alive
-        known = self._timed
-        if known is None or known[0] != stretch:
-            # Two readers may do so at once, and both are right.
-            known = self._timed = stretch, alive & valid
-        return known[1]
+        cached = self._valid
+        if cached is None or cached[0] != period:
+            # Two threads may both compute it; either result is right.
+            cached = self._valid = period, alive & valid
+        return cached[1]
 
     def places(self) -> NDArray[np.int32]:
         """The places of the living rules, in the order in which they were added."""
@@ -122,21 +130,15 @@ class View:
             yield from ids.array(places[start : start + _IDS_AT_ONCE]).tolist()
 
 
-_REMOVED = 256
-"""How many removals may stand beside the marks of a view."""
-
-_IDS_AT_ONCE = 4096
-
-
 class Snapshot:
-    """Segments, oldest rules first, and then the tail.
+    """All rules at one time: segments, the oldest rules first, and then the tail.
 
     Parameters
     ----------
     views
         The segments.
     tail
-        The rules in no segment.
+        The rules that are in no segment yet.
     freeze
         Builds a segment from the rules of the tail.
     """
@@ -151,39 +153,39 @@ class Snapshot:
         self.tail = tail
         self.size = sum(view.size for view in views) + len(tail)
         self._freeze = freeze
-        # Made when first asked for. Two readers may do so at once, and both are right; Python's
-        # cached_property would make them, and readers of other collections, wait.
         self._frozen_tail: Segment | None = None
 
     @property
     def frozen_tail(self) -> Segment:
-        """The rules of the tail as a segment."""
+        """The rules of the tail as a segment, built when it is first needed."""
         segment = self._frozen_tail
         if segment is None:
+            # Two threads may both build it; either result is right.
             segment = self._frozen_tail = self._freeze(self.tail)
         return segment
 
     @property
     def frozen_views(self) -> tuple[View, ...]:
-        """All rules in segments, at least one: what a batch of events is worth building."""
+        """At least one view, with all rules in segments: for searches that cannot use the tail."""
         if not self.tail and self.views:
             return self.views
         return (*self.views, View(self.frozen_tail))
 
     def __contains__(self, id: Any) -> bool:
-        return is_id(id) and (self.tail.find(id) is not None or self._in_view(id) is not None)
+        return is_id(id) and (self.tail.find(id) is not None or self._locate(id) is not None)
 
     def find(self, id: Any) -> Rule | None:
-        """The rule `id`."""
+        """Find the rule `id`."""
         if not is_id(id):
             return None
         entry = self.tail.find(id)
         if entry is not None:
             return entry.rule
-        found = self._in_view(id)
-        return None if found is None else found[0].segment.columns.rule(found[1])
+        located = self._locate(id)
+        return None if located is None else located[0].segment.columns.rule(located[1])
 
-    def _in_view(self, id: RuleId) -> tuple[View, int] | None:
+    def _locate(self, id: RuleId) -> tuple[View, int] | None:
+        """Find the view and the place of a living rule that is in a segment."""
         for view in self.views:
             place = view.place_of(id)
             if place is not None:
@@ -191,11 +193,11 @@ class Snapshot:
         return None
 
     def match_tail(self, event: LazyEvent, selection: Selection) -> list[TailRule]:
-        """The rules of the tail that an event satisfies, of those that may be found."""
+        """Find the selected rules of the tail that an event satisfies, oldest first."""
         return [entry for entry in self.tail.match(event) if selection.includes(entry.rule)]
 
-    def ended(self, at: int) -> Iterator[RuleId]:
-        """The ids of the living rules that are not valid any more."""
+    def find_ended(self, at: int) -> Iterator[RuleId]:
+        """Find the ids of the living rules that have ended at a time in microseconds."""
         for view in self.views:
             ended = view.segment.columns.validities.ended(at).tolist()
             places = np.array([place for place in ended if view.is_alive(place)], np.int64)
@@ -211,5 +213,5 @@ class Snapshot:
 
 
 def is_id(id: Any) -> bool:
-    """Whether `id` may be that of a rule."""
+    """Whether `id` is of a type that ids have."""
     return isinstance(id, str | int) and not isinstance(id, bool)

@@ -12,7 +12,7 @@ from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.model import Expr
 from tamis.expr.normalize import nnf
 from tamis.matcher.analysis.hard_events import EventSampler, sample_rules, to_event
-from tamis.matcher.inputs import event_chunks
+from tamis.matcher.inputs import split_events
 from tamis.matcher.rule import Rule, RuleId
 from tamis.matcher.schema import Schema
 
@@ -92,7 +92,7 @@ def _count_shares(matcher: Matcher, rule: Rule, events: Any, schema: Schema) -> 
     """Compute shares from the caller's events."""
     expr = schema.adapt_rule(rule.expr)
     own, sizes, both = 0, Counter[RuleId](), Counter[RuleId]()
-    for chunk in event_chunks(events):
+    for chunk in split_events(events):
         rows = chunk if isinstance(chunk, list) else chunk.to_pylist()
         holds = [bool(evaluate_flat(expr, schema.read(row), rule.logic)) for row in rows]
         own += sum(holds)
