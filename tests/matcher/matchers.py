@@ -10,21 +10,21 @@ from tamis import Matcher, Op, Predicate
 
 A = Predicate("a", Op.EQ, (1,))
 MANY = 200
-"""More rules than wait in the tail, so that they lie in a segment."""
+"""More rules of a batch than the tail takes, so that they become a segment."""
 
 
 def settle(matcher: Matcher) -> None:
-    """Do all that the tidying thread would do in time."""
+    """Do all the work that the background thread would do in time."""
     while matcher._writer.compact(quiet=True):
         pass
 
 
 def filled(count: int = MANY, **options: Any) -> Matcher:
-    """A matcher that holds `count` rules of its own, numbered from 0, which match ``z = 1``."""
+    """A matcher with `count` rules, numbered from 0, that match ``z = 1``."""
     matcher = Matcher(**options)
     matcher.add_many([(number, "z = 1") for number in range(count)])
     return matcher
 
 
 SIZES = pytest.mark.parametrize("size", [0, 10, MANY])
-"""Nothing before, all in the tail, and all in a segment."""
+"""How many rules there are before: none, all in the tail, all in a segment."""

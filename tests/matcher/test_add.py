@@ -1,4 +1,4 @@
-"""What a Matcher takes as a rule, and what it refuses."""
+"""Adding, replacing and removing rules: what a matcher takes, and what it refuses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.matcher.matchers import MANY, SIZES, A, filled
 
 
 @SIZES
-def test_a_rule_is_found_from_then_on(size: int) -> None:
+def test_an_added_rule_is_found(size: int) -> None:
     matcher = filled(size)
     assert matcher.match({"a": 1}) == []
     matcher.add("text", "a = 1")
@@ -41,7 +41,7 @@ def test_a_taken_id_is_refused(size: int) -> None:
 
 
 @SIZES
-def test_a_replaced_rule_is_as_young_as_a_new_one(size: int) -> None:
+def test_a_replacement_counts_as_the_newest_rule(size: int) -> None:
     matcher = filled(size)
     matcher.add_many([("r", "a = 1"), ("s", "a = 1")])
     matcher.add("r", "a = 1 OR a = 2", replace=True, payload="new")
@@ -53,7 +53,7 @@ def test_a_replaced_rule_is_as_young_as_a_new_one(size: int) -> None:
 
 
 @SIZES
-def test_to_replace_what_is_not_there_is_to_add(size: int) -> None:
+def test_replacing_an_unknown_rule_adds_it(size: int) -> None:
     matcher = filled(size)
     matcher.add("r", "a = 1", replace=True)
     assert matcher.match({"a": 1}) == ["r"]
@@ -61,7 +61,7 @@ def test_to_replace_what_is_not_there_is_to_add(size: int) -> None:
 
 @SIZES
 @pytest.mark.parametrize("bad", ["a = ", "a RLIKE '('", And((A,)), {"attr": "a"}])
-def test_a_rule_is_not_replaced_by_a_bad_one(size: int, bad: Any) -> None:
+def test_a_bad_rule_does_not_replace_a_good_one(size: int, bad: Any) -> None:
     matcher = filled(size)
     matcher.add("r", "a = 1", payload=7)
     with pytest.raises(RuleError) as caught:
@@ -76,7 +76,7 @@ def test_a_rule_is_not_replaced_by_a_bad_one(size: int, bad: Any) -> None:
 
 
 @SIZES
-def test_a_removed_rule_is_not_found_and_may_come_back(size: int) -> None:
+def test_a_removed_rule_is_not_found_and_can_be_added_again(size: int) -> None:
     matcher = filled(size)
     matcher.add_many([("r", "a = 1"), ("s", "a = 1")])
     for _ in range(3):
@@ -89,7 +89,7 @@ def test_a_removed_rule_is_not_found_and_may_come_back(size: int) -> None:
 
 
 @pytest.mark.parametrize("id", ["nobody", 7, -1, None, [], True, 1.5])
-def test_an_unknown_rule(id: Any) -> None:
+def test_removing_an_unknown_rule_fails(id: Any) -> None:
     matcher = Matcher()
     matcher.add("r", "a = 1")
     for method in (matcher.remove, matcher.rule, lambda id: matcher.explain(id, {})):
@@ -102,7 +102,7 @@ def test_an_unknown_rule(id: Any) -> None:
 
 
 @pytest.mark.parametrize("id", [True, None, 1.5, b"r", ["r"], ("r",), 2**63, -(2**63) - 1])
-def test_what_is_no_id(id: Any) -> None:
+def test_bad_ids_are_refused(id: Any) -> None:
     matcher = Matcher()
     with pytest.raises(RuleError, match="id"):
         matcher.add(id, "a = 1")
@@ -116,7 +116,7 @@ def test_what_is_no_id(id: Any) -> None:
 
 @SIZES
 @pytest.mark.parametrize("more", [0, MANY])
-def test_many_are_all_or_nothing(size: int, more: int) -> None:
+def test_a_batch_is_added_completely_or_not_at_all(size: int, more: int) -> None:
     matcher = filled(size)
     good: list[tuple[Any, ...]] = [(f"g{i}", "a = 1") for i in range(more)]
     with pytest.raises(RuleSyntaxError, match="'bad'") as caught:
@@ -132,7 +132,7 @@ def test_many_are_all_or_nothing(size: int, more: int) -> None:
 
 @SIZES
 @pytest.mark.parametrize("more", [0, MANY])
-def test_bad_ones_may_be_skipped_and_are_reported(size: int, more: int) -> None:
+def test_bad_rules_are_skipped_and_reported_on_request(size: int, more: int) -> None:
     matcher = filled(size)
     matcher.add("taken", "b = 1")
     rules: list[Any] = [
@@ -175,7 +175,7 @@ def test_bad_ones_may_be_skipped_and_are_reported(size: int, more: int) -> None:
     assert matcher.match({"b": 1}) == ["taken"]
 
 
-def test_an_id_twice_in_a_batch() -> None:
+def test_a_repeated_id_in_a_batch_is_refused() -> None:
     matcher = Matcher()
     for replace in (False, True):
         with pytest.raises(DuplicateRuleError, match=r"'r'.*twice"):
@@ -184,7 +184,7 @@ def test_an_id_twice_in_a_batch() -> None:
 
 
 @SIZES
-def test_many_are_replaced_at_once(size: int) -> None:
+def test_a_batch_replaces_rules(size: int) -> None:
     matcher = filled(size)
     matcher.add_many({f"r{i}": "a = 1" for i in range(100)})
     with pytest.raises(DuplicateRuleError):
@@ -196,7 +196,7 @@ def test_many_are_replaced_at_once(size: int) -> None:
     assert len(matcher) == size + 150
 
 
-def test_many_in_every_form() -> None:
+def test_batches_in_every_form() -> None:
     rules = {"r": "a = 1", "s": "a <> 1"}
     logics = ["strong", None]
     table = pa.table({"rule": list(rules.values()), "id": list(rules), "logic": logics})
@@ -222,7 +222,7 @@ def test_many_in_every_form() -> None:
         assert matcher.match({"a": 2}) == ["s"]
 
 
-def test_a_table_names_the_logic_of_each_rule() -> None:
+def test_a_table_may_have_a_logic_column() -> None:
     table = pa.table({"id": [1, 2, 3], "rule": ["a <> 1"] * 3, "logic": ["weak", "strong", None]})
     for logic, expected in (("strong", [1]), ("weak", [1, 3])):
         matcher = Matcher(logic=logic)
@@ -246,14 +246,14 @@ def test_a_table_names_the_logic_of_each_rule() -> None:
         ([("r", None)], "'r'.*NoneType"),
     ],
 )
-def test_what_holds_no_rules(rules: Any, words: str) -> None:
+def test_bad_containers_of_rules_are_refused(rules: Any, words: str) -> None:
     matcher = Matcher()
     with pytest.raises(RuleError, match=words):
         matcher.add_many(rules)
     assert len(matcher) == 0
 
 
-def test_nothing_to_add() -> None:
+def test_an_empty_batch_adds_nothing() -> None:
     matcher = Matcher()
     nothing: Any
     for nothing in (
@@ -264,6 +264,6 @@ def test_nothing_to_add() -> None:
         assert matcher.add_many(nothing) == (0, [])
 
 
-def test_an_unknown_way_to_handle_errors() -> None:
+def test_an_unknown_on_error_is_refused() -> None:
     with pytest.raises(ValueError, match="'raise' or 'skip'"):
         Matcher().add_many([], on_error="ignore")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Whatever is wrong with a rule or an event: one clear error, and nothing half done."""
+"""Bad rules, events and options: one clear error, and no partial change."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def matcher_of(size: int) -> Matcher:
 
 
 def state(matcher: Matcher) -> tuple[Any, ...]:
-    """All that a caller sees of a collection."""
+    """Everything that a caller sees of a matcher."""
     return (
         len(matcher),
         list(matcher),
@@ -155,8 +155,8 @@ BAD_RULES: dict[str, tuple[Callable[[], Any], type[RuleError], str]] = {
 
 @pytest.mark.parametrize("size", [0, MANY])
 @pytest.mark.parametrize("name", BAD_RULES)
-def test_a_bad_rule(name: str, size: int) -> None:
-    """Alone, in a small and in a large batch, which take different roads in."""
+def test_a_bad_rule_is_refused(name: str, size: int) -> None:
+    """Alone, in a small and in a large batch: each is read by different code."""
     make, kind, words = BAD_RULES[name]
     rule = make()
     matcher = matcher_of(size)
@@ -194,7 +194,7 @@ HUGE: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("name", HUGE)
-def test_a_rule_of_a_million_nodes(name: str) -> None:
+def test_a_rule_with_a_million_nodes_is_refused(name: str) -> None:
     rule = HUGE[name]()
     matcher = matcher_of(0)
     before = state(matcher)
@@ -209,7 +209,7 @@ def test_a_rule_of_a_million_nodes(name: str) -> None:
 
 
 @pytest.mark.parametrize("size", [0, MANY])
-def test_a_taken_id_in_a_batch(size: int) -> None:
+def test_a_taken_id_in_a_batch_is_refused(size: int) -> None:
     matcher = matcher_of(size)
     before = state(matcher)
     for batch in (
@@ -223,7 +223,7 @@ def test_a_taken_id_in_a_batch(size: int) -> None:
 
 
 @pytest.mark.parametrize("id", ["\ud800", "x\udfff"])
-def test_a_lone_surrogate_in_an_id(id: str) -> None:
+def test_an_unpaired_surrogate_in_an_id_is_refused(id: str) -> None:
     matcher = matcher_of(0)
     before = state(matcher)
     with pytest.raises(RuleError, match=r"id.*surrogate"):
@@ -233,7 +233,7 @@ def test_a_lone_surrogate_in_an_id(id: str) -> None:
     assert state(matcher) == before
 
 
-def test_an_error_shows_where_in_the_text_the_culprit_is() -> None:
+def test_a_syntax_error_shows_its_position() -> None:
     with pytest.raises(RuleSyntaxError) as caught:
         Matcher().add("r", "a = 1 AND b = NULL")
     assert str(caught.value).splitlines() == [
@@ -243,8 +243,8 @@ def test_an_error_shows_where_in_the_text_the_culprit_is() -> None:
     ]
 
 
-def test_more_patterns_than_one_set_has_memory_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is valid by itself; 64 of a few thousand states each are more than RE2 gives a set."""
+def test_patterns_that_exceed_the_memory_of_one_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is valid by itself; 64 of a few thousand states each exceed the memory of an RE2 set."""
     monkeypatch.setattr(texts, "_SET_MEMORY", 50_000)
     matcher = Matcher()
     matcher.add_many([(n, rf"s RLIKE '^{n}-?x\pL{{2}}$'") for n in range(70)])
@@ -281,7 +281,7 @@ BAD_EVENTS: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize("size", [0, MANY])
 @pytest.mark.parametrize("name", BAD_EVENTS)
-def test_a_bad_event(name: str, size: int) -> None:
+def test_a_bad_event_is_refused(name: str, size: int) -> None:
     event, words = BAD_EVENTS[name]
     matcher = matcher_of(size)
     before = state(matcher)
@@ -300,15 +300,15 @@ def test_a_bad_event(name: str, size: int) -> None:
     assert state(matcher) == before
 
 
-def test_a_bad_event_far_into_a_batch_is_named() -> None:
+def test_an_error_names_the_number_of_a_bad_event_in_a_batch() -> None:
     events: list[Any] = [{"a": 1}] * 9_000
     events[8_500] = {"a": b"x"}
     with pytest.raises(EventError, match=r"event 8500: .*'a'"):
         matcher_of(0).match_many(events)
 
 
-def test_a_matcher_works_on_after_bad_events() -> None:
-    """Nothing of a bad event stays behind in the memory that engines use again."""
+def test_a_matcher_works_after_bad_events() -> None:
+    """A bad event leaves no traces in the workspace that engines reuse."""
     matcher = matcher_of(MANY)
     expected = [matcher.match(event) for event in PROBES]
     for event, _ in BAD_EVENTS.values():
@@ -317,7 +317,7 @@ def test_a_matcher_works_on_after_bad_events() -> None:
         assert [matcher.match(event) for event in PROBES] == expected
 
 
-def test_events_are_read_even_if_there_is_no_rule() -> None:
+def test_bad_events_are_refused_even_without_rules() -> None:
     matcher = Matcher()
     assert matcher.count_many([{"a": 1}, {}])["matches"].to_pylist() == [0, 0]
     for ask in (matcher.match_many, matcher.count_many, matcher.top_many):
@@ -325,7 +325,7 @@ def test_events_are_read_even_if_there_is_no_rule() -> None:
             ask([{}, 5])
 
 
-def test_what_only_equals_an_id_is_none() -> None:
+def test_values_that_equal_an_id_but_are_of_another_type_are_unknown() -> None:
     matcher = Matcher()
     matcher.add(1, "TRUE")
     assert True not in matcher
@@ -339,13 +339,13 @@ def test_what_only_equals_an_id_is_none() -> None:
 
 
 @pytest.mark.parametrize("engine", ["", "fast", "Scan", None, 5])
-def test_an_unknown_engine(engine: Any) -> None:
+def test_an_unknown_engine_is_refused(engine: Any) -> None:
     with pytest.raises(UnknownEngineError, match="expected one of auto, scan, "):
         Matcher(engine=engine)
 
 
 @pytest.mark.parametrize("logic", ["", "STRONG", "fuzzy", None, 3])
-def test_an_unknown_logic(logic: Any) -> None:
+def test_an_unknown_logic_is_refused(logic: Any) -> None:
     with pytest.raises(RuleError, match="'strong' or 'weak'"):
         Matcher(logic=logic)
     with pytest.raises(RuleError, match="'strong' or 'weak'"):
@@ -353,7 +353,7 @@ def test_an_unknown_logic(logic: Any) -> None:
 
 
 @pytest.mark.parametrize("logic", ["STRONG", "fuzzy", 3])
-def test_an_unknown_logic_of_a_rule(logic: Any) -> None:
+def test_an_unknown_logic_of_a_rule_is_refused(logic: Any) -> None:
     matcher = matcher_of(0)
     with pytest.raises(RuleError, match="rule 'r': unknown logic"):
         matcher.add("r", "a = 1", logic=logic)
@@ -366,7 +366,7 @@ def test_an_unknown_logic_of_a_rule(logic: Any) -> None:
 
 
 @pytest.mark.parametrize("only", ["old", 5, b"old"])
-def test_what_is_no_choice_of_rules(only: Any) -> None:
+def test_a_bad_only_argument_is_refused(only: Any) -> None:
     matcher = matcher_of(0)
     with pytest.raises(RuleError, match="only="):
         matcher.match({"b": "x"}, only=only)

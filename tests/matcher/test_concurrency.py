@@ -1,4 +1,4 @@
-"""Readers and writers at once: a reader sees one state of the collection, and never waits."""
+"""Concurrent readers and writers: a reader sees one snapshot, and never waits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WRITE_CODE = (state.__file__, writer_module.__file__)
 
 @pytest.fixture(autouse=True)
 def _eager_threads() -> Iterator[None]:
-    """Threads take turns as often as they can, so that a few turns show a race."""
+    """Switch threads as often as possible, so that a short run shows a race."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     yield
@@ -32,7 +32,7 @@ def _eager_threads() -> Iterator[None]:
 
 
 def while_writing(write: Callable[[], None], *reads: Callable[[], None]) -> None:
-    """Run `write` once, and each of `reads` over and over in threads of its own until then."""
+    """Run `write` once, and until it ends each of `reads` repeatedly in a thread of its own."""
     done = threading.Event()
 
     def reader(read: Callable[[], None]) -> int:
@@ -84,7 +84,7 @@ def test_rules_added_together_are_seen_together(engine: str) -> None:
     assert len(matcher) == 300
 
 
-def test_what_is_added_stays_seen() -> None:
+def test_an_added_rule_stays_visible() -> None:
     matcher = Matcher()
     known: list[int] = [0]
 
@@ -102,7 +102,7 @@ def test_what_is_added_stays_seen() -> None:
 
 
 @pytest.mark.parametrize("others", [0, 500])
-def test_a_replaced_rule_is_always_there_once(others: int) -> None:
+def test_a_reader_sees_exactly_one_version_of_a_replaced_rule(others: int) -> None:
     matcher = Matcher()
     matcher.add_many([(number, "y = 1") for number in range(others)])
     matcher.add("r", "x = 1", payload=0, tags=["even"])
@@ -157,7 +157,7 @@ def at_every_line(write: Callable[[], None], read: Callable[[], None]) -> int:
 
 
 @pytest.mark.parametrize("others", [0, 100])
-def test_all_questions_have_one_answer_at_every_step_of_a_write(others: int) -> None:
+def test_all_searches_agree_at_every_step_of_a_write(others: int) -> None:
     matcher = Matcher()
     known: list[Any] = ["a", "b", "c", *range(others)]
     matcher.add_many([(number, "x = 1") for number in range(others)])
@@ -183,7 +183,7 @@ def test_all_questions_have_one_answer_at_every_step_of_a_write(others: int) -> 
     assert list(matcher) == [*range(others), "c"]
 
 
-def test_many_rules_are_replaced_at_once() -> None:
+def test_a_batch_of_replacements_becomes_visible_at_once() -> None:
     matcher = Matcher()
     size = 100
     matcher.add_many([(number, "x = 1") for number in range(size)])
@@ -201,8 +201,8 @@ def test_many_rules_are_replaced_at_once() -> None:
     while_writing(write, read, read)
 
 
-def test_removals_under_way() -> None:
-    """Rules go in order, so what a reader finds is always the rest from some rule on."""
+def test_readers_during_removals() -> None:
+    """Rules are removed in order, so a reader always finds all rules from some rule on."""
     matcher = Matcher()
     size = 400
     matcher.add_many([(number, "x = 1") for number in range(size)])
@@ -221,7 +221,7 @@ def test_removals_under_way() -> None:
     assert len(matcher) == 0
 
 
-def test_writers_take_turns() -> None:
+def test_writers_queue() -> None:
     matcher = Matcher()
 
     def write(name: str) -> int:
@@ -250,7 +250,7 @@ def test_writers_take_turns() -> None:
 
 
 def test_readers_share_one_engine() -> None:
-    """Many threads at one segment, each with its own scratch memory."""
+    """Many threads search one segment, each with its own workspace."""
     matcher = Matcher()
     matcher.add_many([(n, f"x = {n % 7} AND y <> {n % 5}") for n in range(1_000)])
     events = [{"x": x, "y": y} for x in range(7) for y in range(5)]

@@ -1,4 +1,4 @@
-"""Why a rule holds on an event, or does not."""
+"""Explanations of why a rule matches an event or does not."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_an_explanation_as_json() -> None:
         ("FALSE", "weak", {}, "did not hold"),
     ],
 )
-def test_what_a_part_came_to(text: str, logic: str, event: Any, status: str) -> None:
+def test_the_status_of_each_part(text: str, logic: str, event: Any, status: str) -> None:
     matcher = Matcher(logic=logic)
     matcher.add("r", text)
     explanation = matcher.explain("r", event)

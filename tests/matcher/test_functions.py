@@ -1,4 +1,4 @@
-"""Rules with functions: whatever road an event takes in, the answer is that of `evaluate`."""
+"""Rules with functions: every search gives the answer of `evaluate`."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_single_events_and_lists_of_them(wanted: list[list[int]], tmp_path: Path
     assert {id for id, _ in weighed} == set(wanted[0])
 
 
-def test_columns(wanted: list[list[int]]) -> None:
+def test_arrow_columns(wanted: list[list[int]]) -> None:
     table = pa.Table.from_pylist(EVENTS)
     assert pa.types.is_struct(table.schema.field("place").type)
     m = tamis.Matcher()
@@ -130,7 +130,7 @@ def test_columns(wanted: list[list[int]]) -> None:
         m.match_many(pa.table({"\x01length(name)": [3]}))
 
 
-def test_the_tail_and_a_schema(wanted: list[list[int]]) -> None:
+def test_functions_in_the_tail_and_with_a_schema(wanted: list[list[int]]) -> None:
     m = tamis.Matcher()
     for id, text, logic in RULES[:30]:
         m.add(id, text, logic=logic)
@@ -143,7 +143,7 @@ def test_the_tail_and_a_schema(wanted: list[list[int]]) -> None:
 
 
 def test_lists_in_columns_keep_each_value_once() -> None:
-    """As many values as a function gives, not as it is given: a score counts each once."""
+    """A function may give fewer values than it takes; a score counts each of them once."""
     m = tamis.Matcher()
     m.add_many([(1, "lower(tags) = 'a'"), (2, "lower(tags) LIKE '%a%'"), (3, "tags = 'A'")])
     events: list[dict[str, Any]] = [{"tags": ["A", "a", "b"]}, {"tags": ["b"]}, {"tags": None}]
@@ -154,7 +154,7 @@ def test_lists_in_columns_keep_each_value_once() -> None:
     assert [(rule, score) for event, rule, score in rows if event == 0] == single[0]
 
 
-def test_an_event_expression_leaves_functions_open() -> None:
+def test_an_event_expression_does_not_decide_functions() -> None:
     m = tamis.Matcher()
     m.add_many([("f", "length(name) > 3"), ("p", "price < 3")])
     assert m.match_expression("price BETWEEN 1 AND 2") == ["p"]
@@ -186,8 +186,8 @@ def test_the_command_reads_columns_that_functions_need(
     assert [line["rules"] for line in lines] == wanted
 
 
-def test_the_kit_takes_functions_as_they_are() -> None:
-    """What is proved holds with functions too; what they would give is not guessed at."""
+def test_the_analyses_support_functions() -> None:
+    """Proofs hold with functions, too; the values of functions are not guessed."""
     m = tamis.Matcher()
     m.add_many([(id, text) for id, text, _ in RULES[: len(TEMPLATES)]])
     m.add("never", "length(name) > 3 AND length(name) IS NULL")

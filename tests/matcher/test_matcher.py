@@ -1,4 +1,4 @@
-"""The public face of a Matcher: what each method takes, gives and keeps."""
+"""The public methods of Matcher: what each takes, returns and keeps."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tests import randoms
 from tests.matcher.matchers import MANY, SIZES, A, filled, settle
 from tests.randoms import EVERYTHING
 
-# --- What a rule carries ----------------------------------------------------------------
+# --- The parts of a rule ----------------------------------------------------------------
 
 
 @SIZES
-def test_a_rule_comes_back_as_it_was_given(size: int) -> None:
+def test_a_rule_is_returned_as_it_was_added(size: int) -> None:
     matcher = filled(size)
     payload = {"mail": ["x@example.org", None, 1.5]}
     weights = {("a", 1): 2.0}
@@ -59,8 +59,8 @@ def test_rules_go_from_one_matcher_to_another(size: int) -> None:
         assert copy.match(event, only=only) == matcher.match(event, only=only)
 
 
-def test_the_weights_of_a_rule_are_its_own() -> None:
-    """A caller may go on using the mapping; the rule is encoded again when segments merge."""
+def test_a_rule_copies_its_weights() -> None:
+    """The caller may change the mapping later; a merge encodes the rule again."""
     weights = {("a", 1): 2.0}
     matcher = Matcher()
     matcher.add("r", "a = 1", weights=weights)
@@ -70,11 +70,11 @@ def test_the_weights_of_a_rule_are_its_own() -> None:
     assert matcher.top({"a": 1}) == [("r", 2.0)]
 
 
-# --- Either kind of id ------------------------------------------------------------------
+# --- Ids --------------------------------------------------------------------------------
 
 
 @SIZES
-def test_ids_of_both_kinds(size: int) -> None:
+def test_strings_and_integers_as_ids(size: int) -> None:
     matcher = filled(size)
     ids: list[Any] = ["one", 10**6, "1", -(2**63), 2**63 - 1, "", "é"]
     matcher.add_many([(id, "a = 1") for id in ids])
@@ -94,7 +94,7 @@ def test_ids_of_both_kinds(size: int) -> None:
 
 
 @SIZES
-def test_integers_stay_integers(size: int) -> None:
+def test_integer_ids_stay_integers(size: int) -> None:
     matcher = filled(size)
     matcher.add_many([(10**6, "a = 1"), (-5, "a = 1")])
     assert matcher.match_array({"a": 1}).dtype == np.int64
@@ -104,7 +104,7 @@ def test_integers_stay_integers(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [1, MANY])
-def test_strings_stay_strings(size: int) -> None:
+def test_string_ids_stay_strings(size: int) -> None:
     matcher = Matcher()
     matcher.add_many([(f"r{i}", "a = 1") for i in range(size)])
     assert matcher.match_array({"a": 1}).dtype == object
@@ -122,7 +122,7 @@ def test_strings_of_one_segment_and_integers_of_another() -> None:
     assert matcher.match_many([{"z": 1}])["rule"].to_pylist() == expected
 
 
-# --- The collection ---------------------------------------------------------------------
+# --- The set of rules -------------------------------------------------------------------
 
 
 def test_length_membership_and_order() -> None:
@@ -142,7 +142,7 @@ def test_length_membership_and_order() -> None:
     assert [] not in matcher
 
 
-def test_an_iterator_goes_on_over_what_it_began_with() -> None:
+def test_an_iterator_stays_with_its_snapshot() -> None:
     matcher = filled(100)
     seen = []
     for id in matcher:
@@ -168,11 +168,11 @@ def test_stats() -> None:
     json.dumps(stats)
 
 
-def test_how_a_matcher_shows_itself() -> None:
+def test_repr() -> None:
     assert repr(filled(1_234, engine="sift")) == "<tamis.Matcher: 1,234 rules, engine 'sift'>"
 
 
-def test_the_default_logic_is_that_of_rules_which_name_none() -> None:
+def test_the_matchers_logic_is_the_default_of_its_rules() -> None:
     matcher = Matcher(logic="weak")
     matcher.add("weak", "a <> 1")
     matcher.add("strong", "a <> 1", logic="strong")
@@ -188,14 +188,14 @@ def test_rules_added_one_by_one_end_up_in_few_segments() -> None:
     for number in range(1_000):
         matcher.add(number, f"a = {number % 10}")
     settle(matcher)
-    # Each is more than 16 times as large as the next: which ones there are is a matter of time.
+    # Each is more than 16 times as large as the next; how many there are depends on timing.
     assert matcher.stats()["segments"] <= 3
     assert matcher.stats()["tail"] == 0
     assert matcher.match({"a": 3}) == list(range(3, 1_000, 10))
     assert list(matcher) == list(range(1_000))
 
 
-def test_dead_rules_take_no_room_for_long() -> None:
+def test_removed_rules_are_dropped_by_merges() -> None:
     matcher = filled(1_000)
     before = matcher.stats()["bytes"]
     for number in range(0, 1_000, 3):
@@ -210,7 +210,7 @@ def test_dead_rules_take_no_room_for_long() -> None:
     assert matcher.stats()["rules"] == 333
 
 
-def test_everything_may_be_removed() -> None:
+def test_all_rules_can_be_removed() -> None:
     matcher = filled(300)
     for number in range(300):
         matcher.remove(number)
@@ -237,7 +237,7 @@ def test_a_removed_rule_stays_removed_through_merges() -> None:
 
 
 def _stream(batches: int, asked: list[int]) -> pa.RecordBatchReader:
-    """Batches of three events, which note when they are asked for."""
+    """Batches of three events; each notes in `asked` when it is read."""
     schema = pa.schema([("a", pa.int64())])
 
     def rows() -> Iterator[pa.RecordBatch]:
@@ -248,7 +248,7 @@ def _stream(batches: int, asked: list[int]) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(schema, rows())
 
 
-def test_a_reader_is_answered_by_a_reader_batch_by_batch() -> None:
+def test_a_reader_gives_a_reader_that_works_batch_by_batch() -> None:
     matcher = tamis.Matcher()
     matcher.add_many([("one", "a = 1"), ("many", "a >= 0"), ("none", "a IS NULL")])
     table = _stream(5, []).read_all()
@@ -264,7 +264,7 @@ def test_a_reader_is_answered_by_a_reader_batch_by_batch() -> None:
         assert sorted(map(str, found.to_pylist())) == sorted(map(str, ask(table).to_pylist()))
 
 
-def test_a_batch_of_an_answer_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answer_batches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batching, "_FIRST_ROWS", 4)
     monkeypatch.setattr(batching, "_MATCHES", 30)
     matcher = tamis.Matcher()

@@ -1,4 +1,4 @@
-"""One directory of several: the same rules, and the same answers."""
+"""Merging directories: the same rules, and the same answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_the_rules_of_several_directories(tmp_path: Path, sample: list[dict[str,
         stored(tmp_path, "none", {}, engine="scan"),
         stored(tmp_path, "second", dict(items[25:]), engine="sift"),
     ]
-    # What is in a log, and what was removed, count too.
+    # Rules in a log and removals count, too.
     with tamis.open(parts[2]) as matcher:
         matcher.remove("r30")
     with tamis.open(parts[0], sync=False) as matcher:
@@ -48,14 +48,14 @@ def test_the_rules_of_several_directories(tmp_path: Path, sample: list[dict[str,
             assert set(joined.match(event)) == set(expected.match(event))
 
 
-def test_nothing_to_join(tmp_path: Path) -> None:
+def test_directories_without_rules(tmp_path: Path) -> None:
     parts = [stored(tmp_path, "a", {}), stored(tmp_path, "b", {})]
     assert merge_directories(parts, tmp_path / "all", engine="tiles") == 0
     with tamis.open(tmp_path / "all", read_only=True) as joined:
         assert len(joined) == 0
 
 
-def test_directories_that_do_not_go_together(tmp_path: Path) -> None:
+def test_directories_with_different_settings_are_refused(tmp_path: Path) -> None:
     parts = [stored(tmp_path, "a", RULES), stored(tmp_path, "b", {}, logic="weak")]
     with pytest.raises(StorageError, match="another logic or schema"):
         merge_directories(parts, tmp_path / "all", engine="tiles")

@@ -1,4 +1,4 @@
-"""Rules with join predicates in a Matcher: publishing, all ways of asking, the pre-filter."""
+"""Rules with join predicates in a matcher: publishing, all searches, the pre-filter."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_example_5() -> None:
 
 
 def evaluated(matcher: tamis.Matcher, event: dict[str, Any]) -> tuple[list[Any], int]:
-    """What matches, and how many join predicates it took to know."""
+    """The matches, and how many join predicates were evaluated to find them."""
     before = matcher.documents.stats()["evaluated"]
     return matcher.match(event), matcher.documents.stats()["evaluated"] - before
 
@@ -59,7 +59,7 @@ def test_examples_6_and_7(constant: str, useless: int, useful: int, event: int) 
     assert evaluated(matcher, {"price": event}) == ([], 0)
 
 
-def test_other_reasons_to_rule_out() -> None:
+def test_other_join_predicates_that_are_ruled_out() -> None:
     matcher = tamis.Matcher()
     matcher.add("missing", "EXISTS (SELECT 1 FROM seen d WHERE d.isbn = isbn)")
     matcher.add("constant", "EXISTS (SELECT 1 FROM seen d WHERE d.x > x AND d.year > 2000)")
@@ -83,7 +83,7 @@ def test_several_values_are_never_ruled_out() -> None:
     assert matcher.match({"price": 50}) == []
 
 
-def test_what_is_negated_or_free_elsewhere_is_not_ruled_out() -> None:
+def test_negated_or_unconstrained_join_predicates_are_not_ruled_out() -> None:
     matcher = tamis.Matcher()
     matcher.documents.add({"price": 50})
     matcher.add("low", f"price < 10 AND {SAME}")
@@ -98,7 +98,7 @@ def test_what_is_negated_or_free_elsewhere_is_not_ruled_out() -> None:
         matcher.optimize()
 
 
-def test_constants_first_where_joins_are_many_or_costly() -> None:
+def test_constants_come_first_if_joins_are_many_or_costly() -> None:
     """The join predicates of rules whose constants fail are not evaluated."""
     matcher = tamis.Matcher()
     rules = [
@@ -115,7 +115,7 @@ def test_constants_first_where_joins_are_many_or_costly() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_all_ways_of_asking_agree_with_the_reference(seed: int) -> None:
+def test_all_searches_agree_with_the_reference(seed: int) -> None:
     random = Random(seed)
     matcher = tamis.Matcher(engine=("tiles", "scan", "tiles")[seed])
     rules: dict[str, Any] = {}
@@ -163,7 +163,7 @@ def test_all_ways_of_asking_agree_with_the_reference(seed: int) -> None:
         ) == sorted(pairs)
 
 
-def test_texts_are_looked_for_where_only_a_join_predicate_is_left() -> None:
+def test_text_predicates_beside_a_join_predicate() -> None:
     matcher = tamis.Matcher()
     matcher.add("r", f"name LIKE '%x%' AND {SAME}")
     matcher.optimize()
@@ -208,7 +208,7 @@ def test_explanations_show_the_predicate() -> None:
     assert "\x02" not in shown + str(matcher.why_not("r", {"a": 1}))
 
 
-def test_match_never_remembers() -> None:
+def test_match_remembers_nothing() -> None:
     matcher = tamis.Matcher()
     matcher.add("r", "EXISTS (SELECT 1 FROM seen d)")
     assert matcher.match({}) == []
@@ -227,7 +227,7 @@ def test_rules_without_joins_may_publish_too() -> None:
     assert [matcher.documents[id] for id in matcher.documents] == [{"x": 3}]
 
 
-def test_one_may_do_without() -> None:
+def test_join_predicates_can_be_switched_off() -> None:
     matcher = tamis.Matcher(documents=False)
     matcher.add("r", "x > 1")
     with pytest.raises(tamis.RuleError, match="needs the documents seen before"):
@@ -240,8 +240,8 @@ def test_one_may_do_without() -> None:
     assert len(report.bad) == 20
 
 
-def test_publishers_see_one_another() -> None:
-    """Of any number of equal events exactly one is the first."""
+def test_concurrent_publishers_see_each_other() -> None:
+    """Of several equal events exactly one is the first."""
     matcher = tamis.Matcher()
     matcher.add("new", "x <> ALL (SELECT d.x FROM seen d)")
     found: list[int] = []

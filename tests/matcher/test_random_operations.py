@@ -1,4 +1,4 @@
-"""Any operations in any order, against a dict of rules and the reference evaluator."""
+"""Random operations, checked against a dict of rules and the reference evaluator."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FEW_STEPS = 30
 
 
 class Shuffled(Scan):
-    """Lays its rules out in an order of its own, as an engine may."""
+    """An engine that lays out its rules in a random order, as an engine may."""
 
     name = "shuffled"
 
@@ -46,7 +46,7 @@ def _shuffled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Shadow:
-    """What a matcher should hold: rules by id, oldest first."""
+    """The rules that a matcher should have, by id, oldest first."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -54,7 +54,7 @@ class Shadow:
         self.used = 0
 
     def new(self, count: int, taken: float = 0.0) -> list[tuple[Any, Expr, str]]:
-        """Rules to add, some of them under ids that are taken."""
+        """Rules to add, some of them with ids that are taken."""
         made: dict[Any, tuple[Any, Expr, str]] = {}
         for _ in range(count):
             if self.rules and self.random.random() < taken:
@@ -91,7 +91,7 @@ class Shadow:
         return sorted(held, key=lambda pair: -pair[1])[:n]
 
     def check(self, matcher: Matcher) -> None:
-        """Compare all that can be asked."""
+        """Compare the answers of all searches."""
         assert list(matcher) == list(self.rules)
         assert len(matcher) == len(self.rules)
         events = [randoms.event(self.random, ATTRIBUTES) for _ in range(3)]
@@ -115,7 +115,7 @@ class Shadow:
 
 
 def change(shadow: Shadow, matcher: Matcher) -> None:
-    """One change that any matcher can make."""
+    """Make one change that any matcher supports."""
     random = shadow.random
     match random.randint(0, 9):
         case 0 | 1 | 2:
@@ -163,7 +163,7 @@ def change(shadow: Shadow, matcher: Matcher) -> None:
 
 
 def tidy(shadow: Shadow, matcher: Matcher) -> None:
-    """Some upkeep, or all of it."""
+    """Do some background work, or all of it."""
     random = shadow.random
     match random.randint(0, 5):
         case 0:
@@ -178,7 +178,7 @@ def tidy(shadow: Shadow, matcher: Matcher) -> None:
 
 @pytest.mark.parametrize("engine", [*tamis.engines(), Shuffled.name])
 @pytest.mark.parametrize("seed", range(2))
-def test_in_memory(engine: str, seed: int, tmp_path: Path) -> None:
+def test_random_operations_in_memory(engine: str, seed: int, tmp_path: Path) -> None:
     shadow = Shadow(Random(seed))
     matcher = Matcher(engine=engine)
     for step in range(share(engine, STEPS, FEW_STEPS)):
@@ -194,7 +194,7 @@ def test_in_memory(engine: str, seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("engine", ["sift", Shuffled.name])
 @pytest.mark.parametrize("seed", range(2))
-def test_in_a_directory(
+def test_random_operations_in_a_directory(
     engine: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "_CHECKPOINT_BYTES", 3_000)

@@ -1,4 +1,4 @@
-"""What a schema declares: single values, timestamps written as text, and kinds."""
+"""Schemas: scalars, timestamps given as text, and declared types."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MANY = 200
 
 
 def matcher_of(rules: list[str], schema: dict[str, str] = SCHEMA, fill: int = 0) -> Matcher:
-    """A matcher of `rules`; `fill` more of them put all into a segment."""
+    """A matcher with `rules`; `fill` more rules put them all into a segment."""
     matcher = Matcher(schema=schema)
     matcher.add_many([*enumerate(rules), *((f"fill {i}", "zz = 1") for i in range(fill))])
     return matcher
@@ -58,12 +58,12 @@ FILLS = pytest.mark.parametrize("fill", [0, MANY])
         ("price", "str"),
     ],
 )
-def test_what_is_no_schema(schema: Any, words: str) -> None:
+def test_bad_schemas_are_refused(schema: Any, words: str) -> None:
     with pytest.raises(SchemaError, match=words):
         Matcher(schema=schema)
 
 
-def test_nothing_declared_is_as_no_schema() -> None:
+def test_an_empty_schema_is_like_none() -> None:
     matcher = Matcher(schema={})
     matcher.add("r", "a = 1 AND a = 2")
     assert matcher.match({"a": [1, 2]}) == ["r"]
@@ -133,7 +133,9 @@ def test_events_that_conform(fill: int) -> None:
 
 @FILLS
 @pytest.mark.parametrize(("event", "words"), BAD)
-def test_events_that_contradict(fill: int, event: dict[str, Any], words: str) -> None:
+def test_events_that_contradict_the_schema_are_refused(
+    fill: int, event: dict[str, Any], words: str
+) -> None:
     matcher = matcher_of(RULES, fill=fill)
     for ask in (
         lambda: matcher.match(event),
@@ -224,15 +226,15 @@ def test_columns_of_lists() -> None:
         ({"days": [["x"]]}, "'days'.*'x'"),
     ],
 )
-def test_columns_that_contradict(column: dict[str, Any], words: str) -> None:
+def test_columns_that_contradict_the_schema_are_refused(column: dict[str, Any], words: str) -> None:
     matcher = matcher_of(RULES)
     for ask in (matcher.match_many, matcher.count_many, matcher.top_many):
         with pytest.raises(SchemaError, match=words):
             ask(pa.table(column))
 
 
-def test_whole_doubles_are_integers() -> None:
-    """As pandas has them where some are missing; the same values conform in a mapping."""
+def test_whole_doubles_conform_to_integers() -> None:
+    """As pandas stores integers with gaps; in a mapping, the same values conform."""
     matcher = matcher_of(["count = 2", "count IS NULL"])
     found = matcher.match_many(pa.table({"count": [2.0, None, float("nan"), 3.0]}))
     assert found.to_pylist() == [
@@ -242,7 +244,7 @@ def test_whole_doubles_are_integers() -> None:
     ]
 
 
-def test_what_is_declared_inside_a_struct() -> None:
+def test_declared_attributes_inside_a_struct() -> None:
     schema = {"u.when": "timestamp", "u.n": "integer"}
     matcher = matcher_of(["u.when > '2024-01-01'", "u.n > 3 AND u.n < 2"], schema)
     rows = [{"u": {"when": "2024-01-02", "n": 1}}, {"u": {"when": "2023-12-31", "n": 1}}]
@@ -262,7 +264,7 @@ def test_columns_of_nulls_conform() -> None:
 
 @FILLS
 @pytest.mark.parametrize("rule", ["when = 'soon'", "when IN ('2024-01-01', '')", "days < '24'"])
-def test_a_text_that_is_no_timestamp_is_refused_with_the_rule(fill: int, rule: str) -> None:
+def test_a_rule_with_a_bad_timestamp_is_refused(fill: int, rule: str) -> None:
     matcher = matcher_of([], fill=fill)
     with pytest.raises(RuleError, match="declared as a timestamp") as caught:
         matcher.add("r", rule)
@@ -272,13 +274,13 @@ def test_a_text_that_is_no_timestamp_is_refused_with_the_rule(fill: int, rule: s
     assert (len(matcher), "r" in matcher) == (fill + 1, False)
 
 
-def test_an_instant_before_all_years_is_refused_with_the_rule() -> None:
+def test_a_rule_with_a_timestamp_out_of_range_is_refused() -> None:
     matcher = matcher_of([])
     with pytest.raises(RuleError, match="declared as a timestamp"):
         matcher.add("r", "when = '0001-01-01T00:00:00+05:00'")
 
 
-def test_a_rule_comes_back_as_it_was_written() -> None:
+def test_a_schema_does_not_change_the_text_of_a_rule() -> None:
     matcher = matcher_of(["when = '2024-01-01'"])
     assert matcher.rule(0).expr == Predicate("when", Op.EQ, ("2024-01-01",))
     explanation = matcher.explain(0, {"when": "2024-01-01"})
@@ -287,7 +289,7 @@ def test_a_rule_comes_back_as_it_was_written() -> None:
 
 
 @FILLS
-def test_weights_follow_a_literal_to_its_timestamp(fill: int) -> None:
+def test_weights_apply_to_converted_timestamps(fill: int) -> None:
     matcher = matcher_of([], fill=fill)
     weights = {("when", "2024-01-01"): 5.0, "when > '2023-01-01'": 7.0}
     matcher.add(
@@ -299,10 +301,10 @@ def test_weights_follow_a_literal_to_its_timestamp(fill: int) -> None:
     assert matcher.top({"when": "2024-01-01"}) == [("r", 12.0)]
 
 
-# --- Single values are simplified as such -----------------------------------------------
+# --- Simplification of scalars ----------------------------------------------------------
 
 
-def test_contradictions_on_single_values_take_no_room() -> None:
+def test_contradictions_on_scalars_are_simplified_away() -> None:
     rules = ["price > 3 AND price < 2", "count = 1 AND count = 2", "name = 'a' AND name <> 'a'"]
     declared, free = matcher_of(rules, fill=MANY), matcher_of(rules, {}, fill=MANY)
     filler = 1
@@ -330,7 +332,7 @@ AMONG = [
 
 
 @pytest.mark.parametrize("logic", ["strong", "weak"])
-def test_a_schema_changes_no_answer_on_single_values(logic: str) -> None:
+def test_a_schema_does_not_change_answers_for_single_values(logic: str) -> None:
     random = Random(logic)
     declared, free = Matcher(schema=SCHEMA, logic=logic), Matcher(logic=logic)
     few = [*AMONG[:1] * 3, *AMONG]

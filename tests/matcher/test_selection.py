@@ -1,4 +1,4 @@
-"""Looking at some of the rules only."""
+"""Searches that consider only some of the rules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.matcher.matchers import SIZES, filled
 
 
 @SIZES
-def test_only_ids(size: int) -> None:
+def test_only_takes_ids(size: int) -> None:
     matcher = filled(size)
     matcher.add_many([("r", "a = 1"), ("s", "a = 1"), (5_000, "a = 1"), ("no", "a = 2")])
     event = {"a": 1}
@@ -39,7 +39,7 @@ def test_only_ids(size: int) -> None:
 
 
 @SIZES
-def test_only_tags(size: int) -> None:
+def test_only_takes_tags(size: int) -> None:
     matcher = filled(size)
     matcher.add("gold", "a = 1", tags=["gold"])
     matcher.add("both", "a = 1", tags={"gold", "silver"})
@@ -64,14 +64,14 @@ def test_only_tags(size: int) -> None:
 
 
 @pytest.mark.parametrize("tags", ["gold", [5], [None], 5, [["gold"]]])
-def test_what_are_no_tags(tags: Any) -> None:
+def test_bad_tags_are_refused(tags: Any) -> None:
     matcher = Matcher()
     with pytest.raises(RuleError, match="tag"):
         matcher.add("r", "a = 1", tags=tags)
     assert len(matcher) == 0
 
 
-def test_a_string_is_no_list_of_ids() -> None:
+def test_a_string_is_not_a_list_of_ids() -> None:
     matcher = filled()
     for ask in (
         lambda: matcher.match({}, only="r"),

@@ -1,4 +1,4 @@
-"""Rules in no segment yet: on shelves with and without trees."""
+"""The tail: rules in no segment yet, in buffers with and without trees."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EVENT = {"x": 1}
 
 @pytest.fixture(autouse=True)
 def _trees(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shelves have trees here, and nobody tidies behind the writers."""
+    """New buffers have trees, and no background thread runs."""
     monkeypatch.setattr(tail, "_is_warm", False)  # so that it is as before in the end
     tail.warm_up()
     monkeypatch.setattr(Writer, "_wake_worker", lambda self: None)
@@ -34,7 +34,7 @@ def buffers(matcher: Matcher) -> list[tuple[int, int, bool]]:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_any_operations(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_operations_on_the_tail(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tail, "RIPE", 100)
     monkeypatch.setattr(tail, "MOST", 150)
     monkeypatch.setattr(builder, "_TAIL_BATCH", 50)
@@ -51,8 +51,8 @@ def test_any_operations(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert longest > 40
 
 
-def test_a_thousand_single_rules() -> None:
-    """One matcher, many rules: of every kind, some removed, some replaced."""
+def test_a_thousand_rules_added_one_by_one() -> None:
+    """One matcher with many rules of every kind, some removed, some replaced."""
     random = Random(5)
     shadow, matcher = Shadow(random), Matcher(engine="scan")
     for rule in shadow.new(700):
@@ -75,13 +75,13 @@ def test_a_thousand_single_rules() -> None:
         tagged = [id for id in found if "even" in matcher.rule(id).tags]
         assert matcher.match(event, only=tamis.tagged("even")) == tagged
         assert list(matcher.why(event)) == found
-    # A question about many events, or about an expression, has a segment made of so many rules.
+    # A search with many events, or with an expression, freezes so many rules.
     assert matcher.match_expression("a = 1") is not None
     assert matcher.stats()["tail"] == 0
     shadow.check(matcher)
 
 
-def test_an_older_state_stays_what_it_was() -> None:
+def test_an_older_snapshot_does_not_change() -> None:
     matcher = Matcher(engine="scan")
     matcher.add_many([(n, "x = 1") for n in range(10)])
     before = matcher._writer.snapshot
@@ -98,7 +98,7 @@ def test_an_older_state_stays_what_it_was() -> None:
     assert 4 in before
 
 
-def test_what_came_while_a_segment_was_made() -> None:
+def test_rules_added_while_the_tail_is_frozen() -> None:
     matcher = Matcher(engine="scan")
     matcher.add_many([(n, "x = 1") for n in range(10)])
     before = matcher._writer.snapshot
@@ -108,18 +108,18 @@ def test_what_came_while_a_segment_was_made() -> None:
     matcher._writer.freeze_tail(before)
     assert buffers(matcher) == [(10, 12, True)]
     matcher.add(11, "x = 1")
-    assert buffers(matcher) == [(10, 12, True), (0, 1, True)], "a shelf is not filled any further"
+    assert buffers(matcher) == [(10, 12, True), (0, 1, True)], "a frozen buffer does not grow"
     expected = [0, 1, 2, 3, 6, 7, 8, 9, 10, 5, 11]
     assert matcher.match(EVENT) == list(matcher) == expected
     later = matcher._writer.snapshot
     matcher._writer.freeze_tail(before)
-    assert matcher._writer.snapshot is later, "the same rules are not brought twice"
+    assert matcher._writer.snapshot is later, "the same rules are not frozen twice"
     matcher._writer.freeze_tail(later)
     assert buffers(matcher) == []
     assert matcher.match(EVENT) == list(matcher) == expected
 
 
-def test_a_change_that_is_not_kept_leaves_nothing_behind() -> None:
+def test_a_change_that_the_journal_refuses_has_no_effect() -> None:
     class Full:
         def check_writable(self) -> None:
             pass
@@ -139,7 +139,7 @@ def test_a_change_that_is_not_kept_leaves_nothing_behind() -> None:
     assert "b" not in matcher
 
 
-def test_a_shelf_without_a_tree_gets_no_longer_than_before(
+def test_a_buffer_without_a_tree_stays_short(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(tail, "_is_warm", False)
@@ -155,7 +155,7 @@ def test_a_shelf_without_a_tree_gets_no_longer_than_before(
     assert matcher.match(EVENT) == [*range(tail.MOST_WITHOUT_TREE), "next", "with a tree"]
 
 
-def test_trees_come_when_many_rules_come_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trees_are_loaded_once_many_rules_come_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tail, "_is_warm", False)
     monkeypatch.setattr(writer, "_SINGLES_BEFORE_TREES", 5)
     matcher = Matcher(engine="scan")
@@ -169,7 +169,7 @@ def test_trees_come_when_many_rules_come_one_by_one(monkeypatch: pytest.MonkeyPa
     assert matcher.match(EVENT) == list(range(7))
 
 
-def test_a_ripe_tail_becomes_a_segment_although_more_is_coming(
+def test_a_ripe_tail_is_frozen_although_more_rules_come(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(tail, "RIPE", 100)
@@ -181,11 +181,11 @@ def test_a_ripe_tail_becomes_a_segment_although_more_is_coming(
     assert matcher._writer.compact(quiet=False)
     assert (matcher.stats()["segments"], matcher.stats()["tail"]) == (1, 0)
     matcher.add("late", "x = 1")
-    assert matcher._writer.compact(quiet=True), "in quiet times all of it does"
+    assert matcher._writer.compact(quiet=True), "in quiet times the whole tail is frozen"
     assert matcher.stats()["tail"] == 0
 
 
-def test_a_forked_child_does_not_wait_for_who_was_in_the_tree() -> None:
+def test_a_forked_child_does_not_wait_for_locks_of_the_parent() -> None:
     matcher = Matcher(engine="scan")
     matcher.add_many([(n, "x = 1") for n in range(10)])
     (part,) = matcher._writer.snapshot.tail._slices

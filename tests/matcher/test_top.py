@@ -1,4 +1,4 @@
-"""The best rules and their scores."""
+"""The rules with the highest scores."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.matcher.matchers import SIZES, filled
 
 
 @SIZES
-def test_the_best_come_first_and_the_oldest_of_equals(size: int) -> None:
+def test_the_best_come_first_and_of_equals_the_oldest(size: int) -> None:
     matcher = filled(size)
     matcher.add("light", "a = 1", weights={("a", 1): 0.5})
     matcher.add("plain", "a = 1")
@@ -31,7 +31,7 @@ def test_the_best_come_first_and_the_oldest_of_equals(size: int) -> None:
 
 
 @SIZES
-def test_an_event_weighs_its_values(size: int) -> None:
+def test_weights_of_an_event(size: int) -> None:
     matcher = filled(size)
     matcher.add("a", "a IN (1, 2)", weights={("a", 1): 3.0})
     matcher.add("b", "b LIKE '%x%'", weights={"b LIKE '%x%'": 2.0})
@@ -45,7 +45,7 @@ def test_an_event_weighs_its_values(size: int) -> None:
 
 
 @SIZES
-def test_the_best_none(size: int) -> None:
+def test_n_may_be_zero(size: int) -> None:
     matcher = filled(size)
     matcher.add("r", "a = 1")
     assert matcher.top({"a": 1}, 0) == []
@@ -53,7 +53,7 @@ def test_the_best_none(size: int) -> None:
 
 
 @pytest.mark.parametrize("n", [-1, 1.5, True, "3", None])
-def test_what_is_no_number_of_rules(n: Any) -> None:
+def test_bad_values_of_n_are_refused(n: Any) -> None:
     matcher = filled()
     for ask in (lambda: matcher.top({}, n), lambda: matcher.top_many([], n)):
         with pytest.raises(ValueError, match="whole number"):
@@ -82,7 +82,7 @@ def test_what_is_no_number_of_rules(n: Any) -> None:
     ],
 )
 @SIZES
-def test_weights_of_rules_that_are_refused(size: int, weights: Any, words: str) -> None:
+def test_bad_weights_of_rules_are_refused(size: int, weights: Any, words: str) -> None:
     matcher = filled(size)
     with pytest.raises(RuleError, match=words) as caught:
         matcher.add("r", "a = 1 AND b > 3", weights=weights)
@@ -102,7 +102,7 @@ def test_weights_of_rules_that_are_refused(size: int, weights: Any, words: str) 
         ({(1, "a"): 1.0}, "pairs"),
     ],
 )
-def test_weights_of_events_that_are_refused(weights: Any, words: str) -> None:
+def test_bad_weights_of_events_are_refused(weights: Any, words: str) -> None:
     matcher = filled()
     for ask in (
         lambda: matcher.top({"a": 1}, weights=weights),

@@ -1,4 +1,4 @@
-"""Rules that are valid for some time only, and rules that come first."""
+"""Validity periods and priorities of rules."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EVENT = {"a": 1}
 
 
 def answers(matcher: Matcher, at: datetime | None, **options: Any) -> list[Any]:
-    """What all methods that find rules agree on."""
+    """The answer on which all searches agree."""
     found = matcher.match(EVENT, at=at, **options)
     assert sorted(matcher.match_array(EVENT, at=at, **options).tolist(), key=str) == sorted(
         found, key=str
@@ -59,7 +59,7 @@ def test_a_rule_matches_while_it_is_valid(size: int) -> None:
     assert matcher.rule("always").valid_from is None
 
 
-def test_the_clock_is_an_argument() -> None:
+def test_the_clock_can_be_replaced() -> None:
     now = [NOON]
     matcher = Matcher(clock=lambda: now[0])
     matcher.add("late", "a = 1", valid_from=NOON + HOUR)
@@ -88,7 +88,7 @@ def test_the_highest_priorities_come_first(size: int) -> None:
 
 
 @SIZES
-def test_groups_of_tags(size: int) -> None:
+def test_combinations_of_tags(size: int) -> None:
     matcher = filled(size)
     for id, tags in (("a", "x"), ("b", "xy"), ("c", "xyz"), ("d", "")):
         matcher.add(id, "a = 1", tags=list(tags))
@@ -104,7 +104,7 @@ def test_groups_of_tags(size: int) -> None:
     assert not {"a", "b", "c"} & set(untouched)
 
 
-def test_what_has_ended_may_be_removed() -> None:
+def test_ended_rules_can_be_removed() -> None:
     matcher = Matcher()
     matcher.add_many(dict.fromkeys(range(100), "a = 1"))
     rules = [
@@ -124,7 +124,7 @@ def test_what_has_ended_may_be_removed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("life", "message"),
+    ("validity", "message"),
     [
         ({"priority": 1.5}, "priority is an integer"),
         ({"priority": True}, "priority is an integer"),
@@ -134,16 +134,16 @@ def test_what_has_ended_may_be_removed() -> None:
         ({"valid_from": NOON, "valid_until": NOON}, "never valid"),
     ],
 )
-def test_bad_lives_are_refused(life: dict[str, Any], message: str) -> None:
+def test_bad_validities_are_refused(validity: dict[str, Any], message: str) -> None:
     matcher = Matcher()
     with pytest.raises(tamis.RuleError, match=message):
-        matcher.add("r", "a = 1", **life)
+        matcher.add("r", "a = 1", **validity)
     assert len(matcher) == 0
     with pytest.raises(ValueError, match="a time is"):
         matcher.match(EVENT, at="noon")  # type: ignore[arg-type]
 
 
-def test_lives_are_stored_merged_and_exported(tmp_path: Path) -> None:
+def test_validities_are_stored_merged_and_exported(tmp_path: Path) -> None:
     random = Random(2)
     shadow: dict[int, tuple[int, datetime | None, datetime | None]] = {}
     stored = tamis.open(tmp_path / "index", clock=lambda: NOON)
@@ -173,7 +173,7 @@ def test_lives_are_stored_merged_and_exported(tmp_path: Path) -> None:
             assert matcher.first(EVENT, 20, at=at) == expected
 
 
-def test_files_tell_lives(tmp_path: Path) -> None:
+def test_validities_are_read_from_files(tmp_path: Path) -> None:
     path = tmp_path / "rules.csv"
     path.write_text(
         "id,rule,priority,valid_from,valid_until\n"
@@ -190,7 +190,7 @@ def test_files_tell_lives(tmp_path: Path) -> None:
         load_rules(Matcher(), str(path))
 
 
-def test_an_obstacle_of_time_is_told() -> None:
+def test_why_not_reports_that_a_rule_is_not_valid() -> None:
     matcher = Matcher()
     matcher.add("late", "a = 1", valid_from=NOON)
     assert str(matcher.why_not("late", {"a": 1}, at=NOON)) == "it matches"

@@ -1,4 +1,4 @@
-"""Rules that do nothing, or nothing of their own."""
+"""Rules that have no effect of their own."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_rules_that_do_not_depend_on_the_event() -> None:
     assert ("always", "unless absent", None) in lint(rules, logic="weak")
 
 
-def test_contradictions_that_need_a_single_value() -> None:
+def test_contradictions_that_need_single_values() -> None:
     rules = {"r": "x > 5 AND x < 3 AND y = 1"}
     matcher = tamis.Matcher()
     matcher.add_many(rules)
@@ -50,7 +50,7 @@ def test_contradictions_that_need_a_single_value() -> None:
     assert lint(rules, schema={"x": "integer[]"}, single_valued=False) == {("never", "r", None)}
 
 
-def test_copies_and_parts() -> None:
+def test_duplicates_and_subsumed_rules() -> None:
     found = lint(
         {
             "first": "a IN (1, 2) AND b = 'x'",
@@ -71,11 +71,11 @@ def test_copies_and_parts() -> None:
     }
 
 
-def test_nothing_is_said_of_an_empty_collection() -> None:
+def test_an_empty_matcher_has_no_findings() -> None:
     assert tamis.Matcher().lint() == []
 
 
-def test_progress_is_told() -> None:
+def test_progress_is_reported() -> None:
     matcher = tamis.Matcher()
     matcher.add_many({n: f"a = {n}" for n in range(20)})
     seen: list[tuple[int, float]] = []
@@ -85,7 +85,7 @@ def test_progress_is_told() -> None:
 
 
 @pytest.mark.parametrize("logic", ["strong", "weak"])
-def test_what_is_said_is_true(logic: str) -> None:
+def test_findings_are_true(logic: str) -> None:
     random = Random(8)
     known = [*randoms.NUMBERED, *randoms.TEXTS[:1]]
     rules = {n: randoms.rule(random, known, 2) for n in range(300)}

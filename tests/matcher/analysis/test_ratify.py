@@ -1,4 +1,4 @@
-"""Whether differences between an index and the language are found, and made small."""
+"""Differences between an index and the language are found and reduced."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_sound_index_agrees() -> None:
     assert longer.matches > 100
 
 
-def test_a_rule_that_is_lost_is_shown_with_the_least_event(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missed_rule_is_reported_with_a_minimal_event(monkeypatch: pytest.MonkeyPatch) -> None:
     made = matcher(engine="scan")
     honest = Scan.match_one
 
@@ -53,7 +53,7 @@ def test_a_rule_that_is_lost_is_shown_with_the_least_event(monkeypatch: pytest.M
     assert not found.agrees
     (difference,) = found.differences
     assert (difference.method, difference.found, difference.holds) == ("match", False, True)
-    # Alone, each rule is the first, so that parts of it are lost as well.
+    # In a matcher of its own, each rule is the first, so its parts are missed as well.
     assert difference.text.count("AND") == difference.text.count("OR") == 0
     assert len(difference.event) <= 2
     assert difference.rule in RULES
@@ -61,7 +61,7 @@ def test_a_rule_that_is_lost_is_shown_with_the_least_event(monkeypatch: pytest.M
     assert difference.to_json()["holds"] is True
 
 
-def test_a_rule_that_is_made_up_is_found_in_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_false_match_in_a_batch_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     made = matcher(engine="scan")
     honest = Scan.match
 
@@ -83,7 +83,7 @@ def test_a_rule_that_is_made_up_is_found_in_batches(monkeypatch: pytest.MonkeyPa
         assert not evaluate(tamis.parse(RULES[str(difference.rule)]), difference.event)
 
 
-def test_limits_are_kept() -> None:
+def test_limits_are_respected() -> None:
     assert tamis.Matcher().ratify(seconds=0).rules == 0
     seen: list[float] = []
     matcher().ratify(seconds=0.3, processes=0, watch=lambda events, part: seen.append(part))
@@ -91,7 +91,7 @@ def test_limits_are_kept() -> None:
     assert seen[-1] <= 1
 
 
-def test_events_keep_to_the_schema() -> None:
+def test_drawn_events_conform_to_the_schema() -> None:
     made = matcher(
         {"a": "when > '2024-01-01' AND n > 3", "b": "tags = 'x' AND tags = 'y'"},
         schema={"when": "timestamp", "n": "integer", "tags": "string[]"},
@@ -101,7 +101,7 @@ def test_events_keep_to_the_schema() -> None:
     assert found.matches > 0
 
 
-def test_a_rule_that_goes_meanwhile_is_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rule_removed_meanwhile_is_not_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     made = matcher()
     asked = made.match_many
 

@@ -1,4 +1,4 @@
-"""Rules that match much the same events."""
+"""Rules that match nearly the same events."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def made() -> tamis.Matcher:
     return matcher
 
 
-def test_what_says_the_same_comes_first(made: tamis.Matcher) -> None:
+def test_equivalent_rules_come_first(made: tamis.Matcher) -> None:
     found = made.similar("adults", 3)
     assert [one.id for one in found][:2] == ["same", "almost"]
     same, almost = found[:2]
@@ -38,7 +38,7 @@ def test_what_says_the_same_comes_first(made: tamis.Matcher) -> None:
     assert "opposite" not in [one.id for one in made.similar("adults")]
 
 
-def test_a_rule_need_not_be_in_the_collection(made: tamis.Matcher) -> None:
+def test_the_given_rule_need_not_be_in_the_matcher(made: tamis.Matcher) -> None:
     assert made.similar("price < 3 AND color = 'red'")[0].id == "other"
     assert made.similar(tamis.parse("price < 2"))[0].id == "other"
     assert made.similar("age > 3 AND age < 2") == []
@@ -49,7 +49,7 @@ def test_a_rule_need_not_be_in_the_collection(made: tamis.Matcher) -> None:
         made.similar("no rule")
 
 
-def test_known_events_decide(made: tamis.Matcher) -> None:
+def test_shares_are_counted_on_given_events(made: tamis.Matcher) -> None:
     events = [{"age": age, "state": state} for age in range(15, 25) for state in ("CA", "NY")]
     for given in (events, pa.Table.from_pylist(events)):
         found = {one.id: one for one in made.similar("adults", events=given)}
@@ -62,5 +62,5 @@ def test_known_events_decide(made: tamis.Matcher) -> None:
     assert made.similar("adults", events=[]) == []
 
 
-def test_answers_are_repeated_by_their_seed(made: tamis.Matcher) -> None:
+def test_a_seed_makes_answers_repeatable(made: tamis.Matcher) -> None:
     assert made.similar("adults", seed=5) == made.similar("adults", seed=5)

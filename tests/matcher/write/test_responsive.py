@@ -1,4 +1,4 @@
-"""Short turns: asked for by several at once, and put back."""
+"""Settings that keep other threads responsive, requested by several threads, and restored."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _restored():
     gc.enable()
 
 
-def test_nested_and_put_back() -> None:
+def test_settings_are_restored_after_nesting() -> None:
     sys.setswitchinterval(0.003)
     with keep_responsive():
         assert sys.getswitchinterval() < 0.001
@@ -32,7 +32,7 @@ def test_nested_and_put_back() -> None:
     assert gc.isenabled()
 
 
-def test_put_back_after_an_error() -> None:
+def test_settings_are_restored_after_an_error() -> None:
     sys.setswitchinterval(0.003)
     with pytest.raises(KeyError), keep_responsive():
         raise KeyError
@@ -40,7 +40,7 @@ def test_put_back_after_an_error() -> None:
     assert gc.isenabled()
 
 
-def test_what_others_want_stays() -> None:
+def test_settings_of_others_are_kept() -> None:
     gc.disable()
     sys.setswitchinterval(1e-5)
     with keep_responsive():
@@ -53,7 +53,7 @@ def test_what_others_want_stays() -> None:
     assert sys.getswitchinterval() == pytest.approx(0.004)
 
 
-def test_threads_that_overlap() -> None:
+def test_overlapping_threads() -> None:
     sys.setswitchinterval(0.003)
     inside, go_on = threading.Event(), threading.Event()
 
@@ -73,7 +73,7 @@ def test_threads_that_overlap() -> None:
     assert sys.getswitchinterval() == pytest.approx(0.003)
 
 
-def test_containers_are_emptied() -> None:
+def test_containers_are_cleared() -> None:
     items: list[object] = list(range(5_000))
     numbers = {str(i): i for i in range(3_000)}
     names = {str(i) for i in range(3_000)}

@@ -1,4 +1,4 @@
-"""Behind the writers: merging, what happens meanwhile, and what goes wrong there."""
+"""Merging in the background: changes meanwhile, failures, and which segments are merged."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ EVENT = {"x": 1}
 
 
 def settle(matcher: Matcher) -> None:
-    """Do all that the tidying thread would do in time."""
+    """Do all the work that the background thread would do in time."""
     while matcher._writer.compact(quiet=True):
         pass
 
 
 def filled(*sizes: int) -> Matcher:
-    """A matcher with a segment of each of these sizes, as long as nobody merges them."""
+    """A matcher with a segment of each of these sizes, until they are merged."""
     matcher = Matcher()
     first = 0
     for size in sizes:
@@ -41,13 +41,13 @@ def eventually(condition: Callable[[], Any]) -> None:
         if condition():
             return
         time.sleep(0.01)
-    raise AssertionError("it never came to be")
+    raise AssertionError("the condition never became true")
 
 
 def while_merging(
     monkeypatch: pytest.MonkeyPatch, matcher: Matcher, meanwhile: Callable[[], Any]
 ) -> None:
-    """Merge everything, and have something happen when all is built but not swapped in."""
+    """Merge everything, and call `meanwhile` when the segment is built but not yet visible."""
     merged = SegmentBuilder.merge
     calls: list[int] = []
 
@@ -63,7 +63,7 @@ def while_merging(
     assert calls == [1]
 
 
-# --- What happens while segments are merged ---------------------------------------------
+# --- Changes while segments are merged --------------------------------------------------
 
 
 def test_removals_while_merging(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ def test_removals_while_merging(monkeypatch: pytest.MonkeyPatch) -> None:
     assert matcher.match(EVENT) == expected
 
 
-def test_a_rule_that_goes_and_comes_while_merging(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rule_removed_and_added_while_merging(monkeypatch: pytest.MonkeyPatch) -> None:
     matcher = filled(300, 100)
 
     def meanwhile() -> None:
@@ -103,7 +103,7 @@ def test_a_rule_that_goes_and_comes_while_merging(monkeypatch: pytest.MonkeyPatc
     assert list(matcher) == [*expected, 5, 6]
 
 
-def test_all_rules_are_replaced_while_merging(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_rules_replaced_while_merging(monkeypatch: pytest.MonkeyPatch) -> None:
     matcher = filled(300, 100)
     while_merging(monkeypatch, matcher, lambda: matcher.replace_all([("a", "x = 1")]))
     assert list(matcher) == matcher.match(EVENT) == ["a"]
@@ -111,14 +111,14 @@ def test_all_rules_are_replaced_while_merging(monkeypatch: pytest.MonkeyPatch) -
     assert list(matcher) == ["a"]
 
 
-def test_all_rules_of_a_segment_go_while_merging(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_rules_of_a_segment_removed_while_merging(monkeypatch: pytest.MonkeyPatch) -> None:
     matcher = filled(300, 100)
     while_merging(monkeypatch, matcher, lambda: matcher.remove_many(range(300)))
     settle(matcher)
     assert list(matcher) == matcher.match(EVENT) == list(range(300, 400))
 
 
-def test_batches_that_come_while_merging(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_added_while_merging(monkeypatch: pytest.MonkeyPatch) -> None:
     matcher = filled(300, 100)
 
     def meanwhile() -> None:
@@ -135,9 +135,7 @@ def test_batches_that_come_while_merging(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("more", [0, 1, 100])
-def test_changes_while_the_tail_becomes_a_segment(
-    monkeypatch: pytest.MonkeyPatch, more: int
-) -> None:
+def test_changes_while_the_tail_is_frozen(monkeypatch: pytest.MonkeyPatch, more: int) -> None:
     matcher = Matcher()
     freeze = SegmentBuilder.freeze
     pending = [True]
@@ -159,7 +157,7 @@ def test_changes_while_the_tail_becomes_a_segment(
     assert len(matcher) == len(list(matcher)) == 5 + more
 
 
-def test_two_writers_remove_one_rule() -> None:
+def test_two_writers_remove_the_same_rule() -> None:
     matcher = filled(200)
     outcomes: list[str] = []
 
@@ -198,7 +196,7 @@ def test_all_rules_are_replaced_at_once(count: int) -> None:
     assert matcher.match(EVENT)[-1] == 5
 
 
-def test_readers_see_all_of_the_old_or_all_of_the_new() -> None:
+def test_readers_see_either_all_old_or_all_new_rules() -> None:
     matcher = Matcher()
     sizes = (150, 3, 80)
     matcher.replace_all([(f"0.{i}", "x = 1") for i in range(sizes[0])])
@@ -223,7 +221,7 @@ def test_readers_see_all_of_the_old_or_all_of_the_new() -> None:
     assert not wrong
 
 
-def test_many_are_removed_at_once() -> None:
+def test_a_batch_is_removed_completely_or_not_at_all() -> None:
     matcher = filled(100)
     with pytest.raises(UnknownRuleError, match="'nobody'"):
         matcher.remove_many([1, 2, "nobody"])
@@ -240,7 +238,7 @@ def test_many_are_removed_at_once() -> None:
 # --- The thread -------------------------------------------------------------------------
 
 
-def test_rules_leave_the_tail_by_themselves() -> None:
+def test_the_background_thread_freezes_the_tail() -> None:
     matcher = Matcher()
     for number in range(20):
         matcher.add(number, "x = 1")
@@ -249,7 +247,7 @@ def test_rules_leave_the_tail_by_themselves() -> None:
     assert matcher.match(EVENT) == list(range(20))
 
 
-def test_there_is_no_thread_without_need() -> None:
+def test_no_thread_runs_without_work() -> None:
     before = set(threading.enumerate())  # those of other tests may end meanwhile
     matcher = filled(200)
     matcher.match(EVENT)
@@ -263,7 +261,7 @@ def test_there_is_no_thread_without_need() -> None:
     assert matcher.match(EVENT)[-2:] == ["r", "s"]
 
 
-def test_a_matcher_goes_with_its_thread() -> None:
+def test_a_matcher_and_its_thread_are_collected() -> None:
     matcher = Matcher()
     matcher.add("r", "x = 1")
     gone = weakref.ref(matcher._writer)
@@ -277,7 +275,7 @@ def test_a_matcher_goes_with_its_thread() -> None:
 
 
 @pytest.mark.parametrize("kind", [MemoryError, ValueError])
-def test_an_error_in_the_background_is_told_once(
+def test_a_background_error_is_raised_once(
     monkeypatch: pytest.MonkeyPatch, kind: type[Exception]
 ) -> None:
     matcher = Matcher()
@@ -299,7 +297,7 @@ def test_an_error_in_the_background_is_told_once(
     assert matcher.match(EVENT) == ["r", "s"]
 
 
-def test_an_error_in_the_background_is_told_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_background_error_is_raised_by_close(monkeypatch: pytest.MonkeyPatch) -> None:
     matcher = Matcher()
     matcher._writer.note_failure(ValueError("boom"))
     with pytest.raises(BackgroundError, match="boom"):
@@ -307,7 +305,7 @@ def test_an_error_in_the_background_is_told_at_the_end(monkeypatch: pytest.Monke
     matcher.close()
 
 
-def test_the_interpreter_ends_beside_a_busy_thread() -> None:
+def test_the_interpreter_exits_while_the_thread_is_busy() -> None:
     code = """
 import tamis
 m = tamis.Matcher()
@@ -342,12 +340,14 @@ def merged_down(sizes: Sequence[int], quiet: bool) -> list[int]:
         ([10**6, 10**5, 10**4, 10], [10**6, 10**5, 10**4, 10], [1_110_000, 10]),
     ],
 )
-def test_neighbours_are_merged(sizes: list[int], busy: list[int], quiet: list[int]) -> None:
+def test_neighbouring_segments_are_merged(
+    sizes: list[int], busy: list[int], quiet: list[int]
+) -> None:
     assert merged_down(sizes, quiet=False) == busy
     assert merged_down(sizes, quiet=True) == quiet
 
 
-def test_a_trickle_ends_in_few_segments_with_little_work() -> None:
+def test_rules_added_one_by_one_need_few_merges() -> None:
     segments: list[int] = []
     work = 0
     for _ in range(5_000):
@@ -361,7 +361,7 @@ def test_a_trickle_ends_in_few_segments_with_little_work() -> None:
     assert len(merged_down(segments, quiet=True)) <= 4
 
 
-def test_a_segment_that_is_mostly_dead_is_made_anew() -> None:
+def test_a_segment_with_mostly_removed_rules_is_rebuilt() -> None:
     assert find_run_to_merge([Load(49, 100)], False) == range(1)
     assert find_run_to_merge([Load(50, 100)], False) is None
     assert find_run_to_merge([Load(10_000, 30_000), Load(10, 10)], False) == range(1)
