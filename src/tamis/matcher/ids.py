@@ -121,9 +121,7 @@ class Ids:
         return np.full(self.size, self.has_texts, np.uint8)
 
     def _all_texts(self) -> Strings:
-        if self.has_texts:
-            return self.texts
-        return Strings(np.zeros(self.size + 1, np.int64), np.empty(0, np.uint8))
+        return self.texts if self.has_texts else Strings.blank(self.size)
 
     def _all_numbers(self) -> NDArray[np.int64]:
         return self.numbers if self.has_numbers else np.zeros(self.size, np.int64)

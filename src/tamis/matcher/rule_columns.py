@@ -16,7 +16,7 @@ from tamis.encode.arrays import NO_INT32, NO_INT64
 from tamis.matcher.ids import IdIndex, Ids
 from tamis.matcher.rule import Row, Rule
 from tamis.matcher.selection import Tagged
-from tamis.matcher.string_column import NO_STRINGS, Strings, ragged
+from tamis.matcher.string_column import NO_STRINGS, Strings, select_lists
 from tamis.matcher.validity import Validities
 
 __all__ = ["RuleColumns", "RuleColumnsBuilder"]
@@ -61,7 +61,7 @@ class _Tags(NamedTuple):
     def take(self, places: NDArray[np.integer]) -> _Tags:
         if not len(self.tag):
             return _UNTAGGED
-        starts, at = ragged(self.start, places)
+        starts, at = select_lists(self.start, places)
         return _Tags(self.names, starts, self.tag[at])
 
     def at(self, place: int) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ class _Tags(NamedTuple):
         numbers = self.tag[self.start[place] : self.start[place + 1]].tolist()
         return tuple(self.names.at(number) for number in numbers)
 
-    def places(self, name: str) -> NDArray[np.int64]:
+    def find(self, name: str) -> NDArray[np.int64]:
         """Find the places of the rules with the tag `name`."""
         wanted = name.encode()
         for number in range(self.names.size):
@@ -166,22 +166,17 @@ class RuleColumns:
         if tagged.some is not None:
             marks[:] = 0
             for tag in tagged.some:
-                marks[self._tags.places(tag)] = 1
+                marks[self._tags.find(tag)] = 1
         for tag in tagged.every:
             has = np.zeros(len(self), np.uint8)
-            has[self._tags.places(tag)] = 1
+            has[self._tags.find(tag)] = 1
             marks &= has
         for tag in tagged.without:
-            marks[self._tags.places(tag)] = 0
+            marks[self._tags.find(tag)] = 0
         return marks
 
-    @property
-    def nbytes(self) -> int:
-        """The size of all columns in bytes."""
-        return sum(array.nbytes for array in self.arrays().values())
-
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """All columns by name; see `of_arrays`."""
+        """All columns by the names that they have in a file; see `of_arrays`."""
         ids = self.ids
         return {
             "numbers": ids.numbers,
@@ -226,11 +221,7 @@ def _concat_optional(parts: Sequence[tuple[Strings, int]]) -> Strings:
     """Concatenate columns that have no entries if no rule has any, each with its rule count."""
     if not any(strings.size for strings, _ in parts):
         return NO_STRINGS
-    return Strings.concat([s if s.size else _empty(count) for s, count in parts])
-
-
-def _empty(count: int) -> Strings:
-    return Strings(np.zeros(count + 1, np.int64), np.empty(0, np.uint8))
+    return Strings.concat([s if s.size else Strings.blank(count) for s, count in parts])
 
 
 class RuleColumnsBuilder:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-__all__ = ["Strings", "ragged"]
+__all__ = ["NO_STRINGS", "Strings", "select_lists"]
 
 
 class Strings(NamedTuple):
@@ -23,6 +23,11 @@ class Strings(NamedTuple):
     def of(cls, items: Sequence[str] | Sequence[bytes]) -> Strings:
         """Make a column of these texts."""
         return cls._of_arrow(pa.array(items, pa.large_binary()))
+
+    @classmethod
+    def blank(cls, count: int) -> Strings:
+        """Make a column of empty texts."""
+        return cls(np.zeros(count + 1, np.int64), np.empty(0, np.uint8))
 
     @classmethod
     def concat(cls, parts: Sequence[Strings]) -> Strings:
@@ -62,10 +67,10 @@ class Strings(NamedTuple):
         return pa.Array.from_buffers(kind or pa.large_binary(), self.size, buffers)
 
 
-NO_STRINGS = Strings(np.zeros(1, np.int64), np.empty(0, np.uint8))
+NO_STRINGS = Strings.blank(0)
 
 
-def ragged(
+def select_lists(
     start: NDArray[np.int64], places: NDArray[np.integer]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Select some lists of a flattened list of lists.
