@@ -88,7 +88,7 @@ def test_a_removed_rule_is_not_found_and_can_be_added_again(size: int) -> None:
     assert len(matcher) == size + 2
 
 
-@pytest.mark.parametrize("id", ["nobody", 7, -1, None, [], True, 1.5])
+@pytest.mark.parametrize("id", ["unknown", 7, -1, None, [], True, 1.5])
 def test_removing_an_unknown_rule_fails(id: Any) -> None:
     matcher = Matcher()
     matcher.add("r", "a = 1")

@@ -131,7 +131,7 @@ def test_a_reader_sees_exactly_one_version_of_a_replaced_rule(others: int) -> No
 def at_every_line(write: Callable[[], None], read: Callable[[], None]) -> int:
     """Run `write`, and `read` before each line of the writer's code that it runs.
 
-    What a thread might see only once in a million turns, this sees every time.
+    A race that a thread would meet once in a million runs shows here every time.
     """
     reads = 0
     reading = False

@@ -121,8 +121,8 @@ def test_why_not_agrees_with_matches() -> None:
         assert held == matcher.match(event)
     (change,) = matcher.why_not("t", {"t": "2023-05-01"}).changes or ()
     assert change.to_json()["values"] == ["2023-05-01T00:00:00+00:00"]
-    with pytest.raises(UnknownRuleError, match="'nobody'"):
-        matcher.why_not("nobody", {})
+    with pytest.raises(UnknownRuleError, match="'unknown'"):
+        matcher.why_not("unknown", {})
 
 
 def test_a_long_list_of_values_is_cut_short_in_print_only() -> None:

@@ -157,7 +157,7 @@ def change(shadow: Shadow, matcher: Matcher) -> None:
             shadow.add(rules)
         case _:
             with pytest.raises(tamis.TamisError):
-                matcher.remove_many([*shadow.some(2), "nobody"])
+                matcher.remove_many([*shadow.some(2), "unknown"])
             with pytest.raises(tamis.TamisError):
                 matcher.add_many([*shadow.new(2), ("bad", "x =")])
 

@@ -23,7 +23,7 @@ def test_only_takes_ids(size: int) -> None:
         ({5_000}, [5_000]),
         (iter(["s"]), ["s"]),
         (["no"], []),
-        (["nobody", None, [], "r"], ["r"]),
+        (["unknown", None, [], "r"], ["r"]),
         ([], []),
         (None, ["r", "s", 5_000]),
     ):
