@@ -99,12 +99,12 @@ __version__ = "0.1.0"
 
 
 def engines() -> list[str]:
-    """List the names of all engines; ``"auto"`` stands for the one that suits most uses.
+    """List the names of all engines, besides ``"auto"``, which stands for ``"tiles"``.
 
     Examples
     --------
     >>> import tamis
-    >>> "auto" in tamis.engines()
+    >>> "tiles" in tamis.engines()
     True
     """
     from tamis.engines.registry import ENGINES
