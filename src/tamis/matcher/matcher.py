@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 __all__ = ["AddReport", "BadRule", "Matcher"]
 
 _SMALL_TAIL: Final = 64
-"""Up to how many rules of the tail become a segment in no time."""
+"""A larger tail takes so long to freeze that the segment is kept for later searches."""
 
 
 class AddReport(NamedTuple):
@@ -512,8 +512,9 @@ class Matcher:
     ) -> list[tuple[RuleId, float]]:
         """Find the `n` matching rules of the highest scores.
 
-        The score of a rule adds up, for its satisfied predicates, the rule's weight times the
-        event's weight.
+        A satisfied predicate scores the rule's weight times the event's weight, summed over the
+        event's values that satisfy it; a negated one scores 0. AND adds up its parts, OR takes the
+        best of those that hold.
 
         Parameters
         ----------
