@@ -1179,7 +1179,7 @@ class Matcher:
         write_documents(folder, self._document_store)
 
     def _select(self, only: Tagged | Iterable[RuleId] | None, at: datetime | None) -> Selection:
-        return Selection.of(only, self._now() if at is None else to_microseconds(at))
+        return Selection.of(only, self._microseconds(at))
 
     def _microseconds(self, at: datetime | None) -> int:
         return self._now() if at is None else to_microseconds(at)
