@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from tamis.workloads.qgrams import distinct
+from tamis.workloads.qgrams import count_distinct
 
 SOURCES = {"names": ("maintainers", "airports"), "titles": ("synopses", "characters")}
 
@@ -14,7 +14,7 @@ def find_source(kind: str) -> tuple[str, int]:
     """Find the source of texts of a kind on this machine, and the number of its texts."""
     for name in SOURCES[kind]:
         try:
-            return name, distinct(name)
+            return name, count_distinct(name)
         except ValueError as error:
             reason = error
     raise reason

@@ -33,8 +33,8 @@ def test_generate_writes_rules_and_events_that_match_reads() -> None:
         (["ads", "--rules", "1", "-o", "x", "--set", "colour=1"], "has no parameter 'colour'"),
         (["ads", "--rules", "1", "-o", "x", "--set", "months=13"], "months lies between 1 and 12"),
         (["ads", "--rules", "1", "-o", "x", "--master", "local"], "--master needs --spark"),
-        (["qgrams", "--rules", "99999", "-o", "x"], "texts, and 99,999 are asked for"),
-        (["qgrams", "--events", "1", "-o", "x", "--set", "texts=none"], "or a file with a text"),
+        (["qgrams", "--rules", "99999", "-o", "x"], "texts, but 99,999 are needed"),
+        (["qgrams", "--events", "1", "-o", "x", "--set", "texts=none"], "or a file with one text"),
     ],
 )
 def test_generate_refuses_what_it_cannot_make(arguments: list[str], reason: str) -> None:

@@ -89,7 +89,7 @@ def test_texts_of_a_file(tmp_path: Path) -> None:
         "g_fa = 'r' AND g_ar = 'e' AND g_re = 'w' AND g_ew = 'e' AND g_we = 'l' AND g_el = 'l'",
         "g_th = 'e' AND g_su = 'n'",
     ]
-    with pytest.raises(ValueError, match="has 2 texts, and 3 are asked for"):
+    with pytest.raises(ValueError, match="has 2 texts, but 3 are needed"):
         Workload(size=3, texts=str(path))
 
 

@@ -1,1 +1,1 @@
-"""Seeded generators of rules and events: the papers' workloads, and nested rules."""
+"""Seeded generators of rules and events: the workloads of the papers, and nested rules."""

@@ -1,38 +1,37 @@
 """The advertising workload of the k-index paper (its section 7 and Table 1).
 
-The paper made its rules from statistics of advertisers' contracts and took its events from logs of
-page visits. Neither was published, so both are drawn here from distributions that have the
-averages the paper gives. A rule in DNF has some conjunctions, their number by Zipf's law; each has
-some predicates ``attribute IN (…)`` or ``NOT IN``, over attributes of skewed frequency and from the
-few value sets that contracts use for an attribute, so that conjunctions repeat; a later
-conjunction may copy predicates from the one before it. All conjunctions of a rule end in the same
-month: the fewer months there are, the more rules an event matches. In CNF, disjunctions take the
-place of conjunctions, and the month is one more.
+The paper generated its rules from statistics of advertisers' contracts and took its events from
+logs of page visits. Neither was published, so both are drawn here from distributions with the
+averages that the paper gives. A rule in DNF has several conjunctions, their number by Zipf's law.
+Each has several predicates ``attribute IN (…)`` or ``NOT IN``, over attributes of skewed frequency
+and with one of the few value sets that contracts use for an attribute, so conjunctions repeat. A
+later conjunction may copy predicates from the one before it. All conjunctions of a rule end in the
+same month: the fewer months there are, the more rules an event matches. In CNF, disjunctions
+replace conjunctions, and the month is one more.
 
-**How many rules match.** The paper measures at 11.91 %, and at 5.16 % in CNF. Its ∉ holds where
-the attribute is absent, which is our weak logic: there the defaults give 12 % (the strong logic
-8 %). The share falls as 1 / months, and grows with the number of conjunctions: 9 % at an exponent
-of 3, 17 % at 2. In CNF one month gives 30 %, and six months the paper's 5 %.
+**How many rules match.** The paper measures at 11.91 %, and at 5.16 % in CNF. Its ∉ holds if the
+attribute is absent, which is our weak logic: there the defaults give 12 % (in the strong logic
+8 %). The share is proportional to 1 / months, and grows with the number of conjunctions: 9 % at an
+exponent of 3, 17 % at 2. In CNF one month gives 30 %, and six months the paper's 5 %.
 
-Where the paper leaves something open, or says it loosely:
+Where the paper is silent or ambiguous:
 
 - its averages of 1.6, 2.3 and 3.5 conjunctions for the exponents 3, 2.5 and 2 are those of Zipf's
-  law with 2.5, 2 and 1.5. The averages hold here: sizes follow ``exponent - 1/2``;
-- 3.65 predicates a conjunction and 2.65 a disjunction are the same contracts, with and without
+  law with 2.5, 2 and 1.5. We keep the averages: sizes follow ``exponent - 1/2``;
+- 3.65 predicates a conjunction and 2.65 a disjunction describe the same contracts, with and without
   the month: one to eight predicates besides it;
-- events take their months from the same range as the rules. From all twelve, as the
-  paper says, the range would not change how many match;
-- attributes have 2 to 100 values and 12 value sets of one to six values; all frequencies are
-  by Zipf's law with exponent 1. An event has the attribute of rank r with probability c / (c + r),
-  where c makes its keys as many as `event_size` on average;
-- a conjunction that copies takes each predicate of the one before it with probability
-  `copied`, up to its own size;
-- the upper bound of a key is said to be the inverse of its frequency in 1,000 events, while the
-  example gives the frequency itself. It is 1 / (number of events) here, which does reflect rarity,
-  and 1 for a key that none has;
-- a weight with a variance of 0.05 × UB would often be negative for a frequent key: that
-  is taken as the standard deviation. A rule weighs a key once, in whichever of its
-  conjunctions it stands.
+- events take their months from the same range as the rules. With all twelve, as in the paper, the
+  range would not change how many match;
+- attributes have 2 to 100 values and 12 value sets of one to six values; all frequencies follow
+  Zipf's law with exponent 1. An event has the attribute of rank r with probability c / (c + r),
+  where c is such that events have `event_size` attributes on average;
+- a conjunction that copies takes each predicate of the one before it with probability `copied`, up
+  to its own size;
+- the paper defines the upper bound of a key as the inverse of its frequency in 1,000 events, but
+  its example gives the frequency itself. Here it is 1 / (number of events), which does reflect
+  rarity, and 1 for a key that no event has;
+- a weight with a variance of 0.05 × UB would often be negative for a frequent key, so 0.05 × UB is
+  the standard deviation here. A rule has one weight for a key, in all its conjunctions.
 
 A seed gives the same workload on any machine; see `portable_random`.
 """
@@ -58,35 +57,35 @@ __all__ = ["Form", "Weights", "Workload"]
 
 Form: TypeAlias = Literal["dnf", "cnf"]
 Weights: TypeAlias = dict[tuple[str, int], float]
-"""What a rule or an event weighs, by attribute and value."""
+"""The weights of a rule or an event, by attribute and value."""
 
 _MONTH = "month"
 
 _MOST_PARTS = 20
-"""The most conjunctions (disjunctions) of a rule, the month of a CNF apart."""
+"""The most conjunctions (disjunctions) of a rule, not counting the month of a CNF."""
 
 _CONTRACT_SIZES: Final = np.array([25, 30, 20, 13, 7, 3, 1, 1])
-"""In how many of 100 contracts there are 1, 2, … predicates: 2.65 on average."""
+"""How many of 100 contracts have 1, 2, … predicates: 2.65 on average."""
 
 _LONGEST = len(_CONTRACT_SIZES)
 
 _CARDINALITIES: Final = np.array([50, 20, 10, 5, 100, 2])
-"""How many values the attributes have, in turn, from the most frequent one."""
+"""The number of values of each attribute, cyclically, from the most frequent one."""
 
 _SETS = 12
-"""How many value sets contracts use for an attribute."""
+"""The number of value sets of an attribute."""
 
 _SET_SIZES: Final = np.array([50, 25, 12, 8, 3, 2])
-"""In how many of 100 value sets there are 1, 2, … values, where there are as many."""
+"""How many of 100 value sets have 1, 2, … values, if the attribute has enough."""
 
 _LOGGED = 1_000
-"""How many events the upper bounds of weights are taken from."""
+"""The number of events that the upper bounds of weights are computed from."""
 
 _CHUNK = 1 << 16
-"""How many rules are drawn at a time. Each chunk has its own stream of random numbers."""
+"""Rules per chunk. Each chunk has its own stream of random numbers."""
 
 _EVENTS = 1 << 10
-"""How many events are drawn at a time."""
+"""Events per chunk."""
 
 
 class _Stream(IntEnum):
@@ -103,14 +102,14 @@ class _Rules(NamedTuple):
     """A chunk of rules; a part is a conjunction in DNF and a disjunction in CNF."""
 
     parts: Ints
-    """How many parts each rule has."""
+    """The number of parts of each rule."""
     month: Ints
     """The month of each rule."""
     size: Ints
-    """How many predicates each part has, the month apart; parts are rule by rule."""
+    """The number of predicates of each part, without the month; parts are in the order of rules."""
     predicate: Ints
-    """A row a part, its predicates first and -1 behind them. A predicate is a number: that of
-    its value set, doubled, and one more if it is negated."""
+    """A row for each part: its predicates, padded with -1. A predicate is twice the number of its
+    value set, plus one if it is negated."""
 
 
 @dataclass(frozen=True)
@@ -124,14 +123,14 @@ class Workload(ChunkedWorkload):
     form
         Whether rules are in DNF or in CNF.
     exponent
-        The paper's e, from 2 to 3: how fast the number of conjunctions falls off.
+        The paper's e, from 2 to 3: how fast the frequency of longer rules falls.
     copied, copying
-        The paper's p and q: the share of the predicates of the conjunction before that are
-        copied, and the probability that any are.
+        The paper's p and q: the share of predicates copied from the conjunction before, and the
+        probability that a conjunction copies.
     negated
         The paper's n: the share of predicates that are NOT IN.
     months
-        How many months there are; an event matches no rule of another month.
+        The number of months; an event matches only rules of its month.
     dimensions
         How many attributes rules use, the month among them: the most frequent ones.
     attributes
@@ -157,7 +156,7 @@ class Workload(ChunkedWorkload):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse parameters that no workload can have."""
+        """Check the parameters."""
         required = {
             "size is at least 0": self.size >= 0,
             "form is dnf or cnf": self.form in ("dnf", "cnf"),
@@ -174,16 +173,16 @@ class Workload(ChunkedWorkload):
         check_parameters(required, self)
 
     def weighted_rules(self) -> Iterator[tuple[int, str, Weights]]:
-        """The same rules as (id, text, weights); a rule weighs the values of its IN."""
+        """The same rules as (id, text, weights); the values of their INs have weights."""
         for start in range(0, self.size, _CHUNK):
             rules = self._draw_rules(start)
-            texts = self._texts_of(rules).to_pylist()
-            weights = self._rule_weights(rules, start // _CHUNK)
+            texts = self._write_texts(rules).to_pylist()
+            weights = self._draw_rule_weights(rules, start // _CHUNK)
             yield from zip(range(start, start + len(texts)), texts, weights, strict=True)
 
     def events(self, n: int) -> list[dict[str, int]]:
         """`n` events; fewer are a prefix of more."""
-        return [event for values in self._draw_events(n) for event in self._dicts(values)]
+        return [event for values in self._draw_events(n) for event in self._to_dicts(values)]
 
     def weighted_events(self, n: int) -> Iterator[tuple[dict[str, int], Weights]]:
         """The same `n` events with a weight from 0 to 1 for each of their keys."""
@@ -191,7 +190,7 @@ class Workload(ChunkedWorkload):
         for chunk, values in enumerate(self._draw_events(n)):
             rng = PortableRandom(self.seed, _Stream.EVENT_WEIGHTS, chunk)
             weights = (rng.below(1 << 32, (_EVENTS, self.attributes)) / 2**32)[: len(values)]
-            for event, row in zip(self._dicts(values), weights.tolist(), strict=True):
+            for event, row in zip(self._to_dicts(values), weights.tolist(), strict=True):
                 yield event, {key: row[places[key[0]]] for key in event.items()}
 
     @property
@@ -200,23 +199,23 @@ class Workload(ChunkedWorkload):
 
     @cached_property
     def _cardinality(self) -> Ints:
-        """How many values each attribute has, the month apart."""
+        """The number of values of each attribute but the month."""
         return np.resize(_CARDINALITIES, self.attributes - 1)
 
     @cached_property
     def _sets(self) -> Ints:
-        """The values of each value set, sorted and filled up with -1; `_SETS` rows an attribute."""
+        """The values of each value set, sorted and padded with -1; `_SETS` rows an attribute."""
         rng = PortableRandom(self.seed, _Stream.SETS)
         cardinality = self._cardinality.repeat(_SETS)
         size = 1 + rng.by_frequency(cumulate(_SET_SIZES), cardinality.size)
-        # A set of all the values would ask for no more than the attribute.
+        # A set of all values would only require that the attribute is present.
         size = np.minimum(size, cardinality - 1)
         slots = np.arange(_SET_SIZES.size)
         sets = np.full((cardinality.size, slots.size), -1, dtype=np.int64)
         for slot in slots:
             rows = np.flatnonzero(slot < size)
             while rows.size:
-                value = _value(cardinality[rows], rng)
+                value = _draw_value(cardinality[rows], rng)
                 fresh = (sets[rows, :slot] != value[:, None]).all(axis=1)
                 sets[rows[fresh], slot] = value[fresh]
                 rows = rows[~fresh]
@@ -226,7 +225,7 @@ class Workload(ChunkedWorkload):
 
     @cached_property
     def _predicate_texts(self) -> pa.StringArray:
-        """The text of each predicate by its number, and then those of the twelve months."""
+        """The text of each predicate by its number, followed by those of the twelve months."""
         names = np.array(self._names, dtype=object).repeat(_SETS)
         texts = []
         for name, row in zip(names, self._sets.tolist(), strict=False):
@@ -237,7 +236,7 @@ class Workload(ChunkedWorkload):
         return pa.array([*texts, *(f"{_MONTH} = {month}" for month in range(1, 13))])
 
     def _draw_rules(self, start: int) -> _Rules:
-        """The chunk of rules that begins at `start`."""
+        """Draw the chunk of rules from `start` on."""
         rng = PortableRandom(self.seed, _Stream.RULES, start // _CHUNK)
         parts = 1 + rng.by_frequency(_part_frequencies(self.exponent), _CHUNK)
         month = 1 + rng.below(self.months, _CHUNK)
@@ -247,14 +246,14 @@ class Workload(ChunkedWorkload):
         for nth in range(_MOST_PARTS):
             rows = first[parts > nth] + nth
             if nth:
-                predicate[rows] = self._copies(predicate[rows - 1], size[rows], rng)
+                predicate[rows] = self._draw_copies(predicate[rows - 1], size[rows], rng)
             self._fill(predicate, rows, size, rng)
         kept = min(_CHUNK, self.size - start)
         ends = int(parts[:kept].sum())
         return _Rules(parts[:kept], month[:kept], size[:ends], predicate[:ends])
 
-    def _copies(self, before: Ints, size: Ints, rng: PortableRandom) -> Ints:
-        """What parts of `size` copy from those before them, first and then -1."""
+    def _draw_copies(self, before: Ints, size: Ints, rng: PortableRandom) -> Ints:
+        """Draw what parts of `size` copy from the parts before them, padded with -1."""
         copying = rng.chance(self.copying, size.size)
         kept = rng.chance(self.copied, before.shape) & copying[:, None] & (before >= 0)
         order = np.argsort(~kept, axis=1, kind="stable")
@@ -263,7 +262,7 @@ class Workload(ChunkedWorkload):
         return copies
 
     def _fill(self, predicate: Ints, rows: Ints, size: Ints, rng: PortableRandom) -> None:
-        """Draw the predicates that these parts still lack, each of another attribute."""
+        """Draw the missing predicates of some parts, each on another attribute."""
         attributes = cumulate(_by_rank(self.dimensions - 1))
         sets = cumulate(_by_rank(_SETS))
         for slot in range(_LONGEST):
@@ -278,9 +277,9 @@ class Workload(ChunkedWorkload):
                 lacking = lacking[~fresh]
 
     def _texts(self, start: int) -> pa.StringArray:
-        return self._texts_of(self._draw_rules(start))
+        return self._write_texts(self._draw_rules(start))
 
-    def _texts_of(self, rules: _Rules) -> pa.StringArray:
+    def _write_texts(self, rules: _Rules) -> pa.StringArray:
         month = 2 * len(self._sets) + rules.month - 1
         if self.form == "dnf":
             ends = month.repeat(rules.parts)
@@ -298,24 +297,23 @@ class Workload(ChunkedWorkload):
         texts = self._predicate_texts.take(pa.array(predicate[there]))
         return _join_lists(texts, there.sum(axis=1), separator)
 
-    def _rule_weights(self, rules: _Rules, chunk: int) -> list[Weights]:
-        """A weight for each value of each IN of each rule."""
+    def _draw_rule_weights(self, rules: _Rules, chunk: int) -> list[Weights]:
+        """Draw a weight for each value of each IN of each rule."""
         rule, attribute, value = self._list_weighted_values(rules)
         bound = self._upper_bounds[attribute, value]
-        # Twelve numbers from 0 to 1 have a sum with mean 6 and variance 1, and all but normal.
+        # The sum of twelve uniform numbers has mean 6 and variance 1, and is nearly normal.
         rng = PortableRandom(self.seed, _Stream.RULE_WEIGHTS, chunk)
         normal = rng.below(1 << 32, (rule.size, 12)).sum(axis=1) / 2**32 - 6
         weight = bound * np.minimum(0.8 + 0.05 * normal, 1.0)
         weights: list[Weights] = [{} for _ in rules.parts]
         names = np.array(self._names, dtype=object)[attribute]
-        for place, *key, w in zip(
-            rule.tolist(), names.tolist(), value.tolist(), weight.tolist(), strict=True
-        ):
-            weights[place][key[0], key[1]] = w
+        columns = (rule.tolist(), names.tolist(), value.tolist(), weight.tolist())
+        for owner, name, member, w in zip(*columns, strict=True):
+            weights[owner][name, member] = w
         return weights
 
     def _list_weighted_values(self, rules: _Rules) -> tuple[Ints, Ints, Ints]:
-        """The rule, attribute and value of each value of an IN, once a rule, by rule."""
+        """The rule, attribute and value of each value in an IN, once for each rule, by rule."""
         owner = np.arange(rules.parts.size).repeat(rules.parts)
         row, slot = np.nonzero((rules.predicate >= 0) & (rules.predicate % 2 == 0))
         value_set = rules.predicate[row, slot] // 2
@@ -332,7 +330,7 @@ class Workload(ChunkedWorkload):
 
     @cached_property
     def _upper_bounds(self) -> NDArray[np.float64]:
-        """UB by attribute and value."""
+        """The upper bound UB of a weight, by attribute and value."""
         number = np.zeros((self.attributes, max(13, _CARDINALITIES.max())), dtype=np.int64)
         for values in self._draw_events(_LOGGED):
             row, attribute = np.nonzero(values >= 0)
@@ -341,7 +339,7 @@ class Workload(ChunkedWorkload):
 
     @cached_property
     def _presence(self) -> NDArray[np.uint64]:
-        """How often an event has each attribute, the month apart, in parts of 2**32."""
+        """The probability that an event has each attribute but the month, in units of 2**-32."""
         rank = range(1, self.attributes)
         low, high = 0.0, float(2**40)
         while (middle := (low + high) / 2) not in (low, high):
@@ -350,16 +348,16 @@ class Workload(ChunkedWorkload):
         return np.array([round(2**32 * low / (low + r)) for r in rank], dtype=np.uint64)
 
     def _draw_events(self, n: int) -> Iterator[NDArray[np.int32]]:
-        """Chunks of `n` events: a row an event, a column an attribute, -1 where it is absent."""
+        """Draw `n` events in chunks: a row an event, a column an attribute, -1 where absent."""
         for start in range(0, n, _EVENTS):
             yield self._draw_event_chunk(start)[: n - start]
 
     def _draw_event_chunk(self, start: int) -> NDArray[np.int32]:
-        """The chunk of events that begins at `start`."""
+        """Draw the chunk of events from `start` on."""
         rng = PortableRandom(self.seed, _Stream.EVENTS, start // _EVENTS)
         shape = (_EVENTS, self.attributes - 1)
         present = rng.below(1 << 32, shape).astype(np.uint64) < self._presence
-        value = _value(np.broadcast_to(self._cardinality, shape), rng)
+        value = _draw_value(np.broadcast_to(self._cardinality, shape), rng)
         month = 1 + rng.below(self.months, (_EVENTS, 1))
         return np.concatenate([np.where(present, value, -1), month], axis=1).astype(np.int32)
 
@@ -368,8 +366,8 @@ class Workload(ChunkedWorkload):
         columns = [pa.array(column, mask=column < 0) for column in cells.T.copy()]
         return pa.table(columns, names=self._names)
 
-    def _dicts(self, values: NDArray[np.int32]) -> Iterator[dict[str, int]]:
-        """A chunk of events as mappings."""
+    def _to_dicts(self, values: NDArray[np.int32]) -> Iterator[dict[str, int]]:
+        """The events of a chunk as mappings."""
         names = np.array(self._names, dtype=object)
         for row in values:
             present = np.flatnonzero(row >= 0)
@@ -382,19 +380,19 @@ def _by_rank(count: int) -> Ints:
 
 
 def _part_frequencies(exponent: float) -> Ints:
-    """How frequent rules of 1, 2, … parts are."""
+    """Cumulative frequencies of rules with 1, 2, … parts."""
     weights = [round((1 << 24) * k ** (0.5 - exponent)) for k in range(1, _MOST_PARTS + 1)]
     return cumulate(np.array(weights))
 
 
-def _value(cardinality: Ints, rng: PortableRandom) -> Ints:
-    """A value below each cardinality, 0 the most frequent."""
+def _draw_value(cardinality: Ints, rng: PortableRandom) -> Ints:
+    """Draw a value below each cardinality; 0 is the most frequent."""
     cumulative = cumulate(_by_rank(int(_CARDINALITIES.max())))
     return np.searchsorted(cumulative, rng.below(cumulative[cardinality - 1]), side="right")
 
 
 def _join_lists(texts: pa.StringArray, lengths: Ints, separator: str) -> pa.StringArray:
-    """Lists of texts that stand end to end, each joined into one text."""
+    """Join concatenated lists of texts, of the given lengths, into one text each."""
     offsets = pa.array(np.concatenate([[0], lengths.cumsum()]), pa.int32())
     return pc.binary_join(pa.ListArray.from_arrays(offsets, texts), separator)
 

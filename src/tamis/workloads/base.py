@@ -1,6 +1,6 @@
-"""What all workloads share: they are made chunk by chunk, and their parameters are checked.
+"""The base class of all workloads, which generate rules and events chunk by chunk.
 
-Any chunk can be made without the others, so many machines can make one workload, each a part.
+Each chunk is generated without the others, so many machines can share the work.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ __all__ = ["ChunkedWorkload", "check_parameters"]
 
 
 class ChunkedWorkload(ABC):
-    """Rules and events, each numbered from 0 and made some at a time."""
+    """Rules and events, each numbered from 0 and generated chunk by chunk."""
 
     size: int
     chunk: ClassVar[int]
-    """How many rules are made at a time. Each chunk has its own stream of random numbers."""
+    """Rules per chunk. Each chunk has its own stream of random numbers."""
     event_chunk: ClassVar[int]
-    """How many events are made at a time."""
+    """Events per chunk."""
 
     @abstractmethod
     def _texts(self, start: int) -> pa.StringArray:
@@ -30,38 +30,38 @@ class ChunkedWorkload(ABC):
 
     @abstractmethod
     def _events(self, start: int, count: int) -> pa.Table:
-        """Of the chunk of events from `start` on, the first `count`: null where absent."""
+        """The first `count` events of the chunk from `start` on; null where absent."""
 
     def rules(self) -> Iterator[tuple[int, str]]:
-        """The rules as (id, text), in the order in which they are to be added."""
+        """The rules as (id, text), in the order of addition."""
         for start in range(0, self.size, self.chunk):
             yield from enumerate(self._texts(start).to_pylist(), start)
 
     def rules_chunk(self, number: int) -> pa.Table:
-        """The chunk `number` of the rules, counted from 0, with the columns id and rule."""
+        """Chunk `number` of the rules, from 0, with the columns id and rule."""
         start = number * self.chunk
         texts = self._texts(start)
         return pa.table({"id": pa.array(np.arange(start, start + len(texts))), "rule": texts})
 
     def rules_table(self) -> pa.Table:
         """The rules as an Arrow table with the columns id and rule."""
-        none = pa.table({"id": pa.array([], pa.int64()), "rule": pa.array([], pa.string())})
+        empty = pa.table({"id": pa.array([], pa.int64()), "rule": pa.array([], pa.string())})
         chunks = range(-(-self.size // self.chunk))
-        return pa.concat_tables([none, *map(self.rules_chunk, chunks)])
+        return pa.concat_tables([empty, *map(self.rules_chunk, chunks)])
 
     def events_chunk(self, number: int, n: int) -> pa.Table:
-        """The chunk `number` of `n` events, counted from 0: a column an attribute."""
+        """Chunk `number` of `n` events, from 0, with a column for each attribute."""
         start = number * self.event_chunk
         return self._events(start, max(0, min(self.event_chunk, n - start)))
 
     def events_table(self, n: int) -> pa.Table:
-        """`n` events as an Arrow table: a column an attribute, null where absent."""
+        """`n` events as an Arrow table: a column for each attribute, null where absent."""
         chunks = range(max(1, -(-n // self.event_chunk)))
         return pa.concat_tables(self.events_chunk(number, n) for number in chunks)
 
 
 def check_parameters(requirements: Mapping[str, bool], given: object) -> None:
-    """Raise if one of the requirements, named by what they say, does not hold."""
+    """Raise a ValueError with the first requirement that is false, and the parameters given."""
     for requirement, holds in requirements.items():
         if not holds:
             raise ValueError(f"{requirement}; got {given}")

@@ -1,33 +1,32 @@
 """BEGen: the synthetic workload of the BE-Tree paper (section 7.1, Tables 2 and 3).
 
-Random rules over hundreds of attributes match next to nothing, so the paper rng its rules
-from its events. First come *base expressions*, conjunctions of equalities: they are the
-events. Then each rule is *derived* from one base: it keeps each of the base's predicates with
-probability ``rule_size / event_size`` and widens a kept equality with probability
-``1 - equality`` into another predicate that the base's value satisfies (Table 2b).
+Random rules over hundreds of attributes match almost nothing, so the paper derives its rules from
+its events. First it draws *base expressions*, conjunctions of equalities: they are the events. Then
+each rule is *derived* from one base: it keeps each of the base's predicates with probability
+``rule_size / event_size`` and widens a kept equality with probability ``1 - equality`` into another
+predicate that the base's value satisfies (Table 2b).
 
-**How the match probability is steered.** A rule matches its own base for certain, and another
-base only if the attributes it kept happen to be there too, with fitting values. So there are
-``round(1 / match_probability)`` bases, each with an equal share of the rules, and events are
-drawn uniformly from the bases: an event matches ``size * match_probability`` rules of its own
-base, plus the accidental ones. With the defaults those are 3 in 100,000 rules, by Zipf's law
-some 20, nearly all of them rules of one or two predicates: next to nothing at 1 %, but a
-probability of 0.01 % becomes 0.013 %. Only reciprocals of whole numbers can be met exactly:
-9 % becomes 1/11.
+**How the match probability is controlled.** A rule always matches its own base, and another base
+only if that happens to have fitting values of the attributes the rule kept. So there are
+``round(1 / match_probability)`` bases, each with an equal share of the rules, and events are drawn
+uniformly from the bases: an event matches ``size * match_probability`` rules of its own base, plus
+accidental ones. With the defaults those are 3 in 100,000 rules, with Zipf's law some 20, nearly all
+of them rules of one or two predicates: negligible at 1 %, but a probability of 0.01 % becomes
+0.013 %. Only reciprocals of integers are exact: 9 % becomes 1/11.
 
-**Unclustered.** With ``clustered=False`` each rule is derived from a base of its own that no event
-knows, so that rules share nothing with events and with each other but the distributions. Then
-only accidents match, and `match_probability` means nothing: with the defaults 2 in 100,000 rules,
-by Zipf's law 16.
+**Unclustered.** With ``clustered=False`` each rule is derived from a base of its own that is not an
+event, so rules share only the distributions with events and with each other. Then matches are
+accidental, and `match_probability` has no effect: with the defaults 2 in 100,000 rules match, with
+Zipf's law 16.
 
-Where the paper leaves something open, or says it loosely:
+Where the paper is silent or ambiguous:
 
-- its `<` is inferred with a bound that may equal the value, which the value would not satisfy;
-  here the bound of `<` and `>` lies beyond the value, that of `<=` and `>=` may equal it;
-- the operators of a class are equally likely, `=` apart;
+- it derives `<` with a bound that may equal the value, which the value would not satisfy; here the
+  bound of `<` and `>` lies beyond the value, and that of `<=` and `>=` may equal it;
+- the operators of a class other than `=` are equally likely;
 - IN and NOT IN take two to six values, BETWEEN spans at least two;
 - every event has exactly `event_size` attributes; rule sizes are binomial, never zero;
-- values are uniform, also where attributes follow Zipf's law (with exponent 1);
+- values are uniform even where attributes follow Zipf's law (with exponent 1);
 - the rules of different bases are shuffled together, as they would arrive.
 
 A seed gives the same workload on any machine; see `portable_random`.
@@ -54,13 +53,13 @@ Distribution: TypeAlias = Literal["uniform", "zipf"]
 OperatorClass: TypeAlias = Literal["min", "low", "med", "high"]
 
 _CHUNK = 1 << 17
-"""How many rules are derived at a time. Each chunk has its own stream of random numbers."""
+"""Rules per chunk. Each chunk has its own stream of random numbers."""
 
 _EVENT_CHUNK = 1 << 15
-"""How many events are made at a time. They share one stream, a number of which is one event."""
+"""Events per chunk. All share one stream, with one number for each event."""
 
 _UNCLUSTERED = 10_000
-"""How many bases there are to draw events from where no rule is derived from them."""
+"""The number of bases of events if no rule is derived from them."""
 
 OPERATOR_CLASSES: Final[dict[OperatorClass, tuple[Operator, ...]]] = {
     "min": (),
@@ -68,7 +67,7 @@ OPERATOR_CLASSES: Final[dict[OperatorClass, tuple[Operator, ...]]] = {
     "med": (*ORDERED, Operator.IN, Operator.BETWEEN),
     "high": (*ORDERED, Operator.IN, Operator.BETWEEN, Operator.NE, Operator.NOT_IN),
 }
-"""What an equality may be widened into, by the paper's levels of expressiveness (Table 2a)."""
+"""The operators that may replace an equality, by level of expressiveness (Table 2a)."""
 
 
 class _Stream(IntEnum):
@@ -81,20 +80,20 @@ class _Stream(IntEnum):
 
 
 class Bases(NamedTuple):
-    """The base expressions; row `i` is the conjunction of `attribute[i, j] = value[i, j]`."""
+    """The base expressions: row `i` is the conjunction of `attribute[i, j] = value[i, j]`."""
 
     attribute: Ints
     value: Ints
 
 
 class _Kept(NamedTuple):
-    """The predicates kept by a chunk of rules, rule by rule."""
+    """The predicates that a chunk of rules keeps, rule by rule."""
 
     offsets: Ints
     """Rule `i` has the predicates from `offsets[i]` up to `offsets[i + 1]`."""
     attribute: Ints
     value: Ints
-    """What the base says of the attribute; every predicate derived from it holds there."""
+    """The base's value of the attribute, which the derived predicate accepts."""
     operator: Ints
 
 
@@ -123,7 +122,7 @@ class Workload(ChunkedWorkload):
     distribution
         How often attributes occur: equally, or by Zipf's law (``a0`` most often).
     clustered
-        Whether rules are derived from the bases of events; see above.
+        Whether rules are derived from the bases of events; see the module.
     seed
         Workloads with the same parameters and seed are the same, on any machine.
     """
@@ -144,7 +143,7 @@ class Workload(ChunkedWorkload):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse parameters that no workload can have."""
+        """Check the parameters."""
         required = {
             "size is at least 0": self.size >= 0,
             "cardinality is at least 2": self.cardinality >= 2,
@@ -178,21 +177,21 @@ class Workload(ChunkedWorkload):
 
     @property
     def values(self) -> Values:
-        """What an attribute may hold, and what predicates say of it."""
+        """The values of an attribute, and the width of the predicates on it."""
         return Values(self.cardinality, self.range_percent)
 
     @cached_property
     def bases(self) -> Bases:
-        """What events are drawn from, and rules derived from."""
+        """The bases that events are drawn from and rules are derived from."""
         rng = PortableRandom(self.seed, _Stream.BASES)
         count = round(1 / self.match_probability) if self.clustered else _UNCLUSTERED
-        rows = [_distinct_attributes(self.event_size, self._cumulative, rng) for _ in range(count)]
+        rows = [_draw_attributes(self.event_size, self._cumulative, rng) for _ in range(count)]
         attribute = np.array(rows)
         return Bases(attribute, rng.below(self.cardinality, attribute.shape))
 
     @cached_property
     def owners(self) -> Ints:
-        """The base that each rule is derived from: equal shares, shuffled."""
+        """The base of each rule: equal shares, shuffled."""
         order = PortableRandom(self.seed, _Stream.OWNERS).permutation(self.size)
         return order % len(self.bases.value)
 
@@ -217,16 +216,16 @@ class Workload(ChunkedWorkload):
         return rng.below(len(self.bases.value), count)
 
     def _texts(self, start: int) -> pa.StringArray:
-        """The texts of the chunk of rules that begins at `start`."""
+        """The texts of the chunk of rules from `start` on."""
         rng = PortableRandom(self.seed, _Stream.RULES, start // _CHUNK)
-        kept = self._kept(self.owners[start : start + _CHUNK], rng)
+        kept = self._draw_kept(self.owners[start : start + _CHUNK], rng)
         names = pa.array(self.names).take(pa.array(kept.attribute))
         texts = self.values.predicates(names, kept.operator, kept.value, rng)
         lists = pa.ListArray.from_arrays(pa.array(kept.offsets, pa.int32()), texts)
         return pc.binary_join(lists, " AND ")
 
-    def _kept(self, owners: Ints, rng: PortableRandom) -> _Kept:
-        """Which of its base's predicates each rule keeps, and the operator each turns into."""
+    def _draw_kept(self, owners: Ints, rng: PortableRandom) -> _Kept:
+        """Draw the predicates that each rule keeps of its base, and their new operators."""
         keep = rng.chance(self.rule_size / self.event_size, (len(owners), self.event_size))
         at_least = rng.below(self.event_size, len(owners))
         empty = ~keep.any(axis=1)
@@ -236,7 +235,7 @@ class Workload(ChunkedWorkload):
         if self.clustered:
             base = owners[base]
         else:
-            bases = self._own_bases(len(owners), rng)
+            bases = self._draw_own_bases(len(owners), rng)
         return _Kept(
             offsets=np.concatenate([[0], keep.sum(axis=1).cumsum()]),
             attribute=bases.attribute[base, place],
@@ -244,8 +243,8 @@ class Workload(ChunkedWorkload):
             operator=draw_operators(self.operators, self.equality, len(base), rng),
         )
 
-    def _own_bases(self, count: int, rng: PortableRandom) -> Bases:
-        """A base for each of `count` rules."""
+    def _draw_own_bases(self, count: int, rng: PortableRandom) -> Bases:
+        """Draw a base for each of `count` rules."""
         attribute = rng.distinct_by_frequency(self._cumulative, (count, self.event_size))
         return Bases(attribute, rng.below(self.cardinality, attribute.shape))
 
@@ -253,7 +252,7 @@ class Workload(ChunkedWorkload):
 def draw_operators(
     operators: OperatorClass, equality: float, count: int, rng: PortableRandom
 ) -> Ints:
-    """What `count` equalities turn into: the share `equality` stays as it is."""
+    """Draw the operators that replace `count` equalities; a share `equality` of them stays."""
     widened = np.array(OPERATOR_CLASSES[operators], dtype=np.int64)
     if not widened.size:
         return np.full(count, Operator.EQ, dtype=np.int64)
@@ -266,8 +265,8 @@ def _frequencies(dimensions: int, distribution: Distribution) -> Ints:
     return np.ones_like(rank) if distribution == "uniform" else (1 << 24) // rank
 
 
-def _distinct_attributes(count: int, cumulative: Ints, rng: PortableRandom) -> list[int]:
-    """Attributes of one base: each is the next one drawn that is not there yet."""
+def _draw_attributes(count: int, cumulative: Ints, rng: PortableRandom) -> list[int]:
+    """The attributes of one base: the first `count` distinct ones that are drawn."""
     seen: dict[int, None] = {}
     while len(seen) < count:
         seen.update(dict.fromkeys(rng.by_frequency(cumulative, count).tolist()))

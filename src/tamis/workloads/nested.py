@@ -1,22 +1,22 @@
 """Nested rules: trees of AND, OR and NOT over the attributes and events of BEGen.
 
-No paper has such rules, so the shapes of the trees are drawn too. A shape is an AND at the root, OR
-below it, AND below that and so on, `shallowest` to `deepest` of these levels, with NOT here and
-there. A rule takes a shape, and a base event of `begen` as its own. From the root down, each node
-is given what it must be on that event: the children of an AND that must hold must all hold, one
-child of an OR must, and NOT turns it round. So a leaf must hold, must not, or is free. A leaf that
-must hold is a predicate that the event satisfies, one that must not is the NOT of such a
-predicate, and a free one is about any attribute and value.
+No paper has such rules, so the shapes of the trees are random too. A shape is an AND at the root,
+OR below it, AND below that and so on, with `shallowest` to `deepest` such levels and occasional
+NOTs. A rule combines a shape with a base event of `begen`. From the root down, each node gets a
+truth value that it must have on that event: the children of an AND that must hold must all hold,
+one child of an OR must, and NOT inverts it. So a leaf must hold, must fail, or is free. A leaf that
+must hold is a predicate that the event satisfies, one that must fail is the NOT of such a
+predicate, and a free one has any attribute and value.
 
-**How many rules match.** As with BEGen: a rule matches its own base for certain, and there are
-``round(1 / match_probability)`` of them. The root has two leaves that must hold, so others
-match seldom: less than 1 in 100,000 rules by accident. That is in the strong logic; in the
-weak one, where what is absent satisfies a NOT, it is 1 in 100.
+**How many rules match.** As in BEGen, a rule always matches its own base, and there are
+``round(1 / match_probability)`` bases. The root has two leaves that must hold, so accidental
+matches are rare: less than 1 in 100,000 rules. That is in the strong logic; in the weak one, where
+an absent attribute satisfies a NOT, it is 1 in 100.
 
-A share `large` of the rules comes from shapes whose DNF has over 256 conjunctions, which is past
-what Tamis makes conjunctions of; all others have at most 64. A leaf that must hold or must not
-takes the next of the event's attributes in an order of the rule's own; a rule with more such leaves
-than the event has attributes repeats some.
+A share `large` of the rules has shapes whose DNF has over 256 conjunctions, more than Tamis
+expands; all others have at most 64. A leaf that must hold or fail takes the next of the event's
+attributes, in an order of the rule's own; a rule with more such leaves than the event has
+attributes repeats some.
 
 A seed gives the same workload on any machine; see `portable_random`.
 """
@@ -42,32 +42,32 @@ from tamis.workloads.predicates import Operator
 __all__ = ["Workload"]
 
 _SHAPES = 64
-"""How many shapes there are of each kind, ordinary and large."""
+"""The number of shapes of each kind, ordinary and large."""
 
 _MOST_CONJUNCTIONS = 64
-"""The most conjunctions that the DNF of an ordinary shape has."""
+"""The most conjunctions in the DNF of an ordinary shape."""
 
 _CHUNK = 1 << 16
-"""How many rules are derived at a time. Each chunk has its own stream of random numbers."""
+"""Rules per chunk. Each chunk has its own stream of random numbers."""
 
 
 class _Stream(IntEnum):
     """The independent streams of random numbers of a workload."""
 
-    # Those of begen go up to 3.
+    # begen uses the streams 0 to 3.
     SHAPES = 10
     RULES = 11
 
 
 class _Must(IntEnum):
-    """What a leaf must be on the event its rule is derived from."""
+    """The truth value that a node must have on the event its rule is derived from."""
 
     HOLD = 0
     FAIL = 1
     FREE = 2
 
     def negate(self) -> _Must:
-        """What it is under a NOT."""
+        """The requirement under a NOT."""
         return {_Must.HOLD: _Must.FAIL, _Must.FAIL: _Must.HOLD, _Must.FREE: _Must.FREE}[self]
 
 
@@ -79,7 +79,7 @@ class _Node(NamedTuple):
 
 
 _Piece: TypeAlias = str | _Must
-"""Of a rule's text: what stands there, or a leaf to be filled in."""
+"""A piece of a rule's text: fixed text, or a leaf to fill in."""
 
 
 @dataclass(frozen=True)
@@ -91,14 +91,14 @@ class Workload(ChunkedWorkload):
     size
         How many rules.
     shallowest, deepest
-        How many levels of AND and OR a rule has.
+        The least and the most levels of AND and OR in a rule.
     large
-        The share of rules whose DNF is past 256 conjunctions.
+        The share of rules whose DNF has over 256 conjunctions.
     match_probability
         The share of the rules that an event matches.
     dimensions, cardinality, event_size
-        As in `begen`: how many attributes there are, values an attribute has, and attributes
-        an event has.
+        As in `begen`: the number of attributes, of values of an attribute, and of attributes
+        of an event.
     seed
         Workloads with the same parameters and seed are the same, on any machine.
     """
@@ -116,14 +116,14 @@ class Workload(ChunkedWorkload):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse parameters that no workload can have."""
+        """Check the parameters."""
         required = {
             "shallowest is at least 2 and at most at deepest": 2 <= self.shallowest <= self.deepest,
             "deepest is at most 6": self.deepest <= 6,
             "large lies between 0 and 1": 0 <= self.large <= 1,
         }
         check_parameters(required, self)
-        # Refuses the others.
+        # Checks the other parameters.
         _ = self._begen
 
     def events(self, n: int) -> list[dict[str, int]]:
@@ -135,7 +135,7 @@ class Workload(ChunkedWorkload):
 
     @cached_property
     def _begen(self) -> begen.Workload:
-        """The workload whose bases these rules are derived from."""
+        """The workload whose bases the rules are derived from."""
         return begen.Workload(
             size=self.size,
             dimensions=self.dimensions,
@@ -161,18 +161,18 @@ class Workload(ChunkedWorkload):
         return [list(_cut_pieces(shape, _Must.HOLD, rng)) for shape in ordinary + large]
 
     def _texts(self, start: int) -> pa.StringArray:
-        """The texts of the chunk of rules that begins at `start`."""
+        """The texts of the chunk of rules from `start` on."""
         rng = PortableRandom(self.seed, _Stream.RULES, start // _CHUNK)
         owners = self._begen.owners[start : start + _CHUNK]
         shape = rng.below(_SHAPES, owners.size)
         shape += _SHAPES * rng.chance(self.large, owners.size)
         places = [np.flatnonzero(shape == number) for number in range(len(self._shapes))]
         leaves = [
-            self._leaves(pieces, owners[place], rng)
+            self._draw_leaves(pieces, owners[place], rng)
             for pieces, place in zip(self._shapes, places, strict=True)
         ]
         attribute, value = (np.concatenate(column) for column in zip(*leaves, strict=True))
-        texts = self._predicates(attribute, value, rng)
+        texts = self._draw_predicates(attribute, value, rng)
         parts: list[pa.StringArray] = []
         first = 0
         for pieces, place, (filled, _) in zip(self._shapes, places, leaves, strict=True):
@@ -182,10 +182,12 @@ class Workload(ChunkedWorkload):
         back = np.argsort(np.concatenate(places))
         return pa.concat_arrays(parts).take(pa.array(back))
 
-    def _leaves(self, pieces: list[_Piece], owners: Ints, rng: PortableRandom) -> tuple[Ints, Ints]:
+    def _draw_leaves(
+        self, pieces: list[_Piece], owners: Ints, rng: PortableRandom
+    ) -> tuple[Ints, Ints]:
         """The attributes and values of the leaves of rules of one shape, leaf by leaf."""
         bases = self._begen.bases
-        # The base's attributes in an order of the rule's own.
+        # Each rule takes the base's attributes in another order.
         order = rng.permutations(owners.size, self.event_size).T
         attributes: list[Ints] = []
         values: list[Ints] = []
@@ -201,15 +203,15 @@ class Workload(ChunkedWorkload):
                 bound += 1
         return np.concatenate(attributes), np.concatenate(values)
 
-    def _predicates(self, attribute: Ints, value: Ints, rng: PortableRandom) -> pa.StringArray:
-        """A predicate of any operator on each attribute, which its value satisfies."""
+    def _draw_predicates(self, attribute: Ints, value: Ints, rng: PortableRandom) -> pa.StringArray:
+        """A predicate on each attribute, with any operator, that its value satisfies."""
         operator = rng.below(len(Operator), attribute.size)
         names = pa.array(self._begen.names).take(pa.array(attribute))
         return self._begen.values.predicates(names, operator, value, rng)
 
 
 def _fill_leaves(pieces: list[_Piece], leaves: pa.StringArray, rules: int) -> pa.StringArray:
-    """The texts of `rules` rules of one shape from those of their leaves, leaf by leaf."""
+    """The texts of `rules` rules of one shape, from the texts of their leaves, leaf by leaf."""
     columns: list[str | pa.StringArray] = []
     first = 0
     for piece in pieces:
@@ -238,7 +240,7 @@ def _draw_ordinary(depth: int, rng: PortableRandom) -> _Node:
 
 
 def _draw_subtree(kind: Literal["and", "or"], depth: int, rng: PortableRandom) -> _Node:
-    """A subtree of `depth` levels, the first of which is `kind`; a NOT may stand before it."""
+    """A subtree of `depth` levels, the first of which is `kind`, possibly under a NOT."""
     children = [_LEAF] * (1 + _draw_below(2, rng))
     if depth > 1:
         children.append(_draw_subtree("or" if kind == "and" else "and", depth - 1, rng))
@@ -257,18 +259,18 @@ def _draw_large(rng: PortableRandom) -> _Node:
     return _Node("and", (_LEAF, _LEAF, *ors))
 
 
-def _count_conjunctions(node: _Node, turned: bool = False) -> int:
-    """How many conjunctions the DNF of a shape has; `turned` says whether under a NOT."""
+def _count_conjunctions(node: _Node, negated: bool = False) -> int:
+    """The number of conjunctions in the DNF of a shape; `negated` if it is under a NOT."""
     if node.kind == "not":
-        return _count_conjunctions(node.children[0], not turned)
-    counts = [_count_conjunctions(child, turned) for child in node.children]
+        return _count_conjunctions(node.children[0], not negated)
+    counts = [_count_conjunctions(child, negated) for child in node.children]
     if node.kind == "leaf":
         return 1
-    return prod(counts) if (node.kind == "and") != turned else sum(counts)
+    return prod(counts) if (node.kind == "and") != negated else sum(counts)
 
 
 def _cut_pieces(node: _Node, must: _Must, rng: PortableRandom) -> Iterator[_Piece]:
-    """The text of a shape, with what each leaf must be."""
+    """The text of a shape, with the requirement of each leaf."""
     if node.kind == "leaf":
         yield must
     elif node.kind == "not":
@@ -276,16 +278,16 @@ def _cut_pieces(node: _Node, must: _Must, rng: PortableRandom) -> Iterator[_Piec
         yield from _cut_pieces(node.children[0], must.negate(), rng)
         yield ")"
     else:
-        musts = _constrain_children(node, must, rng)
-        for place, (child, its) in enumerate(zip(node.children, musts, strict=True)):
+        requirements = _constrain_children(node, must, rng)
+        for n, (child, required) in enumerate(zip(node.children, requirements, strict=True)):
             brackets = child.kind in ("and", "or")
-            yield (f" {node.kind.upper()} " if place else "") + ("(" if brackets else "")
-            yield from _cut_pieces(child, its, rng)
+            yield (f" {node.kind.upper()} " if n else "") + ("(" if brackets else "")
+            yield from _cut_pieces(child, required, rng)
             yield ")" if brackets else ""
 
 
 def _constrain_children(node: _Node, must: _Must, rng: PortableRandom) -> list[_Must]:
-    """What the children of an AND or OR must be: all the same, or one and the others free."""
+    """The requirements of the children of an AND or OR: all alike, or one and the rest free."""
     deciding = _Must.FAIL if node.kind == "and" else _Must.HOLD
     if must is not deciding:
         return [must] * len(node.children)

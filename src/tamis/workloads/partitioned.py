@@ -1,7 +1,7 @@
-"""The rules or the events of a workload as a table in parts, and as a Parquet file.
+"""The rules or the events of a workload as a partitioned table, and as a Parquet file.
 
-Who makes which part makes no difference to the rows. Events carry their numbers, from 0, since the
-rows of a table on many machines have no order.
+The rows do not depend on which machine generates which part. Events carry their numbers, from 0,
+because a table on many machines has no order.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ __all__ = ["PartitionedTable", "write_parquet"]
 _EVENT_ID = "event_id"
 
 _ROW_GROUP = 1 << 14
-"""How many rows are written at once at least."""
+"""The least number of rows of a row group, except the last one."""
 
 
 @dataclass(frozen=True)
 class PartitionedTable:
-    """A workload's rules with the columns id and rule, or its events with the column event_id."""
+    """A workload's rules with the columns id and rule, or its events with a column event_id."""
 
     workload: ChunkedWorkload
     events: int | None = None
-    """How many events it has; None if it holds the rules."""
+    """The number of events; None for a table of the rules."""
 
     @property
     def rows(self) -> int:
-        """How many rows all parts have together."""
+        """The number of rows of all parts."""
         return self.workload.size if self.events is None else self.events
 
     @property
     def parts(self) -> int:
-        """How many parts there are."""
+        """The number of parts."""
         chunk = self.workload.chunk if self.events is None else self.workload.event_chunk
         return -(-self.rows // chunk)
 
@@ -52,7 +52,7 @@ class PartitionedTable:
         return PartitionedTable(self.workload, 0).part(0).schema
 
     def part(self, number: int) -> pa.Table:
-        """The part `number`, counted from 0."""
+        """Part `number`, from 0."""
         if self.events is None:
             return self.workload.rules_chunk(number)
         events = self.workload.events_chunk(number, self.events)
@@ -67,44 +67,39 @@ def write_parquet(
     parts: range | None = None,
     watch: Callable[[int, float], None] = lambda done, fraction: None,
 ) -> int:
-    """Write parts to a file, which is there when it is complete.
+    """Write parts to a file, which appears when it is complete, and return the number of rows.
 
     Parameters
     ----------
     table
-        What to write.
+        The table to write.
     path
         The file.
     parts
-        Which parts; all by default.
+        The parts to write; all by default.
     watch
-        Told again and again how many rows are written, and what share of the parts.
-
-    Returns
-    -------
-    int
-        How many rows were written.
+        Called repeatedly with the number of rows written, and the fraction of the parts.
     """
     parts = range(table.parts) if parts is None else parts
-    aside = path.with_name(f".{path.name}-{uuid4().hex}")
+    partial = path.with_name(f".{path.name}-{uuid4().hex}")
     rows = 0
     try:
-        with pq.ParquetWriter(aside, table.schema) as writer:
+        with pq.ParquetWriter(partial, table.schema) as writer:
             for done, group in _row_groups(table, parts):
                 writer.write_table(group)
                 rows += group.num_rows
                 watch(rows, done / len(parts))
-        aside.replace(path)
+        partial.replace(path)
     finally:
-        aside.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
     return rows
 
 
 def _row_groups(table: PartitionedTable, parts: range) -> Iterator[tuple[int, pa.Table]]:
-    """Parts joined where they are small, and how many of them are done."""
-    waiting: list[pa.Table] = []
+    """Concatenate small parts; yield the number of parts done and the rows."""
+    pending: list[pa.Table] = []
     for done, number in enumerate(parts, 1):
-        waiting.append(table.part(number))
-        if sum(part.num_rows for part in waiting) >= _ROW_GROUP or done == len(parts):
-            yield done, pa.concat_tables(waiting)
-            waiting = []
+        pending.append(table.part(number))
+        if sum(part.num_rows for part in pending) >= _ROW_GROUP or done == len(parts):
+            yield done, pa.concat_tables(pending)
+            pending = []

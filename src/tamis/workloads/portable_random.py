@@ -1,7 +1,7 @@
-"""Random numbers that are the same everywhere.
+"""Random numbers that are the same on every machine.
 
-Only the raw 64-bit output of PCG64 is used, whose stream NumPy guarantees, with integer
-arithmetic on top: a seed gives the same workload on any machine.
+They are integer arithmetic on the raw 64-bit output of PCG64, whose stream NumPy guarantees, so a
+seed gives the same workload everywhere.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ Ints: TypeAlias = NDArray[np.int64]
 
 
 def cumulate(frequency: Ints) -> Ints:
-    """The place that a ticket stands for is the first whose ceiling lies above it."""
+    """Cumulative frequencies, from which `PortableRandom.by_frequency` draws."""
     return frequency.cumsum()
 
 
 class PortableRandom:
-    """Random numbers by integer arithmetic on the raw output of PCG64."""
+    """A stream of random numbers, chosen by a seed and the numbers of the stream."""
 
     def __init__(self, seed: int, *stream: int) -> None:
         self._raw = np.random.PCG64(np.random.SeedSequence(seed, spawn_key=stream))
 
     def skip(self, count: int) -> None:
-        """Leave out `count` numbers; they are not drawn, so it takes no time."""
+        """Skip `count` numbers, in constant time."""
         self._raw.advance(count)
 
     def below(self, bound: int | Ints, shape: int | tuple[int, ...] | None = None) -> Ints:
-        """Integers from 0 and below `bound`, of `shape` or of the shape of `bound`.
+        """Integers from 0 to below `bound`, in `shape` or the shape of `bound`.
 
-        Values are equally likely but for one part in 2**32 times `bound`.
+        Values are equally likely up to a relative error of `bound` / 2**32.
         """
         size = np.shape(bound) if shape is None else shape
         high = self._bits(size) >> np.uint64(32)
@@ -45,12 +45,12 @@ class PortableRandom:
         return (self._bits(shape) >> np.uint64(32)) < np.uint64(round(probability * 2**32))
 
     def by_frequency(self, cumulative: Ints, shape: int | tuple[int, ...]) -> Ints:
-        """Places, each as often as `cumulate` its frequencies say."""
-        tickets = self.below(int(cumulative[-1]), shape)
-        return np.searchsorted(cumulative, tickets, side="right")
+        """Positions, each as often as its frequency; `cumulate` gives the cumulative ones."""
+        draws = self.below(int(cumulative[-1]), shape)
+        return np.searchsorted(cumulative, draws, side="right")
 
     def distinct_by_frequency(self, cumulative: Ints, shape: tuple[int, int]) -> Ints:
-        """As `by_frequency`, but places that a row has already are drawn again."""
+        """As `by_frequency`, but without repetitions in a row."""
         chosen = np.empty(shape, dtype=np.int64)
         for column in range(shape[1]):
             rows = np.arange(shape[0])
@@ -61,11 +61,11 @@ class PortableRandom:
         return chosen
 
     def permutation(self, count: int) -> Ints:
-        """The numbers below `count`, shuffled."""
+        """The integers below `count`, shuffled."""
         return np.argsort(self._bits(count), kind="stable")
 
     def permutations(self, rows: int, count: int) -> Ints:
-        """In each row, the numbers below `count`, shuffled."""
+        """In each row, the integers below `count`, shuffled."""
         return np.argsort(self._bits((rows, count)), axis=1, kind="stable")
 
     def subsets(self, bound: int, count: int, rows: int) -> Ints:

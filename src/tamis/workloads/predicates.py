@@ -1,4 +1,4 @@
-"""Predicates that a given value satisfies, as texts: what rules are derived from events with."""
+"""Generates predicates that a given value satisfies, to derive rules from events."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tamis.workloads.portable_random import Ints, PortableRandom
 __all__ = ["ORDERED", "Operator", "Values", "digits"]
 
 _MAX_LIST = 6
-"""The most values of an IN or NOT IN."""
+"""The most values in an IN or NOT IN."""
 
 
 class Operator(IntEnum):
-    """How a predicate compares."""
+    """The operator of a predicate."""
 
     EQ = 0
     NE = 1
@@ -44,7 +44,7 @@ _SPELLING: Final = {
 }
 
 ORDERED = (Operator.LT, Operator.LE, Operator.GT, Operator.GE)
-"""Operators for values that have an order."""
+"""The operators that compare by order."""
 
 
 def digits(numbers: Ints) -> pa.StringArray:
@@ -53,30 +53,30 @@ def digits(numbers: Ints) -> pa.StringArray:
 
 
 class Values(NamedTuple):
-    """What an attribute may hold, and how wide predicates are."""
+    """The values of an attribute, and the width of the predicates on it."""
 
     cardinality: int
-    """How many values there are: the integers from 0."""
+    """The number of values: the integers from 0."""
     range_percent: float
-    """The average share of them that a BETWEEN spans, in percent."""
+    """The average percentage of the values that a BETWEEN spans."""
     literals: Callable[[Ints], pa.StringArray] = digits
-    """How values are written, and also the two that lie before the first and behind the last."""
+    """Writes values as literals, also the one before the first and the one after the last."""
 
     def predicates(
         self, names: pa.StringArray, operator: Ints, value: Ints, rng: PortableRandom
     ) -> pa.StringArray:
-        """For each name and operator, a predicate that `value` satisfies."""
+        """The text of a predicate on each name, with each operator, that `value` satisfies."""
         parts: list[pa.StringArray] = []
-        places: list[Ints] = []
+        rows: list[Ints] = []
         for each in Operator:
-            place = np.flatnonzero(operator == each)
-            operands = self._operands(each, value[place], rng)
-            parts.append(self._texts(each, names.take(pa.array(place)), operands))
-            places.append(place)
-        back = np.argsort(np.concatenate(places))
+            row = np.flatnonzero(operator == each)
+            operands = self._draw_operands(each, value[row], rng)
+            parts.append(self._write(each, names.take(pa.array(row)), operands))
+            rows.append(row)
+        back = np.argsort(np.concatenate(rows))
         return pa.concat_arrays(parts).take(pa.array(back))
 
-    def _texts(
+    def _write(
         self, operator: Operator, names: pa.StringArray, operands: list[Ints]
     ) -> pa.StringArray:
         join: Callable[..., Any] = pc.binary_join_element_wise
@@ -92,17 +92,17 @@ class Values(NamedTuple):
             return join(names, _SPELLING[operator], lists, ")", "")
         return join(names, _SPELLING[operator], self.literals(operand), "")
 
-    def _operands(self, operator: Operator, value: Ints, rng: PortableRandom) -> list[Ints]:
-        """What `operator` compares with, such that each `value` satisfies it.
+    def _draw_operands(self, operator: Operator, value: Ints, rng: PortableRandom) -> list[Ints]:
+        """Draw operands of `operator` such that each `value` satisfies the predicate.
 
-        For IN and NOT IN a matrix whose rows are the lists, filled up with -1; for BETWEEN
-        both ends; else one operand.
+        For IN and NOT IN a matrix whose rows are the lists, padded with -1; for BETWEEN both
+        ends; else one operand.
         """
         match operator:
             case Operator.EQ:
                 return [value]
             case Operator.NE:
-                return [_but(value, rng.below(self.cardinality - 1, value.shape))]
+                return [_skip(value, rng.below(self.cardinality - 1, value.shape))]
             case Operator.LT:
                 return [value + 1 + rng.below(self.cardinality - value)]
             case Operator.LE:
@@ -112,14 +112,14 @@ class Values(NamedTuple):
             case Operator.GE:
                 return [value - rng.below(value + 1)]
             case Operator.IN:
-                return [self._lists(value, rng, with_value=True)]
+                return [self._draw_lists(value, rng, with_value=True)]
             case Operator.NOT_IN:
-                return [self._lists(value, rng, with_value=False)]
+                return [self._draw_lists(value, rng, with_value=False)]
             case Operator.BETWEEN:
-                return self._ranges(value, rng)
+                return self._draw_ranges(value, rng)
 
-    def _lists(self, value: Ints, rng: PortableRandom, with_value: bool) -> Ints:
-        """Two to six distinct values a row, in order; with `value`, or without it."""
+    def _draw_lists(self, value: Ints, rng: PortableRandom, with_value: bool) -> Ints:
+        """Two to six distinct values a row, in order, that include or exclude `value`."""
         others = self.cardinality - 1
         longest = min(_MAX_LIST, self.cardinality if with_value else others)
         shortest = min(2, longest)
@@ -128,16 +128,16 @@ class Values(NamedTuple):
         for count in range(shortest, longest + 1):
             rows = np.flatnonzero(length == count)
             chosen = rng.subsets(others, count - with_value, rows.size)
-            members = _but(value[rows, None], chosen)
+            members = _skip(value[rows, None], chosen)
             if with_value:
                 members = np.concatenate([members, value[rows, None]], axis=1)
             lists[rows, :count] = np.sort(members, axis=1)
         return lists
 
-    def _ranges(self, value: Ints, rng: PortableRandom) -> list[Ints]:
-        """Both ends of a range around each value that spans `range_percent` on average."""
-        # Spans are uniform from 2 to 2 * mean - 2; the fraction of the upper end, which is
-        # seldom whole, is the chance of one more.
+    def _draw_ranges(self, value: Ints, rng: PortableRandom) -> list[Ints]:
+        """Both ends of a range around each value, which spans `range_percent` on average."""
+        # Spans are uniform from 2 to 2 * mean - 2. That is seldom an integer; its fraction is the
+        # probability of one more.
         mean = self.range_percent / 100 * self.cardinality
         most = max(2.0, 2 * mean - 2)
         ceiling = int(most) + rng.chance(most - int(most), value.shape)
@@ -147,6 +147,6 @@ class Values(NamedTuple):
         return [low, low + span - 1]
 
 
-def _but(excluded: Ints, among_others: Ints) -> Ints:
-    """Values that leave out `excluded`, from their places among the others."""
+def _skip(excluded: Ints, among_others: Ints) -> Ints:
+    """Map positions among the values other than `excluded` to those values."""
     return among_others + (among_others >= excluded)

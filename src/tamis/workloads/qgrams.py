@@ -1,28 +1,28 @@
 """Strings as q-grams: the real workloads of the BE-Tree paper (section 7.1, Table 3).
 
 A string is cut into its 3-grams, and each becomes an equality: the first two letters are the
-attribute, the third is its value. Of ``strong`` comes ``g_st = 'r' AND g_tr = 'o' AND g_ro = 'n'
-AND g_on = 'g'``. Rules and events are such strings; a rule matches the events that hold all its
+attribute, the third is its value. ``strong`` becomes ``g_st = 'r' AND g_tr = 'o' AND g_ro = 'n'
+AND g_on = 'g'``. Rules and events are such strings; a rule matches the events that contain all its
 grams.
 
-The paper takes authors and titles from DBLP. That is not at hand, so the texts come from what a
-machine has: see :mod:`tamis.workloads.text_sources`, or from a file of yours.
+The paper takes authors and titles from DBLP. Here the texts come from sources on the machine (see
+:mod:`tamis.workloads.text_sources`) or from a file.
 
-**How the match probability is steered.** Without one, each rule is a text of its own, events are
-any texts, and next to nothing matches but a text itself. With `match_probability` there are but
-``round(1 / match_probability)`` texts, each with an equal share of the rules: those keep each gram
-with probability `kept` and widen it as those of `begen` do, so that an event, which is one of the
+**How the match probability is controlled.** Without one, each rule is a different text, events are
+any of the texts, and a rule matches little but its own text. With `match_probability` there are
+only ``round(1 / match_probability)`` texts, each with an equal share of the rules. Rules keep each
+gram with probability `kept` and widen it as in `begen`, so that an event, which is one of the
 texts, matches its share of them.
 
-Where the paper leaves something open:
+Where the paper is silent:
 
-- grams do not cross from word to word, and case and accents are dropped: then Western texts know 26
-  letters, and there are 26 × 26 attributes. The paper has 677, and does not say what the last one
-  holds. Here it is all grams with other letters, hashed to one of the 26;
-- where two grams begin alike, the first one counts: an attribute has one value;
-- texts that give the same expression are one, and texts without a gram are none.
+- grams stay within words, and case and accents are dropped: Western texts then have 26 letters, and
+  there are 26 × 26 attributes. The paper has 677 and does not explain the last one. Here it has all
+  grams with other letters, hashed to one of the 26;
+- if two grams begin alike, the first one counts: an attribute has one value;
+- texts with the same expression count once, and texts without a gram are dropped.
 
-A seed gives the same workload wherever the texts are the same.
+A seed gives the same workload on every machine that has the same texts.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ from tamis.workloads.portable_random import Ints, PortableRandom
 from tamis.workloads.predicates import Values
 from tamis.workloads.text_sources import read_texts
 
-__all__ = ["ATTRIBUTES", "Workload", "distinct", "grams"]
+__all__ = ["ATTRIBUTES", "Workload", "count_distinct", "grams"]
 
 _CHUNK = 1 << 15
-"""How many rules are made at a time. Each chunk has its own stream of random numbers."""
+"""Rules per chunk. Each chunk has its own stream of random numbers."""
 
 _EVENT_CHUNK = 1 << 12
-"""How many events are made at a time. They share one stream, a number of which is one event."""
+"""Events per chunk. All share one stream, with one number for each event."""
 
 _LETTERS: Final = string.ascii_lowercase
 _OTHER: Final = len(_LETTERS) ** 2
@@ -74,7 +74,7 @@ class _Stream(IntEnum):
 
 
 class Expressions(NamedTuple):
-    """Conjunctions of equalities, end to end."""
+    """Conjunctions of equalities, concatenated."""
 
     start: Ints
     attribute: Ints
@@ -83,7 +83,7 @@ class Expressions(NamedTuple):
 
 
 def grams(text: str) -> dict[int, int]:
-    """The attributes of a text by their numbers, and the number of the letter of each."""
+    """The numbers of a text's attributes, each with the number of its letter."""
     found: dict[int, int] = {}
     for word in _WORD.findall(_fold(text)):
         for at in range(len(word) - 2):
@@ -109,14 +109,14 @@ def _encode_gram(gram: str) -> tuple[int, int]:
 
 
 @cache
-def _expressions(source: str) -> Expressions:
-    """The distinct expressions of the texts of a source."""
+def _read_expressions(source: str) -> Expressions:
+    """The distinct expressions of a source's texts."""
     return _flatten(dict.fromkeys(tuple(grams(text).items()) for text in read_texts(source)))
 
 
-def distinct(source: str) -> int:
-    """How many different expressions the texts of a source give."""
-    return len(_expressions(source).start) - 1
+def count_distinct(source: str) -> int:
+    """The number of distinct expressions of a source's texts."""
+    return len(_read_expressions(source).start) - 1
 
 
 def _flatten(expressions: Iterable[tuple[tuple[int, int], ...]]) -> Expressions:
@@ -141,7 +141,7 @@ def _letters(numbers: Ints) -> pa.StringArray:
 
 @dataclass(frozen=True)
 class Workload(ChunkedWorkload):
-    """Rules and events out of the 3-grams of real strings.
+    """Rules and events from the 3-grams of real strings.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ class Workload(ChunkedWorkload):
         Where the strings come from: ``characters``, ``airports``, ``synopses``, ``maintainers``,
         or a file with one a line.
     match_probability
-        The share of the rules that an event matches; None if each rule is a text of its own.
+        The share of the rules that an event matches; None if each rule is a different text.
     kept
         The share of a text's grams that a rule keeps.
     equality
@@ -176,7 +176,7 @@ class Workload(ChunkedWorkload):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse parameters that no workload can have."""
+        """Check the parameters."""
         required = {
             "size is at least 0": self.size >= 0,
             "match_probability lies above 0 and at most at 1": (
@@ -190,22 +190,22 @@ class Workload(ChunkedWorkload):
             "range_percent lies above 0 and at most at 100": 0 < self.range_percent <= 100,
         }
         check_parameters(required, self)
-        known = distinct(self.texts)
+        known = count_distinct(self.texts)
         wanted = self.size if self.match_probability is None else round(1 / self.match_probability)
         if wanted > known:
             raise ValueError(
-                f"{self.texts} has {known:,} texts, and {wanted:,} are asked for; take fewer "
-                "rules, or a higher match_probability"
+                f"{self.texts} has {known:,} texts, but {wanted:,} are needed; ask for fewer rules "
+                "or a higher match_probability"
             )
 
     @property
     def _known(self) -> Expressions:
-        return _expressions(self.texts)
+        return _read_expressions(self.texts)
 
     @cached_property
     def _bases(self) -> Ints:
-        """The texts that rules are made of, and events are."""
-        order = PortableRandom(self.seed, _Stream.TEXTS).permutation(distinct(self.texts))
+        """The texts that rules and events come from."""
+        order = PortableRandom(self.seed, _Stream.TEXTS).permutation(count_distinct(self.texts))
         return (
             order if self.match_probability is None else order[: round(1 / self.match_probability)]
         )
@@ -224,43 +224,43 @@ class Workload(ChunkedWorkload):
 
     def _events(self, start: int, count: int) -> pa.Table:
         bases = self._draw_bases(start, count)
-        row, place = self._places(bases)
+        row, position = self._locate_grams(bases)
         cells = np.full((len(ATTRIBUTES), count), -1, np.int64)
-        cells[self._known.attribute[place], row] = self._known.value[place]
+        cells[self._known.attribute[position], row] = self._known.value[position]
         letters = pa.array(_LETTERS)
         columns = [letters.take(pa.array(column, mask=column < 0)) for column in cells]
         return pa.table(columns, names=list(ATTRIBUTES))
 
     def _draw_bases(self, start: int, count: int) -> Ints:
-        """The texts of `count` events from `start` on."""
+        """Draw the texts of `count` events from `start` on."""
         rng = PortableRandom(self.seed, _Stream.EVENTS)
         rng.skip(start)
         return self._bases[rng.below(len(self._bases), count)]
 
-    def _places(self, bases: Ints) -> tuple[Ints, Ints]:
-        """For all grams of some texts, which of these they belong to, and where they stand."""
+    def _locate_grams(self, bases: Ints) -> tuple[Ints, Ints]:
+        """For each gram of some texts, which text it belongs to, and its position."""
         begin = self._known.start[bases]
         size = self._known.start[bases + 1] - begin
         row = np.repeat(np.arange(len(bases)), size)
         return row, np.arange(len(row)) + np.repeat(begin - (size.cumsum() - size), size)
 
     def _texts(self, start: int) -> pa.StringArray:
-        """The texts of the chunk of rules that begins at `start`."""
+        """The texts of the chunk of rules from `start` on."""
         rng = PortableRandom(self.seed, _Stream.RULES, start // _CHUNK)
         rules = np.arange(start, min(start + _CHUNK, self.size))
-        row, place = self._places(self._bases[rules % len(self._bases)])
-        keep = self._kept(np.bincount(row, minlength=len(rules)), rng)
-        row, place = row[keep], place[keep]
-        operator = draw_operators(self.operators, self.equality, len(place), rng)
-        names = pa.array(ATTRIBUTES).take(pa.array(self._known.attribute[place]))
+        row, position = self._locate_grams(self._bases[rules % len(self._bases)])
+        keep = self._draw_kept(np.bincount(row, minlength=len(rules)), rng)
+        row, position = row[keep], position[keep]
+        operator = draw_operators(self.operators, self.equality, len(position), rng)
+        names = pa.array(ATTRIBUTES).take(pa.array(self._known.attribute[position]))
         values = Values(len(_LETTERS), self.range_percent, _letters)
-        texts = values.predicates(names, operator, self._known.value[place], rng)
+        texts = values.predicates(names, operator, self._known.value[position], rng)
         offsets = np.searchsorted(row, np.arange(len(rules) + 1))
         lists = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), texts)
         return pc.binary_join(lists, " AND ")
 
-    def _kept(self, sizes: Ints, rng: PortableRandom) -> Ints:
-        """The places of the grams that rules of these sizes keep: one of each at least."""
+    def _draw_kept(self, sizes: Ints, rng: PortableRandom) -> Ints:
+        """Draw the positions of the grams that rules of these sizes keep: at least one each."""
         keep = rng.chance(self.kept, int(sizes.sum()))
         at_least = sizes.cumsum() - sizes + rng.below(sizes)
         row = np.repeat(np.arange(len(sizes)), sizes)

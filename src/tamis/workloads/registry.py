@@ -1,4 +1,4 @@
-"""The workloads by name, made of parameters that are texts, as a shell gives them."""
+"""The workloads by name, built from parameters given as texts, as on a command line."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ WORKLOADS: Final[dict[str, type[ChunkedWorkload]]] = {
 
 
 def make_workload(name: str, parameters: Mapping[str, str]) -> ChunkedWorkload:
-    """The workload `name`; parameters that are not given have their defaults.
+    """Build the workload `name`; parameters that are not given have their defaults.
 
     Raises
     ------
     ValueError
-        There is no such workload or parameter, or a parameter is not what it can be.
+        The workload or a parameter is unknown, or a value is invalid.
     """
     if name not in WORKLOADS:
         raise ValueError(f"{name!r} is not one of {', '.join(WORKLOADS)}")
@@ -37,10 +37,10 @@ def make_workload(name: str, parameters: Mapping[str, str]) -> ChunkedWorkload:
     for parameter in parameters:
         if parameter not in known:
             raise ValueError(f"{name} has no parameter {parameter!r}; it has {', '.join(known)}")
-    return kind(**{k: _read(k, text, types[k]) for k, text in parameters.items()})
+    return kind(**{k: _convert(k, text, types[k]) for k, text in parameters.items()})
 
 
-def _read(parameter: str, text: str, kind: object) -> object:
+def _convert(parameter: str, text: str, kind: object) -> object:
     try:
         return msgspec.convert(text, kind, strict=False)
     except msgspec.ValidationError as error:
