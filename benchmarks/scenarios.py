@@ -16,11 +16,11 @@ from tamis.expr.model import Expr, Logic
 from tamis.workloads import ads, begen, nested
 from tests.real.neutral import (
     UNSUPPORTED,
-    debian_rule,
-    operators,
+    build_debian_rule,
+    build_sigma_rule,
+    convert_sigma_event,
+    list_operators,
     read_lines,
-    sigma_event,
-    sigma_rule,
 )
 
 TOP = Path(__file__).resolve().parents[1]
@@ -74,7 +74,9 @@ def begen_with(**parameters: Any) -> Callable[[int], Load]:
 
 def debian(_: int) -> Load:
     folder = find_data_folder()
-    rules = {r["id"]: debian_rule(r["ast"]) for r in read_lines(folder / "debian_rules.jsonl.gz")}
+    rules = {
+        r["id"]: build_debian_rule(r["ast"]) for r in read_lines(folder / "debian_rules.jsonl.gz")
+    }
     events = [machine["attrs"] for machine in read_lines(folder / "debian_events.jsonl.gz")]
     return Load(build_table(rules), events, events)
 
@@ -83,8 +85,14 @@ def sigma(_: int) -> Load:
     folder = find_data_folder()
     with gzip.open(folder / "sigma_windows_rules.json.gz", "rt", encoding="utf-8") as file:
         corpus = json.load(file)
-    rules = {r["id"]: sigma_rule(r["ast"]) for r in corpus if not operators(r["ast"]) & UNSUPPORTED}
-    events: Events = [sigma_event(e) for e in read_lines(folder / "windows_events.jsonl.gz")]
+    rules = {
+        r["id"]: build_sigma_rule(r["ast"])
+        for r in corpus
+        if not list_operators(r["ast"]) & UNSUPPORTED
+    }
+    events: Events = [
+        convert_sigma_event(e) for e in read_lines(folder / "windows_events.jsonl.gz")
+    ]
     return Load(build_table(rules), events[::5], events)
 
 

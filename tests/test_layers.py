@@ -1,9 +1,9 @@
 """Imports go one way: expr → encode → engines → matcher → spark, server, cli.
 
-Beside encode and engines stands joins: expr → joins → matcher.
+The layer joins is parallel to encode and engines: expr → joins → matcher.
 
-The map below is the architecture. A module that is missing from it has not been given a
-place yet, and fails the test until somebody decides where it belongs.
+The map below is the architecture. A module whose layer is missing from it fails the test until
+the layer gets a place.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "expr": {"errors"},
     "encode": {"errors", "expr"},
     "engines": {"errors", "expr", "encode"},
-    # The documents that rules speak of know nothing of rules, codes or engines.
+    # Documents are independent of rules, codes and engines.
     "joins": {"errors", "expr"},
     "matcher": BELOW_MATCHER,
     ROOT: PUBLIC,
@@ -39,11 +39,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "spark": PUBLIC | {ROOT, "report", "workloads"},
     "server": PUBLIC | {ROOT},
     "demo": PUBLIC | {ROOT, "spark"},
-    # The command is the outermost layer: it starts all the others.
+    # The command is the outermost layer and starts all others.
     "cli": PUBLIC | {ROOT, "demo", "files", "importers", "server", "spark", "warmup", "workloads"},
     "__main__": {"cli"},
 }
-"""Which layers each layer may import, besides itself."""
+"""The layers that each layer may import, besides itself."""
 
 
 def layer_of(module: str) -> str:
@@ -52,7 +52,7 @@ def layer_of(module: str) -> str:
     return parts[1] if len(parts) > 1 else ROOT
 
 
-def modules(source: Path = SOURCE) -> dict[str, Path]:
+def find_modules(source: Path = SOURCE) -> dict[str, Path]:
     """Every module under `source`, by its dotted name."""
     found = {}
     for path in sorted(source.rglob("*.py")):
@@ -61,18 +61,18 @@ def modules(source: Path = SOURCE) -> dict[str, Path]:
     return found
 
 
-def imports(module: str, text: str, is_package: bool = False) -> Iterator[tuple[int, str]]:
-    """The line and the dotted name of everything of Tamis that `text` imports.
+def find_imports(module: str, text: str, is_package: bool = False) -> Iterator[tuple[int, str]]:
+    """The line and the dotted name of every Tamis module that `text` imports.
 
-    An import inside a function or under ``TYPE_CHECKING`` is an arrow like any other.
+    Imports inside functions and under ``TYPE_CHECKING`` count too.
     """
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            names = _names_from(node, module, is_package)
+            names = _imported_names(node, module, is_package)
         elif isinstance(node, ast.Call):
-            names = _names_called(node)
+            names = _dynamic_names(node)
         else:
             continue
         for name in names:
@@ -80,7 +80,7 @@ def imports(module: str, text: str, is_package: bool = False) -> Iterator[tuple[
                 yield node.lineno, name
 
 
-def _names_from(node: ast.ImportFrom, module: str, is_package: bool) -> list[str]:
+def _imported_names(node: ast.ImportFrom, module: str, is_package: bool) -> list[str]:
     origin = node.module or ""
     if node.level:
         keep = len(module.split(".")) - node.level + is_package
@@ -91,8 +91,8 @@ def _names_from(node: ast.ImportFrom, module: str, is_package: bool) -> list[str
     return [f"{ROOT}.{alias.name}" if alias.name in MAY_IMPORT else ROOT for alias in node.names]
 
 
-def _names_called(node: ast.Call) -> list[str]:
-    """What ``import_module("tamis.…")`` imports."""
+def _dynamic_names(node: ast.Call) -> list[str]:
+    """The module that ``import_module("tamis.…")`` imports."""
     called = getattr(node.func, "attr", getattr(node.func, "id", None))
     if called not in {"import_module", "__import__"} or not node.args:
         return []
@@ -100,28 +100,28 @@ def _names_called(node: ast.Call) -> list[str]:
     return [name.value] if isinstance(name, ast.Constant) and isinstance(name.value, str) else []
 
 
-def wrong_arrows(module: str, text: str, is_package: bool = False) -> list[str]:
-    """Every import in `text` that the map does not allow, told as a sentence."""
+def find_wrong_imports(module: str, text: str, is_package: bool = False) -> list[str]:
+    """A message for every import in `text` that the map does not allow."""
     layer = layer_of(module)
     if layer not in MAY_IMPORT:
-        return [f"{module}: the layer {layer!r} has no place in MAY_IMPORT"]
+        return [f"{module}: the layer {layer!r} is missing from MAY_IMPORT"]
     allowed = MAY_IMPORT[layer] | {layer}
     return [
         f"{module}:{line}: {layer} must not import {name}"
-        for line, name in imports(module, text, is_package)
+        for line, name in find_imports(module, text, is_package)
         if layer_of(name) not in allowed
     ]
 
 
-@pytest.mark.parametrize("module", list(modules()))
+@pytest.mark.parametrize("module", list(find_modules()))
 def test_imports_go_one_way(module: str) -> None:
-    path = modules()[module]
-    found = wrong_arrows(module, path.read_text(), path.name == "__init__.py")
+    path = find_modules()[module]
+    found = find_wrong_imports(module, path.read_text(), path.name == "__init__.py")
     assert not found, "\n".join(found)
 
 
-def test_every_module_is_looked_at() -> None:
-    assert {"tamis.errors", "tamis.expr", "tamis.expr.model"} <= modules().keys()
+def test_every_module_is_checked() -> None:
+    assert {"tamis.errors", "tamis.expr", "tamis.expr.model"} <= find_modules().keys()
 
 
 def test_the_map_has_no_cycle() -> None:
@@ -157,8 +157,8 @@ def test_the_map_has_no_cycle() -> None:
         ("tamis.helpers", "x = 1"),
     ],
 )
-def test_a_wrong_arrow_is_caught(module: str, text: str) -> None:
-    assert wrong_arrows(module, text)
+def test_a_wrong_import_is_found(module: str, text: str) -> None:
+    assert find_wrong_imports(module, text)
 
 
 @pytest.mark.parametrize(
@@ -177,5 +177,5 @@ def test_a_wrong_arrow_is_caught(module: str, text: str) -> None:
         ("tamis.workloads.betree", "import tamismatic\nfrom tamis import expr", False),
     ],
 )
-def test_a_right_arrow_is_not(module: str, text: str, is_package: bool) -> None:
-    assert not wrong_arrows(module, text, is_package)
+def test_an_allowed_import_passes(module: str, text: str, is_package: bool) -> None:
+    assert not find_wrong_imports(module, text, is_package)

@@ -41,7 +41,10 @@ def write(name: str, lines: Sequence[Any]) -> None:
 
 
 def run(*arguments: str, code: int = 0, stdin: str | None = None) -> str:
-    """What the command prints; it must exit with `code`, and without an error be silent."""
+    """Run the command, and return what it prints.
+
+    It must exit with `code`, and leave standard error empty if that is 0.
+    """
     result = CliRunner().invoke(app, arguments, input=stdin)
     assert result.exit_code == code, result.output
     if code == 0:
@@ -50,7 +53,7 @@ def run(*arguments: str, code: int = 0, stdin: str | None = None) -> str:
 
 
 def run_failing(*arguments: str, stdin: str | None = None) -> str:
-    """The one line on standard error of a command that meets bad input."""
+    """Run the command on bad input, and return the one line that it prints on standard error."""
     result = CliRunner().invoke(app, arguments, input=stdin)
     assert result.exit_code == 1, result.output
     assert result.stderr.startswith("tamis: ")
@@ -60,7 +63,7 @@ def run_failing(*arguments: str, stdin: str | None = None) -> str:
 
 
 def start(*arguments: str, **options: Any) -> subprocess.Popen[bytes]:
-    """The command as a process of its own."""
+    """Start the command as a process of its own."""
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
     return subprocess.Popen([sys.executable, "-W", "error", "-m", "tamis", *arguments], **options)
 

@@ -11,7 +11,7 @@ from tests.cli.command import EVENTS, RULES, write
 
 @pytest.fixture(autouse=True)
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each test works in a folder of its own, with a file of rules and one of events."""
+    """Run each test in a folder of its own, with a file of rules and one of events."""
     monkeypatch.chdir(tmp_path)
     write("rules.jsonl", RULES)
     write("events.jsonl", EVENTS)

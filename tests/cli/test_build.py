@@ -10,7 +10,7 @@ from tamis.cli import app
 from tests.cli.command import RULES, run, run_failing, write
 
 
-def test_a_directory_of_rules() -> None:
+def test_commands_take_a_directory_of_rules() -> None:
     assert run("build", "rules.jsonl", "-o", "index", "--engine", "scan") == "4 rules in index\n"
     expected = run("match", "rules.jsonl", "events.jsonl")
     for extra in ((), ("--engine", "keyed"), ("--logic", "strong")):
@@ -18,13 +18,13 @@ def test_a_directory_of_rules() -> None:
     assert "teens" in run("match", "index", "events.jsonl", "--tag", "eu")
     assert run("explain", "index", "7", '{"age": 20}').startswith("7 matches")
     assert run("explain", "index", "teens", "{}").startswith("teens does not match")
-    assert "no rule 'nobody'" in run_failing("explain", "index", "nobody", "{}")
+    assert "no rule 'unknown'" in run_failing("explain", "index", "unknown", "{}")
     assert "logic is 'strong'" in run_failing("match", "index", "events.jsonl", "--logic", "weak")
     Path("empty").mkdir()
     assert "empty" in run_failing("match", "empty", "events.jsonl")
 
 
-def test_building_over_something() -> None:
+def test_build_replaces_an_index_only_with_overwrite() -> None:
     write("some.jsonl", [*RULES, {"id": "bad", "rule": "x ="}])
     assert "bad" in run_failing("build", "some.jsonl", "-o", "index")
     assert not Path("index").exists()

@@ -30,7 +30,7 @@ from tests.cli.command import RULES, run, run_failing, write
         ["demo", "--flights", "0"],
     ],
 )
-def test_wrong_usage_is_exit_code_2(arguments: list[str]) -> None:
+def test_wrong_usage_exits_with_code_2(arguments: list[str]) -> None:
     assert run(*arguments, code=2) == ""
 
 
@@ -49,7 +49,7 @@ BAD_RULES = {
 
 
 @pytest.mark.parametrize("case", BAD_RULES)
-def test_a_bad_rule_is_one_line_with_file_and_line(case: str) -> None:
+def test_a_bad_rule_is_reported_with_file_and_line(case: str) -> None:
     rule, message = BAD_RULES[case]
     write("rules.jsonl", [*RULES, rule])
     line = run_failing("match", "rules.jsonl", "events.jsonl")
@@ -59,7 +59,7 @@ def test_a_bad_rule_is_one_line_with_file_and_line(case: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_rule_with_a_million_nodes_is_one_line_too() -> None:
+def test_a_rule_with_a_million_nodes_is_reported_too() -> None:
     write("rules.jsonl", [{"id": "x", "rule": " OR ".join(["a = 1 AND b = 2"] * 350_000)}])
     line = run_failing("match", "rules.jsonl", "events.jsonl")
     assert line.startswith("rules.jsonl:1: rule 'x': the rule has more than")
@@ -75,13 +75,13 @@ BAD_EVENTS = {
 
 
 @pytest.mark.parametrize("case", BAD_EVENTS)
-def test_bad_events_are_one_line_with_file_and_line(case: str) -> None:
+def test_bad_events_are_reported_with_file_and_line(case: str) -> None:
     data, message = BAD_EVENTS[case]
     Path("events.jsonl").write_bytes(data)
     assert run_failing("match", "rules.jsonl", "events.jsonl").startswith(message)
 
 
-def test_other_bad_input_is_one_line_too() -> None:
+def test_other_bad_input_is_reported_in_one_line() -> None:
     Path("out.csv").mkdir()
     for arguments, message in {
         ("match", "no.jsonl", "events.jsonl"): "no.jsonl: there is no such file",

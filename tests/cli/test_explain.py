@@ -32,7 +32,7 @@ def test_explain_prints_json() -> None:
     assert [change["values"] for change in found["changes"]] == [[2]]
 
 
-def test_explain_does_without_unicode() -> None:
+def test_explain_works_without_unicode() -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     command = start("explain", "rules.jsonl", "7", '{"age": 18}', env=environment)
     out, err = command.communicate()

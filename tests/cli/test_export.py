@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.cli.command import parse_lines, run, run_failing
 
 
-def test_export_writes_what_the_other_commands_read() -> None:
+def test_other_commands_read_what_export_writes() -> None:
     printed = parse_lines(run("export", "rules.jsonl"))
     assert [line["id"] for line in printed] == ["teens", "not-ca", "fans", 7]
     run("build", "rules.jsonl", "-o", "index")

@@ -13,11 +13,11 @@ from tests.cli.command import parse_lines, run
 
 
 def test_generate_writes_rules_and_events_that_match_reads() -> None:
-    made = ["--seed", "3", "--set", "dimensions=20", "--set", "rule_size=2"]
-    assert run("generate", "begen", "--rules", "500", "-o", "r.parquet", *made).startswith(
+    options = ["--seed", "3", "--set", "dimensions=20", "--set", "rule_size=2"]
+    assert run("generate", "begen", "--rules", "500", "-o", "r.parquet", *options).startswith(
         "500 rules"
     )
-    run("generate", "begen", "--events", "40", "-o", "deep/e.parquet", *made)
+    run("generate", "begen", "--events", "40", "-o", "deep/e.parquet", *options)
     assert pq.read_table("deep/e.parquet")["event_id"].to_pylist() == list(range(40))
     counted = parse_lines(run("match", "r.parquet", "deep/e.parquet", "--count"))
     assert sum(line["matches"] for line in counted) > 0
@@ -37,7 +37,7 @@ def test_generate_writes_rules_and_events_that_match_reads() -> None:
         (["qgrams", "--events", "1", "-o", "x", "--set", "texts=none"], "or a file with one text"),
     ],
 )
-def test_generate_refuses_what_it_cannot_make(arguments: list[str], reason: str) -> None:
+def test_generate_refuses_impossible_requests(arguments: list[str], reason: str) -> None:
     result = CliRunner().invoke(app, ["generate", *arguments], env={"COLUMNS": "400"})
     assert result.exit_code == 2
     assert reason in " ".join(result.stderr.replace("│", " ").split())

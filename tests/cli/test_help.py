@@ -10,7 +10,7 @@ from tamis.cli import app
 from tests.cli.command import run
 
 
-def test_version() -> None:
+def test_version_prints_the_version() -> None:
     assert run("--version") == f"tamis {tamis.__version__}\n"
 
 

@@ -17,7 +17,7 @@ def import_rules(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["import", *arguments])
 
 
-def test_rules_are_written_and_the_others_named() -> None:
+def test_import_writes_rules_and_names_the_others() -> None:
     Path("conditions.json").write_text('{"a": {"x": {"$gt": 3}}, "b": {"x": [1]}}')
     done = import_rules("growthbook", "conditions.json", "-o", "rules.jsonl")
     assert done.exit_code == 0
@@ -28,7 +28,7 @@ def test_rules_are_written_and_the_others_named() -> None:
     assert matcher.match({"x": 4}) == ["a"]
 
 
-def test_the_terminal_gets_the_rules_alone() -> None:
+def test_standard_output_has_only_the_rules() -> None:
     Path("patterns.jsonl").write_text('{"id": "a", "pattern": {"x": ["y"]}}\n')
     done = import_rules("eventbridge", "patterns.jsonl")
     assert json.loads(done.stdout) == {
@@ -39,7 +39,7 @@ def test_the_terminal_gets_the_rules_alone() -> None:
     assert done.stderr == "1 rules taken, 0 not\n"
 
 
-def test_strict_writes_nothing() -> None:
+def test_strict_writes_nothing_if_a_rule_is_refused() -> None:
     Path("rules.json").write_text(
         '{"a": {"==": [{"var": "x"}, 3]}, "b": {"===": [{"var": "x"}, 3]}}'
     )
@@ -59,7 +59,7 @@ CRITERIA = {
 }
 
 
-def test_events_are_given_what_paths_find() -> None:
+def test_events_are_extended_with_the_values_at_paths() -> None:
     Path("criteria.jsonl").write_text(json.dumps(CRITERIA))
     Path("events.jsonl").write_text('{"l": [3, 4]}\n{"l": [4, 3]}\n{}\n')
     done = import_rules("mustang", "criteria.jsonl", "-o", "rules.jsonl")
@@ -87,12 +87,12 @@ def test_events_are_given_what_paths_find() -> None:
         ("mustang", "x.json", "--events", "e"),
     ],
 )
-def test_wrong_usage(arguments: tuple[str, ...]) -> None:
+def test_options_of_other_systems_are_refused(arguments: tuple[str, ...]) -> None:
     assert import_rules(*arguments).exit_code == 2
 
 
 @pytest.mark.parametrize("text", ["{", "3", ""])
-def test_bad_files(text: str) -> None:
+def test_unreadable_files_are_named(text: str) -> None:
     Path("x.json").write_text(text)
     done = import_rules("mongodb", "x.json")
     assert done.exit_code == 1

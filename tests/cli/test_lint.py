@@ -7,7 +7,7 @@ import json
 from tests.cli.command import run, write
 
 
-def test_lint_tells_which_rules_are_idle() -> None:
+def test_lint_finds_rules_that_are_redundant_or_never_match() -> None:
     assert run("lint", "rules.jsonl") == "0 findings in 4 rules\n"
     write(
         "odd.jsonl",

@@ -25,12 +25,12 @@ def test_match_prints_a_line_for_each_event() -> None:
 
 
 @pytest.mark.parametrize("engine", ["auto", *tamis.engines()])
-def test_every_engine_matches_the_same(engine: str) -> None:
+def test_every_engine_finds_the_same_rules(engine: str) -> None:
     found = match("--engine", engine)
     assert [line["rules"] for line in found] == MATCHES
 
 
-def test_events_may_be_remembered_for_those_to_come() -> None:
+def test_publish_remembers_events_for_later_ones() -> None:
     write("lows.jsonl", [{"id": "low", "rule": "x < ALL (SELECT d.x FROM seen d)"}])
     write("first.jsonl", [{"x": 5}, {"x": 7}, {"x": 3}])
     write("more.jsonl", [{"x": 4}, {"x": 2}])
@@ -45,12 +45,12 @@ def test_events_may_be_remembered_for_those_to_come() -> None:
     run("match", "lows.jsonl", "more.jsonl", "--publish", "--count", code=2)
 
 
-def test_an_event_may_be_known_by_an_attribute() -> None:
+def test_an_attribute_can_identify_events() -> None:
     found = match("--event-id", "id")
     assert [line["event"] for line in found] == ["e1", "e2", "e3", "e4"]
 
 
-def test_count_and_top() -> None:
+def test_count_counts_rules_and_top_scores_them() -> None:
     found = match("--count")
     assert [line["matches"] for line in found] == [1, 2, 1, 0]
     found = match("--top", "1")
@@ -58,26 +58,26 @@ def test_count_and_top() -> None:
     assert found[2]["top"] == [{"rule": "fans", "score": 2.0}]
 
 
-def test_only_some_rules() -> None:
+def test_only_and_tag_select_rules() -> None:
     found = match("--only", "7", "--only", "fans")
     assert [line["rules"] for line in found] == [[], [7], ["fans"], []]
     found = match("--tag", "eu", "--tag", "none")
     assert [line["rules"] for line in found] == [["teens"], [], [], []]
 
 
-def test_an_event_may_be_an_expression() -> None:
-    asked = ["match", "rules.jsonl", "--expression"]
-    assert run(*asked, "age BETWEEN 19 AND 30 AND country = 'FR'") == (
+def test_an_expression_matches_a_partly_known_event() -> None:
+    command = ["match", "rules.jsonl", "--expression"]
+    assert run(*command, "age BETWEEN 19 AND 30 AND country = 'FR'") == (
         '{"event":0,"rules":["teens",7]}\n'
     )
-    assert run(*asked, "age < 15", "--logic", "weak") == '{"event":0,"rules":["not-ca"]}\n'
-    assert run(*asked, "age > 15", "-o", "out.csv", "--only", "7") == ""
+    assert run(*command, "age < 15", "--logic", "weak") == '{"event":0,"rules":["not-ca"]}\n'
+    assert run(*command, "age > 15", "-o", "out.csv", "--only", "7") == ""
     assert Path("out.csv").read_text() == "event,rule\n0,7\n"
-    assert "at character 6" in run_failing(*asked, "age >")
-    assert "= or IN" in run_failing(*asked, "country LIKE '%R'")
+    assert "at character 6" in run_failing(*command, "age >")
+    assert "= or IN" in run_failing(*command, "country LIKE '%R'")
 
 
-def test_the_logic_of_rules_without_one() -> None:
+def test_logic_applies_to_rules_that_name_none() -> None:
     found = match("--logic", "weak")
     assert [line["rules"] for line in found][3] == ["not-ca"]
 
@@ -100,7 +100,7 @@ def test_rules_or_events_come_from_standard_input() -> None:
     assert run("match", "-", "events.jsonl", stdin=rules) == expected
 
 
-def test_bad_rules_are_skipped_if_asked_and_named() -> None:
+def test_skip_bad_rules_names_the_rules_it_skips() -> None:
     write("rules.jsonl", [*RULES, {"id": "bad", "rule": "a = "}, {"rule": "TRUE"}])
     result = CliRunner().invoke(app, ["match", "rules.jsonl", "events.jsonl", "--skip-bad-rules"])
     assert result.exit_code == 0
@@ -111,7 +111,7 @@ def test_bad_rules_are_skipped_if_asked_and_named() -> None:
     assert last == "tamis: 2 rules were skipped"
 
 
-def test_a_time_may_be_given() -> None:
+def test_at_decides_which_rules_are_valid() -> None:
     write(
         "timed.jsonl",
         [{"id": "r", "rule": "a = 1", "valid_from": "2026-05-01T12:00:00Z", "priority": 2}],

@@ -15,7 +15,7 @@ import pytest
 from tests.cli.command import MATCHES, parse_lines, start, write
 
 
-def test_a_pipe_gets_results_and_nothing_else() -> None:
+def test_a_pipe_receives_only_results() -> None:
     command = start("match", "rules.jsonl", "-", stdin=subprocess.PIPE)
     out, err = command.communicate(Path("events.jsonl").read_bytes())
     assert command.returncode == 0
@@ -23,7 +23,7 @@ def test_a_pipe_gets_results_and_nothing_else() -> None:
     assert [line["rules"] for line in parse_lines(out.decode())] == MATCHES
 
 
-def test_results_do_not_wait_for_the_end_of_a_pipe() -> None:
+def test_results_are_printed_before_the_input_ends() -> None:
     with start("match", "rules.jsonl", "-", stdin=subprocess.PIPE) as command:
         assert command.stdin is not None
         assert command.stdout is not None
@@ -33,7 +33,7 @@ def test_results_do_not_wait_for_the_end_of_a_pipe() -> None:
             assert json.loads(command.stdout.readline()) == {"event": n, "rules": [7]}
 
 
-def test_bad_input_is_exit_code_1_without_a_traceback() -> None:
+def test_bad_input_exits_with_code_1_and_no_traceback() -> None:
     Path("events.jsonl").write_bytes(b'{"age": 15, "country": "FR"}\n' * 3 + b"{")
     command = start("match", "rules.jsonl", "events.jsonl", "-o", "out.parquet")
     out, err = command.communicate()
@@ -43,7 +43,7 @@ def test_bad_input_is_exit_code_1_without_a_traceback() -> None:
     assert not list(Path().glob("*out*"))
 
 
-def test_a_reader_that_has_enough_ends_the_command_in_silence() -> None:
+def test_a_closed_pipe_ends_the_command_silently() -> None:
     write("events.jsonl", [{"age": 15, "country": "FR"}] * 200_000)
     with start("match", "rules.jsonl", "events.jsonl") as command:
         assert command.stdout is not None
@@ -55,7 +55,7 @@ def test_a_reader_that_has_enough_ends_the_command_in_silence() -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
-def test_output_that_cannot_be_written_is_one_line() -> None:
+def test_a_full_disk_is_reported_in_one_line() -> None:
     with Path("/dev/full").open("wb") as full:
         command = start("match", "rules.jsonl", "events.jsonl", stdout=full)
         _, err = command.communicate()
@@ -63,11 +63,11 @@ def test_output_that_cannot_be_written_is_one_line() -> None:
     assert err == b"tamis: [Errno 28] No space left on device\n"
 
 
-def test_an_interrupt_ends_the_command_in_silence() -> None:
+def test_an_interrupt_ends_the_command_silently() -> None:
     with start("match", "rules.jsonl", "-", "-o", "out.csv", stdin=subprocess.PIPE) as command:
         assert command.stdin is not None
         assert command.stderr is not None
-        # The file aside is made when the command has begun.
+        # The command has started when its temporary file exists.
         while not list(Path().glob(".out.csv*")):
             assert command.poll() is None
             time.sleep(0.05)
@@ -77,7 +77,7 @@ def test_an_interrupt_ends_the_command_in_silence() -> None:
     assert not list(Path().glob(".out.csv*"))
 
 
-def test_a_terminal_gets_a_progress_bar() -> None:
+def test_a_terminal_shows_a_progress_bar() -> None:
     ours, theirs = pty.openpty()
     command = start(
         "match", "rules.jsonl", "events.jsonl", "-o", "out.csv", stdout=theirs, stderr=theirs
@@ -91,7 +91,7 @@ def test_a_terminal_gets_a_progress_bar() -> None:
     assert Path("out.csv").exists()
 
 
-def test_no_progress_bar_gets_between_results_on_a_terminal() -> None:
+def test_no_progress_bar_appears_between_results_on_a_terminal() -> None:
     ours, theirs = pty.openpty()
     command = start("match", "rules.jsonl", "events.jsonl", stdout=theirs, stderr=theirs)
     command.wait()

@@ -11,8 +11,8 @@ from markdown_it import MarkdownIt
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "command.md"
 
 
-def steps_of(page: Path) -> list[tuple[str, str]]:
-    """Every command of the page's console blocks, and what the page says it prints."""
+def read_steps(page: Path) -> list[tuple[str, str]]:
+    """Every command in the page's console blocks, with the output that the page shows."""
     steps = []
     for token in MarkdownIt().parse(page.read_text()):
         if token.type == "fence" and token.info == "console":
@@ -23,10 +23,10 @@ def steps_of(page: Path) -> list[tuple[str, str]]:
 
 
 def test_the_page_shows_what_the_command_prints() -> None:
-    """Files that the page shows with cat are there because it shows them."""
+    """A file that the page shows with cat is created with that content."""
     for name in ("rules.jsonl", "events.jsonl"):
         Path(name).unlink()
-    for command, shown in steps_of(PAGE):
+    for command, shown in read_steps(PAGE):
         read = command.removeprefix("cat ")
         if read != command and not Path(read).exists():
             Path(read).write_text(shown)

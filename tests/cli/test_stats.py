@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.cli.command import parse_lines, run, run_failing, write
 
 
-def test_stats_count_rules_and_what_they_use() -> None:
+def test_stats_count_rules_attributes_and_operators() -> None:
     write("many.jsonl", [{"id": n, "rule": f"a = {n} AND b <> 'x'"} for n in range(1_000)])
     (found,) = parse_lines(run("stats", "many.jsonl", "--json"))
     assert (found["rules"], found["atoms"], found["conjunctions"]) == (1_000, 1_001, 1_000)
@@ -20,7 +20,7 @@ def test_stats_count_rules_and_what_they_use() -> None:
     assert "attribute" in shown
 
 
-def test_what_a_directory_comes_to() -> None:
+def test_stats_of_a_directory() -> None:
     run("build", "rules.jsonl", "-o", "index")
     shown = run("stats", "index", "--verify")
     for words in ("rules", "segments", "segment bytes", "log bytes", "engine"):

@@ -50,8 +50,8 @@ print(len(compiled.buffer))
 
 
 @pytest.mark.slow
-def test_after_warmup_nothing_is_left_to_compile(tmp_path: Path) -> None:
-    """In a cache of its own: what other tests compiled must not help."""
+def test_warmup_leaves_nothing_to_compile(tmp_path: Path) -> None:
+    """Uses a cache of its own, so that kernels from other tests do not help."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
     engines = ["tiles", "scan"]
     warm = f"from tamis.warmup import warmup; warmup({engines})"

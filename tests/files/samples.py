@@ -55,7 +55,7 @@ def write_parquet(path: Path, records: list[dict[str, Any]]) -> None:
 
 
 def write(path: Path, records: list[Any]) -> str:
-    """Write `records` in the format that the name tells."""
+    """Write `records` in the format of the file's extension."""
     kind = path.name.removesuffix(".gz").rpartition(".")[2]
     writers: dict[str, Callable[[Path, list[Any]], None]] = {
         "csv": write_csv,

@@ -71,9 +71,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("reading", ["rules", "events"])
 @pytest.mark.parametrize("case", BROKEN)
-def test_what_is_wrong_with_a_file_is_said_with_its_line(
-    case: str, reading: str, tmp_path: Path
-) -> None:
+def test_a_broken_file_is_reported_with_its_line(case: str, reading: str, tmp_path: Path) -> None:
     name, data, line, message = BROKEN[case]
     path = tmp_path / name
     path.write_bytes(data)
@@ -95,13 +93,13 @@ def test_a_missing_file_is_named(name: str, tmp_path: Path) -> None:
     assert caught.value.path == path
 
 
-def test_a_directory_is_no_file(tmp_path: Path) -> None:
+def test_a_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(tamis.InputFileError, match="directory"):
         load_rules(tamis.Matcher(), str(tmp_path))
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read_is_named(tmp_path: Path) -> None:
+@pytest.mark.skipif(os.geteuid() == 0, reason="root can read every file")
+def test_a_file_without_permission_is_named(tmp_path: Path) -> None:
     path = tmp_path / "rules.jsonl"
     path.touch(mode=0)
     with pytest.raises(tamis.InputFileError, match="Permission denied"):

@@ -17,7 +17,7 @@ from tests.files.samples import (
 )
 
 
-def test_blank_lines_and_a_byte_order_mark_are_passed_over(tmp_path: Path) -> None:
+def test_blank_lines_and_a_byte_order_mark_are_skipped(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     path.write_bytes(b'\xef\xbb\xbf{"a": 1}\r\n\n  \n{"a": 2}')
     (batch,) = read_events(str(path))
@@ -26,7 +26,7 @@ def test_blank_lines_and_a_byte_order_mark_are_passed_over(tmp_path: Path) -> No
     assert batch.fraction == 1.0
 
 
-def test_lines_longer_than_a_block_are_whole(tmp_path: Path) -> None:
+def test_lines_longer_than_a_block_are_read_whole(tmp_path: Path) -> None:
     events = [{"n": n, "text": "x" * 2_500_000} for n in range(5)]
     read = [e for batch in read_events(write(tmp_path / "e.jsonl", events)) for e in batch.events]
     assert read == events
@@ -62,14 +62,14 @@ def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["events.jsonl", "events.csv", "events.parquet"])
-def test_one_event_is_found_by_its_number(name: str, tmp_path: Path) -> None:
+def test_one_event_is_read_by_its_number(name: str, tmp_path: Path) -> None:
     path = write(tmp_path / name, EVENTS)
     assert read_event(f"{path}:2") == EVENTS[2]
     with pytest.raises(tamis.InputFileError, match="there is no event 5"):
         read_event(f"{path}:5")
 
 
-def test_one_event_may_be_given_as_text() -> None:
+def test_one_event_is_read_from_text() -> None:
     assert read_event(' {"a": [1, "é"]}') == {"a": [1, "é"]}
     for text, message in {
         '{"a": ': "EVENT: not valid JSON",

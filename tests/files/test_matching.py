@@ -21,7 +21,7 @@ from tests.files.samples import (
 )
 
 
-def test_a_file_without_rows_is_fine(tmp_path: Path) -> None:
+def test_a_file_without_rows_has_no_matches(tmp_path: Path) -> None:
     matcher = load_matcher(write(tmp_path / "rules.jsonl", RULES))
     header = tmp_path / "events.csv"
     header.write_text("age,name\n")
@@ -31,7 +31,7 @@ def test_a_file_without_rows_is_fine(tmp_path: Path) -> None:
     assert match_all(matcher, str(tmp_path / "events.parquet")) == []
 
 
-def test_many_matches_come_piece_by_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_matches_come_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tamis.files.matching._FIRST_EVENTS", 4)
     monkeypatch.setattr("tamis.files.matching._TARGET_MATCHES", 20)
     rules = [{"id": n, "rule": "TRUE"} for n in range(10)]
@@ -57,7 +57,7 @@ def test_a_column_that_no_rule_can_compare_is_named(tmp_path: Path) -> None:
         match_all(matcher, path)
 
 
-def test_a_column_of_event_ids_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_column_of_event_ids_is_named(tmp_path: Path) -> None:
     path = write(tmp_path / "events.parquet", [{"a": 1}])
     with pytest.raises(tamis.InputFileError, match="there is no column 'key'"):
         list(match_file(tamis.Matcher(), path, Query(event_id="key")))

@@ -18,7 +18,7 @@ from tests.files.samples import (
 )
 
 
-def test_a_rule_keeps_all_that_its_line_says(tmp_path: Path) -> None:
+def test_a_rule_keeps_all_fields_of_its_line(tmp_path: Path) -> None:
     line = {
         "id": 7,
         "rule": {"or": [{"attr": "author", "=": "Smith"}, {"attr": "price", ">": 10}]},
@@ -38,7 +38,7 @@ def test_a_rule_keeps_all_that_its_line_says(tmp_path: Path) -> None:
     assert matcher.top({"author": "Jones", "price": 11}) == [(7, 0.5)]
 
 
-def test_a_weight_may_be_for_a_timestamp(tmp_path: Path) -> None:
+def test_a_weight_can_be_for_a_timestamp(tmp_path: Path) -> None:
     stamp = {"timestamp": "2020-01-02T00:00:00Z"}
     line = {"id": 1, "rule": {"attr": "day", "=": stamp}, "weights": [["day", stamp, 3]]}
     matcher = load_matcher(write(tmp_path / "rules.jsonl", [line]))
@@ -51,7 +51,7 @@ def test_tags_come_from_parquet_too(tmp_path: Path) -> None:
     assert matcher.match({}, only=tamis.tagged("b")) == [1]
 
 
-def test_ids_in_csv_are_texts_and_rules_may_be_long(tmp_path: Path) -> None:
+def test_ids_in_csv_are_texts_and_rules_can_be_long(tmp_path: Path) -> None:
     long = "x IN (" + ", ".join(map(str, range(50_000))) + ")"
     path = write(
         tmp_path / "rules.csv", [{"id": "007", "rule": long}, {"id": "7", "rule": "a\n=1"}]
@@ -59,7 +59,7 @@ def test_ids_in_csv_are_texts_and_rules_may_be_long(tmp_path: Path) -> None:
     assert list(load_matcher(path)) == ["007", "7"]
 
 
-def test_the_default_logic_is_for_rules_that_name_none(tmp_path: Path) -> None:
+def test_the_default_logic_applies_to_rules_that_name_none(tmp_path: Path) -> None:
     rules = [{"id": 1, "rule": "a <> 1", "logic": "strong"}, {"id": 2, "rule": "a <> 1"}]
     for name in ("rules.jsonl", "rules.csv", "rules.parquet"):
         matcher = load_matcher(write(tmp_path / name, rules), logic="weak")
@@ -98,7 +98,7 @@ BAD_RULES = {
 
 
 @pytest.mark.parametrize("case", BAD_RULES)
-def test_a_rule_that_is_refused_is_named_with_its_line(case: str, tmp_path: Path) -> None:
+def test_an_invalid_rule_is_named_with_its_line(case: str, tmp_path: Path) -> None:
     line, message = BAD_RULES[case]
     path = write(tmp_path / "rules.jsonl", [{"id": "first", "rule": "TRUE"}, line])
     matcher = tamis.Matcher()
@@ -111,7 +111,7 @@ def test_a_rule_that_is_refused_is_named_with_its_line(case: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("case", BAD_RULES)
-def test_a_rule_that_is_refused_may_be_skipped(case: str, tmp_path: Path) -> None:
+def test_an_invalid_rule_can_be_skipped(case: str, tmp_path: Path) -> None:
     line, message = BAD_RULES[case]
     lines = [{"id": "first", "rule": "TRUE"}, line, {"id": "last", "rule": "FALSE"}]
     matcher = tamis.Matcher()
@@ -133,7 +133,7 @@ def test_a_bad_row_of_a_table_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["rules.csv", "rules.parquet"])
-def test_a_table_without_rules_is_told_from_one_with(name: str, tmp_path: Path) -> None:
+def test_a_table_without_a_column_of_rules_is_refused(name: str, tmp_path: Path) -> None:
     path = write(tmp_path / name, [{"id": "a", "text": "TRUE"}])
     with pytest.raises(tamis.InputFileError, match="no column 'rule'; it has id, text"):
         load_rules(tamis.Matcher(), path)
@@ -146,7 +146,7 @@ def test_an_unclosed_quote_in_csv_is_an_error(tmp_path: Path) -> None:
         load_rules(tamis.Matcher(), str(path))
 
 
-def test_one_rule_is_found_whatever_the_others_are(tmp_path: Path) -> None:
+def test_one_rule_is_loaded_even_if_others_are_invalid(tmp_path: Path) -> None:
     lines = [{"id": 1, "rule": "a = "}, {"id": 2, "rule": "a = 1"}, {"id": 3, "rule": "b ="}]
     path = write(tmp_path / "rules.jsonl", lines)
     matcher = tamis.Matcher()

@@ -16,8 +16,8 @@ from tamis.files import (
 )
 
 
-def everything() -> list[tamis.Rule]:
-    """Rules with all that may be said of them."""
+def build_rules() -> list[tamis.Rule]:
+    """Rules that use all fields between them."""
     moment = datetime(2024, 5, 1, tzinfo=UTC)
     model = tamis.parse("a = 1 OR NOT b IN ('x', 'y')")
     weights = {("a", 1): 2.0, ("t", moment): 0.25, "price > 10": 0.5}
@@ -32,16 +32,18 @@ def everything() -> list[tamis.Rule]:
 
 @pytest.mark.parametrize("name", ["rules.jsonl", "rules.ndjson.gz"])
 @pytest.mark.parametrize("stored", [False, True])
-def test_rules_that_were_written_are_read_again(name: str, stored: bool, tmp_path: Path) -> None:
+def test_rules_are_the_same_after_writing_and_reading(
+    name: str, stored: bool, tmp_path: Path
+) -> None:
     matcher = tamis.Matcher()
-    matcher.add_many(everything())
+    matcher.add_many(build_rules())
     if stored:
         matcher.save(tmp_path / "index")
         matcher = tamis.open(tmp_path / "index", read_only=True)
-    seen: list[int] = []
+    counts: list[int] = []
     target = str(tmp_path / name)
-    assert save_rules(matcher, target, watch=lambda count, _: seen.append(count)) == 5
-    assert seen == [5]
+    assert save_rules(matcher, target, watch=lambda count, _: counts.append(count)) == 5
+    assert counts == [5]
     again = tamis.Matcher()
     assert load_rules(again, target).bad == []
     assert list(again) == list(matcher)
@@ -51,27 +53,27 @@ def test_rules_that_were_written_are_read_again(name: str, stored: bool, tmp_pat
     assert again.top(event, 5) == matcher.top(event, 5)
 
 
-def test_some_rules_may_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_writes_the_selected_rules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tamis.files.rule_writer._RULES_PER_BLOCK", 2)
     matcher = tamis.Matcher()
     matcher.add_many([(n, f"a = {n}") for n in range(5)])
     matcher.add("gold", "a = 9", tags=["gold"])
 
-    def written(**options: Any) -> list[Any]:
+    def write_ids(**options: Any) -> list[Any]:
         save_rules(matcher, str(tmp_path / "some.jsonl"), **options)
         lines = (tmp_path / "some.jsonl").read_text().splitlines()
         return [json.loads(line)["id"] for line in lines]
 
-    assert written() == [0, 1, 2, 3, 4, "gold"]
-    assert written(only=[3, 0, "gold"]) == [3, 0, "gold"]
-    assert written(only=tamis.tagged("gold", "x")) == ["gold"]
-    assert written(only=[]) == []
-    with pytest.raises(tamis.UnknownRuleError, match="'nobody'"):
-        written(only=["nobody"])
-    assert (tmp_path / "some.jsonl").read_text() == "", "what was there before is left alone"
+    assert write_ids() == [0, 1, 2, 3, 4, "gold"]
+    assert write_ids(only=[3, 0, "gold"]) == [3, 0, "gold"]
+    assert write_ids(only=tamis.tagged("gold", "x")) == ["gold"]
+    assert write_ids(only=[]) == []
+    with pytest.raises(tamis.UnknownRuleError, match="'unknown'"):
+        write_ids(only=["unknown"])
+    assert (tmp_path / "some.jsonl").read_text() == "", "the earlier file is unchanged"
 
 
-def test_rules_that_are_removed_meanwhile_are_left_out(
+def test_rules_removed_while_writing_are_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tamis.files.rule_writer._RULES_PER_BLOCK", 2)
@@ -90,7 +92,7 @@ def test_rules_that_are_removed_meanwhile_are_left_out(
 
 
 @pytest.mark.parametrize("name", ["rules.csv", "rules.parquet", "rules.txt", "no/rules.jsonl"])
-def test_rules_go_to_json_lines_only(name: str, tmp_path: Path) -> None:
+def test_rules_are_written_to_json_lines_only(name: str, tmp_path: Path) -> None:
     with pytest.raises(tamis.InputFileError, match=name):
         save_rules(tamis.Matcher(), str(tmp_path / name))
     assert list(tmp_path.iterdir()) == []

@@ -59,7 +59,7 @@ CASES: list[tuple[Any, dict[str, Any], bool]] = [
 ]
 
 
-def test_patterns_mean_what_they_mean_there() -> None:
+def test_patterns_keep_their_meaning() -> None:
     for document, event, expected in CASES:
         assert tamis.evaluate(parse_pattern(document), event) is expected, (document, event)
 
@@ -87,12 +87,12 @@ def test_patterns_mean_what_they_mean_there() -> None:
         "{",
     ],
 )
-def test_what_cannot_be_said_is_refused(document: Any) -> None:
+def test_unsupported_rules_are_refused(document: Any) -> None:
     with pytest.raises(tamis.RuleError):
         parse_pattern(document)
 
 
-def test_rules_as_the_command_of_amazon_lists_them() -> None:
+def test_the_output_of_aws_events_list_rules_is_read() -> None:
     listed = {"Rules": [{"Name": "stopped", "EventPattern": '{"state": ["stopped"]}'}]}
-    taken = eventbridge.read(listed)
-    assert [(rule.id, rule.text) for rule in taken.rules] == [("stopped", "state = 'stopped'")]
+    imported = eventbridge.read(listed)
+    assert [(rule.id, rule.text) for rule in imported.rules] == [("stopped", "state = 'stopped'")]

@@ -1,4 +1,4 @@
-"""JsonLogic against an implementation of it that nobody here wrote."""
+"""JsonLogic, compared with an independent implementation."""
 
 from __future__ import annotations
 
@@ -72,16 +72,16 @@ def events(values: list[Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("rules", "values"), [(RULES, VALUES), (TYPED, NUMBERS)])
-def test_rules_mean_what_they_mean_there(rules: list[Any], values: list[Any]) -> None:
+def test_rules_keep_their_meaning(rules: list[Any], values: list[Any]) -> None:
     for rule in rules:
-        said = parse_logic(rule, typed=rules is TYPED)
+        expr = parse_logic(rule, typed=rules is TYPED)
         for event in events(values):
             expected = bool(jsonLogic(rule, event))
-            assert tamis.evaluate(said, event, "weak") is expected, (rule, event)
+            assert tamis.evaluate(expr, event, "weak") is expected, (rule, event)
 
 
-# To JavaScript, null is == to nothing but null, and a remainder has the sign of what is divided;
-# the other implementation takes null for 0 there, and divides as Python does.
+# In JavaScript, null equals only null, and a remainder has the sign of the dividend. The other
+# implementation treats null as 0 there, and divides as Python does.
 JAVASCRIPT: list[tuple[Any, dict[str, Any], bool]] = [
     ({"==": [X, None]}, {}, True),
     ({"==": [X, None]}, {"x": 0}, False),
@@ -99,7 +99,7 @@ JAVASCRIPT: list[tuple[Any, dict[str, Any], bool]] = [
 ]
 
 
-def test_what_javascript_says() -> None:
+def test_null_and_remainders_follow_javascript() -> None:
     for rule, event, expected in JAVASCRIPT:
         assert tamis.evaluate(parse_logic(rule, typed=True), event, "weak") is expected, (
             rule,
@@ -115,7 +115,7 @@ LISTS: list[Any] = [
 ]
 
 
-def test_elements_of_lists() -> None:
+def test_some_and_none_test_elements_of_lists() -> None:
     for rule in LISTS:
         for values, objects in product(
             [[], [3], ["a", "b"], [1, 2]],
@@ -126,7 +126,7 @@ def test_elements_of_lists() -> None:
             assert tamis.evaluate(parse_logic(rule), event, "weak") is expected, (rule, event)
 
 
-def test_a_text_within_a_text() -> None:
+def test_in_finds_a_text_within_a_text() -> None:
     rule = parse_logic({"in": ["Spring", {"var": "city"}]}, typed=True)
     assert tamis.evaluate(rule, {"city": "Springfield"}, "weak")
     assert not tamis.evaluate(rule, {"city": "spring"}, "weak")
@@ -160,13 +160,13 @@ def test_a_text_within_a_text() -> None:
         ({"missing_some": [2, ["a", "b", "c"]]}, "one or all names"),
     ],
 )
-def test_what_cannot_be_said_is_refused(rule: Any, reason: str) -> None:
+def test_unsupported_rules_are_refused(rule: Any, reason: str) -> None:
     with pytest.raises(tamis.RuleError, match=reason):
         parse_logic(rule)
 
 
-def test_reading_says_which() -> None:
-    taken = jsonlogic.read({"a": {"===": [X, "a"]}, "b": {"<": [X, 1]}})
-    assert [rule.id for rule in taken.rules] == ["a"]
-    assert [refused.id for refused in taken.refused] == ["b"]
+def test_refused_rules_are_named() -> None:
+    imported = jsonlogic.read({"a": {"===": [X, "a"]}, "b": {"<": [X, 1]}})
+    assert [rule.id for rule in imported.rules] == ["a"]
+    assert [refused.id for refused in imported.refused] == ["b"]
     assert len(jsonlogic.read({"b": {"<": [X, 1]}}, typed=True).rules) == 1

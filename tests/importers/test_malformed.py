@@ -1,4 +1,4 @@
-"""Whatever is wrong with a document: it is refused, and never anything worse."""
+"""Malformed documents are refused, and never raise another error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ JUNK: list[Any] = [
     *([], [1], [[1]], [None], {}, {"a": 1}, {"$gt": {}}, {"type": "MODULO", "rhs": 0}),
 ]
 
-SOUND: dict[str, tuple[Callable[[Any], Imported], list[Any]]] = {
+VALID: dict[str, tuple[Callable[[Any], Imported], list[Any]]] = {
     "growthbook": (
         lambda document: mongo.read({"r": document}),
         [case[0] for case in test_mongo.GROWTHBOOK],
@@ -43,23 +43,23 @@ SOUND: dict[str, tuple[Callable[[Any], Imported], list[Any]]] = {
 }
 
 
-def places(document: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The ways to all parts of a document."""
+def list_paths(document: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The paths to all parts of a document."""
     members = enumerate(document) if isinstance(document, list) else []
     if isinstance(document, dict):
         members = document.items()
     for key, value in members:
         yield (*path, key)
-        yield from places(value, (*path, key))
+        yield from list_paths(value, (*path, key))
 
 
-def spoiled(document: Any, dice: random.Random) -> Any:
-    """A copy of which one part is replaced, renamed or gone."""
+def spoil(document: Any, dice: random.Random) -> Any:
+    """A copy with one part replaced, renamed or removed."""
     document = copy.deepcopy(document)
-    ways = list(places(document))
-    if not ways:
+    paths = list(list_paths(document))
+    if not paths:
         return dice.choice(JUNK)
-    *above, last = dice.choice(ways)
+    *above, last = dice.choice(paths)
     parent = document
     for key in above:
         parent = parent[key]
@@ -73,20 +73,20 @@ def spoiled(document: Any, dice: random.Random) -> Any:
     return document
 
 
-@pytest.mark.parametrize("kind", SOUND)
+@pytest.mark.parametrize("kind", VALID)
 def test_malformed_rules_are_refused(kind: str) -> None:
-    read, documents = SOUND[kind]
+    read, documents = VALID[kind]
     dice = random.Random(5)
     refused = 0
     for _ in range(1_000):
-        document = spoiled(dice.choice(documents), dice)
+        document = spoil(dice.choice(documents), dice)
         imported = read(document)
         assert len(imported.rules) + len(imported.refused) == 1
         refused += len(imported.refused)
     assert refused > 300
 
 
-def test_rules_that_are_nested_too_deep() -> None:
+def test_rules_nested_too_deep_are_refused() -> None:
     document: Any = {"var": "x"}
     for _ in range(5_000):
         document = {"!": document}

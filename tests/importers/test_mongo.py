@@ -1,3 +1,5 @@
+"""Conditions of MongoDB and GrowthBook."""
+
 from __future__ import annotations
 
 from typing import Any
@@ -8,7 +10,7 @@ import tamis
 from tamis.importers import mongo
 from tamis.importers.mongo import Dialect, parse_condition
 
-# What GrowthBook's own test cases do not show; how its SDK for JavaScript treats null decides.
+# Cases that GrowthBook's own tests lack, decided by how its JavaScript SDK treats null.
 GROWTHBOOK: list[tuple[Any, dict[str, Any], bool]] = [
     ({"age": {"$lt": 30}}, {}, True),
     ({"age": {"$gt": 30}}, {}, False),
@@ -64,7 +66,7 @@ MONGODB: list[tuple[Any, dict[str, Any], bool]] = [
 @pytest.mark.parametrize(
     ("dialect", "cases"), [(Dialect.GROWTHBOOK, GROWTHBOOK), (Dialect.MONGODB, MONGODB)]
 )
-def test_conditions_mean_what_they_mean_there(
+def test_conditions_keep_their_meaning(
     dialect: Dialect, cases: list[tuple[Any, dict[str, Any], bool]]
 ) -> None:
     for document, event, expected in cases:
@@ -92,7 +94,7 @@ def test_conditions_mean_what_they_mean_there(
         ([], "is an object"),
     ],
 )
-def test_what_cannot_be_said_is_refused(document: Any, reason: str) -> None:
+def test_unsupported_rules_are_refused(document: Any, reason: str) -> None:
     with pytest.raises(tamis.RuleError, match=reason):
         parse_condition(document)
 
@@ -112,12 +114,12 @@ def test_what_cannot_be_said_is_refused(document: Any, reason: str) -> None:
         {"a": {"$vgt": "1"}},
     ],
 )
-def test_mongodb_knows_less(document: Any) -> None:
+def test_mongodb_has_fewer_operators(document: Any) -> None:
     with pytest.raises(tamis.RuleError):
         parse_condition(document, dialect=Dialect.MONGODB)
 
 
-def test_what_growthbooks_sdks_load() -> None:
+def test_the_payload_of_growthbooks_sdks_is_read() -> None:
     payload = {
         "features": {
             "dark": {"defaultValue": False, "rules": [{"force": True}, {"condition": {"x": 1}}]},
@@ -126,8 +128,8 @@ def test_what_growthbooks_sdks_load() -> None:
         },
         "savedGroups": {"vip": [7, 8]},
     }
-    taken = mongo.read(payload)
-    assert [(rule.id, rule.text) for rule in taken.rules] == [
+    imported = mongo.read(payload)
+    assert [(rule.id, rule.text) for rule in imported.rules] == [
         ("dark:1", "x = 1"),
         ("beta:0", "id IN (7, 8)"),
     ]
@@ -142,12 +144,12 @@ def test_what_growthbooks_sdks_load() -> None:
         ({"l": {"$size": 1}}, {"l": "a"}, False),
     ],
 )
-def test_functions_of_mongodb(document: Any, event: dict[str, Any], expected: bool) -> None:
+def test_mod_and_size_of_mongodb(document: Any, event: dict[str, Any], expected: bool) -> None:
     rule = parse_condition(document, dialect=Dialect.MONGODB)
     assert tamis.evaluate(rule, event, "weak") is expected
 
 
-def test_what_is_refused_is_named() -> None:
+def test_refused_conditions_are_named() -> None:
     documents = [
         {"id": "a", "condition": {"x": 1}},
         {"id": "b", "condition": {"x": {"$regex": "(?=a)"}}},
@@ -156,14 +158,14 @@ def test_what_is_refused_is_named() -> None:
         {"id": "c"},
         "d",
     ]
-    taken = mongo.read(documents)
-    assert [(rule.id, rule.text, rule.logic) for rule in taken.rules] == [("a", "x = 1", "weak")]
-    assert [(refused.id, refused.place) for refused in taken.refused] == [
+    imported = mongo.read(documents)
+    assert [(rule.id, rule.text, rule.logic) for rule in imported.rules] == [("a", "x = 1", "weak")]
+    assert [(refused.id, refused.place) for refused in imported.refused] == [
         ("b", "number 2"),
         ("a", "number 3"),
         (None, "number 4"),
         ("c", "number 5"),
         (None, "number 6"),
     ]
-    assert "invalid pattern" in taken.refused[0].reason
-    assert str(taken.refused[1]) == "number 3: rule 'a': the id is taken by number 1"
+    assert "invalid pattern" in imported.refused[0].reason
+    assert str(imported.refused[1]) == "number 3: rule 'a': the id is taken by number 1"

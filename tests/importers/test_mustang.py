@@ -1,4 +1,4 @@
-"""Criteria that the recorded tests of Mustang do not show, by what its code and its pages say."""
+"""Criteria that Mustang's recorded tests lack, decided by its code and documentation."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def dnf(*predicates: dict[str, Any]) -> dict[str, Any]:
     return {"form": "DNF", "id": "c", "conjunctions": [{"predicates": list(predicates)}]}
 
 
-def taken(document: dict[str, Any], **options: Any) -> Rule:
+def read_rule(document: dict[str, Any], **options: Any) -> Rule:
     imported = mustang.read([document], **options)
     assert not imported.refused, imported.refused
     return imported.rules[0]
 
 
 def holds(document: dict[str, Any], event: dict[str, Any], **options: Any) -> bool:
-    rule = taken(document, **options)
+    rule = read_rule(document, **options)
     return tamis.evaluate(rule.expr, mustang.widened(event, mustang.paths_of([rule])), rule.logic)
 
 
@@ -174,19 +174,19 @@ CASES: list[tuple[dict[str, Any], list[dict[str, Any]], list[dict[str, Any]]]] =
 ]
 
 
-def test_predicates_mean_what_they_mean_there() -> None:
-    for one, matching, others in CASES:
+def test_predicates_keep_their_meaning() -> None:
+    for tested, matching, others in CASES:
         for event in matching:
-            assert holds(dnf(one), event), (one, event)
+            assert holds(dnf(tested), event), (tested, event)
         for event in others:
-            assert not holds(dnf(one), event), (one, event)
+            assert not holds(dnf(tested), event), (tested, event)
 
 
-def test_one_criteria_alone() -> None:
+def test_a_single_criteria_is_read() -> None:
     assert len(mustang.read(dnf(predicate("$.x", equality(1)))).rules) == 1
 
 
-def test_times_are_taken_apart_in_the_zone_of_the_machine() -> None:
+def test_the_zone_decides_the_hour_of_a_time() -> None:
     at_midnight = dnf(predicate("$.x", equality(0), {"type": "DATETIME", "extract": "HOUR_OF_DAY"}))
     moment = {"x": 1704047400000}  # 2023-12-31 18:30 UTC
     assert holds(at_midnight, moment, zone="Asia/Kolkata")
@@ -206,7 +206,7 @@ def test_times_are_taken_apart_in_the_zone_of_the_machine() -> None:
 )
 def test_a_tautology_matches_everything(document: dict[str, Any]) -> None:
     assert holds(document, {})
-    assert mustang.write(taken(document))["conjunctions"] == []
+    assert mustang.write(read_rule(document))["conjunctions"] == []
 
 
 def test_weights_survive_a_file(tmp_path: Path) -> None:
@@ -217,12 +217,12 @@ def test_weights_survive_a_file(tmp_path: Path) -> None:
         predicate("$.d", equality(1), weight=0),
         predicate("$.e", equality(1)),
     )
-    write_rules([taken(document)], str(tmp_path / "rules.jsonl"))
+    write_rules([read_rule(document)], str(tmp_path / "rules.jsonl"))
     matcher = tamis.Matcher(engine="scan")
     load_rules(matcher, str(tmp_path / "rules.jsonl"))
     event = {"a": "x", "b": 2, "c": 7, "d": 1, "e": 1}
     assert matcher.top(event, 1) == [("c", 5 + 7 + 11 + 1 + 1)]
-    assert mustang.write(taken(document))["conjunctions"][0]["predicates"][2]["weight"] == 11
+    assert mustang.write(read_rule(document))["conjunctions"][0]["predicates"][2]["weight"] == 11
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_weights_survive_a_file(tmp_path: Path) -> None:
         (dnf(predicate("$.x", equality(1), weight=-2)), "negative"),
     ],
 )
-def test_what_cannot_be_said_is_refused(document: dict[str, Any], reason: str) -> None:
+def test_unsupported_rules_are_refused(document: dict[str, Any], reason: str) -> None:
     (refused,) = mustang.read([document]).refused
     assert pytest.raises(AssertionError, match=reason).matches(AssertionError(refused.reason))
 
@@ -295,28 +295,28 @@ RULES = [
 
 
 @pytest.mark.parametrize("logic", ["strong", "weak"])
-def test_what_is_written_means_the_same(logic: str) -> None:
+def test_written_criteria_mean_the_same(logic: str) -> None:
     dice = random.Random(8)
-    events = [_event(dice) for _ in range(300)]
+    events = [draw_event(dice) for _ in range(300)]
     for text, form in RULES:
         rule = make_rule("r", tamis.parse(text), logic)
         written = mustang.write(rule)
         if logic == "weak":
             assert written["form"] == form
-        again = taken(written)
+        again = read_rule(written)
         for event in events:
             expected = tamis.evaluate(rule.expr, event, rule.logic)
             assert tamis.evaluate(again.expr, event, "weak") == expected, (text, event, written)
 
 
-def _event(dice: random.Random) -> dict[str, Any]:
+def draw_event(dice: random.Random) -> dict[str, Any]:
     values: dict[str, list[Any]] = {
         "a": [0, 1, 2, 3, 1.5],
         "b": [0, 1, 2, -1],
         "c": ["x", "y", "xy", "zz", "1.6", "2.0-rc", ""],
         "l": [[1, 2], [1], [2, 2], [1, 2, 3], [3]],
     }
-    return {name: dice.choice(some) for name, some in values.items() if dice.random() < 0.8}
+    return {name: dice.choice(choices) for name, choices in values.items() if dice.random() < 0.8}
 
 
 @pytest.mark.parametrize(
@@ -333,12 +333,12 @@ def _event(dice: random.Random) -> dict[str, Any]:
         '"it\'s" = 1',
     ],
 )
-def test_what_mustang_cannot_say_is_refused(text: str) -> None:
+def test_rules_without_an_equivalent_in_mustang_are_refused(text: str) -> None:
     with pytest.raises(tamis.RuleError):
         mustang.write(make_rule("r", tamis.parse(text), "weak"))
 
 
-def test_weights_that_mustang_cannot_say() -> None:
+def test_weights_without_an_equivalent_in_mustang_are_refused() -> None:
     with pytest.raises(tamis.RuleError, match="positive integer"):
         mustang.write(make_rule("r", tamis.parse("a IN (1, 2)"), "weak", {("a", 1): 2.0}))
     rule = make_rule("r", tamis.parse("a IN (1, 2)"), "weak", {("a", 1): 2.0, ("a", 2): 2.0})

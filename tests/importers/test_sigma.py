@@ -1,3 +1,5 @@
+"""Detection rules of Sigma."""
+
 from __future__ import annotations
 
 import sys
@@ -23,8 +25,8 @@ def write(folder: Path, name: str, detection: dict[str, Any], **more: Any) -> No
     (folder / name).write_text(yaml.safe_dump(HEAD | {"name": name, "detection": detection} | more))
 
 
-def taken(folder: Path, detection: dict[str, Any]) -> Expr:
-    """The one rule."""
+def read_rule(folder: Path, detection: dict[str, Any]) -> Expr:
+    """The rule with this detection."""
     write(folder, "r.yml", {"condition": "s"} | detection)
     imported = sigma.read(folder)
     assert not imported.refused
@@ -59,18 +61,18 @@ def taken(folder: Path, detection: dict[str, Any]) -> Expr:
         ([{"a": 1}, {"b": 2}], [{"b": 2}], [{"a": 2}]),
     ],
 )
-def test_selections(
+def test_selections_keep_their_meaning(
     rules: Path, selection: Any, matching: list[dict[str, Any]], others: list[dict[str, Any]]
 ) -> None:
-    rule = taken(rules, {"s": selection})
+    rule = read_rule(rules, {"s": selection})
     for event in matching:
         assert tamis.evaluate(rule, event, "weak"), event
     for event in others:
         assert not tamis.evaluate(rule, event, "weak"), event
 
 
-def test_conditions(rules: Path) -> None:
-    rule = taken(
+def test_conditions_combine_selections(rules: Path) -> None:
+    rule = read_rule(
         rules,
         {
             "a1": {"a": 1},
@@ -84,7 +86,7 @@ def test_conditions(rules: Path) -> None:
     assert not tamis.evaluate(rule, {"a": 3}, "weak")
 
 
-def test_a_rule_keeps_what_its_authors_say_of_it(rules: Path) -> None:
+def test_payload_and_tags_describe_a_rule(rules: Path) -> None:
     write(
         rules,
         "r.yml",
@@ -120,7 +122,7 @@ def test_a_rule_keeps_what_its_authors_say_of_it(rules: Path) -> None:
         ({"s": {"a|hour": 3}, "condition": "s"}, "part of the time"),
     ],
 )
-def test_what_cannot_be_said_is_refused(rules: Path, detection: Any, reason: str) -> None:
+def test_unsupported_rules_are_refused(rules: Path, detection: Any, reason: str) -> None:
     write(rules, "r.yml", detection)
     (refused,) = sigma.read(rules).refused
     assert refused.id == "r.yml"
@@ -138,8 +140,8 @@ def test_other_documents_are_refused(rules: Path) -> None:
     (rules / "g.yml").write_text("title: g\ndetection: 3")
     refused = sigma.read(rules).refused
     places = ["a.yml", "b.yaml", "c.yml", "c.yml", "d.yml", "f.yml", "g.yml"]
-    assert [Path(one.place).name for one in refused] == places
-    assert [one.id for one in refused] == [None, None, "c", "d", None, None, "g"]
+    assert [Path(each.place).name for each in refused] == places
+    assert [each.id for each in refused] == [None, None, "c", "d", None, None, "g"]
     assert "\n" not in str(refused[0])
 
 
@@ -155,7 +157,7 @@ transformations:
 """
 
 
-def test_a_pipeline_says_what_log_sources_and_fields_are(rules: Path) -> None:
+def test_a_pipeline_maps_log_sources_and_fields(rules: Path) -> None:
     write(rules, "r.yml", {"s": {"Image": "cmd"}, "condition": "s"})
     pipeline = rules / "pipeline.txt"
     pipeline.write_text(PIPELINE)
@@ -164,7 +166,7 @@ def test_a_pipeline_says_what_log_sources_and_fields_are(rules: Path) -> None:
     assert not tamis.evaluate(rule.expr, {"EventID": 2, "process": {"path": "cmd"}}, "weak")
 
 
-def test_bad_places(rules: Path) -> None:
+def test_missing_rules_and_bad_pipelines_are_named(rules: Path) -> None:
     with pytest.raises(tamis.InputFileError, match="no such file"):
         sigma.read(rules / "nowhere.yml")
     with pytest.raises(tamis.InputFileError, match=r"no \.yml"):

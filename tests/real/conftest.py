@@ -1,4 +1,4 @@
-"""Where the real rules and events are: beside the repository, or where TAMIS_DATA says."""
+"""Finds the real rules and events: in TAMIS_DATA, or beside the repository."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ TOP = Path(__file__).resolve().parents[2]
 def shared_data() -> Path:
     folder = Path(os.environ.get("TAMIS_DATA", TOP.parent / "shared" / "data"))
     if not folder.is_dir():
-        pytest.skip(f"the real rules and events are not in {folder}; TAMIS_DATA says where else")
+        pytest.skip(f"the real rules and events are not in {folder}; set TAMIS_DATA")
     return folder

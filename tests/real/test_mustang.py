@@ -1,4 +1,4 @@
-"""60 of Mustang's own tests, as recorded: what it was given, and what it answered."""
+"""60 recorded tests of Mustang: their steps, and its answers."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ def cases(shared_data: Path) -> list[dict[str, Any]]:
     return found
 
 
-def rule_of(criteria: dict[str, Any]) -> Rule:
-    taken = mustang.read([criteria])
-    assert not taken.refused, taken.refused
-    return taken.rules[0]
+def read_rule(criteria: dict[str, Any]) -> Rule:
+    imported = mustang.read([criteria])
+    assert not imported.refused, imported.refused
+    return imported.rules[0]
 
 
 class Replay:
-    """Does what a test of Mustang did, with a Matcher for each index."""
+    """Repeats a test of Mustang, with a Matcher for each index."""
 
     def __init__(self) -> None:
         self.indexes: dict[str, tamis.Matcher] = {}
 
-    def step(self, step: dict[str, Any]) -> Any:
-        """What comes of a step, in the words of the recording."""
+    def run(self, step: dict[str, Any]) -> Any:
+        """Run a step, and return the result as the recording writes it."""
         event: dict[str, Any] = step.get("event", {})
         match step["op"]:
             case "add":
@@ -45,38 +45,38 @@ class Replay:
             case "add_all":
                 return self.add(step["index"], step["criterias"])
             case "update":
-                self.indexes[step["index"]].add_many([rule_of(step["criteria"])], replace=True)
+                self.indexes[step["index"]].add_many([read_rule(step["criteria"])], replace=True)
             case "replace_index":
                 self.indexes[step["old"]] = self.indexes.pop(step["new"])
             case "search" | "scan" | "search_top_n":
-                return self.found(step["index"], event, step.get("n"))
+                return self.find(step["index"], event, step.get("n"))
             case "evaluate" | "debug":
-                rule = rule_of(step["criteria"])
-                return tamis.evaluate(rule.expr, wide(event, [rule]), "weak")
+                rule = read_rule(step["criteria"])
+                return tamis.evaluate(rule.expr, widen(event, [rule]), "weak")
             case "score":
-                return score(rule_of(step["criteria"]), event)
+                return score(read_rule(step["criteria"]), event)
         return None
 
     def add(self, index: str, criterias: list[dict[str, Any]]) -> Any:
         matcher = self.indexes.setdefault(index, tamis.Matcher(engine="scan"))
-        taken = mustang.read(criterias)
-        if taken.refused:
-            assert "is taken" in taken.refused[0].reason
+        imported = mustang.read(criterias)
+        if imported.refused:
+            assert "is taken" in imported.refused[0].reason
             return "INDEX_GENERATION_ERROR"
-        matcher.add_many(taken.rules)
+        matcher.add_many(imported.rules)
         return None
 
-    def found(self, index: str, event: dict[str, Any], n: int | None) -> Any:
+    def find(self, index: str, event: dict[str, Any], n: int | None) -> Any:
         if index not in self.indexes:
             return "INDEX_NOT_FOUND"
         matcher = self.indexes[index]
-        known = wide(event, [matcher.rule(id) for id in matcher])
+        known = widen(event, [matcher.rule(id) for id in matcher])
         if n is None:
             return sorted(map(str, matcher.match(known)))
         return [id for id, _ in matcher.top(known, n)]
 
 
-def wide(event: dict[str, Any], rules: list[Rule]) -> dict[str, Any]:
+def widen(event: dict[str, Any], rules: list[Rule]) -> dict[str, Any]:
     return mustang.widened(event, mustang.paths_of(rules))
 
 
@@ -87,8 +87,8 @@ def score(rule: Rule, event: dict[str, Any]) -> float:
     return found[0][1] if found else NO_MATCH
 
 
-def answer(step: dict[str, Any]) -> Any:
-    """What Mustang answered."""
+def recorded_answer(step: dict[str, Any]) -> Any:
+    """The recorded answer of Mustang."""
     if "error" in step:
         return step["error"]
     result: Any = step.get("result")
@@ -97,38 +97,38 @@ def answer(step: dict[str, Any]) -> Any:
     return sorted(result) if step["op"] in ("search", "scan") else result
 
 
-def test_mustang_answers_alike(cases: list[dict[str, Any]]) -> None:
+def test_answers_are_those_of_mustang(cases: list[dict[str, Any]]) -> None:
     different = {}
     answers = 0
     for case in cases:
         replay = Replay()
         for number, step in enumerate(case["steps"]):
-            said, known = replay.step(step), answer(step)
-            answers += known is not None
-            if said != known:
-                different[case["test"], number] = (said, known)
+            found, expected = replay.run(step), recorded_answer(step)
+            answers += expected is not None
+            if found != expected:
+                different[case["test"], number] = (found, expected)
     assert (len(cases), answers) == (60, 75)
     assert different == {}
 
 
 NOT_WRITTEN = {"bin", "year"}
-"""Functions that Mustang has, but that are not written as its operations."""
+"""Functions with an operation in Mustang that we do not write."""
 
 
-def test_what_is_read_is_written_alike(cases: list[dict[str, Any]]) -> None:
+def test_criteria_are_the_same_after_reading_and_writing(cases: list[dict[str, Any]]) -> None:
     written = 0
     for case in cases:
         steps = case["steps"]
         events = [step["event"] for step in steps if "event" in step]
         criterias = [step["criteria"] for step in steps if "criteria" in step]
         for criteria in criterias:
-            rule = rule_of(criteria)
+            rule = read_rule(criteria)
             if any(f"{function}(" in rule.text for function in NOT_WRITTEN):
                 continue
-            again = rule_of(mustang.write(rule))
+            again = read_rule(mustang.write(rule))
             assert again.weights == rule.weights
             for event in events:
-                known = wide(event, [rule])
+                known = widen(event, [rule])
                 held = tamis.evaluate(rule.expr, known, "weak")
                 assert tamis.evaluate(again.expr, known, "weak") == held
             written += 1

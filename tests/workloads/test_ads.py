@@ -1,3 +1,5 @@
+"""The advertising workload has the statistics of the k-index paper."""
+
 from __future__ import annotations
 
 import hashlib
@@ -17,7 +19,7 @@ from tamis.matcher.matcher import Matcher
 from tamis.workloads.ads import Workload
 
 
-def parsed(workload: Workload) -> list[Expr]:
+def parse_rules(workload: Workload) -> list[Expr]:
     return [parse(text) for _, text in workload.rules()]
 
 
@@ -52,11 +54,11 @@ def test_an_event_matches_as_many_rules_as_the_paper_says(parameters, logic, sha
 
 @pytest.mark.parametrize("form", ["dnf", "cnf"])
 @pytest.mark.parametrize("logic", ["strong", "weak"])
-def test_rules_and_events_fit_each_other(form, logic) -> None:
+def test_a_matcher_agrees_with_direct_evaluation(form, logic) -> None:
     workload = Workload(size=200, form=form)
     matcher = Matcher(engine="scan", logic=logic)
     matcher.add_many(workload.rules_table())
-    rules = parsed(workload)
+    rules = parse_rules(workload)
     for event in workload.events(4):
         expected = [i for i, rule in enumerate(rules) if evaluate(rule, event, logic)]
         assert matcher.match(event) == expected
@@ -65,7 +67,7 @@ def test_rules_and_events_fit_each_other(form, logic) -> None:
 
 @pytest.mark.parametrize(("exponent", "size"), [(3, 1.63), (2.5, 2.25), (2, 3.5)])
 def test_sizes_are_those_of_table_1(exponent, size) -> None:
-    rules = [conjunctions(rule) for rule in parsed(Workload(size=3_000, exponent=exponent))]
+    rules = [conjunctions(rule) for rule in parse_rules(Workload(size=3_000, exponent=exponent))]
     assert mean(map(len, rules)) == pytest.approx(size, rel=0.05)
     assert {1, 2, 3} <= set(map(len, rules)) <= set(range(1, 21))
     parts = [part for rule in rules for part in rule]
@@ -73,9 +75,9 @@ def test_sizes_are_those_of_table_1(exponent, size) -> None:
     assert {len(part) for part in parts} == set(range(2, 10))
 
 
-def test_a_conjunction_names_no_attribute_twice_and_ends_in_the_month_of_its_rule() -> None:
+def test_a_conjunction_has_distinct_attributes_and_ends_in_the_month_of_its_rule() -> None:
     months: Counter[Expr] = Counter()
-    for rule in parsed(Workload(size=1_000, months=12)):
+    for rule in parse_rules(Workload(size=1_000, months=12)):
         ends = {part[-1] for part in conjunctions(rule)}
         assert len(ends) == 1
         months[ends.pop()] += 1
@@ -88,7 +90,7 @@ def test_a_conjunction_names_no_attribute_twice_and_ends_in_the_month_of_its_rul
 
 
 def test_a_cnf_has_disjunctions_and_a_month() -> None:
-    rules = [children(rule, And) for rule in parsed(Workload(size=3_000, form="cnf"))]
+    rules = [children(rule, And) for rule in parse_rules(Workload(size=3_000, form="cnf"))]
     assert mean(map(len, rules)) == pytest.approx(3.3, rel=0.05)
     assert {rule[-1] for rule in rules} == {parse("month = 1")}
     parts = [children(part, Or) for rule in rules for part in rule[:-1]]
@@ -96,7 +98,7 @@ def test_a_cnf_has_disjunctions_and_a_month() -> None:
 
 
 def test_a_tenth_of_the_predicates_is_negated() -> None:
-    rules = parsed(Workload(size=3_000))
+    rules = parse_rules(Workload(size=3_000))
     leaves = [leaf for rule in rules for leaf in predicates(rule) if leaf.attribute != "month"]
     assert mean(leaf.negated for leaf in leaves) == pytest.approx(0.1, rel=0.1)
     sizes = Counter(len(leaf.values) for leaf in leaves)
@@ -105,41 +107,43 @@ def test_a_tenth_of_the_predicates_is_negated() -> None:
 
 
 def test_half_of_the_conjunctions_copy_half_of_the_one_before() -> None:
-    def shared(copying: float = 0.5) -> float:
-        """How many predicates a conjunction shares with the one before it."""
+    def count_shared(copying: float = 0.5) -> float:
+        """The mean number of predicates that a conjunction shares with the one before it."""
         workload = Workload(size=2_000, exponent=2, copying=copying)
-        rules = [conjunctions(rule) for rule in parsed(workload)]
+        rules = [conjunctions(rule) for rule in parse_rules(workload)]
         pairs = [pair for rule in rules for pair in pairwise(rule)]
         return mean(len(set(before[:-1]) & set(after[:-1])) for before, after in pairs)
 
-    by_chance = shared(copying=0)
+    by_chance = count_shared(copying=0)
     assert by_chance < 0.1
-    # Half of 2.65, but never more than fit.
-    assert shared(copying=1) - by_chance == pytest.approx(1.1, abs=0.15)
-    assert shared() - by_chance == pytest.approx(0.55, abs=0.1)
+    # Half of 2.65, limited by the size of the conjunction that copies.
+    assert count_shared(copying=1) - by_chance == pytest.approx(1.1, abs=0.15)
+    assert count_shared() - by_chance == pytest.approx(0.55, abs=0.1)
 
 
 def test_frequent_attributes_are_frequent_in_rules_and_in_events() -> None:
     workload = Workload(size=2_000)
-    used = Counter(leaf.attribute for rule in parsed(workload) for leaf in predicates(rule))
+    used = Counter(leaf.attribute for rule in parse_rules(workload) for leaf in predicates(rule))
     assert used["a0"] > 2 * used["a5"] > 4 * used["a50"] > 0
     events = workload.events(300)
     assert mean(map(len, events)) == pytest.approx(91, rel=0.02)
-    held = Counter(name for event in events for name in event)
-    assert held["month"] == 300
-    assert held["a0"] > held["a50"] > held["a500"] > 0
-    assert 1_400 < len(held) <= 1_461
+    present = Counter(name for event in events for name in event)
+    assert present["month"] == 300
+    assert present["a0"] > present["a50"] > present["a500"] > 0
+    assert 1_400 < len(present) <= 1_461
 
 
 def test_fewer_dimensions_are_the_most_frequent_ones() -> None:
     workload = Workload(size=500, dimensions=11)
-    used = {leaf.attribute for rule in parsed(workload) for leaf in predicates(rule)}
+    used = {leaf.attribute for rule in parse_rules(workload) for leaf in predicates(rule)}
     assert used == {"month", *(f"a{i}" for i in range(10))}
     assert workload.events(5) == Workload().events(5)
 
 
 def test_conjunctions_repeat() -> None:
-    found = Counter(tuple(part) for r in parsed(Workload(size=5_000)) for part in conjunctions(r))
+    found = Counter(
+        tuple(part) for r in parse_rules(Workload(size=5_000)) for part in conjunctions(r)
+    )
     assert len(found) < 0.9 * found.total()
 
 
@@ -165,7 +169,7 @@ def test_rules_are_the_same_one_by_one_and_as_a_table_and_fewer_are_a_prefix() -
     assert Workload(size=0).rules_table().num_rows == 0
 
 
-def test_weights_lie_below_the_bound_that_rarity_sets() -> None:
+def test_rule_weights_lie_below_the_upper_bound() -> None:
     workload = Workload(size=400)
     seen = Counter(key for event in workload.events(1_000) for key in event.items())
     assert [(id, text) for id, text, _ in workload.weighted_rules()] == list(workload.rules())
@@ -185,7 +189,7 @@ def test_weights_lie_below_the_bound_that_rarity_sets() -> None:
     assert max(relative) <= 1 + 1e-12
 
 
-def test_events_weigh_their_keys_from_0_to_1() -> None:
+def test_event_weights_lie_between_0_and_1() -> None:
     workload = Workload()
     found = list(workload.weighted_events(1_030))
     assert [event for event, _ in found] == workload.events(1_030)

@@ -1,3 +1,5 @@
+"""BEGen has the statistics of the BE-Tree paper."""
+
 from __future__ import annotations
 
 import hashlib
@@ -15,18 +17,18 @@ from tamis.workloads.begen import OPERATOR_CLASSES, Workload
 from tamis.workloads.registry import make_workload
 
 
-def parsed(workload: Workload) -> list[Expr]:
+def parse_rules(workload: Workload) -> list[Expr]:
     return [parse(text) for _, text in workload.rules()]
 
 
 def leaves(workload: Workload) -> Iterator[Predicate]:
-    for rule in parsed(workload):
+    for rule in parse_rules(workload):
         yield from predicates(rule)
 
 
-def test_an_event_matches_the_share_of_the_rules_that_was_asked_for() -> None:
+def test_an_event_matches_the_requested_share_of_the_rules() -> None:
     workload = Workload(size=2_000, match_probability=0.02)
-    rules = parsed(workload)
+    rules = parse_rules(workload)
     events = workload.events(50)
     share = sum(evaluate(rule, event) for rule in rules for event in events)
     assert share / (len(rules) * len(events)) == pytest.approx(0.02, rel=0.02)
@@ -39,13 +41,13 @@ def test_every_rule_holds_on_the_event_it_is_derived_from(operators, cardinality
         size=200, operators=operators, cardinality=cardinality, match_probability=1, seed=5
     )
     (event,) = workload.events(1)
-    for rule in parsed(workload):
+    for rule in parse_rules(workload):
         assert evaluate(rule, event)
 
 
 def test_sizes_are_those_of_table_3() -> None:
     workload = Workload(size=3_000)
-    sizes = [len(rule.children) if isinstance(rule, And) else 1 for rule in parsed(workload)]
+    sizes = [len(rule.children) if isinstance(rule, And) else 1 for rule in parse_rules(workload)]
     assert sum(sizes) / len(sizes) == pytest.approx(7, rel=0.02)
     assert min(sizes) >= 1
     assert {len(event) for event in workload.events(100)} == {15}
@@ -68,40 +70,42 @@ TABLE_3: dict[str, list[dict[str, Any]]] = {
     "match probability": [{"match_probability": 0.0001}, {"match_probability": 0.09}],
     "operators": [{"operators": "low"}, {"operators": "high"}],
 }
-"""Both ends of what each column of the paper's Table 3 varies, besides the number of rules."""
+"""Both ends of the range of each column of the paper's Table 3, except the number of rules."""
 
 
 @pytest.mark.parametrize("distribution", ["uniform", "zipf"])
 @pytest.mark.parametrize("column", TABLE_3)
-def test_every_column_of_table_3_can_be_made(column: str, distribution: str) -> None:
+def test_every_column_of_table_3_can_be_generated(column: str, distribution: str) -> None:
     for varied in TABLE_3[column]:
         texts = {name: str(value) for name, value in varied.items()}
-        made = make_workload("begen", {"size": "600", "distribution": distribution, **texts})
-        assert isinstance(made, Workload)
-        found = list(leaves(made))
-        assert len(found) / 600 == pytest.approx(made.rule_size, rel=0.06)
-        assert {len(event) for event in made.events(5)} == {made.event_size}
-        assert len({leaf.attribute for leaf in found}) <= made.dimensions
-        # NOT IN and <> are no equalities, though the model writes <> as a negated =.
+        workload = make_workload("begen", {"size": "600", "distribution": distribution, **texts})
+        assert isinstance(workload, Workload)
+        found = list(leaves(workload))
+        assert len(found) / 600 == pytest.approx(workload.rule_size, rel=0.06)
+        assert {len(event) for event in workload.events(5)} == {workload.event_size}
+        assert len({leaf.attribute for leaf in found}) <= workload.dimensions
+        # <> is not an equality, though the model writes it as a negated =.
         equal = sum(leaf.op is Op.EQ and not leaf.negated for leaf in found)
-        assert equal / len(found) == pytest.approx(made.equality, abs=0.04)
+        assert equal / len(found) == pytest.approx(workload.equality, abs=0.04)
         ranges: list[Any] = [leaf.values for leaf in found if leaf.op is Op.BETWEEN]
-        spans = [100 * (high - low + 1) / made.cardinality for low, high in ranges]
+        spans = [100 * (high - low + 1) / workload.cardinality for low, high in ranges]
         if spans:
-            assert sum(spans) / len(spans) == pytest.approx(made.range_percent, rel=0.2)
+            assert sum(spans) / len(spans) == pytest.approx(workload.range_percent, rel=0.2)
 
 
 @pytest.mark.parametrize("cardinality", [2, 10])
 def test_the_selectivity_of_a_dimension_is_that_of_its_equalities(cardinality: int) -> None:
-    """The paper's runs from 0.5, for two values, to 0.9, for ten."""
-    made = Workload(cardinality=cardinality, dimensions=15, operators="min", clustered=False)
-    events = made.events(2_000)
+    """The paper varies it from 0.5, for two values, to 0.9, for ten."""
+    workload = Workload(cardinality=cardinality, dimensions=15, operators="min", clustered=False)
+    events = workload.events(2_000)
     share = sum(event["a3"] != 1 for event in events) / len(events)
     assert share == pytest.approx(1 - 1 / cardinality, abs=0.04)
 
 
 def test_a_rule_is_never_empty() -> None:
-    sizes = Counter(len(list(predicates(r))) for r in parsed(Workload(size=500, rule_size=0.5)))
+    sizes = Counter(
+        len(list(predicates(r))) for r in parse_rules(Workload(size=500, rule_size=0.5))
+    )
     assert 0 not in sizes
     assert sizes[1] > 250
 
@@ -157,28 +161,28 @@ def test_rules_are_the_same_one_by_one_and_as_a_table() -> None:
 def test_rules_of_one_base_are_spread_out() -> None:
     workload = Workload(size=1_000, match_probability=0.5, operators="min")
     first = workload.events(1)[0]
-    hits = [evaluate(rule, first) for rule in parsed(workload)]
+    hits = [evaluate(rule, first) for rule in parse_rules(workload)]
     assert sum(hits[:500]) == pytest.approx(250, abs=60)
 
 
 @pytest.mark.parametrize("distribution", ["uniform", "zipf"])
-def test_unclustered_rules_know_no_event(distribution) -> None:
+def test_unclustered_rules_are_independent_of_events(distribution) -> None:
     workload = Workload(size=3_000, clustered=False, distribution=distribution)
-    rules = [list(predicates(rule)) for rule in parsed(workload)]
+    rules = [list(predicates(rule)) for rule in parse_rules(workload)]
     assert sum(map(len, rules)) / len(rules) == pytest.approx(7, rel=0.02)
     for rule in rules:
         assert len({leaf.attribute for leaf in rule}) == len(rule)
     events = workload.events(50)
     assert len({repr(event) for event in events}) == 50
     assert {len(event) for event in events} == {15}
-    found = sum(evaluate(rule, event) for rule in parsed(workload) for event in events[:3])
+    found = sum(evaluate(rule, event) for rule in parse_rules(workload) for event in events[:3])
     assert found < 0.001 * 3 * len(rules)
 
 
 def test_unclustered_rules_match_by_accident() -> None:
     workload = Workload(size=3_000, clustered=False, dimensions=15, rule_size=1.5, operators="high")
     events = workload.events(3)
-    found = [evaluate(rule, event) for rule in parsed(workload) for event in events]
+    found = [evaluate(rule, event) for rule in parse_rules(workload) for event in events]
     assert 0.1 < sum(found) / len(found) < 0.9
 
 

@@ -1,3 +1,5 @@
+"""Nested rules hold on the events they are derived from."""
+
 from __future__ import annotations
 
 import hashlib
@@ -13,7 +15,7 @@ from tamis.matcher.matcher import Matcher
 from tamis.workloads.nested import Workload
 
 
-def parsed(workload: Workload) -> list[Expr]:
+def parse_rules(workload: Workload) -> list[Expr]:
     return [parse(text) for _, text in workload.rules()]
 
 
@@ -27,7 +29,7 @@ def depth(rule: Expr) -> int:
 
 
 def conjunctions(rule: Expr) -> int | None:
-    """How many conjunctions its DNF has; None where they are too many."""
+    """The number of conjunctions of its DNF; None if there are too many."""
     clauses = dnf(simplify(nnf(rule, "strong"), frozenset()), scalars=frozenset())
     return None if clauses is None else len(clauses)
 
@@ -36,45 +38,45 @@ def conjunctions(rule: Expr) -> int | None:
 def test_every_rule_holds_on_the_event_it_is_derived_from(logic) -> None:
     workload = Workload(size=600, match_probability=1, large=0.2, seed=3)
     (event,) = workload.events(1)
-    for rule in parsed(workload):
+    for rule in parse_rules(workload):
         assert evaluate(rule, event, logic)
 
 
-def test_an_event_matches_the_share_of_the_rules_that_was_asked_for() -> None:
+def test_an_event_matches_the_requested_share_of_the_rules() -> None:
     workload = Workload(size=2_000, match_probability=0.02)
-    rules, events = parsed(workload), workload.events(15)
+    rules, events = parse_rules(workload), workload.events(15)
     found = sum(evaluate(rule, event) for rule in rules for event in events)
     assert found / (len(rules) * len(events)) == pytest.approx(0.02, rel=0.03)
 
 
-def test_rules_are_as_deep_as_was_asked_for() -> None:
+def test_rules_have_the_requested_depth() -> None:
     workload = Workload(size=1_000, large=0)
-    assert {depth(rule) for rule in parsed(workload)} == {3, 4, 5}
+    assert {depth(rule) for rule in parse_rules(workload)} == {3, 4, 5}
     flat = Workload(size=300, shallowest=2, deepest=2, large=0)
-    assert {depth(rule) for rule in parsed(flat)} == {2}
+    assert {depth(rule) for rule in parse_rules(flat)} == {2}
 
 
-def test_all_operators_are_there() -> None:
-    rules = parsed(Workload(size=500))
+def test_all_operators_occur() -> None:
+    rules = parse_rules(Workload(size=500))
     assert len({(leaf.op, leaf.negated) for rule in rules for leaf in predicates(rule)}) >= 9
     assert any("NOT (" in text for _, text in Workload(size=100).rules())
 
 
-def test_large_rules_are_past_the_budget_and_others_far_from_it() -> None:
-    ordinary = [conjunctions(rule) for rule in parsed(Workload(size=300, large=0))]
+def test_large_rules_exceed_the_budget_and_others_stay_far_below() -> None:
+    ordinary = [conjunctions(rule) for rule in parse_rules(Workload(size=300, large=0))]
     assert all(count is not None and count <= 64 for count in ordinary)
-    large = [conjunctions(rule) for rule in parsed(Workload(size=50, large=1))]
+    large = [conjunctions(rule) for rule in parse_rules(Workload(size=50, large=1))]
     assert set(large) == {None}
-    some = [conjunctions(rule) for rule in parsed(Workload(size=600, large=0.1))]
+    some = [conjunctions(rule) for rule in parse_rules(Workload(size=600, large=0.1))]
     assert some.count(None) == pytest.approx(60, abs=25)
 
 
-def test_a_matcher_finds_what_the_definition_says() -> None:
+def test_a_matcher_agrees_with_direct_evaluation() -> None:
     workload = Workload(size=300, large=0.1, match_probability=0.2)
     matcher = Matcher()
     matcher.add_many(workload.rules_table())
     assert matcher.stats()["programs"] > 0
-    rules = parsed(workload)
+    rules = parse_rules(workload)
     for event in workload.events(5):
         expected = [i for i, rule in enumerate(rules) if evaluate(rule, event)]
         assert matcher.match(event) == expected

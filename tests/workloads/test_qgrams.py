@@ -1,3 +1,5 @@
+"""Strings become rules and events by their 3-grams."""
+
 from __future__ import annotations
 
 import hashlib
@@ -15,44 +17,44 @@ from tamis.workloads.registry import make_workload
 from tamis.workloads.text_sources import read_texts
 
 
-def written(text: str) -> dict[str, str]:
+def read_grams(text: str) -> dict[str, str]:
     return {ATTRIBUTES[a]: chr(ord("a") + value) for a, value in grams(text).items()}
 
 
 def test_a_string_becomes_equalities() -> None:
-    assert written("string") == {"g_st": "r", "g_tr": "i", "g_ri": "n", "g_in": "g"}
+    assert read_grams("string") == {"g_st": "r", "g_tr": "i", "g_ri": "n", "g_in": "g"}
 
 
-def test_grams_stay_within_words_and_know_no_case() -> None:
-    assert written("Tea-Tax 4U") == {"g_te": "a", "g_ta": "x"}
-    assert written("Éclair") == written("eclair")
-    assert written("an io") == {}
+def test_grams_stay_within_words_and_ignore_case() -> None:
+    assert read_grams("Tea-Tax 4U") == {"g_te": "a", "g_ta": "x"}
+    assert read_grams("Éclair") == read_grams("eclair")
+    assert read_grams("an io") == {}
 
 
 def test_the_first_of_two_grams_that_begin_alike_counts() -> None:
-    assert written("banana band") == {"g_ba": "n", "g_an": "a", "g_na": "n"}
+    assert read_grams("banana band") == {"g_ba": "n", "g_an": "a", "g_na": "n"}
 
 
 def test_other_letters_share_the_last_of_677_attributes() -> None:
     assert len(set(ATTRIBUTES)) == 677
-    assert set(written("Дебиан")) == {"g_other"}
-    assert written("Дебиан") == written("дебиан")
+    assert set(read_grams("Дебиан")) == {"g_other"}
+    assert read_grams("Дебиан") == read_grams("дебиан")
 
 
-def test_each_rule_is_a_text_of_its_own() -> None:
+def test_each_rule_is_a_different_text() -> None:
     workload = Workload(size=500)
     rules = [parse(text) for _, text in workload.rules()]
     assert len({str(rule) for rule in rules}) == 500
     assert all(leaf.op is Op.EQ for rule in rules for leaf in predicates(rule))
     sizes = [len(rule.children) if isinstance(rule, And) else 1 for rule in rules]
     assert 10 < sum(sizes) / len(sizes) < 35
-    known = {tuple(written(text).items()) for text in read_texts("characters")}
+    known = {tuple(read_grams(text).items()) for text in read_texts("characters")}
     assert {
         tuple((leaf.attribute, leaf.values[0]) for leaf in predicates(r)) for r in rules
     } <= known
 
 
-def test_an_event_matches_the_share_of_the_rules_that_was_asked_for() -> None:
+def test_an_event_matches_the_requested_share_of_the_rules() -> None:
     workload = Workload(
         size=2_000, match_probability=0.02, kept=0.7, operators="high", texts="characters"
     )
@@ -81,7 +83,7 @@ def test_fewer_rules_are_the_first_of_more() -> None:
     assert more[:5] == some
 
 
-def test_texts_of_a_file(tmp_path: Path) -> None:
+def test_texts_can_come_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "titles.txt"
     path.write_text("The Sun\nthe sun\nA Farewell\n\nÀ\n", encoding="utf-8")
     workload = make_workload("qgrams", {"size": "2", "texts": str(path)})
@@ -93,9 +95,9 @@ def test_texts_of_a_file(tmp_path: Path) -> None:
         Workload(size=3, texts=str(path))
 
 
-@pytest.mark.skipif(which("apt-cache") is None, reason="this is no Debian machine")
+@pytest.mark.skipif(which("apt-cache") is None, reason="needs a Debian machine")
 @pytest.mark.parametrize("source", ["synopses", "maintainers"])
-def test_texts_of_debian(source: str) -> None:
+def test_texts_can_come_from_debian(source: str) -> None:
     try:
         texts = read_texts(source)
     except ValueError as error:

@@ -81,12 +81,6 @@ _SET_SIZES: Final = np.array([50, 25, 12, 8, 3, 2])
 _LOGGED = 1_000
 """The number of events that the upper bounds of weights are computed from."""
 
-_CHUNK = 1 << 16
-"""Rules per chunk. Each chunk has its own stream of random numbers."""
-
-_EVENTS = 1 << 10
-"""Events per chunk."""
-
 
 class _Stream(IntEnum):
     """The independent streams of random numbers of a workload."""
@@ -141,8 +135,8 @@ class Workload(ChunkedWorkload):
         Workloads with the same parameters and seed are the same, on any machine.
     """
 
-    chunk: ClassVar[int] = _CHUNK
-    event_chunk: ClassVar[int] = _EVENTS
+    rules_per_chunk: ClassVar[int] = 1 << 16
+    events_per_chunk: ClassVar[int] = 1 << 10
     size: int = 1_000_000
     form: Form = "dnf"
     exponent: float = 2.5
@@ -174,10 +168,10 @@ class Workload(ChunkedWorkload):
 
     def weighted_rules(self) -> Iterator[tuple[int, str, Weights]]:
         """The same rules as (id, text, weights); the values of their INs have weights."""
-        for start in range(0, self.size, _CHUNK):
+        for start in range(0, self.size, self.rules_per_chunk):
             rules = self._draw_rules(start)
             texts = self._write_texts(rules).to_pylist()
-            weights = self._draw_rule_weights(rules, start // _CHUNK)
+            weights = self._draw_rule_weights(rules, start // self.rules_per_chunk)
             yield from zip(range(start, start + len(texts)), texts, weights, strict=True)
 
     def events(self, n: int) -> list[dict[str, int]]:
@@ -189,7 +183,8 @@ class Workload(ChunkedWorkload):
         places = {name: place for place, name in enumerate(self._names)}
         for chunk, values in enumerate(self._draw_events(n)):
             rng = PortableRandom(self.seed, _Stream.EVENT_WEIGHTS, chunk)
-            weights = (rng.below(1 << 32, (_EVENTS, self.attributes)) / 2**32)[: len(values)]
+            shape = (self.events_per_chunk, self.attributes)
+            weights = (rng.below(1 << 32, shape) / 2**32)[: len(values)]
             for event, row in zip(self._to_dicts(values), weights.tolist(), strict=True):
                 yield event, {key: row[places[key[0]]] for key in event.items()}
 
@@ -237,9 +232,9 @@ class Workload(ChunkedWorkload):
 
     def _draw_rules(self, start: int) -> _Rules:
         """Draw the chunk of rules from `start` on."""
-        rng = PortableRandom(self.seed, _Stream.RULES, start // _CHUNK)
-        parts = 1 + rng.by_frequency(_part_frequencies(self.exponent), _CHUNK)
-        month = 1 + rng.below(self.months, _CHUNK)
+        rng = PortableRandom(self.seed, _Stream.RULES, start // self.rules_per_chunk)
+        parts = 1 + rng.by_frequency(_part_frequencies(self.exponent), self.rules_per_chunk)
+        month = 1 + rng.below(self.months, self.rules_per_chunk)
         size = 1 + rng.by_frequency(cumulate(_CONTRACT_SIZES), int(parts.sum()))
         predicate = np.full((size.size, _LONGEST), -1, dtype=np.int64)
         first = parts.cumsum() - parts
@@ -248,7 +243,7 @@ class Workload(ChunkedWorkload):
             if nth:
                 predicate[rows] = self._draw_copies(predicate[rows - 1], size[rows], rng)
             self._fill(predicate, rows, size, rng)
-        kept = min(_CHUNK, self.size - start)
+        kept = min(self.rules_per_chunk, self.size - start)
         ends = int(parts[:kept].sum())
         return _Rules(parts[:kept], month[:kept], size[:ends], predicate[:ends])
 
@@ -349,16 +344,16 @@ class Workload(ChunkedWorkload):
 
     def _draw_events(self, n: int) -> Iterator[NDArray[np.int32]]:
         """Draw `n` events in chunks: a row an event, a column an attribute, -1 where absent."""
-        for start in range(0, n, _EVENTS):
+        for start in range(0, n, self.events_per_chunk):
             yield self._draw_event_chunk(start)[: n - start]
 
     def _draw_event_chunk(self, start: int) -> NDArray[np.int32]:
         """Draw the chunk of events from `start` on."""
-        rng = PortableRandom(self.seed, _Stream.EVENTS, start // _EVENTS)
-        shape = (_EVENTS, self.attributes - 1)
+        rng = PortableRandom(self.seed, _Stream.EVENTS, start // self.events_per_chunk)
+        shape = (self.events_per_chunk, self.attributes - 1)
         present = rng.below(1 << 32, shape).astype(np.uint64) < self._presence
         value = _draw_value(np.broadcast_to(self._cardinality, shape), rng)
-        month = 1 + rng.below(self.months, (_EVENTS, 1))
+        month = 1 + rng.below(self.months, (self.events_per_chunk, 1))
         return np.concatenate([np.where(present, value, -1), month], axis=1).astype(np.int32)
 
     def _events(self, start: int, count: int) -> pa.Table:

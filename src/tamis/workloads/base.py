@@ -19,9 +19,9 @@ class ChunkedWorkload(ABC):
     """Rules and events, each numbered from 0 and generated chunk by chunk."""
 
     size: int
-    chunk: ClassVar[int]
+    rules_per_chunk: ClassVar[int]
     """Rules per chunk. Each chunk has its own stream of random numbers."""
-    event_chunk: ClassVar[int]
+    events_per_chunk: ClassVar[int]
     """Events per chunk."""
 
     @abstractmethod
@@ -34,29 +34,29 @@ class ChunkedWorkload(ABC):
 
     def rules(self) -> Iterator[tuple[int, str]]:
         """The rules as (id, text), in the order of addition."""
-        for start in range(0, self.size, self.chunk):
+        for start in range(0, self.size, self.rules_per_chunk):
             yield from enumerate(self._texts(start).to_pylist(), start)
 
     def rules_chunk(self, number: int) -> pa.Table:
         """Chunk `number` of the rules, from 0, with the columns id and rule."""
-        start = number * self.chunk
+        start = number * self.rules_per_chunk
         texts = self._texts(start)
         return pa.table({"id": pa.array(np.arange(start, start + len(texts))), "rule": texts})
 
     def rules_table(self) -> pa.Table:
         """The rules as an Arrow table with the columns id and rule."""
         empty = pa.table({"id": pa.array([], pa.int64()), "rule": pa.array([], pa.string())})
-        chunks = range(-(-self.size // self.chunk))
+        chunks = range(-(-self.size // self.rules_per_chunk))
         return pa.concat_tables([empty, *map(self.rules_chunk, chunks)])
 
     def events_chunk(self, number: int, n: int) -> pa.Table:
         """Chunk `number` of `n` events, from 0, with a column for each attribute."""
-        start = number * self.event_chunk
-        return self._events(start, max(0, min(self.event_chunk, n - start)))
+        start = number * self.events_per_chunk
+        return self._events(start, max(0, min(self.events_per_chunk, n - start)))
 
     def events_table(self, n: int) -> pa.Table:
         """`n` events as an Arrow table: a column for each attribute, null where absent."""
-        chunks = range(max(1, -(-n // self.event_chunk)))
+        chunks = range(max(1, -(-n // self.events_per_chunk)))
         return pa.concat_tables(self.events_chunk(number, n) for number in chunks)
 
 

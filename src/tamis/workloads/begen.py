@@ -52,12 +52,6 @@ __all__ = ["OPERATOR_CLASSES", "Distribution", "OperatorClass", "Workload", "dra
 Distribution: TypeAlias = Literal["uniform", "zipf"]
 OperatorClass: TypeAlias = Literal["min", "low", "med", "high"]
 
-_CHUNK = 1 << 17
-"""Rules per chunk. Each chunk has its own stream of random numbers."""
-
-_EVENT_CHUNK = 1 << 15
-"""Events per chunk. All share one stream, with one number for each event."""
-
 _UNCLUSTERED = 10_000
 """The number of bases of events if no rule is derived from them."""
 
@@ -127,8 +121,8 @@ class Workload(ChunkedWorkload):
         Workloads with the same parameters and seed are the same, on any machine.
     """
 
-    chunk: ClassVar[int] = _CHUNK
-    event_chunk: ClassVar[int] = _EVENT_CHUNK
+    rules_per_chunk: ClassVar[int] = 1 << 17
+    events_per_chunk: ClassVar[int] = 1 << 15
     size: int = 1_000_000
     dimensions: int = 400
     cardinality: int = 48
@@ -212,13 +206,13 @@ class Workload(ChunkedWorkload):
     def _draw_bases(self, start: int, count: int) -> Ints:
         """The bases of `count` events from `start` on."""
         rng = PortableRandom(self.seed, _Stream.EVENTS)
-        rng.skip(start)
+        rng.skip(start)  # One number for each event.
         return rng.below(len(self.bases.value), count)
 
     def _texts(self, start: int) -> pa.StringArray:
         """The texts of the chunk of rules from `start` on."""
-        rng = PortableRandom(self.seed, _Stream.RULES, start // _CHUNK)
-        kept = self._draw_kept(self.owners[start : start + _CHUNK], rng)
+        rng = PortableRandom(self.seed, _Stream.RULES, start // self.rules_per_chunk)
+        kept = self._draw_kept(self.owners[start : start + self.rules_per_chunk], rng)
         names = pa.array(self.names).take(pa.array(kept.attribute))
         texts = self.values.predicates(names, kept.operator, kept.value, rng)
         lists = pa.ListArray.from_arrays(pa.array(kept.offsets, pa.int32()), texts)

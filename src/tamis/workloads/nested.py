@@ -47,9 +47,6 @@ _SHAPES = 64
 _MOST_CONJUNCTIONS = 64
 """The most conjunctions in the DNF of an ordinary shape."""
 
-_CHUNK = 1 << 16
-"""Rules per chunk. Each chunk has its own stream of random numbers."""
-
 
 class _Stream(IntEnum):
     """The independent streams of random numbers of a workload."""
@@ -103,8 +100,8 @@ class Workload(ChunkedWorkload):
         Workloads with the same parameters and seed are the same, on any machine.
     """
 
-    chunk: ClassVar[int] = _CHUNK
-    event_chunk: ClassVar[int] = begen.Workload.event_chunk
+    rules_per_chunk: ClassVar[int] = 1 << 16
+    events_per_chunk: ClassVar[int] = begen.Workload.events_per_chunk
     size: int = 100_000
     shallowest: int = 3
     deepest: int = 5
@@ -162,8 +159,8 @@ class Workload(ChunkedWorkload):
 
     def _texts(self, start: int) -> pa.StringArray:
         """The texts of the chunk of rules from `start` on."""
-        rng = PortableRandom(self.seed, _Stream.RULES, start // _CHUNK)
-        owners = self._begen.owners[start : start + _CHUNK]
+        rng = PortableRandom(self.seed, _Stream.RULES, start // self.rules_per_chunk)
+        owners = self._begen.owners[start : start + self.rules_per_chunk]
         shape = rng.below(_SHAPES, owners.size)
         shape += _SHAPES * rng.chance(self.large, owners.size)
         places = [np.flatnonzero(shape == number) for number in range(len(self._shapes))]

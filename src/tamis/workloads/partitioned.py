@@ -41,7 +41,9 @@ class PartitionedTable:
     @property
     def parts(self) -> int:
         """The number of parts."""
-        chunk = self.workload.chunk if self.events is None else self.workload.event_chunk
+        chunk = (
+            self.workload.rules_per_chunk if self.events is None else self.workload.events_per_chunk
+        )
         return -(-self.rows // chunk)
 
     @property
@@ -56,7 +58,7 @@ class PartitionedTable:
         if self.events is None:
             return self.workload.rules_chunk(number)
         events = self.workload.events_chunk(number, self.events)
-        first = number * self.workload.event_chunk
+        first = number * self.workload.events_per_chunk
         ids = pa.array(np.arange(first, first + events.num_rows))
         return events.add_column(0, _EVENT_ID, ids)
 

@@ -50,12 +50,6 @@ from tamis.workloads.text_sources import read_texts
 
 __all__ = ["ATTRIBUTES", "Workload", "count_distinct", "grams"]
 
-_CHUNK = 1 << 15
-"""Rules per chunk. Each chunk has its own stream of random numbers."""
-
-_EVENT_CHUNK = 1 << 12
-"""Events per chunk. All share one stream, with one number for each event."""
-
 _LETTERS: Final = string.ascii_lowercase
 _OTHER: Final = len(_LETTERS) ** 2
 
@@ -164,8 +158,8 @@ class Workload(ChunkedWorkload):
         Workloads with the same parameters, texts and seed are the same, on any machine.
     """
 
-    chunk: ClassVar[int] = _CHUNK
-    event_chunk: ClassVar[int] = _EVENT_CHUNK
+    rules_per_chunk: ClassVar[int] = 1 << 15
+    events_per_chunk: ClassVar[int] = 1 << 12
     size: int = 1_000
     texts: str = "characters"
     match_probability: float | None = None
@@ -234,7 +228,7 @@ class Workload(ChunkedWorkload):
     def _draw_bases(self, start: int, count: int) -> Ints:
         """Draw the texts of `count` events from `start` on."""
         rng = PortableRandom(self.seed, _Stream.EVENTS)
-        rng.skip(start)
+        rng.skip(start)  # One number for each event.
         return self._bases[rng.below(len(self._bases), count)]
 
     def _locate_grams(self, bases: Ints) -> tuple[Ints, Ints]:
@@ -246,8 +240,8 @@ class Workload(ChunkedWorkload):
 
     def _texts(self, start: int) -> pa.StringArray:
         """The texts of the chunk of rules from `start` on."""
-        rng = PortableRandom(self.seed, _Stream.RULES, start // _CHUNK)
-        rules = np.arange(start, min(start + _CHUNK, self.size))
+        rng = PortableRandom(self.seed, _Stream.RULES, start // self.rules_per_chunk)
+        rules = np.arange(start, min(start + self.rules_per_chunk, self.size))
         row, position = self._locate_grams(self._bases[rules % len(self._bases)])
         keep = self._draw_kept(np.bincount(row, minlength=len(rules)), rng)
         row, position = row[keep], position[keep]
