@@ -1,4 +1,4 @@
-"""The page: its numbers, that it needs nothing from elsewhere, and that it can be read aloud."""
+"""The page shows the right numbers, loads nothing else, and can be read aloud."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ TIMES = [max(1, round(Random(n).paretovariate(0.7))) for n in range(3_000)]
 
 
 @pytest.fixture(scope="module")
-def spread() -> Distribution:
+def distribution() -> Distribution:
     return Distribution.of(Counter(TIMES).items())
 
 
 @pytest.fixture(scope="module")
-def full(spread: Distribution) -> str:
+def full(distribution: Distribution) -> str:
     figures = Figures(
-        matches_by_rule=spread,
+        matches_by_rule=distribution,
         rules_by_event=Distribution.of([(1, 300), (7, 5)]),
         rules=4_000,
         events=1_220,
@@ -40,19 +40,19 @@ def full(spread: Distribution) -> str:
     return page(figures, "Rules & matches")
 
 
-def test_a_distribution_tells_what_its_numbers_tell(spread: Distribution) -> None:
-    assert spread.size == len(TIMES)
-    assert spread.total == sum(TIMES)
+def test_a_distribution_equals_its_numbers(distribution: Distribution) -> None:
+    assert distribution.size == len(TIMES)
+    assert distribution.total == sum(TIMES)
     for share in (0.01, 0.5, 0.9, 0.999, 1.0):
         rank = int(np.ceil(share * len(TIMES)))
-        assert spread.quantile(share) == sorted(TIMES)[rank - 1]
+        assert distribution.quantile(share) == sorted(TIMES)[rank - 1]
     top = sum(sorted(TIMES)[-30:])
-    assert spread.share_of_top(0.01) == pytest.approx(top / sum(TIMES))
-    assert spread.share_of_top(1.0) == 1.0
+    assert distribution.share_of_top(0.01) == pytest.approx(top / sum(TIMES))
+    assert distribution.share_of_top(1.0) == 1.0
 
 
-def test_bars_hold_everything_once(spread: Distribution) -> None:
-    bars = spread.bars()
+def test_bars_count_everything_once(distribution: Distribution) -> None:
+    bars = distribution.bars()
     assert [bar.things for bar in bars] == [
         sum(bar.low <= times <= bar.high for times in TIMES) for bar in bars
     ]
@@ -60,7 +60,7 @@ def test_bars_hold_everything_once(spread: Distribution) -> None:
     assert [bar.label for bar in bars[:3]] == ["1", "2–3", "4–7"]
 
 
-def test_nothing_at_all_is_a_page_too() -> None:
+def test_a_page_without_matches() -> None:
     nothing = Distribution.of([])
     text = page(Figures(nothing, nothing), "Nothing")
     assert "Unknown: this report has no table of rules" in text
@@ -68,7 +68,7 @@ def test_nothing_at_all_is_a_page_too() -> None:
     assert nothing.share_of_top(0.5) == 0.0
 
 
-def test_the_page_says_the_numbers(full: str) -> None:
+def test_the_page_shows_the_numbers(full: str) -> None:
     words = re.sub(r"<[^>]+>", " ", full)
     assert f"{sum(TIMES):,}" in words
     assert "305 of 1,220 events matched at least one rule (25.00 %); 915 matched none" in words
@@ -78,14 +78,14 @@ def test_the_page_says_the_numbers(full: str) -> None:
     assert f"the fullest has 30, {30 / (sum(TIMES) / 3):.2f} times the mean" in words
 
 
-def test_what_users_wrote_is_text_and_not_markup(full: str) -> None:
+def test_users_texts_are_escaped(full: str) -> None:
     assert "<title>Rules &amp; matches</title>" in full
     assert "<code>&lt;b&gt;</code>" in full
     assert "a &lt; &#x27;x &amp; y&#x27;" in full
 
 
 class _Tags(HTMLParser):
-    """What a page refers to, and how its pictures are described."""
+    """The links and ids of a page, and the labels of its pictures."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ class _Tags(HTMLParser):
         assert tag not in {"script", "link", "img", "iframe"}
 
 
-def test_the_page_needs_nothing_from_elsewhere(full: str) -> None:
+def test_the_page_loads_nothing_else(full: str) -> None:
     tags = _Tags(full)
     assert all(link.startswith("#") for link in tags.links)
     assert set(re.findall(r"url\(([^)]*)\)", full)) <= {f"#{id}" for id in tags.ids}
@@ -111,7 +111,7 @@ def test_the_page_needs_nothing_from_elsewhere(full: str) -> None:
     assert len(tags.ids) == len(set(tags.ids))
 
 
-def test_every_picture_has_words_and_no_colour_of_its_own(full: str) -> None:
+def test_every_picture_has_a_label_and_the_colours_of_the_page(full: str) -> None:
     pictures = _Tags(full).pictures
     assert len(pictures) == 5
     assert all(label and "chart" in label for label in pictures)
@@ -123,11 +123,11 @@ def test_every_picture_has_words_and_no_colour_of_its_own(full: str) -> None:
     ("number", "text"),
     [(0, "0"), (950, "950"), (1_024, "1k"), (4_096, "4.1k"), (16_384, "16k"), (2_500_000, "2.5M")],
 )
-def test_numbers_above_bars_are_short(number: int, text: str) -> None:
+def test_numbers_above_bars_are_shortened(number: int, text: str) -> None:
     assert shorten(number) == text
 
 
-def test_without_matplotlib_the_line_to_type_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_matplotlib_the_error_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     nothing = Distribution.of([])
     with pytest.raises(tamis.MissingExtraError, match=r"pip install 'tamis\[report\]'"):

@@ -1,4 +1,4 @@
-"""The one Spark session of all tests: starting one takes ten seconds."""
+"""One Spark session for all tests of a run: starting one takes ten seconds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """A session of two cores, whose tables and scratch files go to a folder of pytest's."""
+    """A session of two cores that keeps its tables and scratch files in a folder of pytest."""
     folder = tmp_path_factory.mktemp("spark")
     session = local_session(
         2,

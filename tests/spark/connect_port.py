@@ -1,4 +1,4 @@
-"""The port of Spark Connect, which a local session cannot choose: one test at a time has it."""
+"""A lock on the port of Spark Connect, which local sessions cannot choose."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from time import monotonic, sleep
 
 PORT = 15002
 PATIENCE = 300.0
-"""How many seconds the server of another test may take to end."""
+"""How many seconds to wait for the server of another test to end."""
 
 
 @contextmanager
 def connect_port() -> Iterator[None]:
-    """Have the port to oneself, among all processes that run tests on this machine."""
+    """Lock the port against all other test processes on this machine."""
     with (Path(tempfile.gettempdir()) / f"tamis-tests-port-{PORT}").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        wait_until_free()
+        wait_for_port()
         yield
 
 
-def wait_until_free() -> None:
-    """Wait for whoever listens there to end."""
+def wait_for_port() -> None:
+    """Wait until no server listens on the port."""
     last = monotonic() + PATIENCE
     while _is_taken():
         assert monotonic() < last, f"another program listens on port {PORT}"

@@ -1,4 +1,4 @@
-"""The demo, on fewer rules and flights, against DuckDB's own reading of the same files."""
+"""The demo, with fewer rules and flights, compared with DuckDB on the same files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SEED = 7
 
 @pytest.fixture(scope="module")
 def flights_in_duckdb(tmp_path_factory: pytest.TempPathFactory) -> duckdb.DuckDBPyConnection:
-    """The same flights, read and joined without any code of the demo."""
+    """The same flights, read and joined by DuckDB alone."""
     data = flights_module.data_folder()
     first = tmp_path_factory.mktemp("demo") / "flights.csv"
     first.write_bytes(_first_lines(data / "flights.csv.zip", FLIGHTS + 1))
@@ -54,7 +54,7 @@ def _first_lines(archive: Path, count: int) -> bytes:
         return b"".join(line for line, _ in zip(file, range(count), strict=False))
 
 
-def test_alerts_are_those_that_duckdb_counts(
+def test_alerts_equal_those_of_duckdb(
     flights_in_duckdb: duckdb.DuckDBPyConnection, spark: SparkSession, tmp_path: Path
 ) -> None:
     output = io.StringIO()
@@ -81,7 +81,7 @@ def test_alerts_are_those_that_duckdb_counts(
     assert f"{len(summary.silent):,} of {RULES:,} rules" in page
 
 
-def test_rules_are_of_every_kind_and_depend_on_the_seed_alone() -> None:
+def test_rules_are_of_every_kind_and_depend_only_on_the_seed() -> None:
     flights = demo.load_flights(1_000)
     rules = list(demo.alert_rules(flights, RULES, SEED))
     assert rules == list(demo.alert_rules(flights, RULES, SEED))
@@ -91,9 +91,7 @@ def test_rules_are_of_every_kind_and_depend_on_the_seed_alone() -> None:
     }
 
 
-def test_flights_that_are_not_installed_are_named_with_the_fix(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_missing_flights_name_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(flights_module, "find_spec", lambda _: None)
     with pytest.raises(tamis.MissingExtraError, match=r"pip install 'tamis\[demo\]'"):
         demo.run(folder=tmp_path)

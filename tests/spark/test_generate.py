@@ -1,4 +1,4 @@
-"""Workloads written by Spark: the rows that one process makes, whoever makes them."""
+"""Workloads written on Spark have the rows that one process generates."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FEW: dict[str, ChunkedWorkload] = {
 
 
 @pytest.mark.parametrize("name", list(FEW))
-def test_rules_are_those_of_one_process(name: str, spark: SparkSession, tmp_path: Path) -> None:
+def test_rules_equal_those_of_one_process(name: str, spark: SparkSession, tmp_path: Path) -> None:
     workload = FEW[name]
     rows = generate(spark, PartitionedTable(workload), tmp_path / "rules", rows_a_file=60_000)
     assert rows == workload.size
@@ -32,7 +32,7 @@ def test_rules_are_those_of_one_process(name: str, spark: SparkSession, tmp_path
 
 
 @pytest.mark.parametrize("rows_a_file", [1_000, 1_000_000])
-def test_events_are_those_of_one_process(
+def test_events_equal_those_of_one_process(
     rows_a_file: int, spark: SparkSession, tmp_path: Path
 ) -> None:
     table = PartitionedTable(FEW["ads"], 3_500)
@@ -45,7 +45,7 @@ def test_events_are_those_of_one_process(
     assert pq.read_table(alone).equals(written)
 
 
-def test_what_is_there_is_not_overwritten(spark: SparkSession, tmp_path: Path) -> None:
+def test_existing_files_are_not_overwritten(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "kept").touch()
     with pytest.raises(tamis.StorageError, match="there are files already"):
         generate(spark, PartitionedTable(FEW["ads"], 10), tmp_path)

@@ -1,4 +1,4 @@
-"""Ratifying: an index that is right agrees, and one that is wrong is caught with rule and event."""
+"""Ratifying: a correct index agrees; for a wrong one, rule and event are reported."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ EVENTS = [
 TYPES = "id int, x int, place string, tags array<string>, seen timestamp, deep struct<y: int>"
 
 
-def shaped(events: DataFrame, shape: str) -> tuple[DataFrame, dict[str, Any]]:
-    """The same events as columns, or in one column."""
+def reshape(events: DataFrame, shape: str) -> tuple[DataFrame, dict[str, Any]]:
+    """Put the events into columns, or into one column."""
     if shape == "flat":
         return events, {}
     whole = F.struct(*[name for name in events.columns if name != "id"])
@@ -54,23 +54,23 @@ def shaped(events: DataFrame, shape: str) -> tuple[DataFrame, dict[str, Any]]:
 
 
 @pytest.mark.parametrize("shape", ["flat", "struct", "json"])
-def test_a_right_index_agrees(shape: str, spark: SparkSession, tmp_path: Path) -> None:
+def test_a_correct_index_agrees(shape: str, spark: SparkSession, tmp_path: Path) -> None:
     publish_rules(tmp_path / "index", RULES, shards=2)
-    events, options = shaped(spark.createDataFrame(EVENTS, TYPES), shape)
+    events, options = reshape(spark.createDataFrame(EVENTS, TYPES), shape)
     found = ts.ratify(events, tmp_path / "index", sample_events=250, **options)
     assert found == ts.Ratification(version=1, rules=60, events=250, differences=[])
     assert found.agrees
 
 
-def test_a_wrong_index_is_caught_with_rule_and_event(
+def test_differences_name_rule_and_event(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = publish_rules(tmp_path / "said", [("low", "x < 10"), ("high", "x > 20")])
+    other = publish_rules(tmp_path / "other", [("low", "x < 10"), ("high", "x > 20")])
     publish_rules(tmp_path / "index", [("low", "x < 12"), ("high", "x > 20")])
     module = import_module("tamis.spark.ratify")
     sample_rules = module._sample_rules
-    # As if the index held other conditions than its rules say.
-    monkeypatch.setattr(module, "_sample_rules", lambda _, *rest: sample_rules(said, *rest))
+    # The index then seems to have other conditions than its rules.
+    monkeypatch.setattr(module, "_sample_rules", lambda _, *rest: sample_rules(other, *rest))
     events = spark.createDataFrame([(n, n, n) for n in range(30)], "id int, `a.b` int, x int")
     found = ts.ratify(events, tmp_path / "index", keys=["id", "a.b"])
     assert sorted(found.differences, key=lambda difference: difference.keys["id"]) == [

@@ -1,4 +1,4 @@
-"""The report, counted on Spark, against counting by hand."""
+"""The figures of a report on Spark equal those counted in Python."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ MATCHES = sorted(
         for _ in range(9)
     }
 )
-"""Event in two columns, and rule."""
+"""Rows of two key columns and a rule."""
 
 
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> list[Figures]:
-    """What the page was asked to show."""
+    """The figures that the page gets."""
     seen: list[Figures] = []
 
     def page(figures: Figures, title: str) -> str:
@@ -40,7 +40,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[Figures]:
     return seen
 
 
-def test_what_is_shown_is_what_is_there(
+def test_figures_equal_those_counted_in_python(
     spark: SparkSession, tmp_path: Path, shown: list[Figures]
 ) -> None:
     matches = spark.createDataFrame(MATCHES, "a long, `b.c` long, rule string").repartition(3)
@@ -68,7 +68,7 @@ def test_what_is_shown_is_what_is_there(
     assert sum(figures.partitions) == len(MATCHES)
 
 
-def test_without_rules_and_events_it_shows_what_is_known(
+def test_without_rules_and_events_their_figures_are_unknown(
     spark: SparkSession, tmp_path: Path, shown: list[Figures]
 ) -> None:
     matches = spark.createDataFrame(

@@ -1,10 +1,10 @@
-"""Builders that are killed at random moments; run by `test_killed_builders.py` on its own.
+"""A script that kills builders at random moments; `test_interrupted_builds.py` runs it.
 
-Each round forks a builder that publishes version after version, by what executors run but without
-Spark, and kills it. What it left is then read. The first version is published before any fork, so
+Each round forks a builder that publishes version after version, with the functions of executors but
+without Spark, kills it, and reads the index. The first version is published before any fork, so
 that kernels are loaded once.
 
-Usage: python killed_builders.py FOLDER ROUNDS SEED
+Usage: python interrupted_builds.py FOLDER ROUNDS SEED
 """
 
 from __future__ import annotations
@@ -32,13 +32,17 @@ RULES = {f"r{i}": f"x = {i % 50}" for i in range(400)}
 
 
 def write(folder: Path, parent: Version | None) -> Draft:
-    """Two pieces for each shard, which are merged, as `tamis.spark.index.build` has it."""
+    """Build two pieces for each shard and merge them, as `tamis.spark.index.jobs` does."""
     spec = BuildSpec(str(folder), "tiles", "strong", {}, "string", True, b"")
     ids = list(RULES)
     pieces: list[list[Report]] = [[] for _ in range(SHARDS)]
     for piece in range(2 * SHARDS):
-        mine = ids[piece :: 2 * SHARDS]
-        rows = {"id": mine, "rule": [RULES[id] for id in mine], SHARD: [piece] * len(mine)}
+        piece_ids = ids[piece :: 2 * SHARDS]
+        rows = {
+            "id": piece_ids,
+            "rule": [RULES[id] for id in piece_ids],
+            SHARD: [piece] * len(piece_ids),
+        }
         (done,) = build_shards(spec._replace(engine="scan"), iter([pa.record_batch(rows)]))
         pieces[piece % SHARDS].append(decode_report(done[0][0].as_py()))
     numbers = pa.record_batch({"id": list(range(SHARDS))})
@@ -54,8 +58,8 @@ def build_for_ever(path: Path, out: int) -> None:
         os.write(out, f"{publish(path, write).number}\n".encode())
 
 
-def killed(path: Path, seconds: float) -> int:
-    """Fork a builder and kill it; the last number that it said was published, if any."""
+def kill_builder(path: Path, seconds: float) -> int:
+    """Fork a builder and kill it; return the last version it reported as published, or 0."""
     out, into = os.pipe()
     child = os.fork()
     if child == 0:
@@ -67,17 +71,17 @@ def killed(path: Path, seconds: float) -> int:
     time.sleep(seconds)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    with os.fdopen(out) as said:
-        return max([0, *map(int, said.read().split())])
+    with os.fdopen(out) as reported:
+        return max([0, *map(int, reported.read().split())])
 
 
-def looked_at(path: Path, said: int) -> dict[str, Any]:
-    """What is there after a builder was killed, read by a process of its own."""
+def check_in_fork(path: Path, published: int) -> dict[str, Any]:
+    """Check the index in a new process, after a builder was killed."""
     out, into = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            os.write(into, json.dumps(found(path, said)).encode())
+            os.write(into, json.dumps(check_index(path, published)).encode())
             os._exit(0)
         except BaseException as error:
             os.write(into, json.dumps({"wrong": repr(error)}).encode())
@@ -89,31 +93,31 @@ def looked_at(path: Path, said: int) -> dict[str, Any]:
     return result
 
 
-def found(path: Path, said: int) -> dict[str, Any]:
+def check_index(path: Path, published: int) -> dict[str, Any]:
     names = [entry.name for entry in (path / "versions").iterdir()]
     asides = sum(name.startswith(".aside-") for name in names)
     numbers = sorted(int(name) for name in names if name.isdigit())
     assert numbers == list(range(1, numbers[-1] + 1)), numbers
     assert [version.number for version in versions(path)] == numbers
-    assert said <= current(path).number <= said + 1
+    assert published <= current(path).number <= published + 1
     for version in versions(path)[-2:]:
-        held: dict[str | int, str] = {}
+        texts: dict[str | int, str] = {}
         for shard in version.shards:
             with tamis.open(shard.path, read_only=True, verify=True) as matcher:
-                held |= {id: matcher.rule(id).text for id in matcher}
-        assert held == RULES
+                texts |= {id: matcher.rule(id).text for id in matcher}
+        assert texts == RULES
     return {"asides": asides, "versions": len(numbers)}
 
 
 if __name__ == "__main__":
     path, rounds, random = Path(sys.argv[1]), int(sys.argv[2]), Random(int(sys.argv[3]))
-    said = publish(path, write).number
+    published = publish(path, write).number
     started = time.monotonic()
-    said = publish(path, write).number
-    usual = time.monotonic() - started
+    published = publish(path, write).number
+    build_seconds = time.monotonic() - started
     results = []
     for _ in range(rounds):
-        said = max(said, killed(path, random.uniform(0, 2 * usual)))
-        results.append(looked_at(path, said))
-        said = current(path).number
+        published = max(published, kill_builder(path, random.uniform(0, 2 * build_seconds)))
+        results.append(check_in_fork(path, published))
+        published = current(path).number
     sys.stdout.write(json.dumps(results))

@@ -1,4 +1,4 @@
-"""Building: what the shards hold is what a matcher would hold."""
+"""Building: shards have the rules and the matches of one matcher."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def expected() -> set[tuple[int, str | int]]:
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if there were millions of rules."""
+    """Small limits, as if there were millions of rules."""
     monkeypatch.setattr(jobs, "RULES_PER_SHARD", 300)
     monkeypatch.setattr(jobs, "RULES_PER_PIECE", 150)
 
 
-def test_the_shards_hold_the_rules(spark, tmp_path: Path) -> None:
+def test_shards_have_all_rules(spark, tmp_path: Path) -> None:
     table = spark.createDataFrame(WORKLOAD.rules_table().to_pandas())
     version = ts.build(table, tmp_path / "index", shards=3)
     assert version == ts.current(tmp_path / "index")
@@ -44,7 +44,7 @@ def test_the_shards_hold_the_rules(spark, tmp_path: Path) -> None:
     assert all(shard.rules > 100 for shard in version.shards)
     assert match_version(version, EVENTS) == expected()
     assert read_quarantine(version) == []
-    # No names but these: what attempts left is gone.
+    # Files of other attempts are removed.
     assert {entry.name for entry in version.folder.iterdir()} == {
         "VERSION.json", "quarantine.parquet", "shard-0000", "shard-0001", "shard-0002",
     }  # fmt: skip
@@ -81,8 +81,8 @@ def test_the_same_rules_give_the_same_hashes(spark, tmp_path: Path) -> None:
     assert [v.parent for v in ts.versions(tmp_path / "index")] == [None, 1, 2]
 
 
-def test_a_sample_of_events_says_where_rules_are_filed(spark, tmp_path: Path) -> None:
-    # By the rules alone a value of b is rarer than one of a; these events say otherwise.
+def test_a_sample_of_events_changes_the_order_of_rules(spark, tmp_path: Path) -> None:
+    # In the rules, a value of b is rarer than one of a; in these events it is not.
     rules = [(i, f"a = {i % 10} AND b = {i}") for i in range(200)]
     table = spark.createDataFrame(rules, "id long, rule string")
     sample = spark.createDataFrame([(a, 7) for a in range(3_000, 4_000)], "a long, b long")
@@ -93,7 +93,7 @@ def test_a_sample_of_events_says_where_rules_are_filed(spark, tmp_path: Path) ->
     assert match_version(by_sample, events) == match_version(without, events)
 
 
-def test_shards_without_rules_and_tables_without_rows(spark, tmp_path: Path) -> None:
+def test_empty_shards_and_empty_tables(spark, tmp_path: Path) -> None:
     table = spark.createDataFrame([("a", "x = 1"), ("b", "x = 2")], "id string, rule string")
     version = ts.build(table, tmp_path / "index", shards=5)
     assert len(version.shards) == 5
@@ -103,7 +103,7 @@ def test_shards_without_rules_and_tables_without_rows(spark, tmp_path: Path) -> 
     assert read_texts(version) == {}
 
 
-def test_all_that_a_row_may_say(spark, tmp_path: Path) -> None:
+def test_rows_with_every_column(spark, tmp_path: Path) -> None:
     rows = [
         (
             "a",
@@ -151,7 +151,7 @@ def test_small_integers_are_ids_like_large_ones(spark, tmp_path: Path) -> None:
     assert {rule.logic for rule in read_rules(version).values()} == {"weak"}
 
 
-def test_what_is_no_index_is_left_alone(spark, tmp_path: Path) -> None:
+def test_other_folders_are_left_alone(spark, tmp_path: Path) -> None:
     table = spark.createDataFrame([("a", "x = 1")], "id string, rule string")
     Matcher().save(tmp_path / "matcher")
     with pytest.raises(StorageError, match="the rules of one matcher"):
@@ -177,15 +177,15 @@ def test_arguments_are_checked_before_a_job_runs(spark, tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_the_quarantine_is_a_table_for_everybody(spark, tmp_path: Path) -> None:
+def test_spark_reads_the_quarantine(spark, tmp_path: Path) -> None:
     table = spark.createDataFrame([("a", "x = 1"), ("b", "x =")], "id string, rule string")
     version = ts.build(table, tmp_path / "index")
     row = spark.read.parquet(str(version.quarantine)).collect()[0]
     assert (row.id, row.rule, row.position) == ("b", "x =", 3)
 
 
-def test_executors_that_do_not_see_the_path(tmp_path: Path) -> None:
-    """Nothing is written there, and the driver says what is wrong."""
+def test_executors_that_do_not_see_the_path_are_reported(tmp_path: Path) -> None:
+    """Nothing is written, and the driver raises an error about the path."""
     aside = tmp_path / "index" / "versions" / ".aside-1"
     spec = BuildSpec(str(aside), "tiles", "strong", {}, "string", True, b"")
     rows = pa.record_batch({"id": ["a", "b"], "rule": ["x = 1", "x = 2"], "shard": [0, 1]})

@@ -1,4 +1,4 @@
-"""Building through Spark Connect, where there is no driver's JVM at hand."""
+"""Building through Spark Connect, where the driver has no JVM."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SCRIPT = """
 
 
 @pytest.mark.slow
-def test_spark_connect(tmp_path: Path) -> None:
+def test_building_through_spark_connect(tmp_path: Path) -> None:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_", "SPARK_"))}
     source = str(Path(tamis.__file__).parent.parent)
     with connect_port():

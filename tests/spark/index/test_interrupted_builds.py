@@ -1,4 +1,4 @@
-"""Builders that are killed half-way, and builders that meet."""
+"""Builds that are killed, and builds at the same time."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ SCRIPT = Path(__file__).with_name("interrupted_builds.py")
 ROUNDS = 20
 
 
-def test_builders_that_are_killed(tmp_path: Path) -> None:
-    """Whenever one is killed, what was published is whole, and the next one goes on."""
+def test_killed_builders_leave_complete_versions(tmp_path: Path) -> None:
+    """Whenever a builder is killed, published versions are complete, and the next one continues."""
     path = tmp_path / "index"
     done = subprocess.run(
         [sys.executable, str(SCRIPT), str(path), str(ROUNDS), "3"],
@@ -37,7 +37,7 @@ def test_builders_that_are_killed(tmp_path: Path) -> None:
     rounds = json.loads(done.stdout)
     assert not [each["wrong"] for each in rounds if "wrong" in each], done.stderr
     assert rounds[-1]["versions"] > 2
-    # Some were killed half-way, and what one leaves is removed by the next.
+    # Some were killed while they wrote, and the next builder removed what they left.
     assert {each["asides"] for each in rounds} <= {0, 1}
     assert any(each["asides"] for each in rounds)
 
@@ -58,7 +58,7 @@ KILLED_JOB = """
 """
 
 
-def test_a_driver_that_is_killed_while_its_job_runs(spark, tmp_path: Path) -> None:
+def test_a_driver_killed_during_its_job_leaves_the_current_version(spark, tmp_path: Path) -> None:
     path = tmp_path / "index"
     rows = spark.createDataFrame([(1, "x = 1")], "id long, rule string")
     before = ts.build(rows, path)
@@ -72,16 +72,16 @@ def test_a_driver_that_is_killed_while_its_job_runs(spark, tmp_path: Path) -> No
     assert {entry.name for entry in (path / "versions").iterdir()} == {"000001", "000002"}
 
 
-def test_two_builders_at_once(spark, tmp_path: Path) -> None:
-    """One wins, the other is told: the second begins while the first one's rows are read."""
+def test_the_second_of_two_builders_is_refused(spark, tmp_path: Path) -> None:
+    """The second begins while Spark reads the rows of the first."""
     path = tmp_path / "index"
     rows = spark.createDataFrame([("a", "x = 1")], "id string, rule string")
     ts.build(rows, path)
-    begun, goes_on = tmp_path / "begun", tmp_path / "goes on"
+    begun, released = tmp_path / "begun", tmp_path / "released"
 
     def wait(batches: Iterator[Any]) -> Iterator[Any]:
         begun.touch()
-        while not goes_on.exists():
+        while not released.exists():
             time.sleep(0.01)
         yield from batches
 
@@ -93,6 +93,6 @@ def test_two_builders_at_once(spark, tmp_path: Path) -> None:
             with pytest.raises(LockedError, match=f"process {os.getpid()} builds a version"):
                 ts.build(rows, path)
         finally:
-            goes_on.touch()
+            released.touch()
         won = first.result()
     assert [version.number for version in ts.versions(path)] == [1, won.number]

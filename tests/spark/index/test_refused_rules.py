@@ -1,4 +1,4 @@
-"""Tables that are no tables of rules, and rules that are none."""
+"""Building refuses bad tables, and puts bad rules into quarantine."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "index"
 
 
-# --- Known before any job runs ---
+# --- Found before any job runs ---
 
 
-def test_columns_that_are_missing(spark, path: Path) -> None:
+def test_missing_columns_are_named(spark, path: Path) -> None:
     table = spark.createDataFrame([("a", "x = 1")], "key string, text string")
     with pytest.raises(
         RuleError, match=r"rules has no column 'id'; it has key, text; name it with id="
@@ -47,7 +47,7 @@ def test_columns_that_are_missing(spark, path: Path) -> None:
         ("id string, rule string, w map<string,double>", {"weights": "w"}, "a string"),
     ],
 )
-def test_columns_of_a_wrong_type(
+def test_columns_of_a_wrong_type_are_named(
     spark, path: Path, columns: str, arguments: dict[str, str], message: str
 ) -> None:
     with pytest.raises(RuleError, match=message):
@@ -58,7 +58,7 @@ def test_columns_of_a_wrong_type(
 # --- Found by the job ---
 
 
-def test_null_ids(spark, path: Path) -> None:
+def test_null_ids_are_refused(spark, path: Path) -> None:
     before = ts.build(spark.createDataFrame([("a", "x = 1")], RULES), path)
     rows = [("a", "x = 1"), (None, "y = 2"), (None, "y = 2")]
     with pytest.raises(RuleError, match=r"'id' is null in 2 rows, for example .* rule 'y = 2'"):
@@ -66,7 +66,7 @@ def test_null_ids(spark, path: Path) -> None:
     assert ts.versions(path) == [before]
 
 
-def test_duplicate_ids(spark, path: Path) -> None:
+def test_duplicate_ids_are_refused(spark, path: Path) -> None:
     rows = [*((f"r{i}", f"x = {i}") for i in range(30)), ("r7", "x = 70"), ("r9", "x = 90")]
     with pytest.raises(DuplicateRuleError, match="4 rows share an id with another") as caught:
         ts.build(spark.createDataFrame(rows, "key string, rule string"), path, id="key", shards=3)
@@ -97,7 +97,7 @@ def test_refused_rules_go_to_quarantine(spark, path: Path) -> None:
     found = read_quarantine(version)
     assert {id: rule for id, rule, _, _ in found} == BAD
     assert version.bad == len(BAD)
-    # The position and the message are those of the library.
+    # Position and message are those of `tamis.parse`.
     with pytest.raises(RuleSyntaxError) as caught:
         tamis.parse("x =")
     position, message = next(row[2:] for row in found if row[0] == "no value")
@@ -109,15 +109,15 @@ def test_refused_rules_go_to_quarantine(spark, path: Path) -> None:
     assert "'seen'" in messages["type"]
 
 
-def test_texts_alone_are_refused_alike(spark, path: Path) -> None:
-    """Without JSON, rules go to the matcher as columns."""
+def test_plain_texts_are_refused_like_any_rule(spark, path: Path) -> None:
+    """Tables without JSON go to the matcher as columns."""
     rows = [("a", "x = 1"), ("b", "x ="), ("c", "x = 1 AND AND y = 2"), ("d", "")]
     version = ts.build(spark.createDataFrame(rows, RULES), path)
     assert read_texts(version) == {"a": "x = 1"}
     assert [row[:2] for row in read_quarantine(version)] == rows[1:]
 
 
-def test_bad_logic_weights_payloads(spark, path: Path) -> None:
+def test_bad_logic_weights_and_payloads_are_refused(spark, path: Path) -> None:
     rows = [
         ("a", "x = 1", "fuzzy", None, None),
         ("b", "x = 1", None, "[1]", None),

@@ -1,4 +1,4 @@
-"""Updating: a version as a rebuild would make it, of which only a part is new."""
+"""Updating: the rules of a rebuild, but only changed shards are new."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "index"
 
 
-def test_an_update_is_like_a_rebuild(spark, path: Path) -> None:
-    chance = random.Random(7)
+def test_an_update_equals_a_rebuild(spark, path: Path) -> None:
+    rng = random.Random(7)
     rules = numbered(200)
     ts.build(table(spark, rules), path, shards=4)
-    events = pa.table({"x": [*range(8), None], "y": [chance.randrange(200) for _ in range(9)]})
+    events = pa.table({"x": [*range(8), None], "y": [rng.randrange(200) for _ in range(9)]})
     for step in range(2):
-        gone = chance.sample(sorted(rules), 10)
-        changed = dict.fromkeys(chance.sample(sorted(rules.keys() - set(gone)), 10), f"x <> {step}")
+        gone = rng.sample(sorted(rules), 10)
+        changed = dict.fromkeys(rng.sample(sorted(rules.keys() - set(gone)), 10), f"x <> {step}")
         new = {f"new{step}.{i}": f"y BETWEEN {i} AND {10 * i}" for i in range(10)}
         changes = [
             *((id, None, True) for id in gone),
@@ -62,7 +62,7 @@ def test_an_update_is_like_a_rebuild(spark, path: Path) -> None:
     assert len(read_texts(ts.version(path, 1))) == 200
 
 
-def test_only_what_changed_is_made_anew(spark, path: Path) -> None:
+def test_only_changed_shards_are_built(spark, path: Path) -> None:
     before = ts.build(table(spark, numbered(100)), path, shards=4)
     contents = [files(shard) for shard in before.shards]
     after = ts.update(path, spark.createDataFrame([("r5", "x = 500", False)], CHANGES))
@@ -77,7 +77,7 @@ def test_only_what_changed_is_made_anew(spark, path: Path) -> None:
     with tamis.open(new.path, read_only=True, verify=True) as matcher:
         assert matcher.stats()["segments"] == 1
         assert matcher.rule("r5").text == "x = 500"
-    # The old version is still what it was, also when only that part of it is left that is shared.
+    # The old version is unchanged, and its shared shards stay when it is removed.
     assert read_texts(before) == numbered(100)
     assert ts.forget(path) == [1]
     assert read_texts(ts.current(path)) == {**numbered(100), "r5": "x = 500"}
@@ -85,7 +85,7 @@ def test_only_what_changed_is_made_anew(spark, path: Path) -> None:
 
 def test_changes_that_change_nothing(spark, path: Path) -> None:
     before = ts.build(table(spark, numbered(10)), path, shards=2)
-    changes = [("nobody", None, True), ("r1", "x =", False)]
+    changes = [("unknown", None, True), ("r1", "x =", False)]
     after = ts.update(path, spark.createDataFrame(changes, CHANGES))
     assert after.shards == before.shards
     assert after.number == 2
@@ -107,7 +107,7 @@ def test_the_quarantine_follows_the_rules(spark, path: Path) -> None:
     assert read_quarantine(version) == []
 
 
-def test_an_update_of_what_was_rolled_back_to(spark, path: Path) -> None:
+def test_an_update_after_a_rollback(spark, path: Path) -> None:
     ts.build(table(spark, {"a": "x = 1"}), path)
     ts.build(table(spark, {"b": "x = 2"}), path)
     ts.rollback(path, 1)
@@ -116,7 +116,7 @@ def test_an_update_of_what_was_rolled_back_to(spark, path: Path) -> None:
     assert read_texts(version) == {"a": "x = 1", "c": "x = 3"}
 
 
-def test_all_that_a_row_may_say(spark, path: Path) -> None:
+def test_rows_with_every_column(spark, path: Path) -> None:
     ts.build(table(spark, {"a": "x = 1"}), path, default_logic="weak", engine="sift")
     rows = [("a", '{"attr": "x", "=": 2}', "strong", '[["x", 2, 4.0]]', "[1]", ["new"])]
     columns = f"{RULES}, l string, w string, p string, t array<string>"
@@ -132,7 +132,7 @@ def test_all_that_a_row_may_say(spark, path: Path) -> None:
         assert matcher.top({"x": 2}) == [("a", 4.0)]
 
 
-def test_changes_that_are_refused(spark, path: Path) -> None:
+def test_bad_changes_are_refused(spark, path: Path) -> None:
     changes = spark.createDataFrame([("a", "x = 1", False)], CHANGES)
     with pytest.raises(StorageError, match="there is no such index"):
         ts.update(path, changes)

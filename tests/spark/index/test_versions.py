@@ -1,4 +1,4 @@
-"""Versions of a published index, without Spark: what is written when, and what a crash leaves."""
+"""Publishing, reading and removing versions, without Spark; and what a crash leaves."""
 
 from __future__ import annotations
 
@@ -73,16 +73,20 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "index"
 
 
-def test_a_version_says_what_it_consists_of(path: Path) -> None:
-    made = publish(path, writes(RULES))
-    assert made == current(path) == version(path, 1)
-    assert versions(path) == [made]
-    assert (made.number, made.rules, made.bad, made.parent) == (1, 2, 0, None)
-    assert (made.logic, made.engine, made.schema) == ("strong", "tiles", {"x": "integer"})
-    assert (made.id_type, made.parameters) == ("string", {"shards": 1})
-    assert made.created.tzinfo is not None
-    assert made.folder == path / "versions" / "000001"
-    assert ids(made) == {"a", "b"}
+def test_a_version_describes_its_files(path: Path) -> None:
+    published = publish(path, writes(RULES))
+    assert published == current(path) == version(path, 1)
+    assert versions(path) == [published]
+    assert (published.number, published.rules, published.bad, published.parent) == (1, 2, 0, None)
+    assert (published.logic, published.engine, published.schema) == (
+        "strong",
+        "tiles",
+        {"x": "integer"},
+    )
+    assert (published.id_type, published.parameters) == ("string", {"shards": 1})
+    assert published.created.tzinfo is not None
+    assert published.folder == path / "versions" / "000001"
+    assert ids(published) == {"a", "b"}
     assert (path / "CURRENT").read_text() == "000001\n"
 
 
@@ -119,7 +123,7 @@ def test_rollback_goes_back_and_forth(path: Path) -> None:
     assert (third.number, third.parent) == (3, 1)
 
 
-def test_rollback_to_what_is_not_there(path: Path) -> None:
+def test_rollback_to_an_unknown_version(path: Path) -> None:
     publish(path, writes(RULES))
     publish(path, writes(RULES))
     with pytest.raises(StorageError, match="no version 7; the versions are 1, 2"):
@@ -127,7 +131,7 @@ def test_rollback_to_what_is_not_there(path: Path) -> None:
     assert current(path).number == 2
 
 
-def test_forget_keeps_the_newest_the_one_in_force_and_what_they_share(path: Path) -> None:
+def test_forget_keeps_the_newest_the_current_and_their_shards(path: Path) -> None:
     publish(path, writes(RULES))
     publish(path, keeps(writes({"c": "x = 3"}, "shard-0001")))
     for _ in range(3):
@@ -136,7 +140,7 @@ def test_forget_keeps_the_newest_the_one_in_force_and_what_they_share(path: Path
     assert forget(path, keep=2) == [1, 3]
     assert [v.number for v in versions(path)] == [2, 4, 5]
     assert ids(current(path)) == {"a", "b", "c"}
-    # Of version 1 there is what version 2 needs, of version 3 nothing.
+    # Version 2 needs a shard of version 1; nothing needs version 3.
     assert names(path / "versions" / "000001") == {"shard-0000"}
     assert not (path / "versions" / "000003").exists()
     rollback(path, 5)
@@ -155,7 +159,7 @@ def test_a_number_is_never_used_again(path: Path) -> None:
     assert publish(path, writes(RULES)).number == 4
 
 
-def test_nothing_is_left_of_a_build_that_fails(path: Path) -> None:
+def test_a_failed_build_leaves_nothing(path: Path) -> None:
     before = publish(path, writes(RULES))
     with pytest.raises(RuntimeError, match="large enough"):
         publish(path, fails)
@@ -172,7 +176,7 @@ def test_the_first_build_may_fail(path: Path) -> None:
     assert publish(path, writes(RULES)).number == 1
 
 
-def test_what_is_no_index(tmp_path: Path) -> None:
+def test_other_paths_are_refused(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="there is no such index"):
         current(tmp_path / "nowhere")
     (tmp_path / "file").write_text("")
@@ -190,7 +194,7 @@ def test_what_is_no_index(tmp_path: Path) -> None:
     assert names(tmp_path / "notes") == {"todo.txt"}
 
 
-def test_addresses(tmp_path: Path) -> None:
+def test_file_addresses_are_paths(tmp_path: Path) -> None:
     publish(f"file://{tmp_path}/index", writes(RULES))
     assert current(f"file:{tmp_path}/index") == current(str(tmp_path / "index"))
     with pytest.raises(StorageError, match="mount what s3a: names"):
@@ -198,8 +202,8 @@ def test_addresses(tmp_path: Path) -> None:
 
 
 def test_a_newer_format_is_refused(path: Path) -> None:
-    made = publish(path, writes(RULES))
-    manifest = made.folder / "VERSION.json"
+    published = publish(path, writes(RULES))
+    manifest = published.folder / "VERSION.json"
     content = msgspec.json.decode(manifest.read_bytes())
     manifest.write_bytes(msgspec.json.encode({"format": 2, "rest": content}))
     with pytest.raises(StorageError, match="format 2, and this version of Tamis reads up to 1"):
@@ -213,7 +217,7 @@ def test_a_damaged_manifest_is_named(path: Path, damage: bytes) -> None:
         current(path)
 
 
-def test_damage_to_what_is_in_force(path: Path) -> None:
+def test_damage_to_the_current_version_is_reported(path: Path) -> None:
     publish(path, writes(RULES))
     publish(path, writes(RULES))
     shutil.rmtree(path / "versions" / "000002")
@@ -229,7 +233,7 @@ def test_damage_to_what_is_in_force(path: Path) -> None:
         current(path)
 
 
-HOLDER = """
+BUILDER_SCRIPT = """
     import sys, time
     from pathlib import Path
     from tamis.spark.index.publish import publish
@@ -243,10 +247,10 @@ HOLDER = """
 """
 
 
-def test_two_builders_one_of_them_killed(path: Path) -> None:
+def test_a_killed_builder_releases_its_lock(path: Path) -> None:
     before = publish(path, writes(RULES))
     other = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(HOLDER), str(path)],
+        [sys.executable, "-c", textwrap.dedent(BUILDER_SCRIPT), str(path)],
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -264,7 +268,7 @@ def test_two_builders_one_of_them_killed(path: Path) -> None:
     finally:
         other.send_signal(signal.SIGKILL)
         other.communicate()
-    # What it left stays until somebody builds, and is no version.
+    # Its folder stays until the next build, but is not a version.
     assert versions(path) == [before]
     assert len(names(path / "versions")) == 2
     assert publish(path, writes(RULES)).number == 2

@@ -1,4 +1,4 @@
-"""Pipelines out of files: what they write, and what is said about files that make no sense."""
+"""Pipelines: what they write, and the errors for bad files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MATCHES = [(1, "cheap"), (1, "weak"), (2, "form"), (3, "weak")]
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with rules and events; the pipeline is run from elsewhere."""
+    """A folder with rules and events; pipelines run from another folder."""
     write_lines(tmp_path / "rules.jsonl", RULES)
     write_lines(tmp_path / "events.jsonl", EVENTS)
     (tmp_path / "elsewhere").mkdir()
@@ -105,7 +105,7 @@ stream: {checkpoint: checkpoint, trigger: availableNow}
 """
 
 
-def test_a_stream_goes_on_where_it_was(spark: SparkSession, folder: Path) -> None:
+def test_a_stream_continues_where_it_was(spark: SparkSession, folder: Path) -> None:
     (folder / "rules.csv").write_text('id,text\ncheap,price < 10\nform,"price >= 10"\n')
     (folder / "events").mkdir()
     (folder / "job.yaml").write_text(YAML)
@@ -118,7 +118,7 @@ def test_a_stream_goes_on_where_it_was(spark: SparkSession, folder: Path) -> Non
     assert rows == [(1, "cheap", 1), (2, "form", 2)]
 
 
-def test_rules_may_be_left_out_where_there_is_an_index(spark: SparkSession, folder: Path) -> None:
+def test_rules_may_be_left_out_if_there_is_an_index(spark: SparkSession, folder: Path) -> None:
     table = pa.table({"id": [7], "rule": ["price > 1"]})
     pq.write_table(table, folder / "rules.parquet")
     only_build = '[rules]\npath = "rules.parquet"\n[index]\npath = "index"\n'
@@ -130,9 +130,7 @@ def test_rules_may_be_left_out_where_there_is_an_index(spark: SparkSession, fold
     assert rows_of(folder / "out/matches", "id", "rule") == [(1, 7), (2, 7)]
 
 
-def test_columns_that_are_not_there_are_named_with_their_keys(
-    spark: SparkSession, folder: Path
-) -> None:
+def test_missing_columns_are_named_with_their_keys(spark: SparkSession, folder: Path) -> None:
     (folder / "job.toml").write_text(BATCH.replace("[events]", 'rule = "text"\n[events]'))
     with pytest.raises(tamis.InputFileError, match=r"job\.toml: rules\.rule: there is no column"):
         run_pipeline(read_config(folder / "job.toml"), spark=spark)
@@ -160,7 +158,7 @@ def test_columns_that_are_not_there_are_named_with_their_keys(
         ("[rules]", "[rules", "malformed TOML: "),
     ],
 )
-def test_a_file_that_makes_no_sense_is_told_by_its_key(
+def test_errors_name_the_file_and_the_key(
     before: str, after: str, reason: str, folder: Path
 ) -> None:
     (folder / "job.toml").write_text(BATCH.replace(before, after, 1))
@@ -169,7 +167,7 @@ def test_a_file_that_makes_no_sense_is_told_by_its_key(
     assert str(caught.value).startswith(f"{folder / 'job.toml'}: {reason}")
 
 
-def test_yaml_is_told_by_its_line(folder: Path) -> None:
+def test_errors_in_yaml_name_the_line(folder: Path) -> None:
     (folder / "job.yml").write_text("rules: [1, 2\nindex: x: y\n")
     with pytest.raises(tamis.InputFileError, match=r"job\.yml:2: malformed YAML"):
         read_config(folder / "job.yml")
@@ -189,7 +187,7 @@ def test_the_command_checks_and_runs(spark: SparkSession, folder: Path) -> None:
         "build index from rules.jsonl",
         "match the events of events.jsonl with index",
     ]
-    # The session of the tests is taken, since there is one.
+    # The command uses the session of the tests, since there is one.
     result = CliRunner().invoke(app, ["pipeline", "run", str(folder / "job.toml")])
     assert result.exit_code == 0, result.output
     assert "version 1: 3 rules, 1 refused" in result.stdout
@@ -199,13 +197,13 @@ def test_the_command_checks_and_runs(spark: SparkSession, folder: Path) -> None:
     assert missing.stderr == "tamis: nowhere.toml: there is no such file\n"
 
 
-def test_the_example_in_the_documentation_makes_sense(folder: Path) -> None:
+def test_the_example_in_the_documentation_is_valid(folder: Path) -> None:
     page = Path(__file__).parents[3] / "docs" / "reference" / "pipeline.md"
     example = page.read_text().partition("```toml\n")[2].partition("```")[0]
     (folder / "events.parquet").touch()
     (folder / "job.toml").write_text(example)
     assert read_config(folder / "job.toml").pipeline.output.title == "Alerts of the week"
-    # With all that is commented out, too.
+    # Also with the lines that are commented out.
     bare = [line.removeprefix("# ") for line in example.splitlines()]
     every = "\n".join(bare).replace('mode = "batch"', 'mode = "stream"')
     for key in ("counts", "top", "report"):

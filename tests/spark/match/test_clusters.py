@@ -1,4 +1,4 @@
-"""Not only local mode: a Connect server, and a cluster of two workers on this machine."""
+"""Matching outside of local mode: a Connect server, and a cluster of two workers."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ import pytest
 
 import tamis
 from tamis.spark.runtime.java import find_java
-from tests.spark.connect_port import connect_port, wait_until_free
+from tests.spark.connect_port import connect_port, wait_for_port
 from tests.spark.indexes import publish_rules
 
 RULES = [(f"r{i}", f"a = {i % 7} AND b <> 'b{i % 3}'") for i in range(50)]
 
-ASK = """
+QUERY = """
     from pyspark.sql import functions as F
     from tamis import spark as ts
 
@@ -43,8 +43,8 @@ def index(tmp_path: Path) -> Path:
     return tmp_path / "index"
 
 
-def wanted() -> list[str]:
-    """What the script above has to print."""
+def expected_lines() -> list[str]:
+    """The lines that `QUERY` has to print."""
     matcher = tamis.Matcher()
     matcher.add_many(RULES)
     events = [{"id": i, "a": i % 9, "b": f"b{i % 4}"} for i in range(200)]
@@ -54,7 +54,7 @@ def wanted() -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """For processes of their own, which are not to find a session of this one."""
+    """The environment of a new process, without this process's Spark settings."""
     source = str(Path(tamis.__file__).parent.parent)
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_", "SPARK_"))}
     return {
@@ -68,7 +68,7 @@ def environment() -> dict[str, str]:
 
 
 def run(script: str, folder: Path) -> list[str]:
-    """What a script prints. Spark waits ten seconds for a worker, which busy machines take."""
+    """Run a script and return its lines; retry if Spark gave up waiting for a worker to start."""
     for _ in range(3):
         done = subprocess.run(
             [sys.executable, "-c", script],
@@ -81,13 +81,13 @@ def run(script: str, folder: Path) -> list[str]:
         )
         if "waiting for the Python worker to connect back" not in done.stderr:
             break
-        wait_until_free()
+        wait_for_port()
     assert done.returncode == 0, done.stderr[-5000:]
     return done.stdout.strip().splitlines()
 
 
 @pytest.mark.slow
-def test_spark_connect(index: Path, tmp_path: Path) -> None:
+def test_matching_through_spark_connect(index: Path, tmp_path: Path) -> None:
     script = """
         from pyspark.sql import SparkSession
 
@@ -101,7 +101,7 @@ def test_spark_connect(index: Path, tmp_path: Path) -> None:
         rows = spark.sql("SELECT * FROM tamis_match(TABLE(events))").collect()
         print(*sorted(f"{{row.id}}:{{row.rule}}" for row in rows))
     """
-    around = """
+    others = """
         found = ts.ratify(events, {index!r}, sample_events=50, sample_rules=50)
         print(found.events, found.rules, len(found.differences))
         matches = ts.match(events, {index!r})
@@ -116,17 +116,17 @@ def test_spark_connect(index: Path, tmp_path: Path) -> None:
         print(*sorted(f"{{row.id}}:{{row.rule}}" for row in rows))
         spark.stop()
     """
-    parts = [script, *(part.format(index=str(index)) for part in (ASK, sql, around))]
+    parts = [script, *(part.format(index=str(index)) for part in (QUERY, sql, others))]
     with connect_port():
         lines = run("\n".join(map(textwrap.dedent, parts)), tmp_path)
-    matches = wanted()[0]
-    assert lines == [*wanted(), matches, "50 50 0", matches]
+    matches = expected_lines()[0]
+    assert lines == [*expected_lines(), matches, "50 50 0", matches]
     assert "</html>" in (tmp_path / "report.html").read_text()
 
 
 @contextmanager
 def daemon(*arguments: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process of Spark's own, ended with all that it started."""
+    """Run a process of Spark, and end it with all of its children."""
     command = Path(pyspark.__file__).parent / "bin" / "spark-class"
     with log.open("wb") as output:
         process = subprocess.Popen(
@@ -148,8 +148,8 @@ def daemon(*arguments: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
                 process.wait()
 
 
-def said(log: Path, pattern: str, process: subprocess.Popen[bytes]) -> str:
-    """Wait until a log has `pattern`, and return what is in its group."""
+def wait_for_line(log: Path, pattern: str, process: subprocess.Popen[bytes]) -> str:
+    """Wait until a log has `pattern`, and return its group."""
     for _ in range(600):
         found = re.search(pattern, log.read_text())
         if found:
@@ -166,11 +166,11 @@ def test_a_cluster_of_two_workers(index: Path, tmp_path: Path) -> None:
     limits = ["--cores", "1", "--memory", "600m", "--work-dir", str(tmp_path / "work")]
     logs = [tmp_path / name for name in ("master", "first", "second")]
     with daemon(f"{deploy}.master.Master", *place, log=logs[0]) as master:
-        address = said(logs[0], r"Starting Spark master at (spark://\S+)", master)
+        address = wait_for_line(logs[0], r"Starting Spark master at (spark://\S+)", master)
         worker = [f"{deploy}.worker.Worker", *place, *limits, address]
         with daemon(*worker, log=logs[1]) as first, daemon(*worker, log=logs[2]) as second:
-            said(logs[1], "(Successfully registered)", first)
-            said(logs[2], "(Successfully registered)", second)
+            wait_for_line(logs[1], "(Successfully registered)", first)
+            wait_for_line(logs[2], "(Successfully registered)", second)
             script = f"""
                 from pyspark.sql import SparkSession
 
@@ -202,6 +202,6 @@ def test_a_cluster_of_two_workers(index: Path, tmp_path: Path) -> None:
                 print(len(executors) - 1)
                 spark.stop()
             """
-            asked = [part.format(index=str(index)) for part in (ASK, retried)]
-            lines = run("\n".join(map(textwrap.dedent, [script, *asked, end])), tmp_path)
-    assert lines == [*wanted(), wanted()[0], "2"]
+            queries = [part.format(index=str(index)) for part in (QUERY, retried)]
+            lines = run("\n".join(map(textwrap.dedent, [script, *queries, end])), tmp_path)
+    assert lines == [*expected_lines(), expected_lines()[0], "2"]

@@ -1,4 +1,4 @@
-"""The other ways to the same answers: files, SQL, a stage of a pipeline."""
+"""Files, SQL functions and pipeline stages give the same answers as `match`."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ TABLE = make_table()
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("roads") / "index"
+    path = tmp_path_factory.mktemp("inputs") / "index"
     publish_rules(path, RULES, shards=2)
     return path
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two files, one of them with several row groups, and one that Spark would not read."""
+    """Two files, one with several row groups, and one that Spark ignores."""
     folder = tmp_path_factory.mktemp("events")
     pq.write_table(TABLE.slice(0, 200), folder / "a.parquet", row_group_size=90)
     pq.write_table(TABLE.slice(200), folder / "b.parquet")
@@ -68,7 +68,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wanted() -> list[tuple]:
+def expected() -> list[tuple]:
     matcher = tamis.Matcher()
     matcher.add_many(RULES)
     found = matcher.match_many(TABLE).to_pydict()
@@ -81,28 +81,28 @@ def pairs(frame) -> list[tuple]:
     return sorted(tuple(row) for row in frame.collect())
 
 
-def test_workers_read_files(spark, index: Path, files: Path, wanted: list[tuple]) -> None:
-    assert pairs(ts.match_files(spark, files, index)) == wanted
+def test_workers_read_files(spark, index: Path, files: Path, expected: list[tuple]) -> None:
+    assert pairs(ts.match_files(spark, files, index)) == expected
     both = [files / "b.parquet", files / "a.parquet"]
     counted = ts.match_files(spark, both, index, ask="counts", keys=["day", "id"])
     assert counted.dtypes == [("day", "smallint"), ("id", "bigint"), ("matches", "bigint")]
-    assert sum(row.matches for row in counted.collect()) == len(wanted)
+    assert sum(row.matches for row in counted.collect()) == len(expected)
     best = ts.match_files(spark, files, index, ask="top", n=1)
     frame = spark.read.parquet(str(files))
     assert pairs(best) == pairs(ts.top(frame, index, 1))
 
 
-def test_large_row_groups_are_cut(
-    spark, index: Path, files: Path, wanted: list[tuple], monkeypatch: pytest.MonkeyPatch
+def test_large_row_groups_are_sliced(
+    spark, index: Path, files: Path, expected: list[tuple], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # `tamis.spark.match` is the function.
     monkeypatch.setattr(import_module("tamis.spark.match.files"), "_BATCH_SIZE", 16)
     answers = ts.match_files(spark, files, index)
     assert answers.rdd.getNumPartitions() > 4
-    assert pairs(answers) == wanted
+    assert pairs(answers) == expected
 
 
-def test_files_that_cannot_be_read(spark, index: Path, files: Path, tmp_path: Path) -> None:
+def test_bad_files_are_named(spark, index: Path, files: Path, tmp_path: Path) -> None:
     with pytest.raises(InputFileError, match="no such file"):
         ts.match_files(spark, tmp_path / "nothing.parquet", index)
     with pytest.raises(InputFileError, match="no Parquet files"):
@@ -115,14 +115,14 @@ def test_files_that_cannot_be_read(spark, index: Path, files: Path, tmp_path: Pa
         ts.match_files(spark, files, index, ask="all")  # type: ignore[arg-type]
 
 
-def test_a_function_of_sql(spark, index: Path, files: Path, wanted: list[tuple]) -> None:
+def test_an_sql_function(spark, index: Path, files: Path, expected: list[tuple]) -> None:
     spark.read.parquet(str(files)).drop("picture").createOrReplaceTempView("events")
     ts.register(spark, index, keys="id BIGINT")
-    assert pairs(spark.sql("SELECT * FROM tamis_match(TABLE(events))")) == wanted
+    assert pairs(spark.sql("SELECT * FROM tamis_match(TABLE(events))")) == expected
     ts.register(spark, index, "tamis_counts", ask="counts")
     counted = spark.sql("SELECT id, matches FROM tamis_counts(TABLE(events)) WHERE matches > 0")
     assert counted.dtypes[0] == ("id", "string")
-    assert sum(row.matches for row in counted.collect()) == len(wanted)
+    assert sum(row.matches for row in counted.collect()) == len(expected)
     ts.register(spark, index, "tamis_json", keys="id BIGINT", events="text")
     best = spark.sql(
         "SELECT * FROM tamis_json(TABLE(SELECT id, to_json(struct(price)) AS text FROM events))"
@@ -136,7 +136,7 @@ def test_a_function_of_sql(spark, index: Path, files: Path, wanted: list[tuple])
     ]
 
 
-def test_a_function_of_sql_says_what_is_wrong(spark, index: Path, tmp_path: Path) -> None:
+def test_an_sql_function_reports_errors(spark, index: Path, tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="no such index"):
         ts.register(spark, tmp_path / "nowhere")
     with pytest.raises(EventError, match="already have a column 'rule'"):
@@ -147,7 +147,7 @@ def test_a_function_of_sql_says_what_is_wrong(spark, index: Path, tmp_path: Path
 
 
 def test_a_stage_is_saved_and_loaded(
-    spark, index: Path, files: Path, wanted: list[tuple], tmp_path: Path
+    spark, index: Path, files: Path, expected: list[tuple], tmp_path: Path
 ) -> None:
     frame = spark.read.parquet(str(files))
     stage = RuleMatcher(path=index, keys=["id"], events=["price", "city", "tags", "home", "seen"])
@@ -155,7 +155,7 @@ def test_a_stage_is_saved_and_loaded(
     fitted.write().overwrite().save(str(tmp_path / "pipeline"))
     loaded = PipelineModel.load(str(tmp_path / "pipeline"))
     assert isinstance(loaded.stages[0], RuleMatcher)
-    assert pairs(loaded.transform(frame)) == wanted
+    assert pairs(loaded.transform(frame)) == expected
     counted = RuleMatcher(path=index, ask="counts", keys="id").transform(frame)
     assert counted.columns == ["id", "matches"]
     best = stage.copy({stage.ask: "top", stage.n: 1}).transform(frame)

@@ -1,4 +1,4 @@
-"""Rules with functions on Spark; and functions whose spelling is Spark's, against Spark SQL."""
+"""Rules with functions on Spark, and functions compared with those of Spark SQL."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SAME: dict[str, tuple[list[Any], list[str]]] = {
         hour(from_utc_timestamp(t,'Asia/Kolkata'))""".split(),
     ),
 }
-"""Texts that mean the same to both, as they are, by the column that they are about."""
+"""Expressions that mean the same in both, by the column they use."""
 
 PLACES = [(start, length) for start in (-4, -2, -1, 0, 1, 2, 4) for length in (None, 0, 3, -1)]
 PATTERNS = [
@@ -58,51 +58,55 @@ PATTERNS = [
 ]
 
 
-def ours(text: str, values: list[Any]) -> list[Any]:
+def evaluate_in_tamis(text: str, values: list[Any]) -> list[Any]:
     derived = derivation(derived_name(text))
     (item,) = derived.inputs
     found = [derived.values(flatten({item.attribute: value})) for value in values]
     return [some[0] if some else None for some in found]
 
 
-def theirs(spark: SparkSession, column: str, values: list[Any], texts: list[str]) -> list[Any]:
-    """What Spark makes of each text, a list for each, in one query."""
+def evaluate_in_spark(
+    spark: SparkSession, column: str, values: list[Any], texts: list[str]
+) -> list[Any]:
+    """Evaluate all expressions in one Spark query; a list of values for each."""
     frame = spark.createDataFrame([(i, v) for i, v in enumerate(values)], f"i int, {column}")
-    asked = frame.coalesce(1).selectExpr("i", *[f"{t} AS r{n}" for n, t in enumerate(texts)])
-    rows = sorted(asked.collect(), key=lambda row: row["i"])
+    evaluated = frame.coalesce(1).selectExpr("i", *[f"{t} AS r{n}" for n, t in enumerate(texts)])
+    rows = sorted(evaluated.collect(), key=lambda row: row["i"])
     return [list(column) for column in zip(*(row[1:] for row in rows), strict=True)]
 
 
-def plain(values: list[Any]) -> list[Any]:
-    """Without zones, since Spark gives local times and the session's zone is UTC."""
+def without_zones(values: list[Any]) -> list[Any]:
+    """Drop zones: Spark gives local times, and the session's zone is UTC."""
     return [v.replace(tzinfo=None) if isinstance(v, datetime) else v for v in values]
 
 
-def test_functions_mean_what_spark_says(spark: SparkSession) -> None:
+def test_functions_equal_those_of_spark(spark: SparkSession) -> None:
     for column, (values, texts) in SAME.items():
-        answers = theirs(spark, column, values, texts)
+        answers = evaluate_in_spark(spark, column, values, texts)
         for text, answer in zip(texts, answers, strict=True):
-            assert plain(ours(text, values)) == plain(answer), text
+            assert without_zones(evaluate_in_tamis(text, values)) == without_zones(answer), text
     substrings = [
         f"substring(s, {start})" if length is None else f"substring(s, {start}, {length})"
         for start, length in PLACES
     ]
-    answers = theirs(spark, "s string", STRINGS, list(map(nothing_if_empty, substrings)))
+    answers = evaluate_in_spark(spark, "s string", STRINGS, list(map(nothing_if_empty, substrings)))
     for text, answer in zip(substrings, answers, strict=True):
-        assert ours(text, STRINGS) == answer, text
+        assert evaluate_in_tamis(text, STRINGS) == answer, text
 
 
-def test_times_in_texts_are_read_as_spark_reads_them(spark: SparkSession) -> None:
+def test_timestamps_are_parsed_as_in_spark(spark: SparkSession) -> None:
     escaped = [pattern.replace("'", "\\'") for pattern in PATTERNS]
-    asked = [f"try_to_timestamp(s, '{pattern}')" for pattern in escaped]
-    answers = theirs(spark, "s string", TEXTS, asked)
+    expressions = [f"try_to_timestamp(s, '{pattern}')" for pattern in escaped]
+    answers = evaluate_in_spark(spark, "s string", TEXTS, expressions)
     for pattern, answer in zip(PATTERNS, answers, strict=True):
         doubled = pattern.replace("'", "''")
-        assert plain(ours(f"to_timestamp(s, '{doubled}')", TEXTS)) == plain(answer), pattern
+        assert without_zones(
+            evaluate_in_tamis(f"to_timestamp(s, '{doubled}')", TEXTS)
+        ) == without_zones(answer), pattern
 
 
 def test_rules_with_functions_match_on_spark(spark: SparkSession, tmp_path: Path) -> None:
-    """Only columns that rules mention are read, and those that functions are worked out from."""
+    """Columns that only functions use are sent to Python, too."""
     rules, events = make_rules(92), make_events(60)
     publish_rules(tmp_path / "index", rules)
     kinds = """id int, name string, x double, y double, app string, tags array<string>, ip string,

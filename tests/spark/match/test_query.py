@@ -1,4 +1,4 @@
-"""What is wrong with events or an index is said before a job starts."""
+"""Errors in events, options or an index are raised before a job starts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tamis.spark.match.shard_groups import group_shards
 from tests.spark.indexes import publish_rules
 
 pytestmark = pytest.mark.usefixtures("spark")
-"""Spark reads types as text only while there is a session."""
+"""Spark parses types only while there is a session."""
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def read(ddl: str) -> StructType:
 
 
 def columns(ddl: str, **options):
-    """The columns that are chosen from a table for rules on price, name and home.city."""
+    """Choose columns for rules on price, name and home.city."""
     names = frozenset(["price", "name", "home.city"])
     return choose_columns(read(ddl), options.get("keys"), options.get("events"), names)
 
@@ -52,7 +52,7 @@ def prepare(index: Path, ddl: str, ask="match", n: int = 0, **options):
     return prepare_query(read(ddl), index, ask, MatchOptions(**options), n=n)
 
 
-def test_only_what_rules_mention_is_sent() -> None:
+def test_only_attributes_that_rules_mention_are_sent() -> None:
     chosen = columns("id int, price int, PRICE int, home struct<city: string>, homes int")
     assert [field.name for _, field in chosen.fields] == ["price", "home"]
     chosen = columns("id int, e struct<a: int, name: string, `home.city`: string>", events="e")
@@ -83,7 +83,7 @@ def test_keys_have_a_default(ddl: str, keys: list[str]) -> None:
         ("id int, price int, price int", {}, "2 columns are called 'price'; rename"),
     ],
 )
-def test_columns_that_cannot_be_events(ddl: str, options, message: str) -> None:
+def test_bad_event_columns_are_named(ddl: str, options, message: str) -> None:
     with pytest.raises(EventError, match=message):
         columns(ddl, **options)
 
@@ -100,7 +100,9 @@ def test_columns_that_cannot_be_events(ddl: str, options, message: str) -> None:
         ("id int, m map<string, binary>", {"events": "m"}, "'m' has the type binary"),
     ],
 )
-def test_types_that_rules_cannot_compare(index: Path, ddl: str, options, column: str) -> None:
+def test_types_that_rules_cannot_compare_are_refused(
+    index: Path, ddl: str, options, column: str
+) -> None:
     with pytest.raises(EventError, match=f"column {column}.*cast it"):
         prepare(index, ddl, **options)
 
@@ -111,7 +113,7 @@ def test_types_of_other_columns_do_not_matter(index: Path) -> None:
     )
 
 
-def test_a_column_that_contradicts_the_schema_of_the_rules(tmp_path: Path) -> None:
+def test_a_column_that_contradicts_the_schema_is_refused(tmp_path: Path) -> None:
     publish_rules(tmp_path / "index", [(1, "price > 3")], schema={"price": "double"})
     with pytest.raises(
         SchemaError, match="'price' is declared as double, but the column is string"
@@ -120,14 +122,14 @@ def test_a_column_that_contradicts_the_schema_of_the_rules(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("ask_for", "key"), [("match", "rule"), ("counts", "Matches"), ("top", "rank")]
+    ("ask", "key"), [("match", "rule"), ("counts", "Matches"), ("top", "rank")]
 )
-def test_a_key_named_like_an_answer(index: Path, ask_for: str, key: str) -> None:
+def test_a_key_named_like_an_answer_is_refused(index: Path, ask: str, key: str) -> None:
     with pytest.raises(EventError, match=f"already have a column '{key}'; rename"):
-        prepare(index, f"{key} int, name string", keys=key, ask=ask_for)
+        prepare(index, f"{key} int, name string", keys=key, ask=ask)
 
 
-def test_no_column_that_a_rule_mentions(index: Path) -> None:
+def test_columns_that_no_rule_mentions_give_a_warning(index: Path) -> None:
     with pytest.warns(UserWarning, match="no rule mentions any of the columns id, payload"):
         prepare(index, "id int, payload string")
 
@@ -138,33 +140,33 @@ def test_n_is_a_whole_number(index: Path, n) -> None:
         prepare(index, "id int, name string", ask="top", n=n)
 
 
-def test_an_index_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_index_is_reported(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="there is no such index"):
         prepare(tmp_path / "nowhere", "id int, name string")
 
 
-def test_a_version_that_is_not_there(index: Path) -> None:
+def test_an_unknown_version_is_reported(index: Path) -> None:
     with pytest.raises(StorageError, match="there is no version 7; the versions are 1"):
         prepare(index, "id int, name string", version=7)
 
 
-def test_an_index_of_a_newer_format(tmp_path: Path) -> None:
-    made = publish_rules(tmp_path / "index", [(1, "a = 1")])
-    manifest = made.folder / "VERSION.json"
+def test_a_newer_format_is_refused(tmp_path: Path) -> None:
+    version = publish_rules(tmp_path / "index", [(1, "a = 1")])
+    manifest = version.folder / "VERSION.json"
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 99}))
     with pytest.raises(StorageError, match="format 99"):
         prepare(tmp_path / "index", "id int, a int")
 
 
-def test_a_shard_that_is_gone(tmp_path: Path) -> None:
-    made = publish_rules(tmp_path / "index", [(1, "a = 1")])
-    made.shards[0].path.rename(tmp_path / "elsewhere")
+def test_a_missing_shard_is_reported(tmp_path: Path) -> None:
+    version = publish_rules(tmp_path / "index", [(1, "a = 1")])
+    version.shards[0].path.rename(tmp_path / "elsewhere")
     with pytest.raises(StorageError, match="ship=True"):
         prepare(tmp_path / "index", "id int, a int")
 
 
-def test_a_worker_that_may_not_map_the_index_says_why(tmp_path: Path) -> None:
-    made = publish_rules(
+def test_a_worker_without_address_space_names_the_setting(tmp_path: Path) -> None:
+    version = publish_rules(
         tmp_path / "index", [(i, f"a = {i} AND b = 'b{i}'") for i in range(20_000)]
     )
     script = f"""
@@ -174,7 +176,7 @@ def test_a_worker_that_may_not_map_the_index_says_why(tmp_path: Path) -> None:
 
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + 100_000, used + 100_000))
-        open_shards(({str(made.shards[0].path)!r},))
+        open_shards(({str(version.shards[0].path)!r},))
     """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=False
@@ -182,7 +184,7 @@ def test_a_worker_that_may_not_map_the_index_says_why(tmp_path: Path) -> None:
     assert "spark.executor.pyspark.memory" in done.stderr
 
 
-def test_json_that_is_none_names_the_text(spark, index: Path) -> None:
+def test_bad_json_is_quoted(spark, index: Path) -> None:
     frame = spark.createDataFrame([(1, '{"price": '), (2, "{}")], "id int, text string")
     with pytest.raises(PySparkException, match=r"an event is not JSON: .*price"):
         ts.match(frame, index, events="text").collect()

@@ -1,4 +1,4 @@
-"""Spark's matches, the in-process matcher's and Spark SQL's own are the same."""
+"""Spark finds the same matches as a matcher in this process, and as Spark SQL."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ NAMES = ["ann", "bob", "cleo", "dan", "Eve"]
 CITIES = ["Paris", "Lyon", "Nice", "Åre"]
 
 
-def some(rng: random.Random, value: Any) -> Any:
-    """`value`, or nothing."""
+def maybe(rng: random.Random, value: Any) -> Any:
+    """`value`, or None for one in four."""
     return None if rng.random() < 0.25 else value
 
 
@@ -36,14 +36,14 @@ def make_events(size: int, seed: int = 1) -> list[dict[str, Any]]:
     return [
         {
             "id": number,
-            "age": some(rng, rng.randrange(80)),
-            "price": some(rng, rng.choice([0.0, 9.5, 10.0, 99.99, float("nan")])),
-            "name": some(rng, rng.choice(NAMES)),
-            "city": some(rng, rng.choice(CITIES)),
-            "vip": some(rng, rng.random() < 0.5),
-            "seen": some(rng, datetime(2024, rng.randrange(1, 13), 1, tzinfo=UTC)),
-            "home": some(
-                rng, {"city": some(rng, rng.choice(CITIES)), "zip": some(rng, rng.randrange(5))}
+            "age": maybe(rng, rng.randrange(80)),
+            "price": maybe(rng, rng.choice([0.0, 9.5, 10.0, 99.99, float("nan")])),
+            "name": maybe(rng, rng.choice(NAMES)),
+            "city": maybe(rng, rng.choice(CITIES)),
+            "vip": maybe(rng, rng.random() < 0.5),
+            "seen": maybe(rng, datetime(2024, rng.randrange(1, 13), 1, tzinfo=UTC)),
+            "home": maybe(
+                rng, {"city": maybe(rng, rng.choice(CITIES)), "zip": maybe(rng, rng.randrange(5))}
             ),
         }
         for number in range(size)
@@ -93,9 +93,9 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def matcher() -> Iterator[tamis.Matcher]:
-    with tamis.Matcher() as made:
-        made.add_many(RULES)
-        yield made
+    with tamis.Matcher() as matcher:
+        matcher.add_many(RULES)
+        yield matcher
 
 
 @pytest.fixture(scope="module")
@@ -120,8 +120,8 @@ def matches(matcher: tamis.Matcher) -> list[tuple]:
     return found
 
 
-def spark_sql(frame) -> list[tuple]:
-    """What Spark SQL makes of every fifth rule; attributes that `frame` lacks are null."""
+def evaluate_in_sql(frame) -> list[tuple]:
+    """Evaluate every fifth rule in Spark SQL; attributes that `frame` lacks are null."""
     whole = StructType.fromDDL(SCHEMA)
     assert isinstance(whole, StructType)
     lacking = [field for field in whole if field.name not in frame.columns]
@@ -138,8 +138,8 @@ def spark_sql(frame) -> list[tuple]:
     return sorted((event, rule) for rule in lists.asDict() for event in lists[rule])
 
 
-def sampled(found: list[tuple]) -> list[tuple]:
-    """Those of the rules that Spark SQL evaluates."""
+def select_sampled(found: list[tuple]) -> list[tuple]:
+    """The matches of the rules that `evaluate_in_sql` evaluates."""
     rules = {rule for rule, _ in RULES[::5]}
     return [pair for pair in found if pair[1] in rules]
 
@@ -147,20 +147,20 @@ def sampled(found: list[tuple]) -> list[tuple]:
 def test_columns_are_attributes(events, index: Path, matches: list[tuple]) -> None:
     found = pairs(ts.match(events, index))
     assert found == matches
-    assert sampled(found) == spark_sql(events)
+    assert select_sampled(found) == evaluate_in_sql(events)
 
 
 def test_a_struct_is_an_event(events, index: Path, matches: list[tuple]) -> None:
     whole = events.selectExpr("id", "struct(* EXCEPT (id)) AS payload")
     found = pairs(ts.match(whole, index, events="payload"))
     assert found == matches
-    assert sampled(found) == spark_sql(whole.select("id", "payload.*"))
+    assert select_sampled(found) == evaluate_in_sql(whole.select("id", "payload.*"))
 
 
 def test_json_is_an_event(spark, index: Path, matcher: tamis.Matcher) -> None:
     texts, read = [], []
     for event in EVENTS:
-        # Neither a timestamp nor NaN is something that JSON can say.
+        # JSON has neither timestamps nor NaN.
         kept = {name: value for name, value in event.items() if name != "seen"}
         if kept["price"] is not None and kept["price"] != kept["price"]:
             del kept["price"]
@@ -170,7 +170,9 @@ def test_json_is_an_event(spark, index: Path, matcher: tamis.Matcher) -> None:
     found = pairs(ts.match(frame, index, events="text"))
     assert found == sorted([*expected(matcher, read), *expected(matcher, [{"id": 1000}])])
     by_spark = frame.withColumn("read", F.from_json("text", SCHEMA))
-    assert sampled(found) == spark_sql(by_spark.selectExpr("id", "read.* EXCEPT (id, seen)"))
+    assert select_sampled(found) == evaluate_in_sql(
+        by_spark.selectExpr("id", "read.* EXCEPT (id, seen)")
+    )
 
 
 def test_a_map_is_an_event(events, index: Path, matcher: tamis.Matcher) -> None:
@@ -179,17 +181,19 @@ def test_a_map_is_an_event(events, index: Path, matcher: tamis.Matcher) -> None:
     found = pairs(ts.match(frame, index, events="attributes"))
     assert found == expected(matcher, given)
     by_spark = frame.selectExpr("id", "attributes['name'] AS name", "attributes['city'] AS city")
-    assert sampled(found) == spark_sql(by_spark)
+    assert select_sampled(found) == evaluate_in_sql(by_spark)
 
 
 def test_a_map_of_numbers_is_an_event(events, index: Path, matcher: tamis.Matcher) -> None:
     frame = events.selectExpr("id", "map('age', age) AS attributes")
     found = pairs(ts.match(frame, index, events="attributes"))
     assert found == expected(matcher, [{"id": e["id"], "age": e["age"]} for e in EVENTS])
-    assert sampled(found) == spark_sql(frame.selectExpr("id", "attributes['age'] AS age"))
+    assert select_sampled(found) == evaluate_in_sql(
+        frame.selectExpr("id", "attributes['age'] AS age")
+    )
 
 
-def test_both_plans_give_the_same(events, index: Path, matches: list[tuple]) -> None:
+def test_both_plans_give_the_same_answers(events, index: Path, matches: list[tuple]) -> None:
     assert pairs(ts.match(events, index, plan="sharded")) == matches
     counted = pairs(ts.counts(events, index, plan="sharded"))
     assert counted == pairs(ts.counts(events, index, plan="whole"))
@@ -197,13 +201,13 @@ def test_both_plans_give_the_same(events, index: Path, matches: list[tuple]) -> 
     assert best == pairs(ts.top(events, index, 4, plan="whole"))
 
 
-def test_counts_are_the_matchers(events, index: Path, matcher: tamis.Matcher) -> None:
+def test_counts_equal_the_matchers(events, index: Path, matcher: tamis.Matcher) -> None:
     wanted = [(event["id"], len(matcher.match(event))) for event in EVENTS]
     assert pairs(ts.counts(events, index)) == wanted
 
 
-def test_top_is_the_matchers(spark, tmp_path: Path) -> None:
-    """Scores that are all different leave no ties."""
+def test_top_equals_the_matchers(spark, tmp_path: Path) -> None:
+    """All scores differ, so there are no ties."""
     rules = [
         tamis.Rule(i, f"a = {i % 4} OR b = {i % 3}", "strong", {("a", i % 4): 1 + i / 64})
         for i in range(40)
@@ -224,7 +228,7 @@ def test_top_is_the_matchers(spark, tmp_path: Path) -> None:
         assert pairs(found) == wanted
 
 
-def test_lists_are_many_values(spark, tmp_path: Path) -> None:
+def test_a_list_is_several_values(spark, tmp_path: Path) -> None:
     rules = [(1, "tag = 'a' AND tag = 'b'"), (2, "tag <> 'a'"), (3, "tag IS NULL")]
     publish_rules(tmp_path / "index", rules)
     rows = [(0, ["a", "b"]), (1, ["b", None]), (2, []), (3, None), (4, ["c", "c"])]
@@ -279,18 +283,18 @@ def test_a_query_keeps_its_version(spark, tmp_path: Path) -> None:
     path = tmp_path / "index"
     publish_rules(path, [("old", "a = 1")])
     frame = spark.createDataFrame([(5, 1)], "id int, a int")
-    planned = ts.match(frame, path)
+    query = ts.match(frame, path)
     publish_rules(path, [("new", "a = 1")])
-    assert pairs(planned) == [(5, "old")]
+    assert pairs(query) == [(5, "old")]
     assert pairs(ts.match(frame, path)) == [(5, "new")]
     assert pairs(ts.match(frame, path, version=1)) == [(5, "old")]
     ts.rollback(path, 1)
     assert pairs(ts.match(frame, path)) == [(5, "old")]
 
 
-def test_spark_brings_the_index(events, index: Path, matches: list[tuple]) -> None:
+def test_spark_ships_the_index(events, index: Path, matches: list[tuple]) -> None:
     assert pairs(ts.match(events, index, ship=True)) == matches
-    # Once more: the files are there already.
+    # The second time, Spark has the files already.
     assert pairs(ts.match(events, index, ship=True, plan="sharded")) == matches
 
 

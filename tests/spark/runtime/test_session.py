@@ -1,3 +1,5 @@
+"""Finding Java, and starting a session on this machine."""
+
 from __future__ import annotations
 
 import os
@@ -16,7 +18,7 @@ from tamis.spark.runtime import java
 
 
 def fake_java(folder: Path, version: str) -> Path:
-    """A home whose ``java`` says that it is of that version."""
+    """Make a Java home whose ``java`` reports `version`."""
     (folder / "bin").mkdir(parents=True)
     command = folder / "bin" / "java"
     command.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
@@ -24,9 +26,7 @@ def fake_java(folder: Path, version: str) -> Path:
     return folder
 
 
-def test_the_java_of_java_home_is_taken_before_that_of_the_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_java_home_comes_before_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = fake_java(tmp_path / "home", "21.0.1")
     on_path = fake_java(tmp_path / "path", "17.0.2")
     monkeypatch.setenv("PATH", f"{on_path / 'bin'}:{os.environ['PATH']}")
@@ -37,7 +37,7 @@ def test_the_java_of_java_home_is_taken_before_that_of_the_path(
 
 
 @pytest.mark.parametrize("version", ["1.8.0_392", "11.0.22", "nonsense"])
-def test_an_old_java_is_passed_over(
+def test_an_old_java_is_ignored(
     version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = fake_java(tmp_path / "old", version)
@@ -46,7 +46,7 @@ def test_an_old_java_is_passed_over(
     assert java.installed_java() is None
 
 
-def test_no_java_at_all_says_what_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_java_the_error_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(java, "installed_java", lambda: None)
     monkeypatch.setattr(java, "packaged_java", lambda: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'tamis\[java\]'"):
@@ -70,7 +70,7 @@ def test_the_packaged_java_drops_the_module_it_lacks(
     assert 'version "21' in done.stderr
 
 
-def test_several_may_make_the_packaged_java_at_once(
+def test_several_threads_wrap_the_packaged_java_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -80,9 +80,7 @@ def test_several_may_make_the_packaged_java_at_once(
     assert [path.name for path in (tmp_path / "tamis").iterdir()] == [homes[0].name]  # type: ignore[union-attr]
 
 
-def test_a_broken_packaged_java_is_made_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_wrapper_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     home = java.packaged_java()
     assert home is not None
@@ -93,7 +91,7 @@ def test_a_broken_packaged_java_is_made_anew(
 
 @pytest.mark.slow
 def test_python_packages_alone_suffice(tmp_path: Path) -> None:
-    """A session without any Java on the machine, or none that is found."""
+    """A session starts although no Java is on PATH."""
     tools = tmp_path / "tools"
     tools.mkdir()
     for name in ("bash", "sh", "dirname", "env", "ps", "cat", "uname"):

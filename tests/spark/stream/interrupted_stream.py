@@ -1,6 +1,6 @@
-"""A streaming job that `test_stream.py` kills again and again.
+"""A streaming job that `test_stream.py` kills repeatedly.
 
-It says ``ready`` when Spark is up, waits for a line, and then matches what is there.
+It prints ``ready`` when Spark has started, waits for a line, and then matches all events.
 
 Usage: python interrupted_stream.py EVENTS INDEX OUTPUT CHECKPOINT
 """

@@ -1,4 +1,4 @@
-"""Streams of events: exactly once whatever happens, and versions of the index batch by batch."""
+"""Streams: every match exactly once, even after a crash, and a version for each batch."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from tests.spark.indexes import publish_rules
 
 SCRIPT = Path(__file__).with_name("interrupted_stream.py")
 KILLS = int(os.environ.get("TAMIS_KILLS", "2"))
-"""How often the job is killed; ``make crash`` has it killed 20 times."""
+"""How often to kill the job; ``make crash`` kills it 20 times."""
 
-EVENTS_A_FILE = 50
+EVENTS_PER_FILE = 50
 
 
 def rules_of(version: int) -> list[tuple[str, str]]:
-    """The rules of a version; one matches everything, so that every event is seen."""
+    """The rules of a version; one of them matches every event."""
     rules = [
         (f"v{version}-{n}", f"x BETWEEN {10 * n + version} AND {10 * n + 25}") for n in range(9)
     ]
@@ -39,7 +39,7 @@ def rules_of(version: int) -> list[tuple[str, str]]:
 
 @pytest.fixture
 def index(tmp_path: Path) -> Path:
-    """An index of two versions, the first of which is in force."""
+    """An index of two versions; the first one is current."""
     for version in (1, 2):
         publish_rules(tmp_path / "index", rules_of(version))
     ts.rollback(tmp_path / "index", 1)
@@ -47,10 +47,10 @@ def index(tmp_path: Path) -> Path:
 
 
 def write_events(folder: Path, files: int, first: int = 0) -> None:
-    """Files of events, which a stream takes one at a time."""
+    """Write files of events, which a stream reads one at a time."""
     folder.mkdir(exist_ok=True)
     for number in range(first, first + files):
-        ids = range(number * EVENTS_A_FILE, (number + 1) * EVENTS_A_FILE)
+        ids = range(number * EVENTS_PER_FILE, (number + 1) * EVENTS_PER_FILE)
         table = pa.table({"event_id": list(ids), "x": [id * 37 % 120 for id in ids]})
         aside = folder / f".{number}"
         pq.write_table(table, aside)
@@ -76,17 +76,17 @@ def expected(events: int, version_of: dict[int, int]) -> Counter[tuple[int, str,
 
 
 def check(output: Path, events: int) -> list[ts.Batch]:
-    """Everything is there once, each batch matched with the version that was noted for it."""
+    """Check that every match is there once, found with the version recorded for its batch."""
     rows = pq.read_table(output).to_pylist()
-    noted = {batch.number: batch for batch in ts.batches(output)}
-    assert all(batch.done for batch in noted.values())
-    assert all(row["index_version"] == noted[int(row["batch_id"])].version for row in rows)
+    recorded = {batch.number: batch for batch in ts.batches(output)}
+    assert all(batch.done for batch in recorded.values())
+    assert all(row["index_version"] == recorded[int(row["batch_id"])].version for row in rows)
     version_of = {row["event_id"]: row["index_version"] for row in rows if row["rule"] == "all"}
     assert sorted(version_of) == list(range(events))
     found = Counter((row["event_id"], row["rule"], row["index_version"]) for row in rows)
     assert found == expected(events, version_of)
     assert not list((output / "_tamis").glob("aside-*"))
-    return list(noted.values())
+    return list(recorded.values())
 
 
 def run_all(spark: SparkSession, tmp_path: Path, index: Path) -> None:
@@ -100,7 +100,7 @@ def run_all(spark: SparkSession, tmp_path: Path, index: Path) -> None:
     query.awaitTermination()
 
 
-def test_a_version_is_picked_up_between_batches_without_a_restart(
+def test_a_running_stream_picks_up_new_versions(
     spark: SparkSession, tmp_path: Path, index: Path
 ) -> None:
     write_events(tmp_path / "events", 2)
@@ -121,29 +121,27 @@ def test_a_version_is_picked_up_between_batches_without_a_restart(
         query.processAllAvailable()
     finally:
         query.stop()
-    done = check(tmp_path / "matches", 5 * EVENTS_A_FILE)
+    done = check(tmp_path / "matches", 5 * EVENTS_PER_FILE)
     assert [batch.version for batch in done] == [1, 1, 2, 2, 1]
     read = spark.read.parquet(str(tmp_path / "matches"))
     assert read.columns == ["event_id", "rule", "index_version", "batch_id"]
 
 
-def test_a_batch_that_begins_again_keeps_its_version(
+def test_a_restarted_batch_keeps_its_version(
     spark: SparkSession, tmp_path: Path, index: Path
 ) -> None:
     write_events(tmp_path / "events", 1)
     run_all(spark, tmp_path, index)
-    # As if it had been killed before Spark noted the end of the batch, and before its rename.
+    # The state after a kill before the rename, and before Spark recorded the end of the batch.
     for file in (tmp_path / "checkpoint" / "commits").glob("*0*"):
         file.unlink()
     (tmp_path / "matches" / "batch_id=0").rename(tmp_path / "matches" / "_tamis" / "aside-0-x")
     ts.rollback(index, 2)
     run_all(spark, tmp_path, index)
-    assert [batch.version for batch in check(tmp_path / "matches", EVENTS_A_FILE)] == [1]
+    assert [batch.version for batch in check(tmp_path / "matches", EVENTS_PER_FILE)] == [1]
 
 
-def test_a_batch_that_is_complete_is_left_alone(
-    spark: SparkSession, tmp_path: Path, index: Path
-) -> None:
+def test_a_complete_batch_is_skipped(spark: SparkSession, tmp_path: Path, index: Path) -> None:
     write_events(tmp_path / "events", 1)
     run_all(spark, tmp_path, index)
     before = {file: file.stat().st_mtime_ns for file in (tmp_path / "matches").rglob("*.parquet")}
@@ -174,7 +172,7 @@ def start_bad(spark: SparkSession, tmp_path: Path, index: Path, **options: Any) 
     return ts.match_stream(stream_of(spark, tmp_path / "events"), index, **places, **options)
 
 
-def test_what_is_wrong_is_said_before_the_stream_starts(
+def test_errors_are_raised_before_the_stream_starts(
     spark: SparkSession, tmp_path: Path, index: Path
 ) -> None:
     with pytest.raises(tamis.EventError, match="there is no column 'key'"):
@@ -192,23 +190,23 @@ def test_what_is_wrong_is_said_before_the_stream_starts(
 
 
 @pytest.mark.slow
-def test_killed_jobs_leave_every_match_once(tmp_path: Path, index: Path) -> None:
+def test_killed_jobs_write_every_match_once(tmp_path: Path, index: Path) -> None:
     files = 6 * KILLS
     write_events(tmp_path / "events", files)
     random = Random(8)
     folders = [str(tmp_path / name) for name in ("events", "index", "matches", "checkpoint")]
     command = [sys.executable, str(SCRIPT), *folders]
     killed = 0
-    # The next job starts its JVM while the one before is being killed.
+    # The next job starts its JVM while the previous one runs.
     log = tmp_path / "log"
-    waiting = started(command, log)
+    waiting = start_job(command, log)
     for number in range(KILLS):
-        job, waiting = waiting, started(command, log)
+        job, waiting = waiting, start_job(command, log)
         wait_for(job, b"ready")
         ts.rollback(index, 1 + number % 2)
         begin(job)
         done_before = len(done_batches(tmp_path))
-        # At any moment of one of the next three batches: none of them takes long.
+        # The kill may hit any moment of the next three batches, which are short.
         target = done_before + random.choice([0, 1, 1, 2])
         while len(done_batches(tmp_path)) < target and job.poll() is None:
             time.sleep(0.01)
@@ -220,16 +218,16 @@ def test_killed_jobs_leave_every_match_once(tmp_path: Path, index: Path) -> None
     output, _ = waiting.communicate()
     assert waiting.returncode == 0, log.read_text()
     assert b"done" in output
-    assert killed >= KILLS // 2, "the jobs ended before anybody killed them"
-    check(tmp_path / "matches", files * EVENTS_A_FILE)
+    assert killed >= KILLS // 2, "most jobs ended before they were killed"
+    check(tmp_path / "matches", files * EVENTS_PER_FILE)
 
 
 def done_batches(tmp_path: Path) -> list[Path]:
     return list((tmp_path / "matches").glob("batch_id=*"))
 
 
-def started(command: list[str], log: Path) -> subprocess.Popen[bytes]:
-    """The job in a process group of its own, with its JVM."""
+def start_job(command: list[str], log: Path) -> subprocess.Popen[bytes]:
+    """Start the job and its JVM in a new process group."""
     pipe = subprocess.PIPE
     with log.open("ab") as errors:
         return subprocess.Popen(

@@ -153,7 +153,7 @@ class Config:
         raise self.error(f"{key}.format", f"{path!r} does not show the format; name it: {known}")
 
     def is_of_files(self, source: EventsSource) -> bool:
-        """Whether events are in files, and not behind a connector."""
+        """Whether events are in files, and not read through a connector."""
         return self.format_of("events", source) in _FILE_FORMATS
 
 

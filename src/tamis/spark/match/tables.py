@@ -1,7 +1,7 @@
 """Match the events of a Spark table: matches, counts and best rules.
 
 Everything that can be known is checked on the driver before a job starts: the index, its version,
-the columns and their types. A query uses one version, the current one when the query is made.
+the columns and their types. A query uses one version, the current one when the query is created.
 Only keys and attributes that rules mention go from Spark to Python, because moving wide rows costs
 more than matching them.
 """

@@ -34,7 +34,7 @@ def local_session(
     app_name
         Spark's name for the application.
     **conf
-        Further Spark settings, which override those made here:
+        Further Spark settings, which override those set here:
         ``local_session(**{"spark.sql.shuffle.partitions": 8})``.
 
     Raises
