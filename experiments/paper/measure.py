@@ -26,7 +26,7 @@ from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.base import Engine
 from tamis.engines.registry import load_engine
 from tamis.expr.model import Logic
-from tamis.expr.text.sql import parse
+from tamis.expr.text.grammar import parse
 from tamis.expr.weights import RuleWeights
 
 Row = dict[str, Any]

@@ -40,7 +40,8 @@ from tamis.expr.analysis.why_not import Obstacle, Obstacles
 from tamis.expr.evaluate import evaluate, score
 from tamis.expr.json import from_json, to_json
 from tamis.expr.model import And, Expr, Not, Op, Or, Predicate, all_of, any_of
-from tamis.expr.text.sql import parse, to_sql
+from tamis.expr.text.grammar import parse
+from tamis.expr.text.write import to_sql
 from tamis.joins.documents import Documents
 from tamis.joins.retention import Retention
 from tamis.matcher.matcher import AddReport, BadRule, Matcher

@@ -16,7 +16,7 @@ from tamis.engines.registry import ENGINES, load_engine
 from tamis.expr.evaluate import score
 from tamis.expr.event import flatten
 from tamis.expr.model import And, Expr, Op, Or, Predicate
-from tamis.expr.text.sql import parse
+from tamis.expr.text.grammar import parse
 from tamis.expr.weights import EventWeights, RuleWeights
 
 NAMES = [f"a{i}" for i in range(12)]

@@ -13,7 +13,7 @@ from tamis.engines.kernels.event_expressions import match_expression
 from tamis.expr.analysis.event_expressions import Verdict, alternatives, stabs
 from tamis.expr.model import LOGICS, And, Op, Predicate
 from tamis.expr.normalize import nnf
-from tamis.expr.text.sql import parse
+from tamis.expr.text.grammar import parse
 from tamis.expr.value_order import INTEGERS, LINES, STRINGS, Line
 from tests import randoms
 from tests.interpreted import interpret

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tamis.errors import PatternError, RuleError, RuleSyntaxError, RuleTooLargeError
 from tamis.expr.json import from_json, to_json
 from tamis.expr.model import MAX_DEPTH, MAX_NODES, TRUE, And, Atom, Expr, Not, Op, Predicate
-from tamis.expr.text.sql import parse
+from tamis.expr.text.grammar import parse
 from tests.strategies import expressions
 
 A = Predicate("a", Op.EQ, (1,))

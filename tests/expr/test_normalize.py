@@ -30,7 +30,7 @@ from tamis.expr.model import (
     predicates,
 )
 from tamis.expr.normalize import BUDGET, Clause, cnf, cover, dnf, nnf, simplify
-from tamis.expr.text.sql import parse
+from tamis.expr.text.grammar import parse
 from tests.strategies import attributes, expressions, values
 
 NARROW = ("a", "b")

@@ -23,7 +23,8 @@ import pytest
 from tamis.expr.evaluate import evaluate, evaluate_flat
 from tamis.expr.event import flatten, kind_of
 from tamis.expr.model import And, Expr, Logic, Not, Op, Or, Predicate, Value, predicates
-from tamis.expr.text.sql import parse, to_sql
+from tamis.expr.text.grammar import parse
+from tamis.expr.text.write import to_sql
 from tests import randoms
 
 RULES = 250

@@ -11,8 +11,8 @@ import pytest
 import tamis
 from tamis.expr.evaluate import join_truth
 from tamis.expr.event import flatten
+from tamis.expr.joins.subqueries import join_named
 from tamis.expr.model import Predicate
-from tamis.expr.text.sql import join_of
 from tamis.joins import evaluate, ordered_index
 from tamis.joins.document_store import DocumentStore
 
@@ -85,7 +85,7 @@ def test_truths_agree_with_the_reference(seed: int, monkeypatch: pytest.MonkeyPa
             del kept[id]
         event = flatten(document(random, several))
         for name in names:
-            expected = join_truth(join_of(name), event, kept.values())
+            expected = join_truth(join_named(name), event, kept.values())
             assert store.evaluate_join(name, event) is expected, (name, event, kept)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from tamis.expr.evaluate import evaluate
 from tamis.expr.model import And, Expr, Or, Predicate, predicates
-from tamis.expr.text.sql import parse
+from tamis.expr.text.grammar import parse
 from tamis.expr.weights import EventWeights, RuleWeights
 from tamis.matcher.matcher import Matcher
 from tamis.workloads.ads import Workload

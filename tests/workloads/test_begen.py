@@ -12,7 +12,7 @@ import pytest
 
 from tamis.expr.evaluate import evaluate
 from tamis.expr.model import And, Expr, Op, Predicate, predicates
-from tamis.expr.text.sql import parse
+from tamis.expr.text.grammar import parse
 from tamis.workloads.begen import OPERATOR_CLASSES, Workload
 from tamis.workloads.registry import make_workload
 

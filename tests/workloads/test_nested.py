@@ -10,7 +10,7 @@ import pytest
 from tamis.expr.evaluate import evaluate
 from tamis.expr.model import And, Expr, Not, Or, Predicate, predicates
 from tamis.expr.normalize import dnf, nnf, simplify
-from tamis.expr.text.sql import parse
+from tamis.expr.text.grammar import parse
 from tamis.matcher.matcher import Matcher
 from tamis.workloads.nested import Workload
 

@@ -11,7 +11,7 @@ import pytest
 
 from tamis.expr.evaluate import evaluate
 from tamis.expr.model import And, Op, predicates
-from tamis.expr.text.sql import parse
+from tamis.expr.text.grammar import parse
 from tamis.workloads.qgrams import ATTRIBUTES, Workload, grams
 from tamis.workloads.registry import make_workload
 from tamis.workloads.text_sources import read_texts

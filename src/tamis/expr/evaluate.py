@@ -12,6 +12,7 @@ from typing import Any
 from tamis.expr.event import Event, FlatEvent, extended, flatten
 from tamis.expr.functions.derive import comparable, values_of
 from tamis.expr.joins.predicate import Comparison, Condition, Every, Join, Quantifier, Some, Test
+from tamis.expr.joins.subqueries import join_named
 from tamis.expr.model import (
     And,
     Atom,
@@ -28,7 +29,6 @@ from tamis.expr.model import (
 from tamis.expr.names import JOINED
 from tamis.expr.normalize import nnf
 from tamis.expr.satisfy import satisfies
-from tamis.expr.text.sql import join_of
 from tamis.expr.weights import EventWeights, RuleWeights
 
 __all__ = [
@@ -114,7 +114,7 @@ def _any_satisfies(predicate: Predicate, values: Sequence[Value]) -> bool:
 def with_joined(expr: Expr, event: FlatEvent, documents: Sequence[FlatEvent]) -> FlatEvent:
     """`event` with the attributes that the join predicates of `expr` become."""
     names = {p.attribute for p in predicates(expr) if p.attribute.startswith(JOINED)}
-    found = {name: join_truth(join_of(name), event, documents) for name in names}
+    found = {name: join_truth(join_named(name), event, documents) for name in names}
     known: FlatEvent = {name: [truth] for name, truth in found.items() if truth is not None}
     return extended(event, known)
 

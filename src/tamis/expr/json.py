@@ -47,8 +47,9 @@ from tamis.expr.model import (
     value_of_literal,
 )
 from tamis.expr.names import DERIVED, JOINED, is_worked_out, name_shown
-from tamis.expr.text.literals import timestamp
-from tamis.expr.text.sql import parse, to_sql
+from tamis.expr.text.grammar import parse
+from tamis.expr.text.literals import read_timestamp
+from tamis.expr.text.write import to_sql
 
 __all__ = ["Json", "from_json", "to_json"]
 
@@ -228,7 +229,7 @@ class _Reader:
             obj = obj["timestamp"]
             if not isinstance(obj, str):
                 raise self.error(f"a timestamp is a string, not {_kind(obj)}", path)
-            return self.checked(path, timestamp, obj)
+            return self.checked(path, read_timestamp, obj)
         if obj is None:
             raise self.error('null is no value; write "present": false', path)
         if isinstance(obj, dict | list):

@@ -22,6 +22,7 @@ from tamis.errors import RuleError, RuleTooLargeError
 
 __all__ = [
     "FALSE",
+    "FLIPPED",
     "LOGICS",
     "MAX_DEPTH",
     "MAX_NODES",
@@ -87,6 +88,9 @@ class Op(StrEnum):
 
 
 _TEXT_OPS = frozenset({Op.LIKE, Op.ILIKE, Op.RLIKE})
+
+FLIPPED: Final = {Op.EQ: Op.EQ, Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
+"""Each comparison, and the one that says the same with its sides exchanged."""
 
 
 class Predicate(msgspec.Struct, frozen=True, eq=False, gc=False):

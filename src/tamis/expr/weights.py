@@ -10,7 +10,8 @@ from tamis.errors import EventError, RuleError
 from tamis.expr.event import Kind, value_key
 from tamis.expr.model import Expr, Op, Predicate, Value, predicates, value_of_literal
 from tamis.expr.names import DERIVED
-from tamis.expr.text.sql import parse, to_sql
+from tamis.expr.text.grammar import parse
+from tamis.expr.text.write import to_sql
 
 __all__ = ["EventWeights", "RuleWeights"]
 

@@ -17,7 +17,7 @@ import msgspec
 from tamis.errors import InputFileError, UnknownRuleError
 from tamis.expr.json import to_json
 from tamis.expr.model import Op, Predicate
-from tamis.expr.text.sql import to_sql
+from tamis.expr.text.write import to_sql
 from tamis.files.atomic import write_atomically
 from tamis.files.rule_reader import Watch
 from tamis.files.source import STDIN, Format, detect_format

@@ -14,8 +14,8 @@ import msgspec
 from tamis.errors import EventError, UnknownDocumentError
 from tamis.expr.event import FlatEvent
 from tamis.expr.joins.predicate import Join
+from tamis.expr.joins.subqueries import join_named
 from tamis.expr.model import is_unicode
-from tamis.expr.text.sql import join_of
 from tamis.joins.evaluate import JoinEvaluator
 from tamis.joins.ordered_index import AttributeIndex
 from tamis.joins.prefilter import JoinUsage, Prefilter
@@ -259,7 +259,7 @@ class DocumentStore:
         return (self._evaluators.get(name) or self._compile(name))(event)
 
     def _compile(self, name: str) -> Callable[[FlatEvent], bool | None]:
-        evaluate = self._evaluators[name] = self._evaluator.compile(join_of(name))
+        evaluate = self._evaluators[name] = self._evaluator.compile(join_named(name))
         return evaluate
 
     def evaluate_joins(self, names: Iterable[str], event: FlatEvent) -> dict[str, bool]:

@@ -8,8 +8,9 @@ from typing import Any
 from tamis.errors import EventError
 from tamis.expr.event import Event, FlatEvent, flatten
 from tamis.expr.joins.predicate import Join
+from tamis.expr.joins.subqueries import join_named
 from tamis.expr.names import JOINED
-from tamis.expr.text.sql import join_of, parse
+from tamis.expr.text.grammar import parse
 from tamis.joins.document_store import DocumentId, DocumentStore
 from tamis.joins.retention import Retention
 
@@ -148,4 +149,4 @@ def _parse_join(text: str) -> Join:
         raise EventError(
             f"{text!r} is not a join predicate: write EXISTS, or a comparison with ANY or ALL"
         )
-    return join_of(name)
+    return join_named(name)

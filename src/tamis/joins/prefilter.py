@@ -18,8 +18,8 @@ from typing import NamedTuple, TypeAlias
 
 from tamis.expr.event import FlatEvent
 from tamis.expr.joins.predicate import NO_CONDITION, Comparison, Condition, Every, Quantifier, Test
+from tamis.expr.joins.subqueries import join_named
 from tamis.expr.model import Op
-from tamis.expr.text.sql import join_of
 from tamis.joins.evaluate import IndexedDocuments
 from tamis.joins.implied import implied_values
 from tamis.joins.value_sets import (
@@ -174,7 +174,7 @@ class Prefilter:
 
 
 def _constraints(usage: JoinUsage) -> Iterator[_Constraint]:
-    join, known = join_of(usage.name), dict(usage.known)
+    join, known = join_named(usage.name), dict(usage.known)
     if join.quantifier is Quantifier.ALL:
         # Evaluation finds documents that lack the attribute as fast.
         if usage.is_positive and join.where == NO_CONDITION and join.compared is not None:

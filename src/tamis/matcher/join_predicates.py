@@ -17,10 +17,10 @@ from tamis.encode.arrays import Events
 from tamis.encode.columns import columns_of, read_rows
 from tamis.expr.event import Event, FlatEvent, extended
 from tamis.expr.joins.predicate import Join
+from tamis.expr.joins.subqueries import join_named
 from tamis.expr.model import Value
 from tamis.expr.names import JOINED
 from tamis.expr.normalize import atoms_of
-from tamis.expr.text.sql import join_of
 from tamis.joins.document_store import DocumentStore
 from tamis.joins.prefilter import JoinUsage
 from tamis.matcher.inputs import EventChunk
@@ -77,7 +77,7 @@ class JoinPredicates:
         for usage in chain(*(joins.usages.values() for joins in segments), in_tail.values()):
             by_name.setdefault(usage.name, []).append(usage)
         self.usages = {name: _merge_usages(usages) for name, usages in by_name.items()}
-        self._order = _Order(sum(_cost(join_of(name)) for name in by_name))
+        self._order = _Order(sum(_cost(join_named(name)) for name in by_name))
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Self | None:
@@ -134,7 +134,7 @@ def evaluate_batch_joins(
     """
     rows: Iterable[Event] = chunk
     if not isinstance(chunk, list):
-        compared = chain.from_iterable(join_of(name).news for name in names)
+        compared = chain.from_iterable(join_named(name).news for name in names)
         rows = read_rows(chunk, columns_of(compared))
     events = schema.read_many(rows, first)
     return [add_join_attributes({}, documents.evaluate_joins(names, event)) for event in events]

@@ -17,9 +17,9 @@ from tamis.expr.analysis.explain import Explanation
 from tamis.expr.analysis.why_not import Obstacles
 from tamis.expr.event import Event
 from tamis.expr.functions.derive import bases_of
+from tamis.expr.joins.subqueries import join_named
 from tamis.expr.model import check_logic
 from tamis.expr.names import JOINED
-from tamis.expr.text.sql import join_of
 from tamis.expr.weights import EventWeights
 from tamis.joins.document_store import DocumentStore
 from tamis.joins.documents import Documents
@@ -374,7 +374,7 @@ class Matcher:
         names = {n for view in views for n in view.segment.engine.rules.dictionary.attributes}
         joins = {name for name in names if name.startswith(JOINED)}
         bases = {base for name in names - joins for base in bases_of(name)}
-        return frozenset(bases).union(*(join_of(name).news for name in joins))
+        return frozenset(bases).union(*(join_named(name).news for name in joins))
 
     def __len__(self) -> int:
         return self._snapshot.size

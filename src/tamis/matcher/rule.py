@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from tamis.errors import RuleError
+from tamis.expr.joins.subqueries import join_named
 from tamis.expr.json import from_json, to_json
 from tamis.expr.model import (
     LOGICS,
@@ -25,7 +26,8 @@ from tamis.expr.model import (
     predicates,
 )
 from tamis.expr.names import JOINED
-from tamis.expr.text.sql import join_of, parse, to_sql
+from tamis.expr.text.grammar import parse
+from tamis.expr.text.write import to_sql
 from tamis.expr.validate import check
 from tamis.matcher.validity import ALWAYS, Validity
 
@@ -271,7 +273,7 @@ def _check_source(source: Any) -> str | Expr:
         checked = check(source)
         for predicate in predicates(checked):
             if predicate.attribute.startswith(JOINED):
-                join_of(predicate.attribute)
+                join_named(predicate.attribute)
         return checked
     if isinstance(source, Mapping | bool):
         return from_json(source)

@@ -18,9 +18,10 @@ import pyarrow.compute as pc
 from tamis.errors import EventError, RuleError, SchemaError
 from tamis.expr.event import Event, FlatEvent, Kind, flatten, kind_of
 from tamis.expr.joins.predicate import map_tests
+from tamis.expr.joins.subqueries import join_named
+from tamis.expr.joins.write import join_predicate
 from tamis.expr.model import Expr, Op, Predicate, Value, map_predicates
 from tamis.expr.names import JOINED
-from tamis.expr.text.sql import join_of, joined
 from tamis.expr.value_order import BOOLEANS, INTEGERS, LINES, NUMBERS, STRINGS, TIMES, Line
 
 __all__ = ["Schema"]
@@ -94,8 +95,10 @@ class Schema:
 
     def _adapt_join(self, predicate: Predicate) -> Predicate:
         """Adapt the conditions of a join predicate on documents, which are earlier events."""
-        join = join_of(predicate.attribute)
-        adapted = joined(msgspec.structs.replace(join, where=map_tests(join.where, self.adapt)))
+        join = join_named(predicate.attribute)
+        adapted = join_predicate(
+            msgspec.structs.replace(join, where=map_tests(join.where, self.adapt))
+        )
         return Predicate(adapted.attribute, Op.EQ, (True,), predicate.negated)
 
     def adapt_rule(self, expr: Expr) -> Expr:

@@ -19,8 +19,8 @@ from tamis.encode.ragged import list_numbers
 from tamis.encode.rules import EncodedRules
 from tamis.expr.event import Kind
 from tamis.expr.joins.predicate import Comparison, Every, Join
+from tamis.expr.joins.subqueries import join_named
 from tamis.expr.names import JOINED
-from tamis.expr.text.sql import join_of
 from tamis.joins.prefilter import JoinUsage
 from tamis.joins.value_sets import HIGHEST, LOWEST, Span, ValueSet, above, below
 
@@ -79,7 +79,7 @@ class SegmentJoins:
         table, number = self._rules.atoms.table, self._numbers[name]
         of_name = table[:, 0] == number
         is_positive = not (table[of_name, 1] & (NEGATED | IF_ABSENT)).any()
-        return JoinUsage(name, is_positive, tuple(self._known(join_of(name), of_name)))
+        return JoinUsage(name, is_positive, tuple(self._known(join_named(name), of_name)))
 
     def _known(self, join: Join, of_name: NDArray[np.bool_]) -> Iterator[tuple[str, ValueSet]]:
         """The values that all rules with a join predicate confine each attribute it compares to."""

@@ -13,7 +13,7 @@ from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import FlatEvent, flatten
 from tamis.expr.model import Expr
 from tamis.expr.normalize import nnf
-from tamis.expr.text.sql import parse
+from tamis.expr.text.grammar import parse
 from tests import randoms
 from tests.randoms import EVERYTHING
 

@@ -58,7 +58,7 @@ from tamis.engines.papers.betree.statistics import rarest_attributes
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import flatten
 from tamis.expr.model import LOGICS, Atom
-from tamis.expr.text.sql import parse
+from tamis.expr.text.grammar import parse
 from tamis.workloads.begen import Distribution, Workload
 from tests import randoms
 from tests.randoms import EVERYTHING

@@ -37,7 +37,7 @@ from tamis.engines.registry import load_engine
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import flatten
 from tamis.expr.model import LOGICS
-from tamis.expr.text.sql import parse
+from tamis.expr.text.grammar import parse
 from tests import randoms
 from tests.randoms import EVERYTHING
 

@@ -27,7 +27,7 @@ from tamis.engines.scan import Scan
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import flatten
 from tamis.expr.model import LOGICS, And, Expr, Logic, Or
-from tamis.expr.text.sql import parse
+from tamis.expr.text.grammar import parse
 from tamis.expr.weights import EventWeights, RuleWeights
 from tests import randoms
 from tests.randoms import EVERYTHING

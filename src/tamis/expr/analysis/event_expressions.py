@@ -32,7 +32,7 @@ from tamis.expr.model import Atom, Expr, Or, Predicate, Value, predicates
 from tamis.expr.normalize import expand, nnf
 from tamis.expr.patterns import mentioned_values, prefix_of
 from tamis.expr.satisfy import satisfies
-from tamis.expr.text.sql import to_sql
+from tamis.expr.text.write import to_sql
 from tamis.expr.value_order import Line, Stretch
 
 __all__ = ["Alternative", "Choice", "Verdict", "alternatives", "is_pattern", "stabs"]

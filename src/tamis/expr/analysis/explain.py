@@ -13,7 +13,7 @@ from tamis.expr.event import FlatEvent
 from tamis.expr.functions.derive import shown, values_of
 from tamis.expr.model import And, Expr, Logic, Not, Or, Predicate, Value
 from tamis.expr.names import JOINED
-from tamis.expr.text.sql import to_sql
+from tamis.expr.text.write import to_sql
 
 __all__ = ["Explanation", "Status", "explain_flat", "json_values", "shown_values"]
 

@@ -24,7 +24,7 @@ from tamis.expr.event import FlatEvent
 from tamis.expr.functions.derive import comparable, shown
 from tamis.expr.model import And, Atom, Expr, Logic, Op, Or, Predicate, Value, predicates
 from tamis.expr.normalize import atoms_of, nnf
-from tamis.expr.text.sql import to_sql
+from tamis.expr.text.write import to_sql
 
 __all__ = ["Obstacle", "Obstacles", "obstacles_flat"]
 

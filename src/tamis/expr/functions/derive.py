@@ -38,7 +38,7 @@ from tamis.expr.functions.terms import (
 )
 from tamis.expr.model import Op, Predicate, Value
 from tamis.expr.names import DERIVED, name_shown
-from tamis.expr.text.token_reader import Reader
+from tamis.expr.text.term_reader import TermReader
 from tamis.expr.text.tokens import END
 
 __all__ = [
@@ -203,8 +203,8 @@ def term_named(name: str) -> Call:
     RuleError
         The name spells none, or not as it is spelled.
     """
-    reader = Reader(f"({name.removeprefix(DERIVED)})")
-    term = reader.term()
+    reader = TermReader(f"({name.removeprefix(DERIVED)})")
+    term = reader.read_term()
     if reader.kinds[reader.at] != END or not isinstance(term, Call) or name_of(term) != name:
         raise RuleError(f"{name!r} is no name of a derived attribute; parse a rule's text instead")
     return term
@@ -218,8 +218,8 @@ def derived_name(text: str) -> str:
     RuleSyntaxError
         The text is no term, or but an attribute or a literal.
     """
-    reader = Reader(f"({text})")
-    term = reader.term()
+    reader = TermReader(f"({text})")
+    term = reader.read_term()
     if reader.kinds[reader.at] != END:
         raise reader.expected("the end")
     if not isinstance(term, Call):

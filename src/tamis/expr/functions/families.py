@@ -24,8 +24,7 @@ from tamis.errors import RuleError
 from tamis.expr.event import kind_of, value_key
 from tamis.expr.functions.scalar import Type
 from tamis.expr.model import Value
-from tamis.expr.text.literals import spell
-from tamis.expr.text.literals import value as literal
+from tamis.expr.text.literals import read_literal, spell
 
 __all__ = [
     "FAMILIES",
@@ -76,7 +75,7 @@ _LITERAL: Final = re.compile(r"(?:TIMESTAMP )?'[^']*+(?:''[^']*+)*+'|[^,()'\s]++
 
 def condition_literals(text: str) -> tuple[Value, ...]:
     """The literals of a condition, from its text."""
-    return tuple([literal(source) for source in _LITERAL.findall(text)])
+    return tuple([read_literal(source) for source in _LITERAL.findall(text)])
 
 
 # --- Sets -------------------------------------------------------------------------------

@@ -210,7 +210,7 @@ def _as_time(value: Value) -> datetime | None:
     if not isinstance(value, str):
         return None
     try:
-        return literals.timestamp(value)
+        return literals.read_timestamp(value)
     except RuleError:
         return None
 

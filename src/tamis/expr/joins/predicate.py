@@ -21,7 +21,6 @@ import msgspec
 from tamis.expr.model import Op, Predicate
 
 __all__ = [
-    "FLIPPED",
     "NO_CONDITION",
     "Comparison",
     "Condition",
@@ -33,9 +32,6 @@ __all__ = [
     "leaves",
     "map_tests",
 ]
-
-FLIPPED: Final = {Op.EQ: Op.EQ, Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
-"""A comparison, and the one that says the same with its sides exchanged."""
 
 
 class Quantifier(StrEnum):

@@ -14,15 +14,15 @@ from tamis.errors import RuleError
 from tamis.expr.model import Value, value_of_literal
 
 __all__ = [
-    "day",
-    "double",
-    "integer",
-    "negative",
-    "number",
+    "read_day",
+    "read_double",
+    "read_integer",
+    "read_literal",
+    "read_negative",
+    "read_number",
+    "read_string",
+    "read_timestamp",
     "spell",
-    "string",
-    "timestamp",
-    "value",
 ]
 
 _INT64_DIGITS: Final = 19
@@ -35,7 +35,7 @@ _TIMESTAMP: Final = re.compile(
 """A day, and if there is more a time and a zone; Python's own parser takes far more."""
 
 
-def number(numeral: str) -> int | float:
+def read_number(numeral: str) -> int | float:
     """The number that an unsigned `numeral` spells: a double if it has a point or exponent.
 
     The range of an integer is checked only roughly, since a sign may follow.
@@ -48,14 +48,14 @@ def number(numeral: str) -> int | float:
     return int(significant)
 
 
-def day(text: str) -> datetime:
+def read_day(text: str) -> datetime:
     """The midnight, in UTC, that a date spells."""
     if len(text) != len("2020-01-31"):
         raise RuleError(f"{text[:60]!r} is no date; write it like '2020-01-31'")
-    return timestamp(text)
+    return read_timestamp(text)
 
 
-def timestamp(text: str) -> datetime:
+def read_timestamp(text: str) -> datetime:
     """The UTC time that a date, or a date and a time with or without a zone, spells."""
     match = _TIMESTAMP.fullmatch(text)
     if match:
@@ -87,7 +87,7 @@ def spell(value: Value) -> str:
     return f"TIMESTAMP '{value.replace(tzinfo=None).isoformat(' ')}'"
 
 
-def string(source: str) -> str:
+def read_string(source: str) -> str:
     """The string that a quoted `source` spells."""
     text = source[1:-1].replace("''", "'")
     if not text.isascii():
@@ -95,38 +95,38 @@ def string(source: str) -> str:
     return text
 
 
-def integer(source: str) -> Value:
+def read_integer(source: str) -> Value:
     """The integer that the digits of `source` spell."""
     # With so few digits it fits into 64 bits; this is the most common literal by far.
-    return int(source) if len(source) < _INT64_DIGITS else value_of_literal(number(source))
+    return int(source) if len(source) < _INT64_DIGITS else value_of_literal(read_number(source))
 
 
-def double(source: str) -> Value:
+def read_double(source: str) -> Value:
     """The double that `source` spells."""
     return value_of_literal(float(source))
 
 
-def negative(source: str) -> Value:
+def read_negative(source: str) -> Value:
     """The number below zero whose opposite `source` spells."""
-    return value_of_literal(-number(source))
+    return value_of_literal(-read_number(source))
 
 
-def value(source: str) -> Value:
+def read_literal(source: str) -> Value:
     """The value that any literal spells: quoted, signed, TRUE, FALSE, DATE '…', TIMESTAMP '…'."""
     first = source[0]
     if first == "'":
-        return string(source)
+        return read_string(source)
     if first == "-":
-        return negative(source[1:])
+        return read_negative(source[1:])
     if source.isdigit():
-        return integer(source)
+        return read_integer(source)
     if first == "T" or first == "F" or first == "D":
-        return _worded(source)
-    return double(source)
+        return _read_worded(source)
+    return read_double(source)
 
 
-def _worded(source: str) -> Value:
+def _read_worded(source: str) -> Value:
     word, _, quoted = source.partition(" ")
     if not quoted:
         return word == "TRUE"
-    return (day if word == "DATE" else timestamp)(string(quoted))
+    return (read_day if word == "DATE" else read_timestamp)(read_string(quoted))

@@ -16,8 +16,8 @@ from tamis.errors import RuleError
 from tamis.expr import validate
 from tamis.expr.model import Op, Predicate, is_unicode
 from tamis.expr.names import is_worked_out
-from tamis.expr.text.literals import value as literal
-from tamis.expr.text.sql import parse
+from tamis.expr.text.grammar import parse
+from tamis.expr.text.literals import read_literal
 from tamis.expr.text.tokens import RESERVED
 
 __all__ = ["is_half_between", "read_predicate"]
@@ -67,15 +67,17 @@ def read_predicate(text: str) -> Predicate | None:
     try:
         if comparison:
             op, negated = _COMPARISONS[comparison]
-            return Predicate(attribute, op, (literal(value),), negated)
+            return Predicate(attribute, op, (read_literal(value),), negated)
         negated = negation is not None
         if listed:
-            values = tuple([literal(source) for source in _VALUES.findall(listed)])
+            values = tuple([read_literal(source) for source in _VALUES.findall(listed)])
             return Predicate(attribute, Op.IN, values, negated)
         if low:
-            return Predicate(attribute, Op.BETWEEN, (literal(low), literal(high)), negated)
+            return Predicate(
+                attribute, Op.BETWEEN, (read_literal(low), read_literal(high)), negated
+            )
         if like:
-            return validate.predicate(attribute, Op(like), (literal(pattern),), negated)
+            return validate.predicate(attribute, Op(like), (read_literal(pattern),), negated)
         return Predicate(attribute, Op.PRESENT, (), is_not is None)
     except RuleError:
         return None

@@ -1,15 +1,14 @@
-"""The fast road in: rules that differ in their literals only are parsed once.
+"""The fast road for rules of the same shape: those that differ in their literals only.
 
-Large rule sets are mostly made from templates, ``age IN (3, 4) AND state <> 'CA'`` and a
-million like it. One regular expression cuts a text into its literals and the *shape* around
-them. The first rule of a shape is parsed as usual; for the second the shape is parsed with
-*sentinels*, unique literals, and where each comes out in the model tells where the literals
-of all later rules go.
+Large rule sets often come from templates: ``age IN (3, 4) AND state <> 'CA'`` and a million like
+it. One regular expression cuts a text into its literals and the *shape* around them. The first
+rule of a shape is parsed in full. For the second, the shape is parsed with unique stand-in
+literals, *sentinels*; where each appears in the tree is where the literals of later rules go.
 
-The regular expression need not know the language. It must only agree with the tokenizer on
-where strings and quoted names end. A shape whose sentinels do not all come out, each once,
-as values of predicates is left to :func:`tamis.expr.text.sql.parse`, as is every rule that fails
-and every shape whose tree depends on what its literals are.
+The regular expression does not know the language. It only has to agree with the tokenizer on where
+strings and quoted names end. A shape gets no template, and its rules are parsed in full, unless
+each sentinel appears exactly once as a value of a predicate and no part of the tree depends on
+what the literals are. A rule that is refused is parsed in full, too, for the error's position.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from tamis.expr.model import (
 )
 from tamis.expr.normalize import atoms_of, nnf
 from tamis.expr.text import literals
-from tamis.expr.text.sql import parse, parse_template
+from tamis.expr.text.grammar import parse, parse_template
 
 __all__ = ["Leaf", "NormalTemplate", "Shapes", "Slot", "Template"]
 
@@ -75,7 +74,7 @@ class Slot(NamedTuple):
     literal: int
     """Which of the rule's literals, counted from the left."""
     convert: Callable[[str], Value]
-    """From the literal's source, quotes included, to its value; refuses what is none."""
+    """Turns the literal's source, quotes included, into its value, or raises a RuleError."""
 
 
 class Leaf:
@@ -101,7 +100,7 @@ class Leaf:
         self.negated = negated
 
     def fill(self, literals: Sequence[str]) -> Predicate:
-        """The predicate with `literals` in its slots; refuses one that no predicate takes."""
+        """The predicate with `literals` in its slots; raises a RuleError if one does not fit."""
         values = tuple(
             [
                 value.convert(literals[value.literal]) if isinstance(value, Slot) else value
@@ -110,7 +109,7 @@ class Leaf:
         )
         if self._is_text:
             return validate.predicate(self.attribute, self.op, values, self.negated)
-        # All but the values was checked with the sentinels, and these by their converters.
+        # The sentinels' predicate passed all checks but those of values, which `convert` makes.
         return Predicate(self.attribute, self.op, values, self.negated)
 
 
@@ -122,8 +121,7 @@ class Template:
     expr
         The rule with sentinels for literals.
     leaves
-        Its predicates in the order of :func:`tamis.expr.model.predicates`, so that a caller
-        can come to the predicates of a rule without its tree.
+        Its predicates in the order of :func:`tamis.expr.model.predicates`.
     """
 
     __slots__ = ("expr", "leaves")
@@ -138,8 +136,7 @@ class Template:
         Raises
         ------
         RuleError
-            A literal is out of range or a pattern invalid. To know the position, parse the
-            rule's text.
+            A literal is out of range or a pattern invalid. Parse the text for the position.
         """
         return _replace_predicates(self.expr, iter([leaf.fill(literals) for leaf in self.leaves]))
 
@@ -187,10 +184,10 @@ class _Place(NamedTuple):
 
 
 class NormalTemplate:
-    """A template in negation normal form, whose rules are but lists of atoms.
+    """A template in negation normal form: each of its rules is a list of atoms.
 
     No two of its predicates share an attribute. So nothing can be absorbed or merged, whatever the
-    literals are, and all its rules have the same normal forms but for their atoms.
+    literals are, and the normal forms of its rules differ in their atoms only.
 
     Attributes
     ----------
@@ -242,15 +239,14 @@ class NormalTemplate:
 
 
 class Shapes:
-    """The shapes that were seen, and the template of each that came twice.
+    """The shapes seen so far, and the template of each that came twice.
 
-    It may be shared by threads: at worst two of them derive the same template.
+    Threads may share it: at worst two of them derive the same template.
 
     Parameters
     ----------
     limit
-        How many templates to keep. Once there are so many, rules of other shapes are
-        parsed in full.
+        How many templates to keep; rules of further shapes are parsed in full.
     """
 
     def __init__(self, limit: int = 10_000) -> None:
@@ -259,18 +255,18 @@ class Shapes:
         self._templates: dict[_Shape, Template | None] = {}
 
     def parse(self, text: str) -> Expr:
-        """What :func:`tamis.expr.text.sql.parse` returns or raises for `text`, but faster."""
-        found = self.split(text)
-        if found is None:
+        """As :func:`tamis.expr.text.grammar.parse`, but faster for shapes seen before."""
+        split = self.split(text)
+        if split is None:
             return parse(text)
-        template, literals = found
+        template, literals = split
         try:
             return template.fill(literals)
         except RuleError:
             return parse(text)
 
     def split(self, text: str) -> tuple[Template, list[str]] | None:
-        """The template of `text` and its literals; None if it is to be parsed in full."""
+        """The template of `text` and its literals; None if it has to be parsed in full."""
         if not isinstance(text, str) or len(text) > _MAX_TEXT:
             return None
         pieces: list[str | None] = _PIECES.split(text)
@@ -282,11 +278,11 @@ class Shapes:
             template = self._derive(shape, text)
             if template is None:
                 return None
-        # Where there are quoted names, they stand in the list as None.
+        # A quoted name leaves a None in the list.
         return template, [literal for literal in literals if literal is not None]
 
     def _derive(self, shape: _Shape, text: str) -> Template | None:
-        """The template of a shape that has none yet, if it comes for the second time."""
+        """The template of a shape that has none yet, if this is its second rule."""
         if shape in self._templates or len(self._templates) >= self._limit:
             return None
         if shape not in self._seen_once:
@@ -330,17 +326,17 @@ def _template_of(text: str) -> Template | None:
 
 
 def _sentinel(index: int, pieces: list[str | None], literal_at: int) -> _Sentinel:
-    """A literal that no rule holds, of the kind of the one that it stands for."""
+    """A literal that rules do not use, of the same kind as the one that it stands for."""
     if pieces[literal_at - _LITERAL + _INTEGER] is not None:
         whole = 7_310_000_000_000_000 + index
-        return _Sentinel(str(whole), whole, literals.integer)
+        return _Sentinel(str(whole), whole, literals.read_integer)
     if pieces[literal_at - _LITERAL + _DOUBLE] is not None:
         double = 7_310_000_000_000.5 + index
-        return _Sentinel(repr(double), double, literals.double)
+        return _Sentinel(repr(double), double, literals.read_double)
     before = _KEYWORD.search(pieces[literal_at - _LITERAL] or "")
     keyword = before[1].upper() if before else ""
     if keyword == "ESCAPE":
-        # One character of the private use area, of which there are more than literals.
+        # One character of the private use area, which has more characters than a rule literals.
         string = chr(0xE000 + index)
     elif keyword:
         moment = datetime(1310, 1, 1, tzinfo=UTC) + timedelta(days=index)
@@ -348,7 +344,7 @@ def _sentinel(index: int, pieces: list[str | None], literal_at: int) -> _Sentine
         return _Sentinel(f"'{moment.date()}'", moment, convert)
     else:
         string = f"sentinel\uf8ff{index}"
-    return _Sentinel(f"'{string}'", string, literals.string)
+    return _Sentinel(f"'{string}'", string, literals.read_string)
 
 
 def _slots_by_value(sentinels: list[_Sentinel]) -> dict[Value, Slot]:
@@ -356,7 +352,7 @@ def _slots_by_value(sentinels: list[_Sentinel]) -> dict[Value, Slot]:
     for index, (_, value, convert) in enumerate(sentinels):
         slots[value] = Slot(index, convert)
         if isinstance(value, int | float):
-            slots[-value] = Slot(index, literals.negative)
+            slots[-value] = Slot(index, literals.read_negative)
     return slots
 
 
@@ -384,8 +380,8 @@ def _replace_atoms(tree: Expr, atoms: Iterator[Atom]) -> Expr:
 
 
 def _quoted_day(source: str) -> Value:
-    return literals.day(literals.string(source))
+    return literals.read_day(literals.read_string(source))
 
 
 def _quoted_timestamp(source: str) -> Value:
-    return literals.timestamp(literals.string(source))
+    return literals.read_timestamp(literals.read_string(source))

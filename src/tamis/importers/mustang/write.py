@@ -19,7 +19,7 @@ from tamis.expr.functions.terms import Attribute, Call, Constant, Term
 from tamis.expr.model import And, Expr, Logic, Not, Op, Or, Predicate, Value
 from tamis.expr.names import is_worked_out
 from tamis.expr.patterns import like_parts
-from tamis.expr.text.sql import to_sql
+from tamis.expr.text.write import to_sql
 from tamis.expr.weights import RuleWeights
 from tamis.importers.mustang.paths import path_to
 from tamis.importers.predicates import is_number

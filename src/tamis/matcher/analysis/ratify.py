@@ -13,7 +13,7 @@ from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import Event, FlatEvent
 from tamis.expr.model import And, Expr, Not, Or
 from tamis.expr.normalize import nnf
-from tamis.expr.text.sql import to_sql
+from tamis.expr.text.write import to_sql
 from tamis.matcher.analysis.evaluator_pool import EvaluatorPool
 from tamis.matcher.analysis.hard_events import EventSampler, sample_rules, to_event
 from tamis.matcher.rule import Rule, RuleId

@@ -12,7 +12,7 @@ from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import FlatEvent, flatten
 from tamis.expr.model import LOGICS, And, Atom, Expr, Logic, Not, Op, Or, Predicate
 from tamis.expr.normalize import nnf
-from tamis.expr.text.sql import parse
+from tamis.expr.text.grammar import parse
 
 POOL = [Predicate(name, Op.EQ, (value,)) for name in "abc" for value in (1, 2)]
 

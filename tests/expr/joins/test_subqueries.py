@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import tamis
+from tamis.expr.joins.subqueries import join_named
 from tamis.expr.model import Predicate
 from tamis.expr.names import JOINED
-from tamis.expr.text.sql import join_of
 
 NEWER = "EXISTS (SELECT 1 FROM seen d WHERE d.x > x)"
 
@@ -100,7 +100,7 @@ def test_what_a_join_predicate_speaks_of() -> None:
     text = "x < ANY (SELECT d.y FROM seen d WHERE d.a.b = c AND e > 1 AND d.f IS NULL)"
     predicate = tamis.parse(text)
     assert isinstance(predicate, Predicate)
-    join = join_of(predicate.attribute)
+    join = join_named(predicate.attribute)
     assert join.news == {"x", "c", "e"}
     assert join.olds == {"y", "a.b", "f"}
 

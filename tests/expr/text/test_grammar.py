@@ -26,7 +26,8 @@ from tamis.expr.model import (
     Predicate,
     Value,
 )
-from tamis.expr.text.sql import parse, to_sql
+from tamis.expr.text.grammar import parse
+from tamis.expr.text.write import to_sql
 from tests.strategies import expressions
 
 A, B, C = (Predicate(name, Op.EQ, (1,)) for name in "abc")

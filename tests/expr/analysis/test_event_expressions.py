@@ -15,7 +15,7 @@ from tamis.expr.analysis.event_expressions import Verdict, alternatives, stabs
 from tamis.expr.evaluate import evaluate
 from tamis.expr.model import LOGICS, And, Expr, Logic, Op, Or, Predicate, Value, predicates
 from tamis.expr.normalize import nnf
-from tamis.expr.text.sql import parse
+from tamis.expr.text.grammar import parse
 from tamis.expr.value_order import INTEGERS, LINES, Line
 from tests import randoms
 from tests.randoms import attribute

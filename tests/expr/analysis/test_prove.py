@@ -11,7 +11,7 @@ from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import flatten
 from tamis.expr.model import LOGICS, Expr, Logic, Or
 from tamis.expr.normalize import nnf
-from tamis.expr.text.sql import parse
+from tamis.expr.text.grammar import parse
 from tamis.expr.value_order import INTEGERS, LINES
 from tests import randoms
 

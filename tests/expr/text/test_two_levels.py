@@ -19,8 +19,9 @@ from tamis.errors import RuleError, RuleTooLargeError
 from tamis.expr.evaluate import evaluate
 from tamis.expr.model import LOGICS, MAX_NODES, Expr, Logic, Op, Predicate
 from tamis.expr.text.bulk import BulkReader
+from tamis.expr.text.grammar import parse
 from tamis.expr.text.predicates import is_half_between, read_predicate
-from tamis.expr.text.sql import parse, to_sql
+from tamis.expr.text.write import to_sql
 from tests import randoms
 from tests.randoms import EVERYTHING
 from tests.strategies import expressions, predicates

@@ -13,16 +13,12 @@ expected, and where.
 
 from __future__ import annotations
 
-from functools import lru_cache
-from types import UnionType
 from typing import Final
 
 from tamis.errors import RuleError, RuleSyntaxError, RuleTooLargeError
 from tamis.expr import validate
 from tamis.expr.functions.conditions import CONDITIONS
-from tamis.expr.functions.derive import term_named
-from tamis.expr.functions.families import FAMILIES
-from tamis.expr.functions.scalar import COMPARISONS, SIGNS
+from tamis.expr.functions.scalar import SIGNS
 from tamis.expr.functions.terms import (
     Attribute,
     Call,
@@ -31,38 +27,30 @@ from tamis.expr.functions.terms import (
     call,
     check_type,
     name_of,
-    name_text,
     spell_term,
 )
-from tamis.expr.joins.predicate import FLIPPED, Join, Quantifier
-from tamis.expr.joins.subqueries import (
-    SubqueryReader,
-    at_exists,
-    at_quantifier,
-    at_select,
-    join_text,
-)
+from tamis.expr.joins.predicate import Quantifier
+from tamis.expr.joins.subqueries import SubqueryReader, at_exists, at_quantifier, at_select
+from tamis.expr.joins.write import join_predicate
 from tamis.expr.model import (
     FALSE,
+    FLIPPED,
     MAX_DEPTH,
     TRUE,
-    And,
     Expr,
     Not,
     Op,
-    Or,
     Predicate,
     Value,
     all_of,
     any_of,
     check_size,
 )
-from tamis.expr.names import DERIVED, JOINED
-from tamis.expr.text.literals import spell
-from tamis.expr.text.token_reader import LITERALS, Reader
+from tamis.expr.text.term_reader import TermReader
+from tamis.expr.text.token_reader import COMPARISONS, LITERALS
 from tamis.expr.text.tokens import BOOLEAN, END, NAME, QUOTED_NAME
 
-__all__ = ["join_of", "joined", "parse", "parse_template", "to_sql"]
+__all__ = ["parse", "parse_template"]
 
 
 def parse(text: str) -> Expr:
@@ -79,7 +67,7 @@ def parse(text: str) -> Expr:
     """
     if not isinstance(text, str):
         raise RuleError(f"a rule's text is a string, not {type(text).__name__}")
-    expr = _Reader(text).rule()
+    expr = RuleReader(text).read_rule()
     check_size(expr)
     return expr
 
@@ -90,129 +78,17 @@ def parse_template(text: str) -> Expr | None:
     Returns None where the tree depends on the literals, as in ``within_box``, which is one range of
     longitudes or two. Raises as :func:`parse` does.
     """
-    reader = _Reader(text)
-    expr = reader.rule()
+    reader = RuleReader(text)
+    expr = reader.read_rule()
     check_size(expr)
     return None if reader.inspected_literals else expr
 
 
-def to_sql(expr: Expr) -> str:
-    """The text that :func:`parse` reads as `expr`."""
-    pieces: list[str] = []
-    stack: list[Expr | str] = [expr]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, str):
-            pieces.append(item)
-        elif isinstance(item, Predicate):
-            pieces.append(_predicate_text(item))
-        elif isinstance(item, Not):
-            pieces.append("NOT ")
-            stack += _in_parentheses(item.child, unless=Not)
-        elif isinstance(item, And | Or):
-            stack += _joined(item)
-        else:
-            raise RuleError(f"{type(item).__name__} has no text form")
-    return "".join(pieces)
-
-
-def joined(join: Join) -> Predicate:
-    """What a join predicate is in the tree of a rule."""
-    text = join_text(join, _text_on, name_text)
-    return Predicate(JOINED + text, Op.EQ, (True,))
-
-
-@lru_cache(maxsize=65_536)
-def join_of(name: str) -> Join:
-    """The join predicate that works out the attribute `name`.
-
-    Raises
-    ------
-    RuleError
-        `name` is none that :func:`joined` gives.
-    """
-    reader = _Reader(name.removeprefix(JOINED))
-    join = reader.join()
-    if reader.kinds[reader.at] != END or joined(join).attribute != name:
-        raise RuleError(f"{name!r} names no join predicate")
-    return join
-
-
-# --- From the model to text -------------------------------------------------------------
-
-
-def _joined(expr: And | Or) -> list[Expr | str]:
-    """The children of `expr` with the connective between them, last one first."""
-    if not expr.children:
-        return ["TRUE" if isinstance(expr, And) else "FALSE"]
-    connective = " AND " if isinstance(expr, And) else " OR "
-    pieces: list[Expr | str] = []
-    for child in reversed(expr.children):
-        pieces += _in_parentheses(child, unless=Predicate | Not)
-        pieces.append(connective)
-    pieces.pop()
-    return pieces
-
-
-def _in_parentheses(child: Expr, unless: type | UnionType) -> list[Expr | str]:
-    if isinstance(child, unless) or child in (TRUE, FALSE):
-        return [child]
-    return [")", child, "("]
-
-
-def _predicate_text(predicate: Predicate) -> str:
-    if predicate.attribute.startswith(JOINED):
-        # The text says NOT to what follows, which for a join predicate is all of it.
-        return f"{'NOT ' if predicate.negated else ''}{predicate.attribute[1:]}"
-    if predicate.attribute.startswith(DERIVED):
-        term = term_named(predicate.attribute)
-        condition = _condition_text(term, predicate)
-        if condition is not None:
-            return f"NOT {condition}" if predicate.negated else condition
-        name = f"({spell_term(term)})" if term.function in COMPARISONS else spell_term(term)
-    else:
-        name = name_text(predicate.attribute)
-    return _text_on(predicate, name)
-
-
-def _text_on(predicate: Predicate, name: str) -> str:
-    """The text of a predicate on an attribute whose name is spelled already."""
-    op, negated = predicate.op, predicate.negated
-    values = [spell(value) for value in predicate.values]
-    if op is Op.PRESENT:
-        return f"{name} IS NULL" if negated else f"{name} IS NOT NULL"
-    if op is Op.EQ:
-        return f"{name} {'<>' if negated else '='} {values[0]}"
-    if op in FLIPPED:
-        return f"{'NOT ' if negated else ''}{name} {op} {values[0]}"
-    if op is Op.IN:
-        operand = f"({', '.join(values)})"
-    elif op is Op.BETWEEN:
-        operand = " AND ".join(values)
-    else:
-        operand = " ESCAPE ".join(values)
-    return f"{name} {'NOT ' if negated else ''}{op} {operand}"
-
-
-def _condition_text(term: Call, predicate: Predicate) -> str | None:
-    """The text of a predicate that needs no comparison; None if it does."""
-    if predicate.op is not Op.EQ:
-        return None
-    if term.function in FAMILIES:
-        arguments = [*map(spell_term, term.terms), str(predicate.values[0])]
-        return f"{term.function}({', '.join(arguments)})"
-    is_true = term.function in COMPARISONS and predicate.values[0] is True
-    return spell_term(term) if is_true else None
-
-
-# --- From text to the model -------------------------------------------------------------
-
 _MAX_NESTING: Final = 2 * MAX_DEPTH
 """The most parentheses and NOTs that may be open at once: a Not is written ``NOT (…)``."""
 
-_COMPARISONS: Final = {"<>": (Op.EQ, True), **{op.value: (op, False) for op in FLIPPED}}
 _AFTER_TERM: Final = frozenset(
-    [*_COMPARISONS, *SIGNS, "IS", "NOT", "IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE"]
+    [*COMPARISONS, *SIGNS, "IS", "NOT", "IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE"]
 )
 """What stands behind a term in parentheses, and never behind a condition in them."""
 
@@ -245,7 +121,7 @@ class _Level:
         return any_of(*self.ors)
 
 
-class _Reader(Reader):
+class RuleReader(TermReader):
     """Reads the tokens of a whole rule."""
 
     conditions = frozenset(CONDITIONS)
@@ -256,7 +132,7 @@ class _Reader(Reader):
         self.inspected_literals = False
         """Whether the tree read so far depends on what the literals are, beyond their kinds."""
 
-    def rule(self) -> Expr:
+    def read_rule(self) -> Expr:
         """The whole text; levels of parentheses are kept in a list, not on Python's stack."""
         if not self.tokens:
             raise self.error("the rule is empty; write TRUE for one that matches every event")
@@ -273,7 +149,7 @@ class _Reader(Reader):
                 level = _Level(opened_at=self.at - 1)
                 nesting += 1
             else:
-                operand = self.operand()
+                operand = self.read_operand()
                 if level.nots and isinstance(operand, Predicate) and not operand.negated:
                     operand = _negated(operand)
                     level.nots -= 1
@@ -302,65 +178,65 @@ class _Reader(Reader):
             self.closing = _pairs(self.kinds)
         return self.kinds[self.closing.get(self.at, -2) + 1] in _AFTER_TERM
 
-    def operand(self) -> Expr:
+    def read_operand(self) -> Expr:
         """A condition, with its attribute on either side, or TRUE or FALSE."""
         kind, following = self.kinds[self.at], self.kinds[self.at + 1 : self.at + 2]
-        if kind == BOOLEAN and not (following and following[0] in _COMPARISONS):
-            return TRUE if self.value() else FALSE
+        if kind == BOOLEAN and not (following and following[0] in COMPARISONS):
+            return TRUE if self.read_value() else FALSE
         if at_exists(self):
-            return joined(self.join())
+            return join_predicate(SubqueryReader(self).read_exists())
         if kind == NAME and following == ["("]:
             word = self.tokens[self.at].text.lower()
             if word in CONDITIONS:
-                return self.condition(word)
+                return self.read_condition(word)
         if kind in LITERALS or kind in (NAME, QUOTED_NAME, "("):
-            return self.predicate()
+            return self.read_predicate()
         if kind == "NULL":
             raise self.error("NULL is no value; write IS NULL or IS NOT NULL after an attribute")
         after = f" after {self.source(self.at - 1)!r}" if self.at else ""
         raise self.expected(f"a condition{after}")
 
-    def condition(self, function: str) -> Expr:
+    def read_condition(self, function: str) -> Expr:
         """A function that is a condition by itself."""
         start = self.at
         self.at += 2
         takes, count, build, inspects_literals = CONDITIONS[function]
         self.inspected_literals |= inspects_literals
         if count:
-            terms, values = self.arguments(function, len(takes), count, count)
+            terms, values = self.read_arguments(function, len(takes), count, count)
         else:
-            terms, values = self.list_arguments(function)
+            terms, values = self.read_list_arguments(function)
         for term, wanted in zip(terms, takes, strict=True):
-            self.checked(start, check_type, function, term, wanted)
-        return self.checked(start, build, terms, values)
+            self.blame(start, check_type, function, term, wanted)
+        return self.blame(start, build, terms, values)
 
-    def list_arguments(self, function: str) -> tuple[tuple[Term, ...], tuple[Value, ...]]:
+    def read_list_arguments(self, function: str) -> tuple[tuple[Term, ...], tuple[Value, ...]]:
         """A term and a list of literals; the closing parenthesis too."""
-        term = self.term()
+        term = self.read_term()
         if not self.take(","):
             raise self.expected(f"',' and a list, as in {function}(x, ('a', 'b'))")
-        values = self.value_list()
+        values = self.read_list()
         if not self.take(")"):
             raise self.expected(f"')' after the list of {function}")
         return (term,), values
 
-    def predicate(self) -> Predicate:
+    def read_predicate(self) -> Predicate:
         start = culprit = self.at
-        left = self.term()
+        left = self.read_term()
         if isinstance(left, Constant):
-            return self.flipped_comparison(start, left.value)
-        join = self.quantified(left)
+            return self.read_flipped_comparison(start, left.value)
+        join = self.read_quantified(left)
         if join is not None:
             return join
         attribute = name_of(left)
         kind = self.kinds[self.at]
-        if kind in _COMPARISONS:
-            op, negated = _COMPARISONS[kind]
+        if kind in COMPARISONS:
+            op, negated = COMPARISONS[kind]
             self.at += 1
             culprit = self.at if isinstance(left, Call) else start
-            right = self.term()
+            right = self.read_term()
             if not isinstance(right, Constant):
-                return self.comparison(start, op, left, right, negated)
+                return self.compare_terms(start, op, left, right, negated)
             values: tuple[Value, ...] = (right.value,)
         elif self.take("IS"):
             op, values = Op.PRESENT, ()
@@ -374,29 +250,17 @@ class _Reader(Reader):
                 raise self.after_term(left, start, negated)
             self.at += 1
             culprit = self.at
-            op, values = Op(kind), self.operands_of(kind)
-        return self.checked(culprit, validate.predicate, attribute, op, values, negated)
+            op, values = Op(kind), self.read_operands(kind)
+        return self.blame(culprit, validate.predicate, attribute, op, values, negated)
 
-    def join(self) -> Join:
-        """A join predicate."""
-        if at_exists(self):
-            return SubqueryReader(self).exists()
-        attribute = self.attribute()
-        quantifier = at_quantifier(self, self.at + 1)
-        if quantifier is None or self.kinds[self.at] not in _COMPARISONS:
-            raise self.expected("ANY or ALL and a subquery")
-        op, negated = _COMPARISONS[self.kinds[self.at]]
-        self.at += 2
-        return SubqueryReader(self).quantified(attribute, op, negated, quantifier)
-
-    def quantified(self, left: Term) -> Predicate | None:
+    def read_quantified(self, left: Term) -> Predicate | None:
         """The join predicate that begins with a term, if it is one: ANY, ALL or IN follows."""
         kind = self.kinds[self.at]
         is_negated = kind == "NOT"
         is_in = self.kinds[self.at + is_negated] == "IN" and at_select(
             self, self.at + is_negated + 1
         )
-        is_compared = kind in _COMPARISONS and at_quantifier(self, self.at + 1) is not None
+        is_compared = kind in COMPARISONS and at_quantifier(self, self.at + 1) is not None
         if not is_in and not is_compared:
             return None
         if not isinstance(left, Attribute):
@@ -404,48 +268,37 @@ class _Reader(Reader):
         reader = SubqueryReader(self)
         if is_in:
             self.at += is_negated + 1
-            member = joined(reader.quantified(left.name, Op.EQ, False, Quantifier.ANY))
+            member = join_predicate(reader.read_quantified(left.name, Op.EQ, False, Quantifier.ANY))
             return _negated(member) if is_negated else member
-        op, negated = _COMPARISONS[kind]
+        op, negated = COMPARISONS[kind]
         quantifier = at_quantifier(self, self.at + 1)
         assert quantifier is not None
         self.at += 2
-        return joined(reader.quantified(left.name, op, negated, quantifier))
+        return join_predicate(reader.read_quantified(left.name, op, negated, quantifier))
 
-    def comparison(self, start: int, op: Op, left: Term, right: Term, negated: bool) -> Predicate:
+    def compare_terms(
+        self, start: int, op: Op, left: Term, right: Term, negated: bool
+    ) -> Predicate:
         """Two terms compared: an attribute that is true or false."""
-        term = self.checked(start, call, op.value, (left, right))
+        term = self.blame(start, call, op.value, (left, right))
         return Predicate(name_of(term), Op.EQ, (True,), negated)
 
-    def operands_of(self, kind: str) -> tuple[Value, ...]:
-        if kind == "IN":
-            return self.value_list()
-        first = self.value()
-        if kind == "BETWEEN":
-            if not self.take("AND"):
-                raise self.expected("AND between the two values of BETWEEN")
-            return (first, self.value())
-        if self.kinds[self.at] == NAME and self.tokens[self.at].text.upper() == "ESCAPE":
-            self.at += 1
-            return (first, self.value())
-        return (first,)
-
-    def flipped_comparison(self, start: int, value: Value) -> Predicate:
+    def read_flipped_comparison(self, start: int, value: Value) -> Predicate:
         """A literal compared with a term."""
         kind = self.kinds[self.at]
-        if kind not in _COMPARISONS:
+        if kind not in COMPARISONS:
             raise self.expected("a comparison after the value, as in 3 < x")
-        op, negated = _COMPARISONS[kind]
+        op, negated = COMPARISONS[kind]
         self.at += 1
         if self.kinds[self.at] not in (NAME, QUOTED_NAME, "-", "(") or self.at_typed_literal():
             raise self.expected(f"an attribute on one side of {kind!r}")
         right_at = self.at
-        right = self.term()
+        right = self.read_term()
         if isinstance(right, Constant):
             self.at = right_at
             raise self.expected(f"an attribute on one side of {kind!r}")
         name = name_of(right)
-        return self.checked(start, validate.predicate, name, FLIPPED[op], (value,), negated)
+        return self.blame(start, validate.predicate, name, FLIPPED[op], (value,), negated)
 
     def after_term(self, term: Term, start: int, negated: bool) -> RuleSyntaxError:
         if negated:
@@ -465,7 +318,7 @@ class _Reader(Reader):
             return self.error("this ')' closes nothing")
         if kind == END and level.opened_at is not None:
             return self.error(f"expected ')' to close the '(' {self.place(level.opened_at)}")
-        if kind in _COMPARISONS:
+        if kind in COMPARISONS:
             return self.error(f"unexpected {kind!r} after a comparison; join two with AND")
         return self.expected(f"AND, OR or {'the end' if level.opened_at is None else repr(')')}")
 

@@ -1,0 +1,64 @@
+"""The text of a join predicate, which names the attribute that it becomes in a rule's tree.
+
+It is the same for all spellings of a predicate: the alias is ``d``, the old document stands on the
+left of a comparison, every NOT is pushed down to one, and the operands of AND and OR are sorted.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tamis.expr.functions.terms import name_text
+from tamis.expr.joins.predicate import Comparison, Condition, Every, Join, Some, Test
+from tamis.expr.model import FLIPPED, Op, Predicate
+from tamis.expr.names import JOINED
+from tamis.expr.text.write import predicate_text_on
+
+__all__ = ["join_predicate", "join_text"]
+
+_ALIAS: Final = "d"
+_NEGATED: Final = {**{op: f"NOT {{}} {op} {{}}" for op in FLIPPED}, Op.EQ: "{} <> {}"}
+
+
+def join_predicate(join: Join) -> Predicate:
+    """The predicate that stands for a join predicate in the tree of a rule."""
+    return Predicate(JOINED + join_text(join), Op.EQ, (True,))
+
+
+def join_text(join: Join) -> str:
+    """The text of a join predicate; equal predicates have equal texts."""
+    where = _condition_text(join.where)
+    tail = f" WHERE {where}" if where else ""
+    if join.compared is None:
+        return f"EXISTS (SELECT 1 FROM seen {_ALIAS}{tail})"
+    compared = join.compared
+    sign = "<>" if compared.negated else FLIPPED[compared.op].value
+    new, old = _name_text(compared.new, False), _name_text(compared.old, True)
+    return f"{new} {sign} {join.quantifier} (SELECT {old} FROM seen {_ALIAS}{tail})"
+
+
+def _name_text(name: str, of_old: bool) -> str:
+    if of_old:
+        return f"{_ALIAS}.{name_text(name)}"
+    if name.partition(".")[0].lower() == _ALIAS:
+        # Bare, it would be the old document's.
+        return '"' + name.replace('"', '""') + '"'
+    return name_text(name)
+
+
+def _condition_text(condition: Condition) -> str:
+    match condition:
+        case Comparison(old, op, new, negated):
+            form = _NEGATED[op] if negated else f"{{}} {op} {{}}"
+            return form.format(_name_text(old, True), _name_text(new, False))
+        case Test(predicate, of_old):
+            return predicate_text_on(predicate, _name_text(predicate.attribute, of_old))
+        case Every(children):
+            return " AND ".join(sorted({_operand_text(child) for child in children}))
+        case Some(children):
+            return " OR ".join(sorted({_operand_text(child) for child in children}))
+
+
+def _operand_text(condition: Condition) -> str:
+    text = _condition_text(condition)
+    return f"({text})" if isinstance(condition, Every | Some) else text
