@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from tamis.expr.model import FALSE, TRUE, And, Expr, Not, Op, Or, Predicate, Value
-from tamis.expr.names import is_worked_out
+from tamis.expr.names import is_computed
 
 NAMES = ("a", "b", "age", "state", "user.name", "order.from", "0ad-data@v", "in", "o'dd \"`n")
 STRINGS = ("", "a", "ab", "CA", "it's", "a%b", "a_b", "\\", "é", "5")
@@ -27,7 +27,7 @@ _COMPARISONS = (Op.EQ, Op.LT, Op.LE, Op.GT, Op.GE)
 def attributes(*, wild: bool = False) -> SearchStrategy[str]:
     """Attribute names."""
     names = st.sampled_from(NAMES)
-    unmarked = _strings().filter(lambda name: name and not is_worked_out(name))
+    unmarked = _strings().filter(lambda name: name and not is_computed(name))
     return names | unmarked if wild else names
 
 

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 import tamis
-from tamis.expr.analysis.event_expressions import Verdict, alternatives, stabs
+from tamis.expr.analysis.event_expressions import Verdict, find_alternatives, stabs
 from tamis.expr.model import (
     LOGICS,
     And,
@@ -76,7 +76,7 @@ def _past_the_budget(random: Random) -> Expr:
 def _find_by_reference(trees: list[Expr], event: Expr) -> list[int] | None:
     """The rules that the reference finds; None if it cannot decide."""
     try:
-        among = alternatives(event, lambda _: LINES)
+        among = find_alternatives(event, lambda _: LINES)
     except tamis.EventError:
         return None
     verdicts = [stabs(tree, among) for tree in trees]

@@ -10,7 +10,7 @@ import pytest
 from tamis.encode.event_expressions import ChoiceEncoder
 from tamis.encode.rules import RuleEncoder
 from tamis.engines.kernels.event_expressions import match_expression
-from tamis.expr.analysis.event_expressions import Verdict, alternatives, stabs
+from tamis.expr.analysis.event_expressions import Verdict, find_alternatives, stabs
 from tamis.expr.model import LOGICS, And, Op, Predicate
 from tamis.expr.normalize import nnf
 from tamis.expr.text.grammar import parse
@@ -46,7 +46,7 @@ def test_verdicts_are_those_of_the_reference(
     for _ in range(12):
         listed = Predicate("s", Op.IN, tuple(random.sample(("a", "ab", "c"), 2)))
         number = randoms.predicate(random, AMONG[:1])
-        for alternative in alternatives(And((listed, number)), lines_of):
+        for alternative in find_alternatives(And((listed, number)), lines_of):
             found = match_expression(rules, choices.encode(alternative))
             expected = [stabs(tree, [alternative]) for tree in trees]
             decided = np.setdiff1d(np.arange(len(trees)), found.undecided)
@@ -62,8 +62,8 @@ def test_gaps_between_neighbouring_integers_are_skipped() -> None:
     for text in ("n > 3 AND n < 4", "n > 3 AND n < 5", "n = 3.5", "n > 7 AND n < 3"):
         encoder.add(parse(text), "strong")
     rules = encoder.finish()
-    (integers,) = alternatives(parse("n IS NOT NULL"), lines_of)
-    (numbers,) = alternatives(parse("n IS NOT NULL"), lambda _: LINES)
+    (integers,) = find_alternatives(parse("n IS NOT NULL"), lines_of)
+    (numbers,) = find_alternatives(parse("n IS NOT NULL"), lambda _: LINES)
     for event, expected in ((integers, [1]), (numbers, [0, 1, 2])):
         found = match_expression(rules, ChoiceEncoder(rules).encode(event))
         assert found.matched.tolist() == expected
@@ -85,6 +85,6 @@ def test_a_program_is_decided_if_its_path_is_possible() -> None:
         (f"{given} AND a < 3 AND b IN (0, 1)", [], [0]),
         (f"{given} AND a = 3 AND b = 0", [], []),
     ):
-        (alternative,) = alternatives(parse(event), lambda _: LINES)
+        (alternative,) = find_alternatives(parse(event), lambda _: LINES)
         found = match_expression(rules, ChoiceEncoder(rules).encode(alternative))
         assert (found.matched.tolist(), found.undecided.tolist()) == (matched, undecided)

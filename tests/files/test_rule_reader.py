@@ -80,7 +80,7 @@ BAD_RULES = {
     "tag of a wrong type": ({"id": 1, "rule": "TRUE", "tags": [5]}, "a tag is a string"),
     "weights of a wrong type": ({"id": 1, "rule": "a = 1", "weights": {"a": 1}}, "weights are a"),
     "weight of a wrong form": ({"id": 1, "rule": "a = 1", "weights": [["a"]]}, r"\[attribute, val"),
-    "idle weight": ({"id": 1, "rule": "a = 1", "weights": [["a", 2, 1.0]]}, "idle"),
+    "idle weight": ({"id": 1, "rule": "a = 1", "weights": [["a", 2, 1.0]]}, "no effect"),
     "negative weight": ({"id": 1, "rule": "a = 1", "weights": [["a", 1, -1]]}, "negative"),
     "weight of a wrong type": ({"id": 1, "rule": "a = 1", "weights": [["a", 1, "x"]]}, "a number"),
     "weighed twice": (

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import tamis
-from tamis.expr.evaluate import evaluate_flat, with_joined
+from tamis.expr.evaluate import add_joins, evaluate_flat
 from tamis.expr.event import flatten
 from tamis.expr.model import predicates
 from tamis.expr.names import JOINED
@@ -59,7 +59,7 @@ def test_join_predicates_agree_with_duckdb(db: duckdb.DuckDBPyConnection, seed: 
         for rule, (text, _), column in zip(rules, spelled, answers, strict=True):
             names = [p.attribute for p in predicates(rule) if p.attribute.startswith(JOINED)]
             for event, answer in zip(map(flatten, events), column, strict=True):
-                whole = with_joined(rule, event, flat_documents)
+                whole = add_joins(rule, event, flat_documents)
                 assert evaluate_flat(rule, whole, "strong") is answer, (text, event, documents)
                 truths = store.evaluate_joins(names, event)
                 assert {n: whole[n][0] for n in names if n in whole} == truths, (text, event)

@@ -237,7 +237,7 @@ def test_a_syntax_error_shows_its_position() -> None:
     with pytest.raises(RuleSyntaxError) as caught:
         Matcher().add("r", "a = 1 AND b = NULL")
     assert str(caught.value).splitlines() == [
-        "rule 'r': NULL is no value; write IS NULL or IS NOT NULL (at character 15)",
+        "rule 'r': NULL is not a value; write IS NULL or IS NOT NULL (at character 15)",
         "  a = 1 AND b = NULL",
         "                ^",
     ]

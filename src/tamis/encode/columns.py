@@ -19,7 +19,7 @@ from tamis.encode.rules import EncodedRules
 from tamis.errors import EventError
 from tamis.expr.event import Event, FlatEvent, Kind, flatten, value_key, value_of_item
 from tamis.expr.model import Value
-from tamis.expr.names import is_worked_out
+from tamis.expr.names import is_computed
 
 __all__ = ["AttributeConflict", "ColumnEncoder", "Conform", "columns_of", "read_rows"]
 
@@ -140,7 +140,7 @@ class ColumnEncoder:
 
     def _check_names(self, batch: pa.RecordBatch) -> None:
         for name in batch.schema.names:
-            if is_worked_out(name):
+            if is_computed(name):
                 raise EventError(f"the column {name!r} begins with a control character")
 
     def _group_derived(self) -> tuple[dict[int, list[DerivedAttribute]], list[DerivedAttribute]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from tamis.encode.dictionary import Axis, Dictionary
 from tamis.expr.event import FlatEvent
-from tamis.expr.functions.derive import Derivation, conditions_among, derivation
+from tamis.expr.functions.derive import Derivation, derivation, index_conditions
 from tamis.expr.functions.families import Conditions
 from tamis.expr.model import Value
 from tamis.expr.names import DERIVED
@@ -36,7 +36,7 @@ class DerivedAttribute:
     def prepare(self) -> Conditions | None:
         """Build the index of conditions, if there is one, so that no event waits for it."""
         if self._conditions is None and self.how.family is not None:
-            self._conditions = conditions_among(self.name, self.axis.strings)
+            self._conditions = index_conditions(self.name, self.axis.strings)
         return self._conditions
 
     def values(self, event: FlatEvent) -> list[Value]:

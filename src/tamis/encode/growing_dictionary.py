@@ -30,7 +30,7 @@ from tamis.encode.arrays import IF_ABSENT, NEGATED, RANGE, SET
 from tamis.encode.events import KnownAxis
 from tamis.expr.event import Kind, kind_of
 from tamis.expr.model import Atom, Op, Predicate, Value
-from tamis.expr.names import is_worked_out
+from tamis.expr.names import is_computed
 
 __all__ = ["CODES", "GrowingDictionary"]
 
@@ -225,7 +225,7 @@ class GrowingDictionary:
 
     def _encode(self, atom: Atom) -> _Encoded:
         predicate, negated = atom.predicate, atom.negated
-        if is_worked_out(predicate.attribute):
+        if is_computed(predicate.attribute):
             return atom, None, (), False
         axis = self._axis(predicate.attribute)
         flags = (NEGATED if negated else 0) | (IF_ABSENT if atom.if_absent else 0)

@@ -1,8 +1,8 @@
-"""What two atoms on one attribute say about each other.
+"""Implication, union and intersection of atoms on one attribute.
 
-A positive atom holds when some value of the attribute lies in the predicate's set of values,
-a negated one when none does. So these answers are right for multi-valued attributes too;
-only :func:`intersect` takes the attribute to hold at most one value.
+A positive atom holds if some value of the attribute is in the predicate's set of values, a negated
+one if none is. So the answers are right for attributes with several values, too; only
+:func:`intersect` assumes at most one value.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _RANGES = frozenset({Op.LT, Op.LE, Op.GT, Op.GE, Op.BETWEEN})
 
 
 def implies(a: Atom, b: Atom) -> bool:
-    """Whether `b` is known to hold on every event that `a` holds on."""
+    """Whether `b` certainly holds on every event on which `a` holds."""
     if a.if_absent and not b.if_absent:
         return False
     match a.negated, b.negated:
@@ -36,10 +36,10 @@ def implies(a: Atom, b: Atom) -> bool:
 
 
 def unite(atoms: list[Atom], negated: bool) -> list[Atom]:
-    """`atoms` with the lists of values of one sort united into one list.
+    """`atoms` with their lists of values united into one list.
 
-    For positive ones in an OR (`x = 1 OR x IN (2, 3)`) and for negated ones in an AND
-    (`x <> 1 AND x NOT IN (2, 3)`), that is `x IN (1, 2, 3)` or its negation.
+    Positive ones in an OR (`x = 1 OR x IN (2, 3)`) become `x IN (1, 2, 3)`; negated ones in an AND
+    (`x <> 1 AND x NOT IN (2, 3)`) become its negation.
     """
     lists: dict[bool, list[Atom]] = {}
     for atom in atoms:
@@ -60,7 +60,7 @@ def _union(group: list[Atom]) -> Atom:
 
 
 def intersect(atoms: list[Atom]) -> list[Atom] | None:
-    """The AND of `atoms` on an attribute with at most one value; None when it is FALSE."""
+    """The AND of `atoms` on an attribute with at most one value; None if it is FALSE."""
     positive = [a for a in atoms if not a.negated]
     if positive and any(a.negated and a.predicate.op is Op.PRESENT for a in atoms):
         return None
@@ -75,7 +75,7 @@ def intersect(atoms: list[Atom]) -> list[Atom] | None:
 
 
 def value_test(atom: Atom) -> Callable[[Value], bool]:
-    """Whether `atom` holds where its attribute has one given value."""
+    """A test whether `atom` holds if its attribute has one given value."""
     predicate, negated = atom.predicate, atom.negated
     if predicate.op in _FINITE:
         listed = {value_key(v) for v in predicate.values}
@@ -88,7 +88,7 @@ def _list_of(attribute: str, values: tuple[Value, ...]) -> Predicate:
 
 
 def _within(a: Predicate, b: Predicate) -> bool:
-    """Whether every value that satisfies `a` is known to satisfy `b`."""
+    """Whether every value that satisfies `a` certainly satisfies `b`."""
     if b.op is Op.PRESENT or a == b:
         return True
     if a.op in _FINITE:
@@ -101,11 +101,11 @@ def _within(a: Predicate, b: Predicate) -> bool:
 
 _MAX_COMPARISONS = 10_000
 _MAX_RANGES = 16
-"""Past these sizes nothing is compared: a missed simplification costs less than finding it."""
+"""Larger sets are not compared: a missed simplification costs less than finding it."""
 
 
 class _Range(NamedTuple):
-    """An interval of one kind of values; an end that is None is open to infinity."""
+    """An interval of one kind of values; None is an infinite end."""
 
     kind: Kind
     low: Value | None
@@ -140,21 +140,21 @@ def _contains(outer: _Range, inner: _Range) -> bool:
 
 
 def _no_higher(a: Value | None, a_open: bool, b: Value | None, b_open: bool) -> bool:
-    """Whether the low end `a` lets in all that the low end `b` does."""
+    """Whether the low end `a` admits every value that the low end `b` admits."""
     if a is None or b is None:
         return a is None
     return b_open or not a_open if a == b else a < b  # type: ignore[operator]  # one kind
 
 
 def _no_lower(a: Value | None, a_open: bool, b: Value | None, b_open: bool) -> bool:
-    """Whether the high end `a` lets in all that the high end `b` does."""
+    """Whether the high end `a` admits every value that the high end `b` admits."""
     if a is None or b is None:
         return a is None
     return b_open or not a_open if a == b else a > b  # type: ignore[operator]  # one kind
 
 
 def _disjoint(ranges: list[_Range]) -> bool:
-    """Whether two of the ranges are known to share no value."""
+    """Whether two of the ranges certainly share no value."""
     return any(
         a.kind is not b.kind or _all_below(a, b) or _all_below(b, a)
         for i, a in enumerate(ranges)
@@ -167,4 +167,4 @@ def _all_below(a: _Range, b: _Range) -> bool:
         return False
     if a.high == b.low:
         return a.high_open or b.low_open
-    return a.high < b.low  # type: ignore[operator]  # the caller saw to one kind
+    return a.high < b.low  # type: ignore[operator]  # one kind

@@ -1,7 +1,7 @@
 """What a rule means on an event, in plain Python: the reference for every engine.
 
-A rule is true, false or, in the strong logic, unknown (None); it matches when it is true.
-Engines never call this on their way to an answer: they are tested against it.
+A rule is true, false or, in the strong logic, unknown (None); it matches if it is true. Engines
+never call this to find an answer: they are tested against it.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tamis.expr.event import Event, FlatEvent, extended, flatten
-from tamis.expr.functions.derive import comparable, values_of
+from tamis.expr.event import Event, FlatEvent, extend_event, flatten
+from tamis.expr.functions.derive import make_comparable, values_of
 from tamis.expr.joins.predicate import Comparison, Condition, Every, Join, Quantifier, Some, Test
 from tamis.expr.joins.subqueries import join_named
 from tamis.expr.model import (
@@ -32,13 +32,13 @@ from tamis.expr.satisfy import satisfies
 from tamis.expr.weights import EventWeights, RuleWeights
 
 __all__ = [
+    "add_joins",
     "evaluate",
     "evaluate_flat",
     "is_true",
     "join_truth",
     "score",
     "score_flat",
-    "with_joined",
 ]
 
 
@@ -57,19 +57,19 @@ def evaluate(
         ``"strong"``: a predicate on an absent attribute is unknown, and so is its negation.
         ``"weak"``: it is false, and its negation true.
     documents
-        What was seen before, for join predicates.
+        The documents seen before, for join predicates.
     """
-    flat = with_joined(expr, flatten(event), [flatten(document) for document in documents])
+    flat = add_joins(expr, flatten(event), [flatten(document) for document in documents])
     return evaluate_flat(expr, flat, check_logic(logic)) is True
 
 
 def evaluate_flat(expr: Expr, event: FlatEvent, logic: Logic) -> bool | None:
-    """True, False or None (unknown), for an event that :func:`flatten` made."""
+    """As :func:`evaluate`, for a flat event; None if the rule is unknown."""
     match expr:
         case Predicate():
-            return _predicate(expr, event, logic)
+            return _predicate_truth(expr, event, logic)
         case Atom():
-            return _atom(expr, event)
+            return _atom_holds(expr, event)
         case Not():
             inner = evaluate_flat(expr.child, event, logic)
             return None if inner is None else not inner
@@ -80,7 +80,7 @@ def evaluate_flat(expr: Expr, event: FlatEvent, logic: Logic) -> bool | None:
 
 
 def _decide(expr: And | Or, event: FlatEvent, logic: Logic, decisive: bool) -> bool | None:
-    """One decisive child decides; failing that, one unknown child makes the whole unknown."""
+    """One decisive child decides; without one, an unknown child makes the whole unknown."""
     unknown = False
     for child in expr.children:
         value = evaluate_flat(child, event, logic)
@@ -90,8 +90,8 @@ def _decide(expr: And | Or, event: FlatEvent, logic: Logic, decisive: bool) -> b
     return None if unknown else not decisive
 
 
-def _predicate(predicate: Predicate, event: FlatEvent, logic: Logic) -> bool | None:
-    predicate = comparable(predicate)
+def _predicate_truth(predicate: Predicate, event: FlatEvent, logic: Logic) -> bool | None:
+    predicate = make_comparable(predicate)
     values = values_of(predicate, event)
     if values is None:
         if predicate.op is Op.PRESENT:
@@ -100,7 +100,7 @@ def _predicate(predicate: Predicate, event: FlatEvent, logic: Logic) -> bool | N
     return _any_satisfies(predicate, values) is not predicate.negated
 
 
-def _atom(atom: Atom, event: FlatEvent) -> bool:
+def _atom_holds(atom: Atom, event: FlatEvent) -> bool:
     values = values_of(atom.predicate, event)
     if values is None:
         return atom.if_absent
@@ -111,23 +111,23 @@ def _any_satisfies(predicate: Predicate, values: Sequence[Value]) -> bool:
     return any(satisfies(predicate, value) for value in values)
 
 
-def with_joined(expr: Expr, event: FlatEvent, documents: Sequence[FlatEvent]) -> FlatEvent:
-    """`event` with the attributes that the join predicates of `expr` become."""
+def add_joins(expr: Expr, event: FlatEvent, documents: Sequence[FlatEvent]) -> FlatEvent:
+    """`event` with the truth of each join predicate of `expr` as an attribute."""
     names = {p.attribute for p in predicates(expr) if p.attribute.startswith(JOINED)}
     found = {name: join_truth(join_named(name), event, documents) for name in names}
     known: FlatEvent = {name: [truth] for name, truth in found.items() if truth is not None}
-    return extended(event, known)
+    return extend_event(event, known)
 
 
 def join_truth(join: Join, event: FlatEvent, documents: Iterable[FlatEvent]) -> bool | None:
-    """What SQL makes of a join predicate: True, False or None (unknown)."""
+    """The truth of a join predicate as in SQL: True, False or None (unknown)."""
     counted = (document for document in documents if is_true(join.where, document, event))
     if join.compared is None:
         return any(True for _ in counted)
     decisive = join.quantifier is Quantifier.ANY
     unknown = False
     for document in counted:
-        value = _leaf(join.compared, document, event)
+        value = _leaf_truth(join.compared, document, event)
         if value is decisive:
             return decisive
         unknown = unknown or value is None
@@ -142,12 +142,12 @@ def is_true(condition: Condition, document: FlatEvent, event: FlatEvent) -> bool
         case Some(children):
             return any(is_true(child, document, event) for child in children)
         case _:
-            return _leaf(condition, document, event) is True
+            return _leaf_truth(condition, document, event) is True
 
 
-def _leaf(leaf: Comparison | Test, document: FlatEvent, event: FlatEvent) -> bool | None:
+def _leaf_truth(leaf: Comparison | Test, document: FlatEvent, event: FlatEvent) -> bool | None:
     if isinstance(leaf, Test):
-        return _predicate(leaf.predicate, document if leaf.of_old else event, "strong")
+        return _predicate_truth(leaf.predicate, document if leaf.of_old else event, "strong")
     olds, news = document.get(leaf.old), event.get(leaf.new)
     if olds is None or news is None:
         return None
@@ -162,20 +162,20 @@ def score(
     weights: Mapping[Any, float] | None = None,
     event_weights: Mapping[tuple[str, Any], float] | None = None,
 ) -> float | None:
-    """The score of the rule `expr` on `event`; None when it does not match.
+    """The score of the rule `expr` on `event`; None if it does not match.
 
     Parameters
     ----------
     weights
-        What the rule weighs: ``{("author", "Smith"): 2.0}`` for a value of ``=`` or ``IN``,
+        The weights of the rule: ``{("author", "Smith"): 2.0}`` for a value of ``=`` or ``IN``,
         ``{"price > 10": 0.5}`` for a whole predicate of another kind; 1 by default.
     event_weights
-        What the event weighs: ``{("author", "Smith"): 0.8}``; 1 by default.
+        The weights of the event: ``{("author", "Smith"): 0.8}``; 1 by default.
     """
     return score_flat(
         nnf(expr, check_logic(logic)),
         flatten(event),
-        RuleWeights.of(weights, expr).mapped(comparable),
+        RuleWeights.of(weights, expr).map(make_comparable),
         EventWeights.of(event_weights),
     )
 
@@ -183,14 +183,14 @@ def score(
 def score_flat(
     expr: Expr, event: FlatEvent, weights: RuleWeights, event_weights: EventWeights
 ) -> float | None:
-    """The score of a tree of And, Or and Atom; None when it does not hold.
+    """The score of a tree of And, Or and Atom; None if it does not hold.
 
     Sums run over an AND's children and over an event's values from left to right. Every
-    engine adds in this order, so that scores are equal to the last bit.
+    engine adds in this order, so scores agree to the last bit.
     """
     match expr:
         case Atom():
-            if not _atom(expr, event):
+            if not _atom_holds(expr, event):
                 return None
             return 0.0 if expr.negated else _atom_score(expr, event, weights, event_weights)
         case And():

@@ -11,14 +11,14 @@ import numpy as np
 
 from tamis.errors import EventError
 from tamis.expr.model import Value, is_unicode
-from tamis.expr.names import is_worked_out
+from tamis.expr.names import is_computed
 
 __all__ = [
     "Event",
     "FlatEvent",
     "Kind",
     "derived_values",
-    "extended",
+    "extend_event",
     "flatten",
     "kind_of",
     "list_sizes",
@@ -30,18 +30,18 @@ Event: TypeAlias = Mapping[str, Any]
 """An event as users write it: values, lists of values, nested objects."""
 
 FlatEvent: TypeAlias = dict[str, list[Value]]
-"""An event's present attributes; no list is empty and no value stands twice in one."""
+"""An event's present attributes; no list is empty or has a value twice."""
 
 
 class _Flattened(dict[str, list[Value]]):
-    """A flat event that knows what was a list.
+    """A flat event that remembers which attributes were lists.
 
     Attributes
     ----------
     sizes
-        How many values each attribute has that an event gave as a list, repeated ones too.
+        How many values each list has, including repeated ones.
     derived
-        What was worked out from the event, for all rules that ask for it.
+        The values of derived attributes, computed once for all rules.
     """
 
     __slots__ = ("derived", "sizes")
@@ -54,7 +54,7 @@ class _Flattened(dict[str, list[Value]]):
 
 _MAX_DEPTH = 200
 _SCALARS = (str, bytes, bytearray, memoryview)
-"""Sequences that are no lists of values."""
+"""Sequences that are values, not lists of values."""
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
@@ -80,20 +80,20 @@ def kind_of(value: Value) -> Kind:
 
 
 def value_key(value: Value) -> tuple[Kind, Value]:
-    """A dictionary key that tells ``True`` from ``1`` but not ``1`` from ``1.0``."""
+    """A dictionary key: ``True`` and ``1`` differ, ``1`` and ``1.0`` do not."""
     return kind_of(value), value
 
 
 def flatten(event: Event) -> FlatEvent:
     """The present attributes of `event` and their distinct values, in order of appearance.
 
-    Nulls, NaNs, empty lists and empty objects leave nothing behind. A flat key ``a.b`` and
-    a nested ``{"a": {"b": …}}`` are one attribute, and their values are joined.
+    Nulls, NaNs, empty lists and empty objects are dropped. A flat key ``a.b`` and a nested
+    ``{"a": {"b": …}}`` are one attribute with the values of both.
 
     Raises
     ------
     EventError
-        `event` is no mapping, a key is no string, or a value is of a type that no rule
+        `event` is not a mapping, a key is not a string, or a value has a type that no rule
         can compare; the message names the attribute.
     """
     if not isinstance(event, Mapping):
@@ -102,11 +102,11 @@ def flatten(event: Event) -> FlatEvent:
         )
     flat = _Flattened()
     for name, item in event.items():
-        # Most values need no more than a look, and there are many of them.
+        # The fast path: most values need no conversion.
         if _is_plain(item) and name.__class__ is str and name > " " and name not in flat:
             flat[name] = [item]
         else:
-            _collect(_checked_name(name, ""), item, flat, 1, False)
+            _collect(_check_name(name, ""), item, flat, 1, False)
     for name, values in flat.items():
         if name in flat.sizes:
             flat.sizes[name] = len(values)
@@ -115,15 +115,15 @@ def flatten(event: Event) -> FlatEvent:
     return flat
 
 
-def extended(event: FlatEvent, more: Mapping[str, list[Value]]) -> FlatEvent:
-    """`event` with other attributes besides; it stays as it is."""
+def extend_event(event: FlatEvent, more: Mapping[str, list[Value]]) -> FlatEvent:
+    """A copy of `event` with more attributes."""
     if not isinstance(event, _Flattened):
         return {**event, **more}
-    made = _Flattened()
-    made.update(event)
-    made.update(more)
-    made.sizes, made.derived = event.sizes, event.derived
-    return made
+    result = _Flattened()
+    result.update(event)
+    result.update(more)
+    result.sizes, result.derived = event.sizes, event.derived
+    return result
 
 
 def _is_plain(item: Any) -> bool:
@@ -136,9 +136,9 @@ def _is_plain(item: Any) -> bool:
 
 
 def list_sizes(event: FlatEvent) -> Mapping[str, int]:
-    """How many values each attribute has that the event gave as a list, repeated ones too.
+    """How many values each attribute has that the event gave as a list, including repeated ones.
 
-    Of an event that nobody flattened only several values are known to be a list.
+    Without :func:`flatten`, only attributes with several values are known to be lists.
     """
     if isinstance(event, _Flattened):
         return event.sizes
@@ -146,7 +146,7 @@ def list_sizes(event: FlatEvent) -> Mapping[str, int]:
 
 
 def derived_values(event: FlatEvent) -> dict[str, list[Value]]:
-    """What was worked out from the event so far; whoever works out more adds it."""
+    """The derived attributes computed so far; callers add what they compute."""
     return event.derived if isinstance(event, _Flattened) else {}
 
 
@@ -155,7 +155,7 @@ def _collect(path: str, item: Any, flat: _Flattened, depth: int, in_list: bool) 
         raise EventError(f"the event is nested more than {_MAX_DEPTH} levels deep")
     if isinstance(item, Mapping):
         for name, inner in item.items():
-            _collect(f"{path}.{_checked_name(name, path)}", inner, flat, depth + 1, in_list)
+            _collect(f"{path}.{_check_name(name, path)}", inner, flat, depth + 1, in_list)
     elif isinstance(item, Sequence | set | frozenset) and not isinstance(item, _SCALARS):
         for inner in item:
             _collect(path, inner, flat, depth + 1, True)
@@ -167,9 +167,9 @@ def _collect(path: str, item: Any, flat: _Flattened, depth: int, in_list: bool) 
                 flat.sizes[path] = 0
 
 
-def _checked_name(name: Any, path: str) -> str:
+def _check_name(name: Any, path: str) -> str:
     if isinstance(name, str):
-        if is_worked_out(name):
+        if is_computed(name):
             raise EventError(f"the attribute {name!r} begins with a control character")
         return name
     where = f" in {path!r}" if path else ""
@@ -203,7 +203,7 @@ def value_of_item(path: str, item: Any) -> Value | None:
     if isinstance(item, date):
         return datetime(item.year, item.month, item.day, tzinfo=UTC)
     if hasattr(item, "tolist"):  # NumPy scalars and arrays; both unwrap to Python values
-        return _unwrapped(path, item)
+        return _unwrap(path, item)
     raise EventError(
         f"attribute {path!r} holds a value of type {type(item).__name__}; expected a string, "
         "an integer, a double, a boolean, a datetime, or a list of them"
@@ -212,7 +212,7 @@ def value_of_item(path: str, item: Any) -> Value | None:
 
 def _as_utc(path: str, item: datetime) -> datetime:
     if item.__class__ is not datetime:
-        # A subclass may know nanoseconds, as pandas' does, and compare by them.
+        # A subclass may have nanoseconds, as in pandas, and compare by them.
         item = datetime.combine(item.date(), item.timetz())
     try:
         return item.replace(tzinfo=UTC) if item.tzinfo is None else item.astimezone(UTC)
@@ -222,7 +222,7 @@ def _as_utc(path: str, item: datetime) -> datetime:
         ) from None
 
 
-def _unwrapped(path: str, item: Any) -> Value | None:
+def _unwrap(path: str, item: Any) -> Value | None:
     plain = item.tolist()
     if isinstance(plain, list) or hasattr(plain, "tolist"):
         raise EventError(f"attribute {path!r} holds an array; give a list instead")

@@ -13,9 +13,9 @@ as in the text form but in lower case::
 
 A join predicate is its text: ``{"join": "EXISTS (SELECT 1 FROM seen d WHERE d.x > x)"}``.
 
-Around predicates stand ``{"and": […]}``, ``{"or": […]}`` and ``{"not": …}``; ``true`` and
-``false`` are rules too. In place of ``attr`` there may be ``derived``, with the text of what is
-worked out: ``{"derived": "length(name)", ">": 3}``, ``{"derived": "a < b", "=": true}``. A
+Predicates are combined by ``{"and": […]}``, ``{"or": […]}`` and ``{"not": …}``; ``true`` and
+``false`` are rules, too. ``derived`` in place of ``attr`` takes the text of a derived attribute:
+``{"derived": "length(name)", ">": 3}``, ``{"derived": "a < b", "=": true}``. A
 timestamp, which JSON lacks, is ``{"timestamp": "…"}``.
 """
 
@@ -28,7 +28,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from tamis.errors import PatternError, RuleError, RuleSyntaxError, RuleTooLargeError
 from tamis.expr import validate
-from tamis.expr.functions.derive import derived_name
+from tamis.expr.functions.derive import read_derived_name
 from tamis.expr.model import (
     FALSE,
     MAX_DEPTH,
@@ -46,7 +46,7 @@ from tamis.expr.model import (
     check_size,
     value_of_literal,
 )
-from tamis.expr.names import DERIVED, JOINED, is_worked_out, name_shown
+from tamis.expr.names import DERIVED, JOINED, display_name, is_computed
 from tamis.expr.text.grammar import parse
 from tamis.expr.text.literals import read_timestamp
 from tamis.expr.text.write import to_sql
@@ -80,47 +80,47 @@ _CHOICE: Final = ", ".join(key for key, (_, negated) in _OPERATORS.items() if no
 def to_json(expr: Expr) -> Json:
     """`expr` as plain JSON types."""
     check_size(expr)
-    return _written(expr)
+    return _write(expr)
 
 
 def from_json(obj: Any) -> Expr:
-    """The rule whose JSON form is `obj`, as `json.loads` gives it.
+    """The rule whose JSON form is `obj`, as `json.loads` returns it.
 
     Raises
     ------
     RuleSyntaxError
-        `obj` is no rule; the message says where in it the culprit is, ``at and[2].in``.
+        `obj` is not a rule; the message contains the path of the culprit, ``at and[2].in``.
     PatternError
         A LIKE pattern or a regular expression is invalid.
     RuleTooLargeError
         The rule has too many nodes or is nested too deep.
     """
-    return _Reader(obj).expr(obj, (), 1)
+    return _Reader(obj).read_expr(obj, (), 1)
 
 
-def _written(expr: Expr) -> Json:
+def _write(expr: Expr) -> Json:
     if isinstance(expr, Predicate):
-        return _predicate(expr)
+        return _write_predicate(expr)
     if isinstance(expr, Not):
-        return {"not": _written(expr.child)}
+        return {"not": _write(expr.child)}
     if not isinstance(expr, And | Or):
         raise RuleError(f"{type(expr).__name__} has no JSON form")
     if not expr.children:
         return isinstance(expr, And)
     key = "and" if isinstance(expr, And) else "or"
-    return {key: [_written(child) for child in expr.children]}
+    return {key: [_write(child) for child in expr.children]}
 
 
-def _predicate(predicate: Predicate) -> dict[str, Any]:
+def _write_predicate(predicate: Predicate) -> dict[str, Any]:
     op, negated = predicate.op, predicate.negated
     if predicate.attribute.startswith(JOINED):
         return {_JOIN: to_sql(predicate)}
     result: dict[str, Any] = {"attr": predicate.attribute}
     if predicate.attribute.startswith(DERIVED):
-        result = {_DERIVED: name_shown(predicate.attribute)}
+        result = {_DERIVED: display_name(predicate.attribute)}
     if op is Op.PRESENT:
         return {**result, _PRESENT: not negated}
-    values = [_value(value) for value in predicate.values]
+    values = [_write_value(value) for value in predicate.values]
     key = _KEYS[op, negated]
     if op in (Op.IN, Op.BETWEEN):
         return {**result, key: values}
@@ -130,7 +130,7 @@ def _predicate(predicate: Predicate) -> dict[str, Any]:
     return result
 
 
-def _value(value: Value) -> Any:
+def _write_value(value: Value) -> Any:
     value = value_of_literal(value)
     if isinstance(value, datetime):
         return {"timestamp": value.replace(tzinfo=None).isoformat() + "Z"}
@@ -138,13 +138,13 @@ def _value(value: Value) -> Any:
 
 
 class _Reader:
-    """Reads one JSON form; knows the whole of it to count its nodes and to show it."""
+    """Reads one JSON form; `root`, the whole of it, appears in errors."""
 
     def __init__(self, root: Any) -> None:
         self.root = root
         self.nodes = 0
 
-    def expr(self, obj: Any, path: _Path, depth: int) -> Expr:
+    def read_expr(self, obj: Any, path: _Path, depth: int) -> Expr:
         if depth > MAX_DEPTH:
             raise RuleTooLargeError(f"the rule is nested more than {MAX_DEPTH} levels deep")
         self.nodes += 1
@@ -155,9 +155,9 @@ class _Reader:
         if not isinstance(obj, dict):
             raise self.error(f"expected an object, true or false, not {_kind(obj)}", path)
         if "attr" in obj or _DERIVED in obj:
-            return self.predicate(obj, path)
+            return self.read_predicate(obj, path)
         if obj.keys() == {_JOIN}:
-            return self.join(obj[_JOIN], (*path, _JOIN))
+            return self.read_join(obj[_JOIN], (*path, _JOIN))
         if len(obj) != 1 or (key := next(iter(obj))) not in ("and", "or", "not"):
             keys = ", ".join(map(reprlib.repr, obj)) or "none"
             raise self.error(
@@ -165,15 +165,15 @@ class _Reader:
             )
         below = obj[key]
         if key == "not":
-            return Not(self.expr(below, (*path, key), depth + 1))
+            return Not(self.read_expr(below, (*path, key), depth + 1))
         children = [
-            self.expr(child, (*path, key, index), depth + 1)
-            for index, child in enumerate(self.array(below, (*path, key)))
+            self.read_expr(child, (*path, key, index), depth + 1)
+            for index, child in enumerate(self.read_array(below, (*path, key)))
         ]
         return all_of(*children) if key == "and" else any_of(*children)
 
-    def predicate(self, obj: dict[Any, Any], path: _Path) -> Predicate:
-        attribute = self.attribute(obj, path)
+    def read_predicate(self, obj: dict[Any, Any], path: _Path) -> Predicate:
+        attribute = self.read_attribute(obj, path)
         keys = [key for key in obj if key not in ("attr", _DERIVED, _ESCAPE)]
         unknown = [key for key in keys if key not in _OPERATORS and key != _PRESENT]
         if unknown:
@@ -192,69 +192,72 @@ class _Reader:
             op, negated, values = Op.PRESENT, not operand, []
         else:
             op, negated = _OPERATORS[key]
-            values = self.values(op, operand, (*path, key))
+            values = self.read_values(op, operand, (*path, key))
         if _ESCAPE in obj:
             if op not in (Op.LIKE, Op.ILIKE):
                 raise self.error(f"{_ESCAPE!r} belongs to like and ilike", (*path, _ESCAPE))
-            values.append(self.value(obj[_ESCAPE], (*path, _ESCAPE)))
-        return self.checked(path, validate.predicate, attribute, op, tuple(values), negated)
+            values.append(self.read_value(obj[_ESCAPE], (*path, _ESCAPE)))
+        return self.blame(path, validate.build_predicate, attribute, op, tuple(values), negated)
 
-    def join(self, obj: Any, path: _Path) -> Predicate:
+    def read_join(self, obj: Any, path: _Path) -> Predicate:
         if not isinstance(obj, str):
             raise self.error(f"expected the text of a join predicate, not {_kind(obj)}", path)
-        read = self.checked(path, parse, obj)
+        read = self.blame(path, parse, obj)
         if not isinstance(read, Predicate) or not read.attribute.startswith(JOINED):
             raise self.error("expected a join predicate: EXISTS, or a comparison with ANY", path)
         return read
 
-    def attribute(self, obj: dict[Any, Any], path: _Path) -> Any:
+    def read_attribute(self, obj: dict[Any, Any], path: _Path) -> Any:
         if _DERIVED not in obj:
-            if isinstance(obj["attr"], str) and is_worked_out(obj["attr"]):
-                raise self.error("an attribute's name begins with no control character", path)
+            if isinstance(obj["attr"], str) and is_computed(obj["attr"]):
+                raise self.error(
+                    "an attribute's name must not begin with a control character", path
+                )
             return obj["attr"]
         text = obj[_DERIVED]
         if "attr" in obj or not isinstance(text, str):
             raise self.error(f"expected 'attr' or {_DERIVED!r} with a text", path)
-        return self.checked((*path, _DERIVED), derived_name, text)
+        return self.blame((*path, _DERIVED), read_derived_name, text)
 
-    def values(self, op: Op, operand: Any, path: _Path) -> list[Value]:
+    def read_values(self, op: Op, operand: Any, path: _Path) -> list[Value]:
         if op not in (Op.IN, Op.BETWEEN):
-            return [self.value(operand, path)]
+            return [self.read_value(operand, path)]
         return [
-            self.value(item, (*path, index)) for index, item in enumerate(self.array(operand, path))
+            self.read_value(item, (*path, index))
+            for index, item in enumerate(self.read_array(operand, path))
         ]
 
-    def value(self, obj: Any, path: _Path) -> Value:
+    def read_value(self, obj: Any, path: _Path) -> Value:
         if isinstance(obj, dict) and obj.keys() == {"timestamp"}:
             obj = obj["timestamp"]
             if not isinstance(obj, str):
                 raise self.error(f"a timestamp is a string, not {_kind(obj)}", path)
-            return self.checked(path, read_timestamp, obj)
+            return self.blame(path, read_timestamp, obj)
         if obj is None:
-            raise self.error('null is no value; write "present": false', path)
+            raise self.error('null is not a value; write "present": false', path)
         if isinstance(obj, dict | list):
             raise self.error(f"expected a value, not {_kind(obj)}", path)
-        return self.checked(path, value_of_literal, obj)
+        return self.blame(path, value_of_literal, obj)
 
-    def array(self, obj: Any, path: _Path) -> list[Any] | tuple[Any, ...]:
+    def read_array(self, obj: Any, path: _Path) -> list[Any] | tuple[Any, ...]:
         if not isinstance(obj, list | tuple):
             raise self.error(f"expected an array, not {_kind(obj)}", path)
         return obj
 
-    def checked(self, path: _Path, function: Callable[..., _T], *arguments: Any) -> _T:
-        """What `function` returns; its complaint is about what is at `path`."""
+    def blame(self, path: _Path, function: Callable[..., _T], *arguments: Any) -> _T:
+        """Call `function`; an error that it raises gets `path` as its place."""
         try:
             return function(*arguments)
         except PatternError as error:
-            raise PatternError(_located(error.message, path)) from None
+            raise PatternError(_locate(error.message, path)) from None
         except RuleError as error:
             raise self.error(error.message, path) from None
 
     def error(self, message: str, path: _Path) -> RuleSyntaxError:
-        return RuleSyntaxError(_located(message, path), text=reprlib.repr(self.root))
+        return RuleSyntaxError(_locate(message, path), text=reprlib.repr(self.root))
 
 
-def _located(message: str, path: _Path) -> str:
+def _locate(message: str, path: _Path) -> str:
     if not path:
         return message
     steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)

@@ -50,7 +50,7 @@ Value: TypeAlias = bool | int | float | str | datetime
 """A string, a 64-bit integer, a double, a boolean, or a timestamp (a UTC ``datetime``)."""
 
 Logic: TypeAlias = Literal["strong", "weak"]
-"""What a negated predicate makes of an absent attribute: unknown, or true."""
+"""Whether a negated predicate on an absent attribute is unknown ("strong") or true ("weak")."""
 
 LOGICS: Final[tuple[Logic, ...]] = ("strong", "weak")
 
@@ -78,12 +78,12 @@ class Op(StrEnum):
     ILIKE = "ILIKE"
     RLIKE = "RLIKE"
 
-    # An enumeration would hash its name by a Python function; predicates are hashed by the million.
+    # Enum hashes its name in Python; predicates are hashed by the million.
     __hash__ = str.__hash__
 
     @property
     def is_text(self) -> bool:
-        """Whether it looks inside a string, so that no order of values answers it."""
+        """Whether it looks inside a string, which no order of values can answer."""
         return self in _TEXT_OPS
 
 
@@ -131,10 +131,10 @@ class Predicate(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 class Atom(msgspec.Struct, frozen=True, gc=False):
-    """A predicate that either holds or does not: what is left once every NOT is pushed down.
+    """A predicate that either holds or does not: what remains once every NOT is pushed down.
 
-    Only :mod:`tamis.expr.normalize` makes atoms; a parsed rule holds none. The attribute
-    being absent has its answer in `if_absent`, so an atom no longer depends on a logic.
+    Only :mod:`tamis.expr.normalize` builds atoms; a parsed rule contains none. `if_absent` decides
+    what happens if the attribute is absent, so an atom does not depend on a logic.
     """
 
     predicate: Predicate
@@ -181,7 +181,7 @@ def any_of(*children: Expr) -> Expr:
 
 
 def predicates(expr: Expr) -> Iterator[Predicate]:
-    """All predicates of `expr` from left to right, repeated ones too."""
+    """All predicates of `expr` from left to right, including repeated ones."""
     stack: list[Expr] = [expr]
     while stack:
         node = stack.pop()
@@ -205,13 +205,13 @@ def map_predicates(expr: Expr, change: Callable[[Predicate], Predicate]) -> Expr
         case And() | Or():
             return type(expr)(tuple([map_predicates(child, change) for child in expr.children]))
         case Atom():
-            raise TypeError("a rule holds no atoms before it is normalised")
+            raise TypeError("a rule has no atoms before it is normalised")
 
 
 def check_size(expr: Expr) -> None:
     """Refuse a tree with more than `MAX_NODES` nodes or `MAX_DEPTH` levels.
 
-    Whatever else walks a tree relies on this and may recurse.
+    All other functions rely on this when they recurse.
     """
     level: list[Expr] = [expr]
     depth = nodes = 0
@@ -235,7 +235,7 @@ def check_size(expr: Expr) -> None:
 
 
 def check_logic(logic: str) -> Logic:
-    """`logic` itself if it is one of the two."""
+    """Return `logic` if it is one of the two; raise a RuleError otherwise."""
     for known in LOGICS:
         if logic == known:
             return known
@@ -243,7 +243,7 @@ def check_logic(logic: str) -> Logic:
 
 
 def is_unicode(text: str) -> bool:
-    """Whether `text` can be written as UTF-8: it holds no half of a surrogate pair."""
+    """Whether `text` can be written as UTF-8: it contains no half of a surrogate pair."""
     if text.isascii():
         return True
     try:
@@ -254,17 +254,17 @@ def is_unicode(text: str) -> bool:
 
 
 def value_of_literal(value: Any) -> Value:
-    """A rule's literal as a `Value`; refuses what no event can hold.
+    """A rule's literal as a `Value`; raises a RuleError for what no event can have.
 
     A ``date`` becomes its midnight and a ``datetime`` without a zone is taken as UTC.
     """
     if value is None:
-        raise RuleError("NULL is no value; write IS NULL or IS NOT NULL")
+        raise RuleError("NULL is not a value; write IS NULL or IS NOT NULL")
     if isinstance(value, bool):
         return value
     if isinstance(value, str):
         if not is_unicode(value):
-            raise RuleError("a string holds half a surrogate pair; it is no valid Unicode")
+            raise RuleError("a string contains half a surrogate pair; it is not valid Unicode")
         return value
     if isinstance(value, int):
         if not _INT64_MIN <= value <= _INT64_MAX:
@@ -272,7 +272,7 @@ def value_of_literal(value: Any) -> Value:
         return value
     if isinstance(value, float):
         if math.isnan(value):
-            raise RuleError("NaN is no value; it equals nothing")
+            raise RuleError("NaN is not a value; it equals nothing")
         if math.isinf(value):
             raise RuleError("the number is too large for a double")
         return value

@@ -1,28 +1,28 @@
-"""Names of attributes that no event carries: they are worked out from it.
+"""Names of computed attributes, which events do not carry: derived and joined ones.
 
-Such a name is a mark and the text that says how. To whatever indexes rules it is a name like
-any other, so that an attribute which is worked out is coded, stored and matched as one that an
-event holds. Neither a rule nor an event may use a marked name itself.
+Such a name is a mark followed by the text of the computation. Engines treat it like any other
+name, so a computed attribute is encoded, stored and matched like one of the event. Rules and events
+may not use marked names themselves.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["DERIVED", "JOINED", "is_worked_out", "name_shown"]
+__all__ = ["DERIVED", "JOINED", "display_name", "is_computed"]
 
 DERIVED: Final = "\x01"
-"""Before the text of an expression over the event: ``length(name)``."""
+"""Marks an attribute derived from the event: ``length(name)``."""
 
 JOINED: Final = "\x02"
-"""Before the text of a predicate over the documents seen before."""
+"""Marks a join predicate, which is about the documents seen before."""
 
 
-def is_worked_out(name: str) -> bool:
-    """Whether `name` says how to work out the attribute's values."""
+def is_computed(name: str) -> bool:
+    """Whether the attribute is derived or joined."""
     return name.startswith((DERIVED, JOINED))
 
 
-def name_shown(name: str) -> str:
-    """`name` as people see it."""
+def display_name(name: str) -> str:
+    """`name` without its mark, for people."""
     return name.lstrip(DERIVED + JOINED)

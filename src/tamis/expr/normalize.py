@@ -1,14 +1,14 @@
 """Rules in the forms that engines index: NNF, DNF and CNF under a budget, and covers.
 
-:func:`nnf` pushes every NOT down to the predicates, which become atoms: things that hold or
-do not, whatever the logic. It keeps all that the definition of a score looks at.
+:func:`nnf` pushes every NOT down to the predicates, which become atoms: they hold or not,
+independent of the logic. It keeps everything that a score depends on.
 
-:func:`simplify` is for matching alone: it merges and drops atoms that change no answer, but
-may change a score. Attributes may be multi-valued, so `x > 3 AND x < 2` and `a = 1 AND a = 2`
-stand, unless the attribute is one of the `scalars` that a schema declares single-valued.
+:func:`simplify` is for matching only: it merges and drops atoms without changing the answer, but
+may change a score. Attributes may have several values, so `x > 3 AND x < 2` and `a = 1 AND a = 2`
+can hold, unless the attribute is one of the `scalars` that a schema declares single-valued.
 
-:func:`dnf` and :func:`cnf` expand under a budget and give None past it. Such a rule keeps its
-tree, and :func:`cover` finds the keys to file it under.
+:func:`dnf` and :func:`cnf` expand under a budget and return None past it. Such a rule keeps its
+tree, and :func:`cover` finds the atoms to index it by.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from itertools import chain, product
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from tamis.expr.atoms import implies, intersect, unite
-from tamis.expr.functions.derive import comparable
+from tamis.expr.functions.derive import make_comparable
 from tamis.expr.model import (
     FALSE,
     TRUE,
@@ -53,7 +53,7 @@ Clause: TypeAlias = tuple[Atom, ...]
 """A conjunction of a DNF, or a disjunction of a CNF."""
 
 BUDGET: Final = 256
-"""How many atoms an expansion may hold, if that is more than twice what the tree holds."""
+"""How many atoms an expansion may have, or twice the atoms of the tree if that is more."""
 
 LONGEST: Final = 200
 """The most atoms of a conjunction that is indexed as one; engines count them in bytes."""
@@ -61,7 +61,7 @@ LONGEST: Final = 200
 _Atoms = TypeVar("_Atoms", bound=Collection[Hashable])
 
 _PAIRWISE = 16
-"""Up to how many atoms of one attribute are compared each with each."""
+"""Up to how many atoms of one attribute are compared in pairs."""
 
 
 def nnf(expr: Expr, logic: Logic) -> Expr:
@@ -79,7 +79,7 @@ def _nnf(expr: Expr, logic: Logic, negated: bool) -> Expr:
             assert not negated, "an atom's negation depends on a logic it no longer knows"
             return expr
     children = [_nnf(child, logic, negated) for child in expr.children]
-    return _joined(And if isinstance(expr, And) is not negated else Or, children)
+    return _connect(And if isinstance(expr, And) is not negated else Or, children)
 
 
 def atoms_of(tree: Expr) -> Iterator[Atom]:
@@ -93,17 +93,17 @@ def atoms_of(tree: Expr) -> Iterator[Atom]:
 
 
 def atom_of(predicate: Predicate, logic: Logic, negated: bool = False) -> Atom:
-    """The atom that `predicate`, or its negation, is in a logic."""
+    """The atom of `predicate`, or of its negation, in a logic."""
     negated = predicate.negated is not negated
     if_absent = negated and (logic == "weak" or predicate.op is Op.PRESENT)
-    return Atom(comparable(predicate.positive), negated, if_absent)
+    return Atom(make_comparable(predicate.positive), negated, if_absent)
 
 
-def _joined(kind: type[And] | type[Or], children: Iterable[Expr]) -> Expr:
-    """An And or an Or of `children`, with children of the same kind taken apart.
+def _connect(kind: type[And] | type[Or], children: Iterable[Expr]) -> Expr:
+    """An And or an Or of `children`, with nested ones of the same kind flattened.
 
-    What decides nothing is dropped, and a FALSE makes an AND false. A TRUE in an OR stays:
-    it decides the match, but not the score, which is the maximum over what holds.
+    A FALSE makes an AND false. A TRUE in an OR stays: it decides the match, but not the score,
+    which is the maximum over the children that hold.
     """
     flat: list[Expr] = []
     for child in children:
@@ -117,28 +117,28 @@ def _joined(kind: type[And] | type[Or], children: Iterable[Expr]) -> Expr:
 
 
 def simplify(expr: Expr, scalars: Collection[str] = ()) -> Expr:
-    """A tree that matches the same events as `expr` (a tree of And, Or and Atom).
+    """A smaller tree that matches the same events as `expr` (a tree of And, Or and Atom).
 
     Parameters
     ----------
     scalars
-        Attributes known to hold at most one value.
+        Attributes known to have at most one value.
     """
     if isinstance(expr, Atom):
         return expr
     assert isinstance(expr, And | Or)
     kind, decisive = (And, FALSE) if isinstance(expr, And) else (Or, TRUE)
-    joined = _joined(kind, [simplify(child, scalars) for child in expr.children])
-    if not isinstance(joined, kind):
-        return joined
-    if decisive in joined.children:
+    connected = _connect(kind, [simplify(child, scalars) for child in expr.children])
+    if not isinstance(connected, kind):
+        return connected
+    if decisive in connected.children:
         return decisive
-    atoms = [child for child in joined.children if isinstance(child, Atom)]
-    trees = [child for child in joined.children if not isinstance(child, Atom)]
+    atoms = [child for child in connected.children if isinstance(child, Atom)]
+    trees = [child for child in connected.children if not isinstance(child, Atom)]
     reduced = _reduce_all(atoms, scalars) if kind is And else _reduce_any(atoms)
     if reduced is None:
         return decisive
-    return _joined(kind, [*reduced, *dict.fromkeys(trees)])
+    return _connect(kind, [*reduced, *dict.fromkeys(trees)])
 
 
 def _by_attribute(atoms: Iterable[Atom]) -> list[list[Atom]]:
@@ -149,7 +149,7 @@ def _by_attribute(atoms: Iterable[Atom]) -> list[list[Atom]]:
 
 
 def _reduce_all(atoms: Iterable[Atom], scalars: Collection[str]) -> list[Atom] | None:
-    """Atoms whose AND is that of `atoms`; None when they contradict each other."""
+    """Fewer atoms with the same AND as `atoms`; None if they contradict each other."""
     result: list[Atom] = []
     for group in _by_attribute(atoms):
         if len(group) > 1:
@@ -164,7 +164,7 @@ def _reduce_all(atoms: Iterable[Atom], scalars: Collection[str]) -> list[Atom] |
 
 
 def _reduce_any(atoms: Iterable[Atom]) -> list[Atom]:
-    """Atoms whose OR is that of `atoms`."""
+    """Fewer atoms with the same OR as `atoms`."""
     result: list[Atom] = []
     for group in _by_attribute(atoms):
         if len(group) > 1:
@@ -184,7 +184,7 @@ def _allow_absent(group: list[Atom]) -> list[Atom]:
 
 
 def _drop_implied(group: list[Atom]) -> list[Atom]:
-    """Drop from an AND what another atom of it implies.
+    """Drop the atoms of an AND that another atom implies.
 
     `x IS NOT NULL AND x NOT IN (…)`, read in the weak logic, becomes one atom first: the
     negated one, false on absence.
@@ -202,12 +202,12 @@ def _drop_implied(group: list[Atom]) -> list[Atom]:
 
 
 def _drop_implying(group: list[Atom]) -> list[Atom]:
-    """Drop from an OR what implies another atom of it."""
+    """Drop the atoms of an OR that imply another atom."""
     return _keep_strongest(group, lambda a, b: implies(b, a))
 
 
 def _keep_strongest(group: list[Atom], beats: Callable[[Atom, Atom], bool]) -> list[Atom]:
-    """`group` without the atoms that another one beats; of two equals the first stays."""
+    """`group` without the atoms that another one beats; of two equal ones the first stays."""
     if len(group) > _PAIRWISE:
         return group
     kept: list[Atom] = []
@@ -224,10 +224,10 @@ class _Size(NamedTuple):
 
 
 def dnf(expr: Expr, budget: int = BUDGET, scalars: Collection[str] = ()) -> list[Clause] | None:
-    """The conjunctions whose OR is `expr` (simplified); None when they are too many.
+    """The conjunctions whose OR is `expr` (simplified); None if they are too many.
 
-    They may hold `budget` atoms in all, or twice as many as the tree if that is more, so the
-    result is linear in the rule whatever the rule is. TRUE is one empty conjunction.
+    They may have `budget` atoms in all, or twice as many as the tree if that is more, so the
+    result is linear in the size of any rule. TRUE is one empty conjunction.
     """
     clauses = expand(expr, Or, budget)
     if clauses is None:
@@ -237,7 +237,7 @@ def dnf(expr: Expr, budget: int = BUDGET, scalars: Collection[str] = ()) -> list
 
 
 def cnf(expr: Expr, budget: int = BUDGET) -> list[Clause] | None:
-    """The disjunctions whose AND is `expr` (simplified); None when they are too many.
+    """The disjunctions whose AND is `expr` (simplified); None if they are too many.
 
     FALSE is one empty disjunction.
     """
@@ -248,7 +248,7 @@ def cnf(expr: Expr, budget: int = BUDGET) -> list[Clause] | None:
 
 
 def expand(expr: Expr, outer: type[And] | type[Or], budget: int = BUDGET) -> list[Clause] | None:
-    """The clauses of a DNF (`outer` is Or) or a CNF, with nothing merged and nothing dropped."""
+    """The clauses of a DNF (`outer` is Or) or a CNF, before any are merged or dropped."""
     limit = max(budget, 2 * _atom_count(expr))
     if _expanded_size(expr, outer, limit).atoms > limit:
         return None
@@ -263,7 +263,7 @@ def _atom_count(expr: Expr) -> int:
 
 
 def _expanded_size(expr: Expr, outer: type[And] | type[Or], limit: int) -> _Size:
-    """How large the expansion would be; numbers past `limit` only say that they are."""
+    """How large the expansion would be; past `limit` the numbers are not exact."""
     if isinstance(expr, Atom):
         return _Size(1, 1)
     assert isinstance(expr, And | Or)
@@ -289,9 +289,9 @@ def _clauses(expr: Expr, outer: type[And] | type[Or]) -> list[Clause]:
 
 
 def absorb(clauses: list[_Atoms]) -> list[_Atoms]:
-    """Drop a clause that holds all the atoms of another: `a OR (a AND b)` is `a`.
+    """Drop clauses that contain all the atoms of another: `a OR (a AND b)` is `a`.
 
-    Atoms may be anything that stands for them.
+    Atoms may be represented by anything hashable, such as their numbers.
     """
     unique = list({frozenset(clause): clause for clause in clauses}.items())
     if len(unique) > 4 * _PAIRWISE:
@@ -300,17 +300,17 @@ def absorb(clauses: list[_Atoms]) -> list[_Atoms]:
 
 
 def cover(expr: Expr, cost: Callable[[Atom], float]) -> Clause | None:
-    """The cheapest atoms of which every event that satisfies `expr` satisfies at least one.
+    """The cheapest set of atoms such that an event that satisfies `expr` satisfies one of them.
 
-    All of them need their attribute to be present, so an event finds them by what it holds.
-    None when there are no such atoms: a rule that an event may match by lacking attributes.
+    All of them need their attribute to be present, so an event finds them by its own values.
+    None if there are no such atoms: an event may match the rule by lacking attributes.
 
     Parameters
     ----------
     expr
         A tree of And, Or and Atom.
     cost
-        What it costs to file a rule under an atom, for example how often events satisfy it.
+        The cost of indexing a rule by an atom, for example how often events satisfy it.
     """
     found = _cover(expr, cost)
     return None if found is None else tuple(dict.fromkeys(found.atoms))
@@ -326,7 +326,7 @@ def _cover(expr: Expr, cost: Callable[[Atom], float]) -> _Cover | None:
         if expr.if_absent:
             return None
         if expr.negated:
-            # What a negated atom has for a key is that its attribute is there at all.
+            # A negated atom is found by the presence of its attribute.
             expr = Atom(Predicate(expr.predicate.attribute, Op.PRESENT), False, False)
         return _Cover(cost(expr), [expr])
     assert isinstance(expr, And | Or)

@@ -1,8 +1,7 @@
-"""LIKE, ILIKE and RLIKE: what a pattern means, by way of RE2.
+"""The meaning of LIKE, ILIKE and RLIKE, defined through RE2.
 
-RE2 matches in time linear in the text, whatever the pattern, so that no rule can stall a
-match. Both kinds of LIKE become anchored RE2 expressions; ILIKE first maps its pattern and
-the text with :func:`fold`.
+RE2 takes time linear in the text for every pattern, so no rule can stall a match. LIKE and ILIKE
+become anchored RE2 expressions; ILIKE first maps its pattern and the text with :func:`fold`.
 """
 
 from __future__ import annotations
@@ -28,17 +27,17 @@ __all__ = [
 ]
 
 TextTest: TypeAlias = Callable[[str], bool]
-"""Tells whether one string satisfies a LIKE, ILIKE or RLIKE."""
+"""Whether one string satisfies a LIKE, ILIKE or RLIKE."""
 
 _MAX_PATTERN = 100_000
-"""The longest pattern taken, in characters; RE2's own limit is on the compiled size."""
+"""The longest pattern, in characters; RE2's own limit is on the compiled size."""
 
 
 def fold(text: str) -> str:
     """`text` in lower case, character by character, as SQL's ILIKE compares.
 
-    Each character maps to one character, whatever stands beside it: no final sigma, and
-    the dotted capital I becomes a plain i. So a pattern's part folds as it does in the whole.
+    Each character maps to one character, independent of its neighbours: there is no final sigma,
+    and the dotted capital I becomes a plain i. So parts of a pattern fold as they do in the whole.
     """
     if text.isascii():
         return text.lower()
@@ -48,7 +47,7 @@ def fold(text: str) -> str:
 def like_parts(predicate: Predicate) -> list[str | None]:
     """A LIKE's pattern by characters: None stands for ``%``, an empty string for ``_``.
 
-    An ILIKE's characters are folded, after its escape character has done its work.
+    An ILIKE's characters are folded after its escapes are resolved.
     """
     pattern, *rest = predicate.values
     assert isinstance(pattern, str)
@@ -89,17 +88,17 @@ def prefix_of(predicate: Predicate) -> tuple[str] | tuple[str, str] | None:
 
 
 def _after(prefix: str) -> str | None:
-    """The least string above all that begin with `prefix`; None where it is hard to name."""
+    """The least string above all that begin with `prefix`; None if it is hard to name."""
     if not prefix or ord(prefix[-1]) in (0xD7FF, 0x10FFFF):
         return None
     return prefix[:-1] + chr(ord(prefix[-1]) + 1)
 
 
 def mentioned_values(predicate: Predicate) -> tuple[Value, ...]:
-    """The values at which `predicate` cuts the line of all values.
+    """The values at which `predicate` may change from false to true in the order of values.
 
-    Between two neighbours of them, all values satisfy it or none does; none are mentioned by a
-    pattern that no order of strings answers.
+    Between two neighbours of them, all values satisfy it or none does. A pattern that no order of
+    strings can answer mentions none.
     """
     return (prefix_of(predicate) or ()) if predicate.op.is_text else predicate.values
 
@@ -132,7 +131,7 @@ def check_pattern(predicate: Predicate) -> None:
 
 
 def text_test(predicate: Predicate) -> TextTest:
-    """The test of one string that `predicate` (LIKE, ILIKE or RLIKE) stands for."""
+    """The test of one string that `predicate` (LIKE, ILIKE or RLIKE) makes."""
     search = _compile(regex_of(predicate)).search
     if predicate.op is Op.ILIKE:
         return lambda text: search(fold(text)) is not None
@@ -161,4 +160,4 @@ def _compile(regex: str) -> Any:
         reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
         raise PatternError(f"invalid pattern: {reason[:200]}") from None
     except UnicodeEncodeError:
-        raise PatternError("invalid pattern: it holds half a surrogate pair") from None
+        raise PatternError("invalid pattern: it contains half a surrogate pair") from None

@@ -36,7 +36,7 @@ def _equal(value: Value, operand: Value) -> bool:
 
 def _compares(op: Op, value: Value, operand: Value) -> bool:
     # Python compares an int with a float by mathematical value, strings by code point, and
-    # False before True. Only values of different kinds need a word of their own.
+    # False before True. Only values of different kinds need a check.
     return kind_of(value) is kind_of(operand) and bool(_COMPARISONS[op](value, operand))
 
 

@@ -1,7 +1,7 @@
-"""Whether a tree that somebody built by hand is a rule that Tamis can hold.
+"""Checks the trees of rules that were built by hand.
 
-The text and the JSON form build their predicates through :func:`predicate` too, so a rule
-is refused for the same reasons whichever way it came in.
+The text and the JSON form build their predicates through :func:`build_predicate`, too, so a rule
+is refused for the same reasons in every form.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tamis.expr.model import (
 from tamis.expr.names import DERIVED, JOINED
 from tamis.expr.patterns import check_pattern
 
-__all__ = ["check", "predicate"]
+__all__ = ["build_predicate", "check"]
 
 _ARITY: dict[Op, tuple[int, float, str]] = {
     Op.IN: (1, float("inf"), "at least one value"),
@@ -39,14 +39,16 @@ _ARITY: dict[Op, tuple[int, float, str]] = {
 _ONE = (1, 1, "one value")
 
 
-def predicate(attribute: str, op: Op, values: tuple[Any, ...], negated: bool = False) -> Predicate:
-    """A predicate whose name, values and pattern were checked."""
+def build_predicate(
+    attribute: str, op: Op, values: tuple[Any, ...], negated: bool = False
+) -> Predicate:
+    """Build a predicate, or raise a RuleError if its name, values or pattern are not valid."""
     if not isinstance(attribute, str) or not attribute:
         raise RuleError(f"an attribute's name is a non-empty string, not {attribute!r}")
     if not is_unicode(attribute):
-        raise RuleError("an attribute's name holds half a surrogate pair")
+        raise RuleError("an attribute's name contains half a surrogate pair")
     if attribute.startswith(JOINED):
-        raise RuleError(f"an attribute's name begins with no {attribute[0]!r}")
+        raise RuleError(f"an attribute's name must not begin with {attribute[0]!r}")
     if not isinstance(op, Op):
         raise RuleError(f"an operator is one of tamis.Op, not {op!r}")
     if not isinstance(values, tuple | list):
@@ -63,23 +65,23 @@ def predicate(attribute: str, op: Op, values: tuple[Any, ...], negated: bool = F
 
 
 def check(expr: Any) -> Expr:
-    """`expr` as a rule: sized within the limits, every predicate well-formed.
+    """Return `expr` if its size is within the limits and every predicate is well-formed.
 
     Raises
     ------
     RuleError
-        `expr` is no tree of And, Or, Not and Predicate, or a predicate is malformed.
+        `expr` is not a tree of And, Or, Not and Predicate, or a predicate is malformed.
     """
     _check_nodes(expr)
     check_size(expr)
-    return map_predicates(expr, _checked)
+    return map_predicates(expr, _check_predicate)
 
 
-def _checked(given: Predicate) -> Predicate:
+def _check_predicate(given: Predicate) -> Predicate:
     is_joined = isinstance(given.attribute, str) and given.attribute.startswith(JOINED)
     if is_joined and given.positive == Predicate(given.attribute, Op.EQ, (True,)):
         return given
-    return predicate(given.attribute, given.op, given.values, given.negated)
+    return build_predicate(given.attribute, given.op, given.values, given.negated)
 
 
 def _check_nodes(expr: Any) -> None:

@@ -1,10 +1,9 @@
-r"""The values of each kind in their order, and which value comes next.
+r"""The order of the values of each kind, and the value that comes next.
 
-An attribute's values lie on lines, one for each kind. No line is dense: between two values there
-are only as many as 64-bit integers, doubles, microseconds and strings allow, so every value but the
-last has one that comes right after it. That makes it possible to say exactly whether a value lies
-between two others: there is no number between 1 and the least double above it, and no string
-between ``'a'`` and ``'a\0'``.
+An attribute's values lie on lines, one for each kind. No line is dense: 64-bit integers, doubles,
+microseconds and strings are discrete, so every value but the last has a next one. That makes it
+possible to decide exactly whether a value lies between two others: there is no number between 1 and
+the least double above it, and no string between ``'a'`` and ``'a\0'``.
 """
 
 from __future__ import annotations
@@ -27,17 +26,17 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class Line(NamedTuple):
-    """The values that an attribute may have of one kind."""
+    """The possible values of one kind."""
 
     kind: Kind
     least: Value
     after: Callable[[Any], Value | None]
-    """The least value of the line above one of the kind, if there is one."""
+    """The least value of the line above a value of the kind, if there is one."""
     holds: Callable[[Any], bool] = lambda _: True
-    """Whether a value of the kind is one of the line."""
+    """Whether a value of the kind is on the line."""
 
     def cut(self, values: Iterable[Value]) -> list[Stretch]:
-        """The line, cut at each of `values` that is of its kind: before it, and behind it.
+        """The line, cut before and after each of `values` that is of its kind.
 
         So all values of a stretch compare alike with each of `values`.
         """
@@ -52,12 +51,12 @@ class Line(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """Values of a line without a gap among them; at least one."""
+    """One or more values of a line without gaps."""
 
     line: Line
     first: Value
     end: Value | None
-    """The value that comes after the last one; None where the line ends there."""
+    """The value after the last one; None at the end of the line."""
 
     @property
     def is_single(self) -> bool:
@@ -71,7 +70,7 @@ def _after_number(number: int | float) -> int | float | None:
 
 
 def _after_integer(number: int | float) -> int | float | None:
-    """The next 64-bit integer; beyond those, the next double, all of which are whole there."""
+    """The next 64-bit integer; beyond those, the next double, which is always whole."""
     double = _next_double(number)
     whole_double = double if double is not None and double.is_integer() else None
     return _lesser(_next_integer(number), whole_double)
@@ -105,9 +104,9 @@ def _is_whole(number: int | float) -> bool:
 BOOLEANS: Final = Line(Kind.BOOLEAN, False, lambda flag: None if flag else True)
 NUMBERS: Final = Line(Kind.NUMBER, -math.inf, _after_number)
 INTEGERS: Final = Line(Kind.NUMBER, -sys.float_info.max, _after_integer, _is_whole)
-"""The numbers of an attribute that is declared as an integer, which may come as doubles."""
+"""The numbers of an attribute that is declared as an integer; they may come as doubles."""
 STRINGS: Final = Line(Kind.STRING, "", lambda text: text + "\0")
 TIMES: Final = Line(Kind.TIMESTAMP, datetime.min.replace(tzinfo=UTC), _after_time)
 
 LINES: Final = (BOOLEANS, NUMBERS, STRINGS, TIMES)
-"""Where the values of an attribute lie of which nothing is declared."""
+"""The lines of an attribute whose type is not declared."""

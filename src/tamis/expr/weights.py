@@ -1,4 +1,4 @@
-"""Weights: what a rule and an event say about the worth of their keys."""
+"""The weights that rules and events give to values and predicates."""
 
 from __future__ import annotations
 
@@ -29,29 +29,31 @@ class RuleWeights:
 
     @classmethod
     def of(cls, weights: Mapping[Any, float] | None, expr: Expr) -> RuleWeights:
-        """Check `weights` against the rule they belong to.
+        """Check `weights` against the rule `expr`.
 
-        A key is ``(attribute, value)`` where a positive ``=`` or ``IN`` of the rule names
-        that value, or a positive predicate of another kind, as a model or as its text.
+        A key is ``(attribute, value)`` for a value in a positive ``=`` or ``IN`` of the rule, or
+        another positive predicate of the rule, as a tree or as its text.
         """
         by_value: dict[_Key, float] = {}
         by_predicate: dict[Predicate, float] = {}
         if weights is not None and not isinstance(weights, Mapping):
             raise RuleError(f"weights are a mapping, not {type(weights).__name__}")
         if weights:
-            values, others = _weighable(expr)
+            values, others = _weighable_keys(expr)
             for key, weight in weights.items():
                 if isinstance(key, tuple) and len(key) == 2:
-                    by_value[_known_value(key, values)] = _checked(weight, key, RuleError)
+                    by_value[_find_value(key, values)] = _check_weight(weight, key, RuleError)
                 else:
-                    by_predicate[_known_predicate(key, others)] = _checked(weight, key, RuleError)
+                    by_predicate[_find_predicate(key, others)] = _check_weight(
+                        weight, key, RuleError
+                    )
         return cls(by_value, by_predicate)
 
     def __bool__(self) -> bool:
         return bool(self._by_value or self._by_predicate)
 
-    def mapped(self, change: Callable[[Predicate], Predicate]) -> RuleWeights:
-        """The weights of the rule with every predicate changed, as `map_predicates` does."""
+    def map(self, change: Callable[[Predicate], Predicate]) -> RuleWeights:
+        """The weights of the rule whose predicates were changed by `map_predicates`."""
         by_value: dict[_Key, float] = {}
         for (attribute, (_, value)), weight in self._by_value.items():
             changed = change(Predicate(attribute, Op.EQ, (value,)))
@@ -75,7 +77,7 @@ class EventWeights:
 
     @classmethod
     def of(cls, weights: Mapping[tuple[str, Any], float] | None) -> EventWeights:
-        """Check `weights`; keys that an event does not hold are allowed, and idle."""
+        """Check `weights`; keys that an event does not have are allowed and have no effect."""
         by_value: dict[_Key, float] = {}
         for key, weight in (weights or {}).items():
             if not (isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], str)):
@@ -84,7 +86,7 @@ class EventWeights:
                 value = value_of_literal(key[1])
             except RuleError as error:
                 raise EventError(f"the weight of {key!r}: {error}") from None
-            by_value[key[0], value_key(value)] = _checked(weight, key, EventError)
+            by_value[key[0], value_key(value)] = _check_weight(weight, key, EventError)
         return cls(by_value)
 
     def __bool__(self) -> bool:
@@ -95,7 +97,7 @@ class EventWeights:
         return self._by_value.get((attribute, value_key(value)), 1.0)
 
 
-def _weighable(expr: Expr) -> tuple[set[_Key], set[Predicate]]:
+def _weighable_keys(expr: Expr) -> tuple[set[_Key], set[Predicate]]:
     values: set[_Key] = set()
     others: set[Predicate] = set()
     for predicate in predicates(expr):
@@ -106,28 +108,32 @@ def _weighable(expr: Expr) -> tuple[set[_Key], set[Predicate]]:
     return values, others
 
 
-def _known_value(key: tuple[Any, Any], values: set[_Key]) -> _Key:
+def _find_value(key: tuple[Any, Any], values: set[_Key]) -> _Key:
     attribute, value = key
     known = (attribute, value_key(value_of_literal(value)))
     if known not in values and isinstance(attribute, str):
         known = (DERIVED + attribute, known[1])
     if known not in values:
-        raise RuleError(f"the weight of {key!r} is idle: no = or IN of the rule names that value")
+        raise RuleError(
+            f"the weight of {key!r} has no effect: no = or IN of the rule names that value"
+        )
     return known
 
 
-def _known_predicate(key: Any, others: set[Predicate]) -> Predicate:
+def _find_predicate(key: Any, others: set[Predicate]) -> Predicate:
     predicate = parse(key) if isinstance(key, str) else key
     if not isinstance(predicate, Predicate):
         raise RuleError(
             f"a weight is for an (attribute, value) pair or for a predicate, not for {key!r}"
         )
     if predicate not in others:
-        raise RuleError(f"the weight of {to_sql(predicate)!r} is idle: the rule has no such part")
+        raise RuleError(
+            f"the weight of {to_sql(predicate)!r} has no effect: the rule has no such part"
+        )
     return predicate
 
 
-def _checked(weight: Any, key: Any, error: type[RuleError] | type[EventError]) -> float:
+def _check_weight(weight: Any, key: Any, error: type[RuleError] | type[EventError]) -> float:
     if isinstance(weight, bool) or not isinstance(weight, int | float):
         raise error(f"the weight of {key!r} is {weight!r}, not a number")
     try:

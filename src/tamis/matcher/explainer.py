@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from tamis.expr.analysis.explain import Explanation, explain_flat
-from tamis.expr.analysis.why_not import Obstacles, obstacles_flat
+from tamis.expr.analysis.why_not import Obstacles, find_obstacles
 from tamis.expr.event import Event, FlatEvent
 from tamis.expr.model import Expr, predicates
 from tamis.expr.names import JOINED
@@ -40,7 +40,7 @@ class Explainer:
     def find_obstacles(self, rule: Rule, event: Event, at: int) -> Obstacles:
         """Find what keeps `rule` from matching `event` at a time in microseconds."""
         expr = self._schema.adapt_rule(rule.expr)
-        obstacles = obstacles_flat(expr, self._read(event, expr), rule.logic)
+        obstacles = find_obstacles(expr, self._read(event, expr), rule.logic)
         if rule.validity.is_valid(at):
             return obstacles
         return msgspec.structs.replace(obstacles, invalid=str(rule.validity))

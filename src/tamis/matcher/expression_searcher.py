@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from tamis.encode.arrays import NO_INT32
 from tamis.errors import EventError
-from tamis.expr.analysis.event_expressions import Verdict, alternatives, stabs
+from tamis.expr.analysis.event_expressions import Verdict, find_alternatives, stabs
 from tamis.expr.functions.derive import bases_of
 from tamis.expr.model import Expr, predicates
-from tamis.expr.names import is_worked_out, name_shown
+from tamis.expr.names import display_name, is_computed
 from tamis.expr.normalize import nnf
 from tamis.matcher.rule import Rule, RuleId, RuleSource, to_expr
 from tamis.matcher.schema import Schema
@@ -46,11 +46,11 @@ class ExpressionSearcher:
         expr = schema.adapt_rule(to_expr(event))
         self._attributes = frozenset(predicate.attribute for predicate in predicates(expr))
         for name in self._attributes:
-            if is_worked_out(name):
+            if is_computed(name):
                 raise EventError(
-                    f"an event expression has predicates on attributes, not on {name_shown(name)}"
+                    f"an event expression has predicates on attributes, not on {display_name(name)}"
                 )
-        self._alternatives = alternatives(expr, schema.lines_of)
+        self._alternatives = find_alternatives(expr, schema.lines_of)
 
     def search(
         self, views: Sequence[View], tail: Iterable[TailRule], selection: Selection
@@ -108,8 +108,8 @@ class ExpressionSearcher:
     def _check_attributes(self, names: Iterable[str]) -> None:
         """Refuse attributes that are derived from an attribute of the event expression."""
         for name in names:
-            if is_worked_out(name) and not self._attributes.isdisjoint(bases_of(name)):
+            if is_computed(name) and not self._attributes.isdisjoint(bases_of(name)):
                 raise EventError(
-                    f"cannot decide whether the event matches rules with {name_shown(name)}: "
+                    f"cannot decide whether the event matches rules with {display_name(name)}: "
                     "it is derived from an attribute that the event describes only in part"
                 )

@@ -15,7 +15,7 @@ from typing import Self
 
 from tamis.encode.arrays import Events
 from tamis.encode.columns import columns_of, read_rows
-from tamis.expr.event import Event, FlatEvent, extended
+from tamis.expr.event import Event, FlatEvent, extend_event
 from tamis.expr.joins.predicate import Join
 from tamis.expr.joins.subqueries import join_named
 from tamis.expr.model import Value
@@ -111,7 +111,7 @@ class JoinPredicates:
 
 def add_join_attributes(event: FlatEvent, truths: Mapping[str, bool]) -> FlatEvent:
     """`event` with the truths of join predicates as attributes."""
-    return extended(event, {name: _AS_VALUES[truth] for name, truth in truths.items()})
+    return extend_event(event, {name: _AS_VALUES[truth] for name, truth in truths.items()})
 
 
 _AS_VALUES: tuple[list[Value], list[Value]] = ([False], [True])

@@ -17,7 +17,7 @@ from tamis.engines.base import Engine, Matches
 from tamis.engines.kernels.event_expressions import ExpressionMatches
 from tamis.engines.kernels.sorting import sort_rows
 from tamis.expr.analysis.event_expressions import Alternative
-from tamis.expr.event import Event, FlatEvent, extended, flatten
+from tamis.expr.event import Event, FlatEvent, extend_event, flatten
 from tamis.expr.names import JOINED
 from tamis.expr.weights import EventWeights
 from tamis.matcher.inputs import EventChunk
@@ -202,7 +202,7 @@ class _Encoders:
         """Encode events with their join attributes."""
         is_list = isinstance(chunk, list)
         rows = self._schema.read_many(chunk if is_list else self.columns.rows(chunk), first)
-        return self.events.encode_flat(map(extended, rows, joins))
+        return self.events.encode_flat(map(extend_event, rows, joins))
 
     def _encode_mappings(self, events: Sequence[Event], first: int) -> Events:
         if not self._schema:

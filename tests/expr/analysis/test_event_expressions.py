@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from tamis.errors import EventError
-from tamis.expr.analysis.event_expressions import Verdict, alternatives, stabs
+from tamis.expr.analysis.event_expressions import Verdict, find_alternatives, stabs
 from tamis.expr.evaluate import evaluate
 from tamis.expr.model import LOGICS, And, Expr, Logic, Op, Or, Predicate, Value, predicates
 from tamis.expr.normalize import nnf
@@ -84,7 +84,7 @@ def verdict(
 ) -> Verdict:
     tree = nnf(parse(rule) if isinstance(rule, str) else rule, logic)
     asked = parse(event) if isinstance(event, str) else event
-    return stabs(tree, alternatives(asked, lambda _: lines))
+    return stabs(tree, find_alternatives(asked, lambda _: lines))
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -183,7 +183,7 @@ def test_a_pattern_on_strings_that_are_not_listed_cannot_be_told() -> None:
 @pytest.mark.parametrize("event", ["s LIKE '%x%'", "s RLIKE 'x' AND s > 'a'", "NOT s ILIKE 'X'"])
 def test_a_pattern_alone_is_no_event(event: str) -> None:
     with pytest.raises(EventError, match="list those of 's' with = or IN"):
-        alternatives(parse(event), lambda _: LINES)
+        find_alternatives(parse(event), lambda _: LINES)
 
 
 def test_too_many_alternatives_are_refused() -> None:
@@ -194,7 +194,7 @@ def test_too_many_alternatives_are_refused() -> None:
         )
     )
     with pytest.raises(EventError, match="too many ORs"):
-        alternatives(event, lambda _: LINES)
+        find_alternatives(event, lambda _: LINES)
 
 
 def pigeons(count: int, holes: int) -> tuple[Expr, Expr]:

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from tamis.expr.analysis.prove import Prover, negation
+from tamis.expr.analysis.prove import Prover, negate
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import flatten
 from tamis.expr.model import LOGICS, Expr, Logic, Or
@@ -55,8 +55,8 @@ def test_contradictions(text: str, may: bool, may_if_single: bool) -> None:
 
 def test_absence_makes_a_difference() -> None:
     assert ANY.can_hold(tree("x IS NULL AND x <> 1", "weak"))
-    assert not ANY.can_hold(negation(tree("x <> 1 OR x = 1", "weak")))
-    assert ANY.can_hold(negation(tree("x <> 1 OR x = 1", "strong")))
+    assert not ANY.can_hold(negate(tree("x <> 1 OR x = 1", "weak")))
+    assert ANY.can_hold(negate(tree("x <> 1 OR x = 1", "strong")))
 
 
 def test_a_declared_kind_leaves_fewer_values() -> None:
@@ -108,11 +108,11 @@ def test_proofs_are_never_wrong(logic: Logic) -> None:
         matched = [event for event in events if evaluate_flat(rule, event, logic)]
         unmatched = [event for event in events if not evaluate_flat(rule, event, logic)]
         for event in matched:
-            assert not evaluate_flat(negation(rule), event, logic)
+            assert not evaluate_flat(negate(rule), event, logic)
         if not ANY.can_hold(rule):
             proved["never"] += 1
             assert not matched
-        if not ANY.can_hold(negation(rule)):
+        if not ANY.can_hold(negate(rule)):
             assert not unmatched
         for other in (random.choice(rules), Or((rule, random.choice(rules)))):
             if ANY.implies(rule, other):

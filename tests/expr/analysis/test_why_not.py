@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from tamis.expr.analysis.why_not import Obstacles, obstacles_flat
+from tamis.expr.analysis.why_not import Obstacles, find_obstacles
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import FlatEvent, flatten
 from tamis.expr.model import LOGICS, And, Atom, Expr, Logic, Not, Op, Or, Predicate
@@ -18,7 +18,7 @@ POOL = [Predicate(name, Op.EQ, (value,)) for name in "abc" for value in (1, 2)]
 
 
 def obstacles(text: str, event: dict[str, object], logic: Logic = "strong") -> Obstacles:
-    return obstacles_flat(parse(text), flatten(event), logic)
+    return find_obstacles(parse(text), flatten(event), logic)
 
 
 def changes(text: str, event: dict[str, object], logic: Logic = "strong") -> list[str] | None:
@@ -63,7 +63,7 @@ def test_fewer_would_not_do(logic: Logic) -> None:
     for _ in range(400):
         rule = random_tree(random, 3)
         event = flatten({name: random.choice([1, 2, 3]) for name in "abc" if random.random() < 0.7})
-        found = obstacles_flat(rule, event, logic)
+        found = find_obstacles(rule, event, logic)
         wanted = fewest(nnf(rule, logic), event)
         assert found.is_fewest
         assert (None if found.changes is None else len(found.changes)) == wanted

@@ -21,7 +21,7 @@ import pytest
 
 import tamis
 from tamis.expr.event import flatten
-from tamis.expr.functions.derive import Derivation, derivation, derived_name
+from tamis.expr.functions.derive import Derivation, derivation, read_derived_name
 from tamis.expr.functions.scalar import address_key
 from tamis.expr.functions.versions import version_key
 
@@ -49,7 +49,7 @@ def db() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def how(text: str) -> Derivation:
-    return derivation(derived_name(text))
+    return derivation(read_derived_name(text))
 
 
 def results(text: str, columns: dict[str, list[Any]]) -> list[Any]:

@@ -60,9 +60,9 @@ def test_one_text_for_all_spellings(text: str, canonical: str) -> None:
         ("EXISTS (SELECT 1 FROM seen d WHERE x < ANY (SELECT e.x FROM seen e))", "no subquery", 39),
         ("EXISTS (SELECT 1 FROM seen d WHERE EXISTS (SELECT 1 FROM seen))", "no subquery", 35),
         ("EXISTS (SELECT 1 FROM seen d WHERE)", "a condition in the subquery", 34),
-        ("EXISTS (SELECT 1 FROM seen d WHERE d.x = NULL)", "NULL is no value", 41),
-        ("SELECT 1", "a subquery stands after EXISTS", 0),
-        ('"\x02EXISTS (SELECT 1 FROM seen d)" = TRUE', "begins with no", 0),
+        ("EXISTS (SELECT 1 FROM seen d WHERE d.x = NULL)", "NULL is not a value", 41),
+        ("SELECT 1", "write a subquery in parentheses", 0),
+        ('"\x02EXISTS (SELECT 1 FROM seen d)" = TRUE', "must not begin with", 0),
     ],
 )
 def test_what_is_no_join_predicate_is_told(text: str, message: str, position: int) -> None:

@@ -144,7 +144,7 @@ def test_a_shape_has_a_template_from_its_second_rule_on() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "x = CAST('2020-01-31' AS DATE)",  # the sentinel is no date
+        "x = CAST('2020-01-31' AS DATE)",  # the sentinel is not a date
         "a\u00b71 = 1",  # the first sentinel ends up in the name
         "x = 'a",
         "x = 1 AND",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import tamis
 from tamis import spark as ts
 from tamis.expr.event import flatten
-from tamis.expr.functions.derive import derivation, derived_name
+from tamis.expr.functions.derive import derivation, read_derived_name
 from tests.matcher.test_functions import make_events, make_rules
 from tests.spark.indexes import publish_rules
 
@@ -59,7 +59,7 @@ PATTERNS = [
 
 
 def evaluate_in_tamis(text: str, values: list[Any]) -> list[Any]:
-    derived = derivation(derived_name(text))
+    derived = derivation(read_derived_name(text))
     (item,) = derived.inputs
     found = [derived.values(flatten({item.attribute: value})) for value in values]
     return [some[0] if some else None for some in found]

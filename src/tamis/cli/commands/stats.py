@@ -20,7 +20,7 @@ from tamis.cli.arguments import (
 )
 from tamis.cli.console import ShowProgress, print_json, print_table, progress
 from tamis.expr.model import Op, Predicate, predicates
-from tamis.expr.names import name_shown
+from tamis.expr.names import display_name
 from tamis.expr.text.bulk import BulkReader
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.rule import Rule
@@ -82,7 +82,7 @@ def _count_uses(rules: list[Rule], show: ShowProgress) -> tuple[Counter[str], Co
     for i, rule in enumerate(rules):
         expr = reader.parse(rule.source) if isinstance(rule.source, str) else rule.source
         for predicate in predicates(expr):
-            attributes[name_shown(predicate.attribute)] += 1
+            attributes[display_name(predicate.attribute)] += 1
             operators[_spell_operator(predicate)] += 1
         if i % 10_000 == 0:
             show("Counting predicates", i, i / len(rules))

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from tamis.expr.model import And, Atom, Expr, Or
 
-__all__ = ["TooManyWays", "ways"]
+__all__ = ["TooManyWays", "walk_ways"]
 
 _MOST_STEPS: Final = 10_000
 """How many parts of ways are tried."""
@@ -24,11 +24,11 @@ class TooManyWays(Exception):
     """There are more ways than were tried."""
 
 
-def ways(
+def walk_ways(
     tree: Expr,
     state: _State,
-    narrowed: Callable[[Atom, _State], _State | None],
-    ordered: Callable[[Sequence[Expr]], Sequence[Expr]] = lambda children: children,
+    narrow: Callable[[Atom, _State], _State | None],
+    order: Callable[[Sequence[Expr]], Sequence[Expr]] = lambda children: children,
 ) -> Iterator[_State]:
     """What is left of `state` at the end of each way.
 
@@ -38,9 +38,9 @@ def ways(
         A tree of And, Or and Atom.
     state
         What is known at the beginning.
-    narrowed
+    narrow
         What is left of a state once an atom has to hold too; None where nothing is.
-    ordered
+    order
         In which order the children of an OR are tried.
 
     Raises
@@ -56,7 +56,7 @@ def ways(
         while pending is not None:
             node, pending = pending
             if isinstance(node, Or):
-                opened += [((child, pending), here) for child in reversed(ordered(node.children))]
+                opened += [((child, pending), here) for child in reversed(order(node.children))]
                 break
             if isinstance(node, And):
                 # Atoms come before ORs: what they exclude need not be tried in each of these.
@@ -64,7 +64,7 @@ def ways(
                     pending = child, pending
                 continue
             assert isinstance(node, Atom)
-            left = narrowed(node, here)
+            left = narrow(node, here)
             if left is None:
                 break
             here = left

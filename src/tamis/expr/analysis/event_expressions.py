@@ -26,7 +26,7 @@ from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 
 from tamis.errors import EventError
-from tamis.expr.analysis.branches import TooManyWays, ways
+from tamis.expr.analysis.branches import TooManyWays, walk_ways
 from tamis.expr.atoms import value_test
 from tamis.expr.model import Atom, Expr, Or, Predicate, Value, predicates
 from tamis.expr.normalize import expand, nnf
@@ -35,7 +35,7 @@ from tamis.expr.satisfy import satisfies
 from tamis.expr.text.write import to_sql
 from tamis.expr.value_order import Line, Stretch
 
-__all__ = ["Alternative", "Choice", "Verdict", "alternatives", "is_pattern", "stabs"]
+__all__ = ["Alternative", "Choice", "Verdict", "find_alternatives", "is_pattern", "stabs"]
 
 
 class Verdict(IntEnum):
@@ -75,7 +75,7 @@ def is_pattern(predicate: Predicate) -> bool:
     return predicate.op.is_text and prefix_of(predicate) is None
 
 
-def alternatives(expr: Expr, lines_of: Callable[[str], tuple[Line, ...]]) -> list[Alternative]:
+def find_alternatives(expr: Expr, lines_of: Callable[[str], tuple[Line, ...]]) -> list[Alternative]:
     """What the event expression `expr` stands for; none where no event is like that.
 
     Parameters
@@ -157,7 +157,7 @@ def stabs(tree: Expr, among: Iterable[Alternative]) -> Verdict:
     tree
         A rule in negation normal form: a tree of And, Or and Atom.
     among
-        What :func:`alternatives` gave.
+        What :func:`find_alternatives` gave.
     """
     return max((_stabs(tree, alternative) for alternative in among), default=Verdict.NO)
 
@@ -166,7 +166,7 @@ def _stabs(tree: Expr, alternative: Alternative) -> Verdict:
     """Try the ways through the rule's ORs, each with what is left of the event so far."""
     best = Verdict.NO
     try:
-        for left in ways(tree, _witnesses(tree, alternative), _narrowed):
+        for left in walk_ways(tree, _witnesses(tree, alternative), _narrow):
             best = max(best, _verdict(left))
             if best is Verdict.YES:
                 break
@@ -190,7 +190,7 @@ def _witnesses(tree: Expr, alternative: Alternative) -> _Witnesses:
     }
 
 
-def _narrowed(atom: Atom, witnesses: _Witnesses) -> _Witnesses | None:
+def _narrow(atom: Atom, witnesses: _Witnesses) -> _Witnesses | None:
     """The witnesses on which `atom` may hold too; None where there are none."""
     predicate = atom.predicate
     here = witnesses.get(predicate.attribute)

@@ -10,12 +10,12 @@ import msgspec
 
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import FlatEvent
-from tamis.expr.functions.derive import shown, values_of
+from tamis.expr.functions.derive import describe_attribute, values_of
 from tamis.expr.model import And, Expr, Logic, Not, Or, Predicate, Value
 from tamis.expr.names import JOINED
 from tamis.expr.text.write import to_sql
 
-__all__ = ["Explanation", "Status", "explain_flat", "json_values", "shown_values"]
+__all__ = ["Explanation", "Status", "explain_flat", "format_values", "values_to_json"]
 
 Status: TypeAlias = Literal["held", "did not hold", "absent", "unknown"]
 """What a part of a rule came to.
@@ -54,7 +54,7 @@ class Explanation(msgspec.Struct, frozen=True):
     def _lines(self, depth: int) -> Iterator[str]:
         line = f"{'  ' * depth}{_MARKS[self.status]} {self.text}"
         if self.attribute is not None:
-            line += f"   [{self.attribute} {shown_values(self.values)}: {self.status}]"
+            line += f"   [{self.attribute} {format_values(self.values)}: {self.status}]"
         else:
             line += f"   [{self.status}]"
         yield line
@@ -66,7 +66,7 @@ class Explanation(msgspec.Struct, frozen=True):
         plain: dict[str, Any] = {"text": self.text, "status": self.status}
         if self.attribute is not None:
             plain["attribute"] = self.attribute
-            plain["values"] = json_values(self.values)
+            plain["values"] = values_to_json(self.values)
         if self.children:
             plain["children"] = [child.to_json() for child in self.children]
         return plain
@@ -79,7 +79,7 @@ def explain_flat(expr: Expr, event: FlatEvent, logic: Logic) -> Explanation:
         known: Status = "unknown" if expr.attribute not in event else "did not hold"
         return Explanation(to_sql(expr), "held" if truth else known)
     if isinstance(expr, Predicate):
-        attribute, values = shown(expr, event)
+        attribute, values = describe_attribute(expr, event)
         is_there = values_of(expr, event) is not None
         status: Status = "held" if truth else "did not hold" if is_there else "absent"
         return Explanation(to_sql(expr), status, attribute, values)
@@ -97,7 +97,7 @@ def explain_flat(expr: Expr, event: FlatEvent, logic: Logic) -> Explanation:
             raise TypeError("only a rule that was not normalised can be explained")
 
 
-def shown_values(values: Sequence[Value]) -> str:
+def format_values(values: Sequence[Value]) -> str:
     """What an event has of an attribute, for people."""
     if not values:
         return "is absent"
@@ -108,7 +108,7 @@ def shown_values(values: Sequence[Value]) -> str:
     return f"= [{shown}{f', … {more} more' if more > 0 else ''}]"
 
 
-def json_values(values: Sequence[Value]) -> list[Any]:
+def values_to_json(values: Sequence[Value]) -> list[Any]:
     """What an event has of an attribute, for programs."""
     return [value.isoformat() if isinstance(value, datetime) else value for value in values]
 

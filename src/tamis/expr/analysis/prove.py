@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Mapping
 from random import Random
 from typing import Final, TypeAlias
 
-from tamis.expr.analysis.branches import TooManyWays, ways
+from tamis.expr.analysis.branches import TooManyWays, walk_ways
 from tamis.expr.analysis.event_expressions import is_pattern
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import FlatEvent, kind_of, value_key
@@ -26,7 +26,7 @@ from tamis.expr.patterns import like_parts, mentioned_values
 from tamis.expr.satisfy import satisfies
 from tamis.expr.value_order import LINES, Line
 
-__all__ = ["Prover", "example_text", "negation"]
+__all__ = ["Prover", "example_text", "negate"]
 
 _Way: TypeAlias = Mapping[str, tuple[Atom, ...]]
 """What has to hold of each attribute."""
@@ -35,12 +35,12 @@ _TRIES: Final = 8
 """How many ways are looked at for an event that satisfies a tree."""
 
 
-def negation(tree: Expr) -> Expr:
+def negate(tree: Expr) -> Expr:
     """The tree of And, Or and Atom that holds where `tree`, another one, does not."""
     if isinstance(tree, Atom):
         return Atom(tree.predicate, not tree.negated, not tree.if_absent)
     assert isinstance(tree, And | Or)
-    children = tuple([negation(child) for child in tree.children])
+    children = tuple([negate(child) for child in tree.children])
     return Or(children) if isinstance(tree, And) else And(children)
 
 
@@ -66,13 +66,13 @@ class Prover:
     def can_hold(self, tree: Expr) -> bool:
         """Whether an event may satisfy `tree`. False is certain, True is not."""
         try:
-            return any(True for _ in ways(tree, _NOTHING, self._narrowed))
+            return any(True for _ in walk_ways(tree, _NOTHING, self._narrow))
         except TooManyWays:
             return True
 
     def implies(self, tree: Expr, other: Expr) -> bool:
         """Whether each event that satisfies `tree` satisfies `other`. True is certain."""
-        return not self.can_hold(And((tree, negation(other))))
+        return not self.can_hold(And((tree, negate(other))))
 
     def example(self, tree: Expr, random: Random) -> FlatEvent | None:
         """An event that satisfies `tree`, one or another; None where none was found."""
@@ -80,7 +80,7 @@ class Prover:
         def shuffled(children: Collection[Expr]) -> list[Expr]:
             return random.sample(list(children), len(children))
 
-        found = ways(tree, _NOTHING, self._narrowed, shuffled)
+        found = walk_ways(tree, _NOTHING, self._narrow, shuffled)
         try:
             for _, way in zip(range(_TRIES), found, strict=False):
                 event = self._event(way, random)
@@ -90,7 +90,7 @@ class Prover:
             pass
         return None
 
-    def _narrowed(self, atom: Atom, way: _Way) -> _Way | None:
+    def _narrow(self, atom: Atom, way: _Way) -> _Way | None:
         attribute = atom.predicate.attribute
         atoms = (*way.get(attribute, ()), atom)
         return {**way, attribute: atoms} if self._can_all_hold(attribute, atoms) else None

@@ -18,15 +18,15 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from tamis.expr.analysis.explain import json_values, shown_values
+from tamis.expr.analysis.explain import format_values, values_to_json
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import FlatEvent
-from tamis.expr.functions.derive import comparable, shown
+from tamis.expr.functions.derive import describe_attribute, make_comparable
 from tamis.expr.model import And, Atom, Expr, Logic, Op, Or, Predicate, Value, predicates
 from tamis.expr.normalize import atoms_of, nnf
 from tamis.expr.text.write import to_sql
 
-__all__ = ["Obstacle", "Obstacles", "obstacles_flat"]
+__all__ = ["Obstacle", "Obstacles", "find_obstacles"]
 
 _MOST_WAYS: Final = 64
 """How many ways through a part of a rule are kept, those with the fewest obstacles."""
@@ -44,14 +44,14 @@ class Obstacle(msgspec.Struct, frozen=True):
     """The event's values of that attribute."""
 
     def __str__(self) -> str:
-        return f"{self.text}   [{self.attribute} {shown_values(self.values)}]"
+        return f"{self.text}   [{self.attribute} {format_values(self.values)}]"
 
     def to_json(self) -> dict[str, Any]:
         """The same as strings, numbers, booleans and lists."""
         return {
             "text": self.text,
             "attribute": self.attribute,
-            "values": json_values(self.values),
+            "values": values_to_json(self.values),
         }
 
 
@@ -93,7 +93,7 @@ class Obstacles(msgspec.Struct, frozen=True):
         }
 
 
-def obstacles_flat(expr: Expr, event: FlatEvent, logic: Logic) -> Obstacles:
+def find_obstacles(expr: Expr, event: FlatEvent, logic: Logic) -> Obstacles:
     """What keeps `expr` from matching an event that :func:`~tamis.expr.event.flatten` made."""
     tree = nnf(expr, logic)
     atoms = list(atoms_of(tree))
@@ -103,7 +103,7 @@ def obstacles_flat(expr: Expr, event: FlatEvent, logic: Logic) -> Obstacles:
     if not ways:
         return Obstacles(None)
     needed = _obstacles_of(ways[0], failing.keys())
-    said = {comparable(part.positive): part.positive for part in predicates(expr)}
+    said = {make_comparable(part.positive): part.positive for part in predicates(expr)}
     changes = [_obstacle(atom, said[atom.predicate], event) for atom in failing if atom in needed]
     return Obstacles(tuple(changes), not (changes and search.has_dropped))
 
@@ -194,4 +194,4 @@ def _needed(way: _Way) -> set[str]:
 def _obstacle(atom: Atom, said: Predicate, event: FlatEvent) -> Obstacle:
     """An atom that is to hold, which a rule says as `said`."""
     wanted = Predicate(said.attribute, said.op, said.values, atom.negated)
-    return Obstacle(to_sql(wanted), *shown(said, event))
+    return Obstacle(to_sql(wanted), *describe_attribute(said, event))

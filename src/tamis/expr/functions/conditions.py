@@ -1,7 +1,7 @@
 """Functions that are whole conditions: ``contains(name, 'x')``, ``cidr(ip, '10.0.0.0/8')``.
 
-Most are but another spelling of a predicate, or of a few, and that is what a rule then holds; the
-rest are conditions of a family (:mod:`tamis.expr.functions.families`).
+Most are another spelling of one predicate or of a few, which is what the rule's tree contains; the
+others are conditions of a family (:mod:`tamis.expr.functions.families`).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Condition(NamedTuple):
     """A function that is a condition."""
 
     takes: tuple[Type, ...]
-    """What its terms have to give."""
+    """The types of the terms."""
     literals: int
-    """How many literals stand behind the terms; 0 for one list of them."""
+    """How many literals follow the terms; 0 for one list of them."""
     build: Callable[[_Terms, _Values], Expr]
     inspects_literals: bool = True
     """Whether `build` may decide by what the literals are. If not, all calls with literals of the
@@ -40,7 +40,7 @@ class Condition(NamedTuple):
 def _name(term: Term) -> str:
     if isinstance(term, Attribute | Call):
         return name_of(term)
-    raise RuleError(f"{spell(term.value)} is no attribute, nor a function of one")
+    raise RuleError(f"{spell(term.value)} is neither an attribute nor a function of one")
 
 
 def _string(function: str, value: Value) -> str:
@@ -57,15 +57,15 @@ def _like(function: str, op: Op, before: str, after: str) -> Condition:
             escape = ("\\",)
             for special in "\\%_":
                 text = text.replace(special, "\\" + special)
-        return validate.predicate(_name(terms[0]), op, (before + text + after, *escape))
+        return validate.build_predicate(_name(terms[0]), op, (before + text + after, *escape))
 
     return Condition((Type.STRING,), 1, build)
 
 
 def _regexp_full(terms: _Terms, values: _Values) -> Expr:
     name, pattern = _name(terms[0]), _string("regexp_full", values[0])
-    validate.predicate(name, Op.RLIKE, (pattern,))
-    return validate.predicate(name, Op.RLIKE, (rf"\A(?:{pattern})\z",))
+    validate.build_predicate(name, Op.RLIKE, (pattern,))
+    return validate.build_predicate(name, Op.RLIKE, (rf"\A(?:{pattern})\z",))
 
 
 def _cidr(terms: _Terms, values: _Values) -> Expr:
@@ -73,9 +73,9 @@ def _cidr(terms: _Terms, values: _Values) -> Expr:
     try:
         network = ipaddress.ip_network(text, strict=False)
     except ValueError:
-        raise RuleError(f"{text!r} is no network; write one like '10.0.0.0/8'") from None
+        raise RuleError(f"{text!r} is not a network; write one like '10.0.0.0/8'") from None
     ends = (str(network.network_address), str(network.broadcast_address))
-    return validate.predicate(_name(call("address", terms)), Op.BETWEEN, ends)
+    return validate.build_predicate(_name(call("address", terms)), Op.BETWEEN, ends)
 
 
 def _within_box(terms: _Terms, values: _Values) -> Expr:
@@ -84,16 +84,18 @@ def _within_box(terms: _Terms, values: _Values) -> Expr:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise RuleError(f"within_box takes degrees, not {spell(value)}")
     latitude, longitude = map(_name, terms)
-    between = validate.predicate(latitude, Op.BETWEEN, (south, north))
+    between = validate.build_predicate(latitude, Op.BETWEEN, (south, north))
     if west <= east:  # type: ignore[operator]  # numbers
-        return And((between, validate.predicate(longitude, Op.BETWEEN, (west, east))))
-    # The box crosses the line where 180 degrees east are 180 degrees west.
+        return And((between, validate.build_predicate(longitude, Op.BETWEEN, (west, east))))
+    # The box crosses the 180th meridian.
     sides = [(Op.GE, west), (Op.LE, east)]
-    return And((between, Or(tuple([validate.predicate(longitude, op, (v,)) for op, v in sides]))))
+    return And(
+        (between, Or(tuple([validate.build_predicate(longitude, op, (v,)) for op, v in sides])))
+    )
 
 
 def _intersects(terms: _Terms, values: _Values) -> Expr:
-    return validate.predicate(_name(terms[0]), Op.IN, values)
+    return validate.build_predicate(_name(terms[0]), Op.IN, values)
 
 
 def _of_family(function: str) -> Condition:
@@ -119,4 +121,4 @@ CONDITIONS: Final[dict[str, Condition]] = {
     "intersects": Condition((Type.ANY,), 0, _intersects, inspects_literals=False),
     **{function: _of_family(function) for function in FAMILIES},
 }
-"""The conditions by their names."""
+"""All conditions by name."""

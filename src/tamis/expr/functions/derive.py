@@ -1,9 +1,9 @@
-"""Derived attributes: what a term comes to on an event.
+"""Derived attributes: the values of a term on an event.
 
-The name of a derived attribute says how to work it out, and that is all that there is to know: it
-is read once, whoever asks. An attribute stands for the same value throughout a term, so ``x * x``
-on ``x = [2, 3]`` is 4 and 9; of several attributes with several values all combinations are taken.
-What a function cannot take leaves nothing behind, and nothing at all is an absent attribute.
+The name of a derived attribute is the text of its term, which is parsed once. An attribute has the
+same value throughout a term, so ``x * x`` on ``x = [2, 3]`` is 4 and 9; several attributes with
+several values are combined in all ways. Combinations that a function cannot take give no value, and
+a derived attribute without values is absent.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tamis.expr.functions.families import (
     condition_literals,
     condition_text,
 )
-from tamis.expr.functions.scalar import FUNCTIONS, Type, checked_value, key_of
+from tamis.expr.functions.scalar import FUNCTIONS, Type, check_value, key_of
 from tamis.expr.functions.terms import (
     SIZE,
     Attribute,
@@ -37,7 +37,7 @@ from tamis.expr.functions.terms import (
     type_of,
 )
 from tamis.expr.model import Op, Predicate, Value
-from tamis.expr.names import DERIVED, name_shown
+from tamis.expr.names import DERIVED, display_name
 from tamis.expr.text.term_reader import TermReader
 from tamis.expr.text.tokens import END
 
@@ -45,47 +45,47 @@ __all__ = [
     "Derivation",
     "bases_of",
     "check_derived",
-    "comparable",
-    "conditions_among",
     "derivation",
-    "derived_name",
-    "shown",
+    "describe_attribute",
+    "index_conditions",
+    "make_comparable",
+    "read_derived_name",
     "term_named",
     "values_of",
 ]
 
 _KEYS: Final = (Type.VERSION, Type.SEMVER, Type.ADDRESS)
-"""Types whose values are keys, which order as people expect but cannot be read."""
+"""Types whose values are keys: they sort as expected, but are not readable."""
 
 _MOST_ROWS: Final = 10_000
-"""How many combinations of values are tried; beyond that the attribute is absent."""
+"""The most combinations of values; with more the attribute is absent."""
 
 _REMEMBERED: Final = 16_384
-"""How many values of one attribute have their result remembered."""
+"""How many results are remembered for each derived attribute."""
 
 
 class Input(NamedTuple):
-    """What a term takes from the event."""
+    """An input of a term."""
 
     attribute: str
     counts: bool
-    """Whether it takes the number of values and not the values."""
+    """Whether the input is the number of values, not the values."""
 
 
 _Compute: TypeAlias = Callable[[Row], Value | None]
 
 
 class Derivation:
-    """How to work out one derived attribute.
+    """Computes one derived attribute.
 
     Attributes
     ----------
     inputs
-        What it takes from the event.
+        What it needs from the event.
     family
-        The family of conditions that it is the attribute of, if any.
+        The family of conditions that the attribute belongs to, if any.
     of_one
-        The function of a single value that it is; None if it is of more, or of a whole list.
+        The function of a single value; None if there are more inputs, or a whole list.
     """
 
     __slots__ = ("_computes", "family", "inputs", "of_one")
@@ -95,14 +95,14 @@ class Derivation:
         terms: tuple[Term, ...] = (term,) if self.family is None else term.terms
         self.inputs = tuple(dict.fromkeys(i for inner in terms for i in _inputs(inner)))
         places = {item: place for place, item in enumerate(self.inputs)}
-        self._computes = [_compiled(inner, places) for inner in terms]
+        self._computes = [_compile(inner, places) for inner in terms]
         self.of_one: Callable[[Value], Value | None] | None = None
         if self.family is None and len(self.inputs) == 1 and not self.inputs[0].counts:
             compute = self._computes[0]
             self.of_one = lru_cache(_REMEMBERED, typed=True)(lambda value: compute((value,)))
 
     def values(self, event: FlatEvent) -> list[Value]:
-        """The attribute's distinct values on an event; none if it is absent. Not for families."""
+        """The distinct values on an event; empty if the attribute is absent. Not for families."""
         if self.of_one is not None:
             given = event.get(self.inputs[0].attribute, ())
             if len(given) == 1:
@@ -117,7 +117,7 @@ class Derivation:
         return _distinct(map(compute, rows))
 
     def holding(self, event: FlatEvent, conditions: Conditions) -> list[Value]:
-        """The family's conditions that hold on an event; none if the attribute is absent."""
+        """The family's conditions that hold on an event; empty if the attribute is absent."""
         assert self.family is not None
         rows: list[Row] = []
         for given in self._rows(event):
@@ -131,7 +131,7 @@ class Derivation:
         return [*conditions(rows, from_list)] or [NO_CONDITION]
 
     def _rows(self, event: FlatEvent) -> Sequence[Row]:
-        """All combinations of the values that it takes; none if there are too many."""
+        """All combinations of the input values; empty if there are too many."""
         given: list[Sequence[Value]] = []
         for name, counts in self.inputs:
             if counts:
@@ -161,8 +161,8 @@ def _inputs(term: Term) -> Iterable[Input]:
                 yield from _inputs(inner)
 
 
-def _compiled(term: Term, places: Mapping[Input, int]) -> _Compute:
-    """The function of a row that a term is."""
+def _compile(term: Term, places: Mapping[Input, int]) -> _Compute:
+    """The term as a function of a row of inputs."""
     if isinstance(term, Constant):
         value = term.value
         return lambda row: value
@@ -173,7 +173,7 @@ def _compiled(term: Term, places: Mapping[Input, int]) -> _Compute:
     function = FUNCTIONS[term.function]
     checked = [check(v) for check, v in zip(function.literals, term.literals, strict=False)]
     scalar = function.bind(*checked)
-    parts = [_compiled(inner, places) for inner in term.terms]
+    parts = [_compile(inner, places) for inner in term.terms]
     if len(parts) == 1:
         part = parts[0]
 
@@ -196,27 +196,27 @@ def _compiled(term: Term, places: Mapping[Input, int]) -> _Compute:
 
 @lru_cache(maxsize=65_536)
 def term_named(name: str) -> Call:
-    """The term that a derived attribute's name spells.
+    """The term in the name of a derived attribute.
 
     Raises
     ------
     RuleError
-        The name spells none, or not as it is spelled.
+        The name is not exactly what :func:`name_of` gives for a term.
     """
     reader = TermReader(f"({name.removeprefix(DERIVED)})")
     term = reader.read_term()
     if reader.kinds[reader.at] != END or not isinstance(term, Call) or name_of(term) != name:
-        raise RuleError(f"{name!r} is no name of a derived attribute; parse a rule's text instead")
+        raise RuleError(f"{name!r} does not name a derived attribute; parse a rule's text instead")
     return term
 
 
-def derived_name(text: str) -> str:
-    """The name of the attribute that a term's text derives.
+def read_derived_name(text: str) -> str:
+    """The name of the derived attribute of a term's text.
 
     Raises
     ------
     RuleSyntaxError
-        The text is no term, or but an attribute or a literal.
+        The text is not a term, or just an attribute or a literal.
     """
     reader = TermReader(f"({text})")
     term = reader.read_term()
@@ -229,12 +229,12 @@ def derived_name(text: str) -> str:
 
 @lru_cache(maxsize=65_536)
 def derivation(name: str) -> Derivation:
-    """How to work out the attribute of that name."""
+    """The computation of the derived attribute `name`."""
     return Derivation(term_named(name))
 
 
 def bases_of(name: str) -> frozenset[str]:
-    """The attributes of the event that an attribute is worked out from: itself if it is not."""
+    """The event's attributes that an attribute is derived from, or the attribute itself."""
     if not name.startswith(DERIVED):
         return frozenset([name])
     return frozenset(item.attribute for item in derivation(name).inputs)
@@ -242,18 +242,18 @@ def bases_of(name: str) -> frozenset[str]:
 
 @lru_cache(maxsize=4096)
 def _conditions(name: str, texts: tuple[str, ...]) -> Conditions:
-    return conditions_among(name, texts)
+    return index_conditions(name, texts)
 
 
-def conditions_among(name: str, texts: Iterable[str]) -> Conditions:
-    """An index over those of a family's conditions that rules mention."""
+def index_conditions(name: str, texts: Iterable[str]) -> Conditions:
+    """Build an index over the conditions of a family that rules mention, given by their texts."""
     family = derivation(name).family
     assert family is not None
     return family.search({text: condition_literals(text) for text in texts})
 
 
 def values_of(predicate: Predicate, event: FlatEvent) -> Sequence[Value] | None:
-    """The event's values of a predicate's attribute, worked out if need be; None if absent."""
+    """The event's values of a predicate's attribute, derived if necessary; None if absent."""
     name = predicate.attribute
     values = event.get(name)
     if values is not None or not name.startswith(DERIVED):
@@ -269,14 +269,14 @@ def values_of(predicate: Predicate, event: FlatEvent) -> Sequence[Value] | None:
     return how.holding(event, _conditions(name, texts)) or None
 
 
-def shown(predicate: Predicate, event: FlatEvent) -> tuple[str, tuple[Value, ...]]:
-    """What to tell people of a predicate's attribute: what it is called, and its values.
+def describe_attribute(predicate: Predicate, event: FlatEvent) -> tuple[str, tuple[Value, ...]]:
+    """The display name and the values of a predicate's attribute, for people.
 
-    Keys and conditions say nothing to people, so there it is what they are worked out from.
+    Keys and conditions are not readable, so for these it is what they are derived from.
     """
     name = predicate.attribute
     if not name.startswith(DERIVED):
-        return name_shown(name), tuple(event.get(name, ()))
+        return display_name(name), tuple(event.get(name, ()))
     term = term_named(name)
     if term.function not in FAMILIES and type_of(term) not in _KEYS:
         return spell_term(term), tuple(values_of(predicate, event) or ())
@@ -285,8 +285,8 @@ def shown(predicate: Predicate, event: FlatEvent) -> tuple[str, tuple[Value, ...
     return ", ".join(map(spell_term, inner)), tuple(v for some in values for v in some)
 
 
-def comparable(predicate: Predicate) -> Predicate:
-    """`predicate` with literals that compare as values do: versions and addresses as keys."""
+def make_comparable(predicate: Predicate) -> Predicate:
+    """`predicate` with versions and addresses as keys, which compare like the values."""
     if not predicate.attribute.startswith(DERIVED):
         return predicate
     given = type_of(term_named(predicate.attribute))
@@ -297,12 +297,12 @@ def comparable(predicate: Predicate) -> Predicate:
 
 
 def check_derived(predicate: Predicate) -> None:
-    """Refuse a predicate on a derived attribute that could never hold, or has no text.
+    """Refuse a predicate on a derived attribute that can never hold, or has no text.
 
     Raises
     ------
     RuleError
-        The name is none, or a literal is of a kind that the attribute never has.
+        The name is not valid, or a literal is of a kind that the attribute never has.
     """
     term = term_named(predicate.attribute)
     what, given = spell_term(term), type_of(term)
@@ -314,7 +314,7 @@ def check_derived(predicate: Predicate) -> None:
             raise RuleError(f"{what} is {given}; {predicate.op} looks into strings")
         return
     for value in predicate.values:
-        checked_value(value, given, what)
+        check_value(value, given, what)
 
 
 def _check_condition(term: Call, predicate: Predicate) -> None:
@@ -328,4 +328,4 @@ def _check_condition(term: Call, predicate: Predicate) -> None:
                 return
         except ValueError:
             pass
-    raise RuleError(f"{term.function} is asked by its text only; parse a rule's text instead")
+    raise RuleError(f"{term.function} can only be built from its text; parse a rule's text instead")

@@ -1,13 +1,13 @@
-"""Conditions that come in families: one attribute, and a condition of its own for each rule.
+"""Families of conditions: one derived attribute for the conditions of many rules.
 
-``subset(tags, ('x', 'y'))`` and a hundred thousand like it ask the same list about as many sets. To
-work out each of them for each event would be as slow as having no index. So a family is *one*
-derived attribute, ``subset(tags)``, whose values are the conditions that hold, as texts:
-``('x', 'y')``; a rule asks whether its own is among them. An event holds endlessly many such
-values, and only those that rules mention are worked out, by way of an index over these.
+``subset(tags, ('x', 'y'))`` and a hundred thousand like it compare the same list with as many sets.
+Evaluating each of them for each event would be as slow as having no index. So a family is *one*
+derived attribute, ``subset(tags)``, whose values are the texts of the conditions that hold:
+``('x', 'y')``. A rule tests whether its own condition is among them. An event has endlessly many
+such values; only those that rules mention are found, through an index over them.
 
-The attribute is absent where what it speaks of is. Where no condition holds it has one value that
-is no condition.
+The attribute is absent if its terms are. If none of the conditions holds, it has one value that is
+not a condition.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ __all__ = [
 ]
 
 NO_CONDITION: Final = ""
-"""A value beside those of the conditions that hold, so that the attribute is there."""
+"""The value of a present attribute on which none of the conditions holds."""
 
 Row: TypeAlias = tuple[Value, ...]
 
 Conditions: TypeAlias = Callable[[Sequence[Row], bool], list[str]]
-"""Takes what the terms come to on an event, a row for each combination of values, and whether they
-stem from a list; gives the conditions that hold, each once."""
+"""Takes the values of the terms on an event, a row for each combination, and whether they come from
+a list; returns the conditions that hold, each once."""
 
 
 _Search: TypeAlias = Callable[[dict[str, tuple[Value, ...]]], Conditions]
@@ -53,15 +53,15 @@ class Family(NamedTuple):
     """A family of conditions."""
 
     takes: tuple[Type, ...]
-    """What its terms have to give."""
+    """The types of the terms."""
     literals: int
-    """How many literals make a condition; 0 for a list of any number of them."""
+    """How many literals a condition has; 0 for a list of any length."""
     check: Callable[[tuple[Value, ...]], tuple[Value, ...]]
-    """The literals in their one form; refuses others with a RuleError."""
+    """Returns the literals in their canonical form; raises a RuleError if they are not valid."""
     search: _Search
-    """Makes an index over the literals of conditions by their text."""
+    """Builds an index over conditions, given as their literals by text."""
     fits: Callable[[Row], bool] = lambda row: True
-    """Whether it can be asked of a row."""
+    """Whether the family applies to a row."""
 
 
 def condition_text(family: Family, values: tuple[Value, ...]) -> str:
@@ -84,7 +84,7 @@ _Element: TypeAlias = tuple[int, Value]
 
 
 def _distinct(values: tuple[Value, ...]) -> tuple[Value, ...]:
-    """`values` in one order, each once, and whole numbers as integers: one form for a set."""
+    """The canonical form of a set: sorted, without duplicates, whole numbers as integers."""
     whole = map(_integer_if_whole, values)
     return tuple(sorted({value_key(value): value for value in whole}.values(), key=spell))
 
@@ -96,7 +96,7 @@ def _integer_if_whole(value: Value) -> Value:
 
 
 def _element(value: Value) -> _Element:
-    """As `value_key`, but of plain integers, which are faster to look up."""
+    """As `value_key`, but with plain integers, which are faster to look up."""
     return kind_of(value).value, value
 
 
@@ -108,7 +108,7 @@ def _sets(
     Parameters
     ----------
     holds
-        Takes these counts, the sizes of the sets and the number of values, and tells which hold.
+        Takes these counts, the sizes of the sets and the number of values, and returns which hold.
     """
 
     def search(conditions: dict[str, tuple[Value, ...]]) -> Conditions:
@@ -140,7 +140,7 @@ _EARTH_KM: Final = 6371.0088
 """The mean radius of the earth."""
 
 _SLACK: Final = 1e-9
-"""In degrees: circles are chosen by latitude with so much room for rounding."""
+"""In degrees: the margin for rounding when circles are selected by latitude."""
 
 
 def _circle(values: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -167,7 +167,7 @@ def _is_place(row: Row) -> bool:
 
 
 def _circles(conditions: dict[str, tuple[Value, ...]]) -> Conditions:
-    """Circles by the latitude of their middle; those too far north or south are not looked at."""
+    """Circles sorted by the latitude of their centre; those too far north or south are skipped."""
     texts = list(conditions)
     numbers = np.array([[float(v) for v in conditions[text]] for text in texts])  # type: ignore[arg-type]  # numbers
     order = np.argsort(numbers[:, 0], kind="stable")
@@ -180,7 +180,7 @@ def _circles(conditions: dict[str, tuple[Value, ...]]) -> Conditions:
     def find(rows: Sequence[Row], _: bool) -> list[str]:
         found: dict[str, None] = {}
         for row in rows:
-            a, b = map(float, row)  # type: ignore[arg-type]  # numbers, as `_is_place` saw to
+            a, b = map(float, row)  # type: ignore[arg-type]  # numbers, see `_is_place`
             first, last = np.searchsorted(degrees, [a - reach, a + reach])
             some = slice(int(first), int(last))
             here = math.radians(a)

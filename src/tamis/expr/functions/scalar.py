@@ -1,8 +1,8 @@
-"""The functions of rules, each of one value after another: what they take and what they give.
+"""The scalar functions of rules: what they take and what they return.
 
-All are spelled as Spark SQL spells them where it has them. A function gives None, which is to say
-that the derived attribute is absent, for a value that it cannot take: of the wrong kind, too short,
-out of range. None of them raises at match time.
+They have the names of Spark SQL where it has them. A function returns None, and the derived
+attribute is absent, for a value that it cannot take: of the wrong kind, too short, out of range.
+No function raises at match time.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ __all__ = [
     "Function",
     "Type",
     "address_key",
-    "checked_value",
+    "check_value",
     "key_of",
 ]
 
 
 class Type(StrEnum):
-    """What kind of value a term gives; the value says it in words."""
+    """The type of a term; the value is its description in errors."""
 
     ANY = "a value"
     NUMBER = "a number"
@@ -53,23 +53,23 @@ class Type(StrEnum):
 
 
 Check: TypeAlias = Callable[[Value], Any]
-"""Makes of a literal what a function takes; refuses others with a RuleError."""
+"""Converts a literal to what a function takes; raises a RuleError for others."""
 
 Scalar: TypeAlias = Callable[..., Value | None]
 """Takes a value for each term."""
 
 
 class Function(NamedTuple):
-    """A function of terms and, behind these, of literals."""
+    """A function of terms, followed by literals."""
 
     takes: tuple[Type, ...]
-    """What the terms have to give."""
+    """The types of the terms."""
     gives: Type
     bind: Callable[..., Scalar]
-    """Takes the literals and gives the function of the terms' values."""
+    """Takes the literals and returns the function of the terms' values."""
     literals: tuple[Check, ...] = ()
     required: int = 0
-    """How many of the literals have to be there."""
+    """How many of the literals are required."""
 
 
 # --- Literals ---------------------------------------------------------------------------
@@ -105,7 +105,7 @@ _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
 def _exact(value: Value) -> int | Fraction | None:
-    """A number as what its shortest decimal spelling says; None for what is none, or endless."""
+    """The exact number of the shortest decimal spelling; None if it is not a finite number."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
@@ -116,7 +116,7 @@ def _exact(value: Value) -> int | Fraction | None:
 
 
 def _number(exact: int | Fraction) -> Value | None:
-    """The value nearest to an exact number; None if it is beyond all doubles."""
+    """The value nearest to an exact number; None beyond the largest double."""
     if isinstance(exact, Fraction) and exact.denominator == 1:
         exact = exact.numerator
     if isinstance(exact, int) and _INT64_MIN <= exact <= _INT64_MAX:
@@ -143,7 +143,7 @@ def _quotient(a: int | Fraction, b: int | Fraction) -> Fraction | None:
 
 
 def _remainder(a: int | Fraction, b: int | Fraction) -> Fraction | None:
-    """What is left of a division towards zero, so that it has the sign of `a`."""
+    """The remainder of a division towards zero, which has the sign of `a`."""
     if not b:
         return None
     rest = abs(Fraction(a)) % abs(Fraction(b))
@@ -177,7 +177,7 @@ def _of_string(compute: Callable[[str], Value | None]) -> Callable[[], Scalar]:
 
 
 def _substring(start: int, length: int | None = None) -> Scalar:
-    """Counts from 1, or from the end if it is negative, as Spark does; nothing is absent."""
+    """As in Spark, `start` counts from 1, or from the end if negative; "" is absent."""
 
     def compute(text: str) -> str | None:
         first = start - 1 if start > 0 else len(text) + start if start < 0 else 0
@@ -188,7 +188,7 @@ def _substring(start: int, length: int | None = None) -> Scalar:
 
 
 def address_key(text: str) -> str | None:
-    """A text that orders as the address does, those of version 4 first; None if it is none."""
+    """A text that sorts like the address, version 4 first; None if `text` is not an address."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
@@ -204,7 +204,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _as_time(value: Value) -> datetime | None:
-    """A timestamp, or a text in ISO form read as one."""
+    """A timestamp, or a text in ISO form as one; None for other values."""
     if isinstance(value, datetime):
         return value
     if not isinstance(value, str):
@@ -268,7 +268,7 @@ COMPARISONS: Final = {
     ">=": operator.ge,
 }
 SIGNS: Final = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2}
-"""The signs of arithmetic, and how tight they bind."""
+"""The signs of arithmetic and their precedence."""
 
 _NUMBERS = (Type.NUMBER, Type.NUMBER)
 _TIME = (Type.TIMESTAMP,)
@@ -309,7 +309,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "minute": Function(_TIME, Type.NUMBER, _of_time(lambda t: t.minute)),
     "second": Function(_TIME, Type.NUMBER, _of_time(lambda t: t.second)),
 }
-"""All functions of one value after another; `size`, which is of a whole list, is none of them."""
+"""All scalar functions; `size`, which counts a whole list, is not one of them."""
 
 ALIASES: Final = {
     "char_length": "length",
@@ -320,10 +320,10 @@ ALIASES: Final = {
     "ucase": "upper",
     "weekofyear": "week",
 }
-"""Other names that Spark has for some of them."""
+"""Other names that Spark has for some functions."""
 
 
-# --- What a derived attribute compares with ---------------------------------------------
+# --- Values that derived attributes are compared with -----------------------------------
 
 _KINDS: Final[dict[Type, tuple[type, ...]]] = {
     Type.NUMBER: (int, float),
@@ -342,8 +342,8 @@ _HINTS: Final = {
 }
 
 
-def checked_value(value: Value, given: Type, what: str) -> None:
-    """Refuse a literal that `what`, whose values are `given`, cannot equal."""
+def check_value(value: Value, given: Type, what: str) -> None:
+    """Refuse a literal that the term `what`, of the type `given`, can never equal."""
     if given is Type.ANY:
         return
     fits = isinstance(value, _KINDS[given]) and isinstance(value, bool) is (given is Type.BOOLEAN)
@@ -352,11 +352,11 @@ def checked_value(value: Value, given: Type, what: str) -> None:
         fits = address_key(value) is not None
     if not fits:
         hint = _HINTS.get(given, "")
-        raise RuleError(f"{what} is {given}, {literals.spell(value)} is none{hint}")
+        raise RuleError(f"{what} is {given}, {literals.spell(value)} is not{hint}")
 
 
 def key_of(value: Value, given: Type) -> Value:
-    """A literal as it compares with values that are `given`."""
+    """A literal as it is compared with values of the type `given`."""
     if given is Type.VERSION and isinstance(value, str):
         return version_key(value)
     if given is Type.SEMVER and isinstance(value, str):

@@ -1,9 +1,9 @@
-"""Semantic versions as texts whose order is theirs: 1.0.0-alpha < 1.0.0-alpha.1 < 1.0.0.
+"""Sort keys for semantic versions: 1.0.0-alpha < 1.0.0-alpha.1 < 1.0.0.
 
-That is the order of https://semver.org, and GrowthBook's: of what stands between dots and hyphens,
-numbers compare by size and come before words, words compare by code point, and three numbers
-alone come after all that have more behind them. A leading ``v`` and what follows a ``+`` do not
-count. Any string is a version, if need be one that only this order knows.
+This is the order of https://semver.org and of GrowthBook. Between dots and hyphens, numbers compare
+by size and come before words, and words compare by code point. Three numbers alone come after the
+same numbers with more parts. A leading ``v`` and everything after a ``+`` are ignored. Every string
+has a key.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _NUMBER, _WORD, _RELEASE = "A", "B", "C"
 
 _END: Final = "\x00"
 _LONGEST_NUMBER: Final = 5000
-"""How many digits are counted; of longer numbers the first digits decide."""
+"""Longer numbers compare by their first digits only."""
 
 
 @lru_cache(maxsize=65_536)
 def semver_key(text: str) -> str:
-    """A text that orders among such texts as `text` does among semantic versions."""
+    """A key that sorts as `text` does among semantic versions."""
     parts = _SEPARATOR.split(text.removeprefix("v").partition("+")[0])
     return "".join(map(_key, parts)) + (_RELEASE if len(parts) == 3 else "")
 

@@ -1,8 +1,8 @@
-"""Terms: what stands on one side of a comparison. An attribute, a literal, or a function of terms.
+"""Terms, the sides of a comparison: attributes, literals, and functions of terms.
 
-``length(name)``, ``x % 4``, ``(price + tax) * 2``, ``price < list_price``. A term that is no
-attribute makes a *derived attribute*, whose name is its text (:mod:`tamis.expr.names`), so there is
-one text for each term: :func:`spell_term` writes it, and the reader of rules reads it back.
+``length(name)``, ``x % 4``, ``(price + tax) * 2``, ``price < list_price``. A function of attributes
+is a *derived attribute* whose name is its text (:mod:`tamis.expr.names`). So each term has exactly
+one text: :func:`spell_term` writes it, and the reader of terms reads it back.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ __all__ = [
     "attributes_of",
     "call",
     "check_type",
-    "closest",
     "name_of",
     "name_text",
     "spell_term",
+    "suggest",
     "type_of",
 ]
 
@@ -43,7 +43,7 @@ SIZE: Final = "size"
 
 _BARE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
 _COMPARED, _UNARY, _ATOMIC = 0, 3, 4
-"""How tight things bind; the signs of arithmetic lie in between."""
+"""Precedence; the signs of arithmetic lie in between."""
 
 
 class Attribute(msgspec.Struct, frozen=True):
@@ -59,7 +59,7 @@ class Constant(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A function of terms; signs are functions too."""
+    """A function of terms; signs are functions, too."""
 
     function: str
     terms: tuple[Term, ...]
@@ -70,18 +70,18 @@ Term: TypeAlias = Attribute | Constant | Call
 
 
 def call(function: str, terms: tuple[Term, ...], literals: tuple[Value, ...] = ()) -> Call:
-    """A call whose function takes these terms and literals; the caller has counted them.
+    """Build a call of `function`; the caller has checked the number of arguments.
 
     Raises
     ------
     RuleError
-        A term gives what the function cannot take, or a literal is none that it takes.
+        The type of a term or a literal does not fit.
     """
     takes = takes_of(function)
     for term, wanted in zip(terms, takes, strict=True):
         check_type(function, term, wanted)
     if not any(True for term in terms for _ in attributes_of(term)):
-        raise RuleError(f"{_shown(function, terms)} names no attribute; write its value instead")
+        raise RuleError(f"{_shown(function, terms)} has no attribute; write its value instead")
     if function in FUNCTIONS:
         for literal, check in zip(literals, FUNCTIONS[function].literals, strict=False):
             check(literal)
@@ -91,14 +91,14 @@ def call(function: str, terms: tuple[Term, ...], literals: tuple[Value, ...] = (
 
 
 def takes_of(function: str) -> tuple[Type, ...]:
-    """What the terms of a function have to give."""
+    """The types of the terms of a function."""
     if function == SIZE:
         return (Type.ANY,)
     return FUNCTIONS[function].takes if function in FUNCTIONS else FAMILIES[function].takes
 
 
 def type_of(term: Term) -> Type:
-    """What a term gives, as far as that is known before there is an event."""
+    """The type of a term, as far as it is known without an event."""
     if isinstance(term, Attribute):
         return Type.ANY
     if isinstance(term, Constant):
@@ -109,7 +109,7 @@ def type_of(term: Term) -> Type:
 
 
 def attributes_of(term: Term) -> Iterator[str]:
-    """The names of the attributes in a term, repeated ones too."""
+    """The names of the attributes in a term, including repeated ones."""
     if isinstance(term, Attribute):
         yield term.name
     elif isinstance(term, Call):
@@ -118,18 +118,18 @@ def attributes_of(term: Term) -> Iterator[str]:
 
 
 def name_of(term: Attribute | Call) -> str:
-    """The name under which rules speak of a term."""
+    """The name of the attribute that a term is or derives."""
     return term.name if isinstance(term, Attribute) else DERIVED + spell_term(term)
 
 
-def closest(word: str, known: list[str]) -> str:
-    """What to say about an unknown function."""
+def suggest(word: str, known: list[str]) -> str:
+    """A hint for an unknown function: the known name that is closest, if any."""
     near = difflib.get_close_matches(word.lower(), known, 1)
     return f"; did you mean {near[0]}?" if near else ""
 
 
 def check_type(function: str, term: Term, wanted: Type) -> None:
-    """Refuse a term that gives what a function cannot take."""
+    """Refuse a term whose type a function cannot take."""
     given = type_of(term)
     if function == SIZE:
         if not isinstance(term, Attribute):
@@ -171,7 +171,7 @@ def name_text(name: str) -> str:
 
 
 def spell_term(term: Term) -> str:
-    """The one text of a term."""
+    """The text of a term; equal terms have equal texts."""
     if isinstance(term, Attribute):
         return name_text(term.name)
     if isinstance(term, Constant):
@@ -181,7 +181,7 @@ def spell_term(term: Term) -> str:
     level = _level(term)
     if level < _UNARY:
         left, right = term.terms
-        # Signs of one level are read from the left.
+        # Signs of one level associate to the left.
         return f"{_operand(left, level)} {term.function} {_operand(right, level + 1)}"
     return _shown(term.function, term.terms, term.literals)
 

@@ -1,7 +1,7 @@
-"""Times in texts: the patterns of ``to_timestamp``, which are those of Spark and Java.
+"""The patterns of ``to_timestamp``, which are those of Spark and Java: ``yyyy-MM-dd HH:mm:ss``.
 
-``yyyy-MM-dd HH:mm:ss``: a letter says what stands there and its count how many digits. A pattern
-becomes a regular expression once, when a rule is read.
+A letter names a field, and the number of letters its digits. A pattern is compiled to a regular
+expression once, when a rule is read.
 """
 
 from __future__ import annotations
@@ -57,33 +57,33 @@ _FIELDS: Final[dict[str, tuple[str, str]]] = {
     **dict.fromkeys(("X", "XX", "XXX", "Z"), ("offset", _OFFSET)),
     **dict.fromkeys(("x", "xx", "xxx"), ("offset", r"[+-]\d\d(?::?\d\d)?")),
 }
-"""What a run of one letter stands for, and what it looks like."""
+"""The field of each run of one letter, and its regular expression."""
 
 
 @lru_cache(maxsize=1024)
 def time_reader(pattern: str) -> Callable[[str], datetime | None]:
-    """A function that reads a text like `pattern` as a time, in UTC unless it has an offset.
+    """A function that reads a text in the form of `pattern` as a time, in UTC without an offset.
 
     Raises
     ------
     RuleError
-        `pattern` has a letter that stands for nothing here.
+        `pattern` has a letter that is not supported.
     """
-    regex = re.compile(_regex(pattern), re.IGNORECASE | re.ASCII)
+    regex = re.compile(_build_regex(pattern), re.IGNORECASE | re.ASCII)
 
     def read(text: str) -> datetime | None:
         match = regex.fullmatch(text)
         if match is None:
             return None
         try:
-            return _moment(match.groupdict())
+            return _build_time(match.groupdict())
         except (ValueError, OverflowError):
             return None
 
     return read
 
 
-def _regex(pattern: str) -> str:
+def _build_regex(pattern: str) -> str:
     if not pattern:
         raise RuleError("a time pattern is empty; write one like 'yyyy-MM-dd HH:mm:ss'")
     pieces: list[str] = []
@@ -110,8 +110,8 @@ def _regex(pattern: str) -> str:
     return "".join(pieces)
 
 
-def _moment(found: dict[str, str]) -> datetime:
-    """The time that the parts of a text tell; what is not told is that of 1970-01-01 00:00."""
+def _build_time(found: dict[str, str]) -> datetime:
+    """The time of the fields of a text; missing fields are those of 1970-01-01 00:00."""
     year = int(found.get("year", "1970"))
     if "year_of_century" in found:
         year = 2000 + int(found["year_of_century"])

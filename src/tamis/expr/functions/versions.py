@@ -1,12 +1,12 @@
-"""Versions as texts whose order is that of Maven: 1-rc < 1 = 1.0.0 < 1-sp < 1.1.
+"""Sort keys for versions, in Maven's order: 1-rc < 1 = 1.0.0 < 1-sp < 1.1.
 
-A version is a row of numbers and words, each after a dot or a hyphen; where a digit meets a letter
-there is a hyphen in between. Zeros at the end say nothing, nor do those before a hyphen or a
-word, nor do ``ga``, ``final`` and ``release``. Well-known words have their order: alpha, beta,
-milestone, rc, snapshot, the release itself, sp; any other word comes after these, and any number
-after all words. That is the order which the reference of Maven's POM describes; where Maven's
-own code has no order at all (it can hold a < b < c < a for words in the midst of numbers), this is
-the nearest that has one. Any string is a version.
+A version is a sequence of numbers and words, each after a dot or a hyphen; between a digit and a
+letter there is an implicit hyphen. Zeros at the end and before a hyphen or a word do not count, nor
+do ``ga``, ``final`` and ``release``. Well-known words have an order: alpha, beta, milestone, rc,
+snapshot, the release itself, sp. Other words come after these, and numbers after all words. This is
+the order that the reference of Maven's POM describes. Maven's own code has no order for some
+versions (it can have a < b < c < a for words between numbers); this is the nearest one. Every
+string has a key.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _WORDS: Final = {
     "sp": "G",
 }
 _RELEASE, _OTHER_WORD, _HYPHEN_NUMBER, _DOT_NUMBER = "F", "H", "I", "J"
-"""How each part of a key begins. The end of a version stands where the release itself does."""
+"""How each part of a key begins. The end of a version sorts like the release itself."""
 
 _END_OF_WORD: Final = "\x00"
 _LONGEST_NUMBER: Final = 5000
-"""How many digits are counted; of longer numbers the first digits decide."""
+"""Longer numbers compare by their first digits only."""
 
 
 class _Part(NamedTuple):
@@ -49,7 +49,7 @@ class _Part(NamedTuple):
 
     @property
     def is_null(self) -> bool:
-        """Whether it says nothing at the end of a row."""
+        """Whether it does not count at the end of a sequence."""
         return not self.text.strip("0") if self.is_number else not self.text
 
 
@@ -58,11 +58,11 @@ _ZERO: Final = _Part(False, "0")
 
 @lru_cache(maxsize=65_536)
 def version_key(text: str) -> str:
-    """A text that orders among such texts as `text` does among versions."""
-    return "".join([_key(part) for part in _trimmed(_parts(text))]) + _RELEASE
+    """A key that sorts as `text` does among versions."""
+    return "".join([_key(part) for part in _trim(_split(text))]) + _RELEASE
 
 
-def _parts(text: str) -> list[_Part]:
+def _split(text: str) -> list[_Part]:
     parts: list[_Part] = []
     follows_hyphen, is_open = False, True
     tokens = _TOKEN.findall(text.lower())
@@ -83,8 +83,8 @@ def _parts(text: str) -> list[_Part]:
     return parts
 
 
-def _trimmed(parts: list[_Part]) -> list[_Part]:
-    """`parts` without what says nothing, at the end and before each hyphen."""
+def _trim(parts: list[_Part]) -> list[_Part]:
+    """`parts` without those that do not count, at the end and before each hyphen."""
     kept: list[_Part] = []
     at_end = True
     for part in reversed(parts):
@@ -94,7 +94,7 @@ def _trimmed(parts: list[_Part]) -> list[_Part]:
         at_end = part.follows_hyphen
     kept.reverse()
     begins_with_number = not parts or parts[0].is_null or parts[0].is_number
-    # Whatever begins with a number comes after all that begins with a word.
+    # A version that begins with a number comes after all that begin with a word.
     return kept if kept[:1] == parts[:1] or not begins_with_number else [_ZERO, *kept]
 
 

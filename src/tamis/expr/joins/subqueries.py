@@ -188,7 +188,7 @@ class SubqueryReader:
         reader = self._reader
         start = reader.at
         if at_exists(reader):
-            raise reader.error("a subquery holds no subquery")
+            raise reader.error("a subquery cannot contain a subquery")
         if _at_value(reader):
             return self._read_flipped_test(negated)
         if reader.kinds[reader.at] not in (NAME, QUOTED_NAME):
@@ -197,13 +197,13 @@ class SubqueryReader:
         kind = reader.kinds[reader.at]
         if kind in COMPARISONS:
             if at_quantifier(reader, reader.at + 1) is not None:
-                raise reader.error("a subquery holds no subquery", reader.at + 1)
+                raise reader.error("a subquery cannot contain a subquery", reader.at + 1)
             reader.at += 1
             if not _at_value(reader) and reader.kinds[reader.at] in (NAME, QUOTED_NAME):
                 return self._read_comparison(is_old, name, *COMPARISONS[kind], negated)
             reader.at -= 1
         op, values, is_negated = self._read_test()
-        predicate = reader.blame(start, validate.predicate, name, op, values, is_negated)
+        predicate = reader.blame(start, validate.build_predicate, name, op, values, is_negated)
         return Test(_negate_if(predicate, negated), is_old)
 
     def _read_test(self) -> tuple[Op, tuple[Any, ...], bool]:
@@ -235,7 +235,9 @@ class SubqueryReader:
         op, is_negated = COMPARISONS[kind]
         reader.at += 1
         is_old, name = self._read_name()
-        predicate = reader.blame(start, validate.predicate, name, FLIPPED[op], (value,), is_negated)
+        predicate = reader.blame(
+            start, validate.build_predicate, name, FLIPPED[op], (value,), is_negated
+        )
         return Test(_negate_if(predicate, negated), is_old)
 
     def _read_comparison(

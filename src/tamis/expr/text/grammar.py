@@ -1,14 +1,12 @@
-"""The text form of a rule, like the WHERE clause of SQL: ``age IN (3, 4) AND state <> 'CA'``.
+"""The parser of rules: the inverse of :func:`tamis.expr.text.write.to_sql`.
 
-:func:`parse` and :func:`to_sql` are inverse: the text keeps whatever the model tells apart.
-ANDs that are nested by parentheses stay nested. A NOT right before a positive predicate
-negates it, ``NOT x < 5``, ``NOT x = 3`` (which is ``x <> 3``); before parentheses, or where
-the predicate is negated already, it is a node of its own.
+ANDs that are nested by parentheses stay nested. A NOT directly before a positive predicate negates
+it: ``NOT x < 5``, ``NOT x = 3`` (which is ``x <> 3``). Before parentheses, or before a predicate
+that is negated already, it is a node of its own.
 
-sqlglot cuts the text into tokens (:mod:`tamis.expr.text.tokens`), but its parser is not used: it
-takes much that is no rule (``x BETWEEN 1 2``, ``x = 'a' 'b'``), keeps no positions of
-literals, and recurses. The grammar is small; reading it here lets every error say what was
-expected, and where.
+sqlglot provides the tokens (:mod:`tamis.expr.text.tokens`), but its parser is not used: it accepts
+texts that are not rules (``x BETWEEN 1 2``, ``x = 'a' 'b'``), keeps no positions of literals, and
+recurses. The grammar is small, and this parser says for every error what was expected, and where.
 """
 
 from __future__ import annotations
@@ -54,12 +52,12 @@ __all__ = ["parse", "parse_template"]
 
 
 def parse(text: str) -> Expr:
-    """The rule that `text` spells.
+    """Parse the text of a rule.
 
     Raises
     ------
     RuleSyntaxError
-        `text` is no rule; the error knows the position and prints with a caret.
+        `text` is not a rule; the error has the position and prints with a caret.
     PatternError
         A LIKE pattern or a regular expression is invalid.
     RuleTooLargeError
@@ -73,7 +71,7 @@ def parse(text: str) -> Expr:
 
 
 def parse_template(text: str) -> Expr | None:
-    """The rule that `text` spells, if other literals of the same kinds give the same tree.
+    """Parse `text` if other literals of the same kinds would give the same tree.
 
     Returns None where the tree depends on the literals, as in ``within_box``, which is one range of
     longitudes or two. Raises as :func:`parse` does.
@@ -90,13 +88,13 @@ _MAX_NESTING: Final = 2 * MAX_DEPTH
 _AFTER_TERM: Final = frozenset(
     [*COMPARISONS, *SIGNS, "IS", "NOT", "IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE"]
 )
-"""What stands behind a term in parentheses, and never behind a condition in them."""
+"""What may follow a term in parentheses, but not a condition in parentheses."""
 
-_NO_SUBQUERY: Final = "a subquery stands after EXISTS, IN, ANY or ALL, in parentheses"
+_NO_SUBQUERY: Final = "write a subquery in parentheses after EXISTS, IN, ANY or ALL"
 
 
 class _Level:
-    """What was read since one opening parenthesis: an OR of ANDs of operands."""
+    """The operands since one opening parenthesis: an OR of ANDs."""
 
     __slots__ = ("ands", "nots", "opened_at", "ors")
 
@@ -133,7 +131,7 @@ class RuleReader(TermReader):
         """Whether the tree read so far depends on what the literals are, beyond their kinds."""
 
     def read_rule(self) -> Expr:
-        """The whole text; levels of parentheses are kept in a list, not on Python's stack."""
+        """Read the whole text, with levels of parentheses in a list, not on Python's stack."""
         if not self.tokens:
             raise self.error("the rule is empty; write TRUE for one that matches every event")
         level = _Level()
@@ -151,7 +149,7 @@ class RuleReader(TermReader):
             else:
                 operand = self.read_operand()
                 if level.nots and isinstance(operand, Predicate) and not operand.negated:
-                    operand = _negated(operand)
+                    operand = _negate(operand)
                     level.nots -= 1
                     nesting -= 1
                 nesting -= level.nots
@@ -173,13 +171,13 @@ class RuleReader(TermReader):
                 )
 
     def at_term(self) -> bool:
-        """Whether the parenthesis that comes next is that of a term: ``(x + 1) * 2 = 4``."""
+        """Whether the next parenthesis opens a term: ``(x + 1) * 2 = 4``."""
         if not self.closing:
-            self.closing = _pairs(self.kinds)
+            self.closing = _match_parentheses(self.kinds)
         return self.kinds[self.closing.get(self.at, -2) + 1] in _AFTER_TERM
 
     def read_operand(self) -> Expr:
-        """A condition, with its attribute on either side, or TRUE or FALSE."""
+        """Read a condition, TRUE or FALSE."""
         kind, following = self.kinds[self.at], self.kinds[self.at + 1 : self.at + 2]
         if kind == BOOLEAN and not (following and following[0] in COMPARISONS):
             return TRUE if self.read_value() else FALSE
@@ -192,12 +190,12 @@ class RuleReader(TermReader):
         if kind in LITERALS or kind in (NAME, QUOTED_NAME, "("):
             return self.read_predicate()
         if kind == "NULL":
-            raise self.error("NULL is no value; write IS NULL or IS NOT NULL after an attribute")
+            raise self.error("NULL is not a value; write IS NULL or IS NOT NULL after an attribute")
         after = f" after {self.source(self.at - 1)!r}" if self.at else ""
         raise self.expected(f"a condition{after}")
 
     def read_condition(self, function: str) -> Expr:
-        """A function that is a condition by itself."""
+        """Read a function that is a condition by itself."""
         start = self.at
         self.at += 2
         takes, count, build, inspects_literals = CONDITIONS[function]
@@ -211,7 +209,7 @@ class RuleReader(TermReader):
         return self.blame(start, build, terms, values)
 
     def read_list_arguments(self, function: str) -> tuple[tuple[Term, ...], tuple[Value, ...]]:
-        """A term and a list of literals; the closing parenthesis too."""
+        """Read a term, a list of literals and the closing parenthesis."""
         term = self.read_term()
         if not self.take(","):
             raise self.expected(f"',' and a list, as in {function}(x, ('a', 'b'))")
@@ -251,10 +249,10 @@ class RuleReader(TermReader):
             self.at += 1
             culprit = self.at
             op, values = Op(kind), self.read_operands(kind)
-        return self.blame(culprit, validate.predicate, attribute, op, values, negated)
+        return self.blame(culprit, validate.build_predicate, attribute, op, values, negated)
 
     def read_quantified(self, left: Term) -> Predicate | None:
-        """The join predicate that begins with a term, if it is one: ANY, ALL or IN follows."""
+        """Read a join predicate that begins with a term; None if no ANY, ALL or IN follows."""
         kind = self.kinds[self.at]
         is_negated = kind == "NOT"
         is_in = self.kinds[self.at + is_negated] == "IN" and at_select(
@@ -264,12 +262,12 @@ class RuleReader(TermReader):
         if not is_in and not is_compared:
             return None
         if not isinstance(left, Attribute):
-            raise self.error("a join predicate compares attributes, and no functions of them")
+            raise self.error("a join predicate compares attributes, not functions of them")
         reader = SubqueryReader(self)
         if is_in:
             self.at += is_negated + 1
             member = join_predicate(reader.read_quantified(left.name, Op.EQ, False, Quantifier.ANY))
-            return _negated(member) if is_negated else member
+            return _negate(member) if is_negated else member
         op, negated = COMPARISONS[kind]
         quantifier = at_quantifier(self, self.at + 1)
         assert quantifier is not None
@@ -279,12 +277,12 @@ class RuleReader(TermReader):
     def compare_terms(
         self, start: int, op: Op, left: Term, right: Term, negated: bool
     ) -> Predicate:
-        """Two terms compared: an attribute that is true or false."""
+        """The predicate that compares two terms: on a derived attribute that is true or false."""
         term = self.blame(start, call, op.value, (left, right))
         return Predicate(name_of(term), Op.EQ, (True,), negated)
 
     def read_flipped_comparison(self, start: int, value: Value) -> Predicate:
-        """A literal compared with a term."""
+        """Read a comparison of a literal with a term."""
         kind = self.kinds[self.at]
         if kind not in COMPARISONS:
             raise self.expected("a comparison after the value, as in 3 < x")
@@ -298,7 +296,7 @@ class RuleReader(TermReader):
             self.at = right_at
             raise self.expected(f"an attribute on one side of {kind!r}")
         name = name_of(right)
-        return self.blame(start, validate.predicate, name, FLIPPED[op], (value,), negated)
+        return self.blame(start, validate.build_predicate, name, FLIPPED[op], (value,), negated)
 
     def after_term(self, term: Term, start: int, negated: bool) -> RuleSyntaxError:
         if negated:
@@ -323,8 +321,8 @@ class RuleReader(TermReader):
         return self.expected(f"AND, OR or {'the end' if level.opened_at is None else repr(')')}")
 
 
-def _pairs(kinds: list[str]) -> dict[int, int]:
-    """Where each parenthesis that opens is closed, if it is."""
+def _match_parentheses(kinds: list[str]) -> dict[int, int]:
+    """The place of the closing parenthesis for each opening one that has one."""
     pairs: dict[int, int] = {}
     opened: list[int] = []
     for place, kind in enumerate(kinds):
@@ -335,5 +333,5 @@ def _pairs(kinds: list[str]) -> dict[int, int]:
     return pairs
 
 
-def _negated(predicate: Predicate) -> Predicate:
+def _negate(predicate: Predicate) -> Predicate:
     return Predicate(predicate.attribute, predicate.op, predicate.values, negated=True)

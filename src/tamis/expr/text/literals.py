@@ -1,8 +1,4 @@
-"""How the text form of a rule spells a value, and the other way round.
-
-The strings and the names of attributes are the tokens' business (:mod:`tamis.expr.text.tokens`);
-here are the values that take more than removing the quotes.
-"""
+"""Values and their spelling in the text of a rule, in both directions."""
 
 from __future__ import annotations
 
@@ -32,13 +28,13 @@ _TIMESTAMP: Final = re.compile(
     r"(?:[ T]((?:[01][0-9]|2[0-3]):[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?)"
     r" ?(Z|z|[+-][0-9]{2}(?::?[0-9]{2})?)?)?"
 )
-"""A day, and if there is more a time and a zone; Python's own parser takes far more."""
+"""A day, optionally with a time and a zone; Python's own parser accepts far more."""
 
 
 def read_number(numeral: str) -> int | float:
-    """The number that an unsigned `numeral` spells: a double if it has a point or exponent.
+    """The number of an unsigned `numeral`: a double if it has a point or an exponent.
 
-    The range of an integer is checked only roughly, since a sign may follow.
+    The range of an integer is checked only roughly, since the sign is not known here.
     """
     if not numeral.isdigit():
         return float(numeral)
@@ -49,14 +45,14 @@ def read_number(numeral: str) -> int | float:
 
 
 def read_day(text: str) -> datetime:
-    """The midnight, in UTC, that a date spells."""
+    """The midnight, in UTC, of a date such as ``2020-01-31``."""
     if len(text) != len("2020-01-31"):
-        raise RuleError(f"{text[:60]!r} is no date; write it like '2020-01-31'")
+        raise RuleError(f"{text[:60]!r} is not a date; write it like '2020-01-31'")
     return read_timestamp(text)
 
 
 def read_timestamp(text: str) -> datetime:
-    """The UTC time that a date, or a date and a time with or without a zone, spells."""
+    """The UTC time of a date, or of a date and a time with or without a zone."""
     match = _TIMESTAMP.fullmatch(text)
     if match:
         date, time, zone = match.groups()
@@ -67,7 +63,7 @@ def read_timestamp(text: str) -> datetime:
         except (ValueError, OverflowError):
             pass
     raise RuleError(
-        f"{text[:60]!r} is no timestamp; write it like '2020-01-31', '2020-01-31 12:00:00' "
+        f"{text[:60]!r} is not a timestamp; write it like '2020-01-31', '2020-01-31 12:00:00' "
         "or '2020-01-31T12:00:00.123456+01:00'"
     )
 
@@ -79,7 +75,7 @@ def spell(value: Value) -> str:
         return "'" + value.replace("'", "''") + "'"
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
-    # The base classes' repr: a subclass, such as an enumeration, prints as it likes.
+    # The base classes' repr: a subclass, such as an enumeration, may print otherwise.
     if isinstance(value, int):
         return int.__repr__(value)
     if isinstance(value, float):
@@ -88,7 +84,7 @@ def spell(value: Value) -> str:
 
 
 def read_string(source: str) -> str:
-    """The string that a quoted `source` spells."""
+    """The string in the quoted `source`."""
     text = source[1:-1].replace("''", "'")
     if not text.isascii():
         value_of_literal(text)
@@ -96,23 +92,23 @@ def read_string(source: str) -> str:
 
 
 def read_integer(source: str) -> Value:
-    """The integer that the digits of `source` spell."""
-    # With so few digits it fits into 64 bits; this is the most common literal by far.
+    """The integer of the digits in `source`."""
+    # The fast path for the most common literals: fewer digits always fit into 64 bits.
     return int(source) if len(source) < _INT64_DIGITS else value_of_literal(read_number(source))
 
 
 def read_double(source: str) -> Value:
-    """The double that `source` spells."""
+    """The double of the numeral in `source`."""
     return value_of_literal(float(source))
 
 
 def read_negative(source: str) -> Value:
-    """The number below zero whose opposite `source` spells."""
+    """The negated number of the unsigned numeral in `source`."""
     return value_of_literal(-read_number(source))
 
 
 def read_literal(source: str) -> Value:
-    """The value that any literal spells: quoted, signed, TRUE, FALSE, DATE '…', TIMESTAMP '…'."""
+    """The value of any literal: quoted, signed, TRUE, FALSE, DATE '…' or TIMESTAMP '…'."""
     first = source[0]
     if first == "'":
         return read_string(source)

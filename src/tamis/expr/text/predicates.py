@@ -15,7 +15,7 @@ from typing import Final
 from tamis.errors import RuleError
 from tamis.expr import validate
 from tamis.expr.model import Op, Predicate, is_unicode
-from tamis.expr.names import is_worked_out
+from tamis.expr.names import is_computed
 from tamis.expr.text.grammar import parse
 from tamis.expr.text.literals import read_literal
 from tamis.expr.text.tokens import RESERVED
@@ -61,7 +61,7 @@ def read_predicate(text: str) -> Predicate | None:
     if match is None:
         return _parse_predicate(text) if _TERM.match(text) else None
     path, comparison, value, negation, listed, low, high, like, pattern, is_not = match.groups()
-    attribute = _attribute(path)
+    attribute = _read_attribute(path)
     if attribute is None:
         return None
     try:
@@ -77,7 +77,7 @@ def read_predicate(text: str) -> Predicate | None:
                 attribute, Op.BETWEEN, (read_literal(low), read_literal(high)), negated
             )
         if like:
-            return validate.predicate(attribute, Op(like), (read_literal(pattern),), negated)
+            return validate.build_predicate(attribute, Op(like), (read_literal(pattern),), negated)
         return Predicate(attribute, Op.PRESENT, (), is_not is None)
     except RuleError:
         return None
@@ -98,10 +98,10 @@ def is_half_between(text: str) -> bool:
 
 
 @lru_cache(maxsize=65_536)
-def _attribute(path: str) -> str | None:
+def _read_attribute(path: str) -> str | None:
     """The attribute that `path` names; None where it may be something else."""
     first, *rest = _NAMES.findall(path)
     if first.upper() in RESERVED or not is_unicode(path):
         return None
     name = ".".join(name[1:-1] if name[0] in '"`' else name for name in (first, *rest))
-    return None if is_worked_out(name) else name
+    return None if is_computed(name) else name

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple, TypeAlias
 from tamis.errors import RuleError
 from tamis.expr import validate
 from tamis.expr.atom_table import AtomTable
-from tamis.expr.functions.derive import comparable
+from tamis.expr.functions.derive import make_comparable
 from tamis.expr.model import (
     And,
     Atom,
@@ -108,7 +108,7 @@ class Leaf:
             ]
         )
         if self._is_text:
-            return validate.predicate(self.attribute, self.op, values, self.negated)
+            return validate.build_predicate(self.attribute, self.op, values, self.negated)
         # The sentinels' predicate passed all checks but those of values, which `convert` makes.
         return Predicate(self.attribute, self.op, values, self.negated)
 
@@ -229,7 +229,7 @@ class NormalTemplate:
             result.append(number or 0)
         for at, key, predicate in new:
             place = self._places[at]
-            atom = Atom(comparable(predicate), place.negated, place.if_absent)
+            atom = Atom(make_comparable(predicate), place.negated, place.if_absent)
             result[at] = place.numbers[key] = self._atoms.number(atom)
         return result
 
@@ -290,7 +290,7 @@ class Shapes:
                 self._seen_once.clear()
             self._seen_once.add(shape)
             return None
-        template = self._templates[shape] = _template_of(text)
+        template = self._templates[shape] = _derive_template(text)
         self._seen_once.discard(shape)
         return template
 
@@ -301,14 +301,14 @@ class _Sentinel(NamedTuple):
     convert: Callable[[str], Value]
 
 
-def _template_of(text: str) -> Template | None:
+def _derive_template(text: str) -> Template | None:
     """The template of the shape of `text`, or None if it cannot have one."""
     pieces: list[str | None] = _PIECES.split(text)
     sentinels: list[_Sentinel] = []
     for literal_at in range(_LITERAL, len(pieces), _STRIDE):
         if pieces[literal_at] is None:
             continue
-        sentinel = _sentinel(len(sentinels), pieces, literal_at)
+        sentinel = _make_sentinel(len(sentinels), pieces, literal_at)
         pieces[literal_at] = sentinel.source
         sentinels.append(sentinel)
     if len(sentinels) > _MAX_LITERALS:
@@ -320,12 +320,12 @@ def _template_of(text: str) -> Template | None:
     if expr is None:
         return None
     slots = _slots_by_value(sentinels)
-    leaves = tuple([_leaf(predicate, slots) for predicate in predicates(expr)])
+    leaves = tuple([_make_leaf(predicate, slots) for predicate in predicates(expr)])
     found = [value.literal for leaf in leaves for value in leaf.values if isinstance(value, Slot)]
     return Template(expr, leaves) if sorted(found) == list(range(len(sentinels))) else None
 
 
-def _sentinel(index: int, pieces: list[str | None], literal_at: int) -> _Sentinel:
+def _make_sentinel(index: int, pieces: list[str | None], literal_at: int) -> _Sentinel:
     """A literal that rules do not use, of the same kind as the one that it stands for."""
     if pieces[literal_at - _LITERAL + _INTEGER] is not None:
         whole = 7_310_000_000_000_000 + index
@@ -340,7 +340,7 @@ def _sentinel(index: int, pieces: list[str | None], literal_at: int) -> _Sentine
         string = chr(0xE000 + index)
     elif keyword:
         moment = datetime(1310, 1, 1, tzinfo=UTC) + timedelta(days=index)
-        convert = _quoted_day if keyword == "DATE" else _quoted_timestamp
+        convert = _read_quoted_day if keyword == "DATE" else _read_quoted_timestamp
         return _Sentinel(f"'{moment.date()}'", moment, convert)
     else:
         string = f"sentinel\uf8ff{index}"
@@ -356,7 +356,7 @@ def _slots_by_value(sentinels: list[_Sentinel]) -> dict[Value, Slot]:
     return slots
 
 
-def _leaf(predicate: Predicate, slots: dict[Value, Slot]) -> Leaf:
+def _make_leaf(predicate: Predicate, slots: dict[Value, Slot]) -> Leaf:
     values = tuple([slots.get(value, value) for value in predicate.values])
     return Leaf(predicate.attribute, predicate.op, values, predicate.negated)
 
@@ -379,9 +379,9 @@ def _replace_atoms(tree: Expr, atoms: Iterator[Atom]) -> Expr:
     return type(tree)(tuple([_replace_atoms(child, atoms) for child in tree.children]))
 
 
-def _quoted_day(source: str) -> Value:
+def _read_quoted_day(source: str) -> Value:
     return literals.read_day(literals.read_string(source))
 
 
-def _quoted_timestamp(source: str) -> Value:
+def _read_quoted_timestamp(source: str) -> Value:
     return literals.read_timestamp(literals.read_string(source))

@@ -1,4 +1,4 @@
-"""Reads terms: what stands on one side of a comparison, such as ``(price + tax) * 2``."""
+"""Reads terms, the sides of a comparison: ``(price + tax) * 2``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 from tamis.errors import RuleSyntaxError, RuleTooLargeError
 from tamis.expr.functions.families import FAMILIES
 from tamis.expr.functions.scalar import ALIASES, COMPARISONS, FUNCTIONS, SIGNS
-from tamis.expr.functions.terms import SIZE, Attribute, Call, Constant, Term, call, closest
+from tamis.expr.functions.terms import SIZE, Attribute, Call, Constant, Term, call, suggest
 from tamis.expr.model import Value
 from tamis.expr.text.token_reader import LITERALS, TokenReader
 from tamis.expr.text.tokens import NAME, NUMBER, QUOTED_NAME, STRING
@@ -20,7 +20,7 @@ _MAX_NESTING: Final = 32
 
 _SINGLE: Final = (NAME, STRING, NUMBER)
 _GOES_ON: Final = frozenset([*SIGNS, "(", ".", STRING, NUMBER])
-"""What begins a term of one token, and what shows that more of it follows."""
+"""The tokens that begin a term of one token, and those that continue a term."""
 
 _T = TypeVar("_T")
 
@@ -29,36 +29,36 @@ class TermReader(TokenReader):
     """Reads terms: an attribute, a literal, or a function of terms."""
 
     conditions: frozenset[str] = frozenset()
-    """Functions that are conditions and not values, to tell them from unknown ones."""
+    """Functions that are conditions, not values, for a better error than "unknown function"."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.nesting = 0
 
     def read_term(self) -> Term:
-        """Sums of products."""
+        """Read a term."""
         kind = self.kinds[self.at]
-        # Most terms are but one token, and rules are read by the million.
+        # The fast path: most terms are one token.
         if kind in _SINGLE and self.kinds[self.at + 1] not in _GOES_ON:
             return Attribute(self.read_attribute()) if kind is NAME else Constant(self.read_value())
         return self.read_chain(1)
 
     def read_chain(self, level: int) -> Term:
-        """Terms with signs of a level between them, read from the left."""
+        """Read terms with signs of one level between them; signs associate to the left."""
         if level > 2:
             return self.read_factor()
         start = self.at
         result = self.read_chain(level + 1)
         while SIGNS.get(self.kinds[self.at]) == level:
             if self.text[self.position(self.at) :][:2] in ("--", "/*"):
-                raise self.error("a rule holds no comments")
+                raise self.error("a rule cannot contain comments")
             sign = self.kinds[self.at]
             self.at += 1
             result = self.blame(start, call, sign, (result, self.read_chain(level + 1)))
         return result
 
     def read_factor(self) -> Term:
-        """What binds tightest: a literal, an attribute, a call, or a term in parentheses."""
+        """Read a literal, an attribute, a call, or a term in parentheses."""
         start = self.at
         kind = self.kinds[start]
         if kind == "(":
@@ -77,7 +77,7 @@ class TermReader(TokenReader):
         return Attribute(self.read_attribute())
 
     def read_parenthesised(self) -> Term:
-        """A term in parentheses, or a comparison of two terms in them."""
+        """Read a term, or a comparison of two terms, in parentheses."""
         opened_at = self.at
         self.at += 1
         result = self.read_nested(self.read_term)
@@ -93,7 +93,7 @@ class TermReader(TokenReader):
         return result
 
     def read_nested(self, read: Callable[[], _T]) -> _T:
-        """What `read` reads one level deeper."""
+        """Call `read` one level deeper."""
         self.nesting += 1
         if self.nesting > _MAX_NESTING:
             raise RuleTooLargeError(
@@ -105,17 +105,17 @@ class TermReader(TokenReader):
         return result
 
     def read_call(self) -> Call:
-        """A function of terms and literals."""
+        """Read a call of a function."""
         start = self.at
         function = self.read_function()
         if function in self.conditions:
-            message = f"{function}(…) is a condition, no value; join conditions with AND and OR"
+            message = f"{function}(…) is a condition, not a value; join conditions with AND and OR"
             raise self.error(message, start)
         if function in FUNCTIONS:
             takes = len(FUNCTIONS[function].takes)
             least, most = FUNCTIONS[function].required, len(FUNCTIONS[function].literals)
         elif function == SIZE or function in FAMILIES:
-            # Without its literals, a condition of a family is the name of the family's attribute.
+            # Without literals, a condition of a family names the family's attribute.
             takes, least, most = 1 if function == SIZE else len(FAMILIES[function].takes), 0, 0
         else:
             raise self.unknown_function(start)
@@ -123,7 +123,7 @@ class TermReader(TokenReader):
         return self.blame(start, call, function, terms, literals)
 
     def read_function(self) -> str:
-        """The name of a function, and the parenthesis behind it."""
+        """Read the name of a function and the opening parenthesis."""
         name = self.tokens[self.at].text.lower()
         self.at += 2
         return ALIASES.get(name, name)
@@ -131,7 +131,7 @@ class TermReader(TokenReader):
     def read_arguments(
         self, function: str, takes: int, least: int, most: int
     ) -> tuple[tuple[Term, ...], tuple[Value, ...]]:
-        """So many terms, and then as many literals; the closing parenthesis too."""
+        """Read `takes` terms, `least` to `most` literals and the closing parenthesis."""
         opened_at = self.at - 1
         terms: list[Term] = []
         literals: list[Value] = []
@@ -149,10 +149,10 @@ class TermReader(TokenReader):
         return tuple(terms), tuple(literals)
 
     def unknown_function(self, at: int) -> RuleSyntaxError:
-        """The error for a call of a function that is not there."""
+        """The error for a call of an unknown function."""
         name = self.tokens[at].text
         known = [*FUNCTIONS, *ALIASES, *FAMILIES, *self.conditions, SIZE]
-        return self.error(f"unknown function {name}{closest(name, known)}", at)
+        return self.error(f"unknown function {name}{suggest(name, known)}", at)
 
 
 def _arity(terms: int, least: int, most: int) -> str:

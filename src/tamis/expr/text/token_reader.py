@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 
 from tamis.errors import PatternError, RuleError, RuleSyntaxError
 from tamis.expr.model import FLIPPED, Op, Value, value_of_literal
-from tamis.expr.names import is_worked_out
+from tamis.expr.names import is_computed
 from tamis.expr.text.literals import read_day, read_number, read_timestamp, spell
 from tamis.expr.text.tokens import (
     BOOLEAN,
@@ -31,19 +31,19 @@ COMPARISONS: Final = {"<>": (Op.EQ, True), **{op.value: (op, False) for op in FL
 """The operator of each comparison sign, and whether it is negated."""
 
 LITERALS: Final = (STRING, NUMBER, BOOLEAN, "-", ".")
-"""Kinds of tokens that begin a literal; so may a type's name."""
+"""Kinds of tokens that begin a literal; a type's name may, too."""
 
 _TYPES: Final[dict[str, Callable[[str], Value]]] = {"DATE": read_day, "TIMESTAMP": read_timestamp}
 _NUMERAL: Final = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _HINTS: Final = {
     ";": "a text holds one rule",
-    "--": "a rule holds no comments",
-    "/*": "a rule holds no comments",
+    "--": "a rule cannot contain comments",
+    "/*": "a rule cannot contain comments",
     "&&": "write AND",
     "||": "write OR",
     "!": "write NOT",
 }
-"""What to say about the signs of other languages."""
+"""Hints for the signs of other languages."""
 
 _T = TypeVar("_T")
 
@@ -61,7 +61,7 @@ class TokenReader:
     # Names and values.
 
     def read_attribute(self) -> str:
-        """The name of an attribute, with its dots."""
+        """Read the name of an attribute, with its dots."""
         start = self.at
         parts = [self.read_name()]
         while self.take("."):
@@ -69,12 +69,12 @@ class TokenReader:
         name = ".".join(parts)
         if self.kinds[self.at] == "(":
             raise self.error(f"unknown function {name}", start)
-        if is_worked_out(name):
-            raise self.error("an attribute's name begins with no control character", start)
+        if is_computed(name):
+            raise self.error("an attribute's name must not begin with a control character", start)
         return name
 
     def read_name(self) -> str:
-        """A name, which after a dot may be a reserved word."""
+        """Read a name, which may be a reserved word after a dot."""
         kind = self.kinds[self.at]
         if kind == END or not (kind == QUOTED_NAME or self.tokens[self.at].text.isidentifier()):
             raise self.expected("a name", 'put one with other characters in "quotes"')
@@ -82,12 +82,12 @@ class TokenReader:
         return self.tokens[self.at - 1].text
 
     def read_list(self) -> tuple[Value, ...]:
-        """Literals in parentheses, at least one."""
+        """Read one or more literals in parentheses."""
         if not self.take("("):
             raise self.expected(f"'(' after {self.source(self.at - 1)}")
         opened_at = self.at - 1
         if self.kinds[self.at] == ")":
-            raise self.expected("a value after '('", "an IN list holds at least one")
+            raise self.expected("a value after '('", "an IN list has at least one")
         values = [self.read_value()]
         while self.take(","):
             values.append(self.read_value())
@@ -96,7 +96,7 @@ class TokenReader:
         return tuple(values)
 
     def read_operands(self, kind: str) -> tuple[Value, ...]:
-        """What follows IN, BETWEEN, LIKE, ILIKE or RLIKE."""
+        """Read the values after IN, BETWEEN, LIKE, ILIKE or RLIKE."""
         if kind == "IN":
             return self.read_list()
         first = self.read_value()
@@ -110,7 +110,7 @@ class TokenReader:
         return (first,)
 
     def read_value(self) -> Value:
-        """A literal."""
+        """Read a literal."""
         start = self.at
         kind = self.kinds[start]
         if kind == STRING:
@@ -126,7 +126,7 @@ class TokenReader:
         raise self.missing_value()
 
     def read_number(self) -> Value:
-        """A number with its sign."""
+        """Read a number with its sign."""
         start = self.at
         negative = self.take("-")
         first = self.at
@@ -135,7 +135,7 @@ class TokenReader:
             raise self.expected(f"a number after {self.source(start)!r}")
         numeral = self.text[self.tokens[first].start : self.tokens[self.at - 1].end + 1]
         if not _NUMERAL.fullmatch(numeral):
-            raise self.error(f"{numeral[:40]!r} is no number", first)
+            raise self.error(f"{numeral[:40]!r} is not a number", first)
         size = self.blame(start, read_number, numeral)
         return self.blame(start, value_of_literal, -size if negative else size)
 
@@ -148,7 +148,7 @@ class TokenReader:
         return following == STRING if word in _TYPES else following == "(" and word == "CAST"
 
     def read_typed_literal(self) -> Value:
-        """A literal that names its type."""
+        """Read a literal that names its type."""
         word = self.tokens[self.at].text.upper()
         if word in _TYPES:
             text_at = self.at + 1
@@ -159,7 +159,7 @@ class TokenReader:
         return self.blame(text_at, _TYPES[word], self.tokens[text_at].text)
 
     def read_cast(self) -> str:
-        """The type that a CAST names; steps over all of it."""
+        """Read a whole CAST, and return the type that it names."""
         words = [token.text.upper() for token in self.tokens[self.at : self.at + 6]]
         is_cast = self.kinds[self.at : self.at + 6] == [NAME, "(", STRING, NAME, NAME, ")"]
         if not is_cast or words[3] != "AS" or words[4] not in _TYPES:
@@ -175,7 +175,7 @@ class TokenReader:
         return True
 
     def blame(self, culprit: int, function: Callable[..., _T], *arguments: Any) -> _T:
-        """What `function` returns; its complaint is about the token `culprit`."""
+        """Call `function`; an error that it raises gets the position of the token `culprit`."""
         try:
             return function(*arguments)
         except PatternError as error:
@@ -194,7 +194,7 @@ class TokenReader:
         return RuleSyntaxError(message, text=self.text, position=position)
 
     def expected(self, what: str, hint: str = "") -> RuleSyntaxError:
-        """An error about the next token, which is not what was expected."""
+        """An error about the next token: something else was expected."""
         message = f"expected {what}"
         if self.kinds[self.at] != END:
             message += f", not {self.source(self.at)[:40]!r}"
@@ -204,12 +204,12 @@ class TokenReader:
         return self.error(f"{message}; {hint}" if hint else message)
 
     def missing_value(self) -> RuleSyntaxError:
-        """The error for a token that is no value."""
+        """The error for a token where a value was expected."""
         start = self.at
         kind = self.kinds[start]
         what = f"a value after {self.source(start - 1)!r}" if start else "a value"
         if kind == "NULL":
-            return self.error("NULL is no value; write IS NULL or IS NOT NULL")
+            return self.error("NULL is not a value; write IS NULL or IS NOT NULL")
         if kind in COMPARISONS:
             return self.expected(what, "one sign is enough")
         if kind not in (NAME, QUOTED_NAME):
@@ -217,11 +217,11 @@ class TokenReader:
         name = self.read_attribute()
         self.at = start
         if name.upper() == "SELECT":
-            return self.error("a subquery stands after EXISTS, IN, ANY or ALL, in parentheses")
-        return self.expected(what, f"no attribute stands here; a string is {spell(name)}")
+            return self.error("write a subquery in parentheses after EXISTS, IN, ANY or ALL")
+        return self.expected(what, f"an attribute is not allowed here; a string is {spell(name)}")
 
     def place(self, at: int) -> str:
-        """Where a token stands, in words."""
+        """The position of a token, in words."""
         return f"at character {self.position(at) + 1}"
 
     def position(self, at: int) -> int:
@@ -229,5 +229,5 @@ class TokenReader:
         return self.tokens[at].start if at < len(self.tokens) else len(self.text.rstrip())
 
     def source(self, at: int) -> str:
-        """A token as it is written."""
+        """The text of a token as written."""
         return self.text[self.tokens[at].start : self.tokens[at].end + 1]

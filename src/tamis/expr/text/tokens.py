@@ -1,8 +1,8 @@
-"""From a rule's text to tokens, by sqlglot's tokenizer.
+"""Splits a rule's text into tokens, with sqlglot's tokenizer.
 
-Strings stand in single quotes, names in double quotes or backticks; between quotes only the
-doubled quote is special, a backslash is a character. Few words are reserved. There are no
-comments: ``x = 5 --3`` is more likely a slip than a remark.
+Strings are in single quotes, names may be in double quotes or backticks. Between quotes only the
+doubled quote is special; a backslash is a character. Few words are reserved. There are no comments:
+``x = 5 --3`` is more likely a slip.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ RESERVED: Final = {
     "RLIKE": TokenType.RLIKE,
     "TRUE": TokenType.TRUE,
 }
-"""The words that name no attribute unless they are quoted or follow a dot."""
+"""Words that name an attribute only in quotes or after a dot."""
 
 _RESERVED_TYPES: Final = frozenset(RESERVED.values())
 
@@ -91,11 +91,11 @@ _KINDS: Final[dict[TokenType, str]] = {
 _QUOTED: Final = re.compile(
     r"""'[^']*+(?:''[^']*+)*+'|"[^"]*+(?:""[^"]*+)*+"|`[^`]*+(?:``[^`]*+)*+`|(['"`])"""
 )
-"""A whole string or quoted name or, as its group, a quote that is never closed."""
+"""A whole string or quoted name; group 1 is a quote that is never closed."""
 
 _WORDS: Final = re.compile(_QUOTED.pattern + r"|(\bAND\b|\bOR\b|\bNOT\b|\()", re.IGNORECASE)
 _MAX_WORDS: Final = 3 * MAX_NODES
-"""A node takes three of those words at most, as in ``x NOT IN (1) AND``."""
+"""A node has at most three of those words, as in ``x NOT IN (1) AND``."""
 
 
 class _Tokenizer(Tokenizer):
@@ -113,7 +113,7 @@ class _Tokenizer(Tokenizer):
 
 
 class _PerThread(threading.local):
-    """A tokenizer is costly to make and holds the text that it is working on."""
+    """A tokenizer for each thread: it is costly to create and keeps the text it works on."""
 
     def __init__(self) -> None:
         self.tokenizer = _Tokenizer()
@@ -125,11 +125,11 @@ _per_thread = _PerThread()
 def tokenize(text: str) -> list[Token]:
     """The tokens of `text`, each with the offsets of its first and last character."""
     _refuse_huge(text)
-    # sqlglot skips the comments of Jinja whatever the dialect.
+    # sqlglot skips the comments of Jinja in every dialect.
     if "{#" in text:
         mark = _QUOTED.sub(lambda quoted: " " * len(quoted[0]), text).find("{#")
         if mark >= 0:
-            raise RuleSyntaxError("a rule holds no comments", text=text, position=mark)
+            raise RuleSyntaxError("a rule cannot contain comments", text=text, position=mark)
     try:
         return _per_thread.tokenizer.tokenize(text)
     except TokenError:
@@ -137,14 +137,14 @@ def tokenize(text: str) -> list[Token]:
 
 
 def kind_of(token: Token) -> str:
-    """The kind of a token, for a parser to decide on."""
+    """The kind of a token, which decides how it is parsed."""
     kind = _KINDS.get(token.token_type, OTHER)
-    # sqlglot would read a reserved word even if it is spelled with a dotless i.
+    # sqlglot reads a reserved word even if it is spelled with a dotless i.
     return NAME if token.token_type in _RESERVED_TYPES and not token.text.isascii() else kind
 
 
 def _refuse_huge(text: str) -> None:
-    """Refuse a rule of far too many nodes before time is spent on reading it."""
+    """Refuse a rule of far too many nodes before spending time on it."""
     words = (match for match in _WORDS.finditer(text) if match[2])
     if len(text) > _MAX_WORDS and any(islice(words, _MAX_WORDS, None)):
         raise RuleTooLargeError(

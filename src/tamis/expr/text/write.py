@@ -1,4 +1,7 @@
-"""From a rule's tree to its text: the inverse of :func:`tamis.expr.text.grammar.parse`."""
+"""The text of a rule's tree: the inverse of :func:`tamis.expr.text.grammar.parse`.
+
+The text keeps every difference between trees.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ __all__ = ["predicate_text_on", "to_sql"]
 
 
 def to_sql(expr: Expr) -> str:
-    """The text that :func:`parse` reads as `expr`."""
+    """The text that :func:`~tamis.expr.text.grammar.parse` reads as `expr`."""
     pieces: list[str] = []
     stack: list[Expr | str] = [expr]
     while stack:
@@ -57,7 +60,7 @@ def _in_parentheses(child: Expr, unless: type | UnionType) -> list[Expr | str]:
 
 def _predicate_text(predicate: Predicate) -> str:
     if predicate.attribute.startswith(JOINED):
-        # The text says NOT to what follows, which for a join predicate is all of it.
+        # NOT applies to all of the join predicate that follows.
         return f"{'NOT ' if predicate.negated else ''}{predicate.attribute[1:]}"
     if predicate.attribute.startswith(DERIVED):
         term = term_named(predicate.attribute)
@@ -71,7 +74,7 @@ def _predicate_text(predicate: Predicate) -> str:
 
 
 def predicate_text_on(predicate: Predicate, name: str) -> str:
-    """The text of a predicate on an attribute whose name is spelled already."""
+    """The text of a predicate, with `name` as the text of its attribute."""
     op, negated = predicate.op, predicate.negated
     values = [spell(value) for value in predicate.values]
     if op is Op.PRESENT:
@@ -90,7 +93,7 @@ def predicate_text_on(predicate: Predicate, name: str) -> str:
 
 
 def _condition_text(term: Call, predicate: Predicate) -> str | None:
-    """The text of a predicate that needs no comparison; None if it does."""
+    """The text of a predicate without a comparison; None if it needs one."""
     if predicate.op is not Op.EQ:
         return None
     if term.function in FAMILIES:

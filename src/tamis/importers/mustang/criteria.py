@@ -30,7 +30,7 @@ from tamis.expr.model import (
     any_of,
     predicates,
 )
-from tamis.expr.names import name_shown
+from tamis.expr.names import display_name
 from tamis.importers.entries import Entry, RuleSource, read_entries
 from tamis.importers.mustang.operations import Kind, Subject, build_subjects
 from tamis.importers.mustang.paths import attribute_of
@@ -169,7 +169,7 @@ class _Reader:
         for predicate in predicates(expr):
             keys: Iterable[Any] = [predicate]
             if predicate.op in (Op.EQ, Op.IN):
-                keys = [(name_shown(predicate.attribute), value) for value in predicate.values]
+                keys = [(display_name(predicate.attribute), value) for value in predicate.values]
             for key in () if predicate.negated else keys:
                 if self.weights.setdefault(key, weight) != weight:
                     raise RuleError(

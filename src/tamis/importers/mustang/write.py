@@ -17,7 +17,7 @@ from tamis.expr.functions.derive import term_named
 from tamis.expr.functions.families import FAMILIES, condition_literals
 from tamis.expr.functions.terms import Attribute, Call, Constant, Term
 from tamis.expr.model import And, Expr, Logic, Not, Op, Or, Predicate, Value
-from tamis.expr.names import is_worked_out
+from tamis.expr.names import is_computed
 from tamis.expr.patterns import like_parts
 from tamis.expr.text.write import to_sql
 from tamis.expr.weights import RuleWeights
@@ -159,7 +159,7 @@ class _Subject(NamedTuple):
 
 
 def _find_subject(name: str) -> _Subject:
-    if not is_worked_out(name):
+    if not is_computed(name):
         return _Subject(name, [])
     term = term_named(name)
     if term.function == "version" or term.function in FAMILIES:

@@ -14,7 +14,7 @@ from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import Event, FlatEvent, value_key
 from tamis.expr.functions.derive import bases_of
 from tamis.expr.model import Expr, Value, predicates
-from tamis.expr.names import JOINED, is_worked_out
+from tamis.expr.names import JOINED, is_computed
 from tamis.expr.patterns import mentioned_values
 from tamis.matcher.rule import Rule
 from tamis.matcher.schema import Schema
@@ -183,7 +183,7 @@ def drop_derived(event: FlatEvent) -> FlatEvent:
 
     The rest need not satisfy the rule: its values were not chosen to yield the derived ones.
     """
-    return {name: values for name, values in event.items() if not is_worked_out(name)}
+    return {name: values for name, values in event.items() if not is_computed(name)}
 
 
 def to_event(flat: FlatEvent) -> Event:

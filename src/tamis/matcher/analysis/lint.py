@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
-from tamis.expr.analysis.prove import Prover, negation
+from tamis.expr.analysis.prove import Prover, negate
 from tamis.expr.event import FlatEvent, value_key
 from tamis.expr.functions.derive import derivation
 from tamis.expr.model import And, Atom, Expr, Op, Or, predicates
@@ -117,7 +117,7 @@ class _Linter:
         """Check whether a rule depends on the event at all."""
         if not self._prover(tree).can_hold(tree):
             return Finding("never", id, None, "never matches")
-        if not self._prover(tree).can_hold(negation(tree)):
+        if not self._prover(tree).can_hold(negate(tree)):
             return Finding("always", id, None, "matches every event")
         names = self._find_multivalued(tree)
         if names:

@@ -8,7 +8,7 @@ from random import Random
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tamis.expr.analysis.explain import json_values
+from tamis.expr.analysis.explain import values_to_json
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import Event, FlatEvent
 from tamis.expr.model import And, Expr, Not, Or
@@ -56,7 +56,7 @@ class Difference(NamedTuple):
     def to_json(self) -> dict[str, Any]:
         """The same as dicts, lists, strings, numbers and booleans."""
         event = {
-            name: json_values(tuple(item if isinstance(item, list) else [item]))
+            name: values_to_json(tuple(item if isinstance(item, list) else [item]))
             for name, item in self.event.items()
         }
         return {**self._asdict(), "event": event}

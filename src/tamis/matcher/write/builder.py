@@ -9,7 +9,7 @@ from tamis.encode.merge.rules import merge_rules
 from tamis.encode.rules import RuleEncoder
 from tamis.engines.base import Engine
 from tamis.errors import DuplicateRuleError, RuleError, SchemaError
-from tamis.expr.functions.derive import comparable
+from tamis.expr.functions.derive import make_comparable
 from tamis.expr.model import TRUE, Expr, Predicate, predicates
 from tamis.expr.names import JOINED
 from tamis.expr.text.bulk import SharedReader
@@ -171,8 +171,8 @@ class SegmentBuilder:
     def _weights(self, rule: Rule, expr: Expr) -> RuleWeights:
         weights = RuleWeights.of(rule.weights, expr)
         if weights and self.schema:
-            weights = weights.mapped(self.schema.adapt)
-        return weights.mapped(comparable) if weights else weights
+            weights = weights.map(self.schema.adapt)
+        return weights.map(make_comparable) if weights else weights
 
     def _encoder(self) -> RuleEncoder:
         return RuleEncoder(self.schema.scalars, self._reader.bulk_reader())
