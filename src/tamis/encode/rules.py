@@ -28,7 +28,7 @@ from tamis.encode.text_predicates import TextIndex
 from tamis.expr.model import And, Atom, Expr, Logic, Op, Or
 from tamis.expr.normalize import LONGEST, atoms_of, cover, dnf, simplify
 from tamis.expr.text.bulk import BulkReader, TemplateRule, TwoLevelRule
-from tamis.expr.text.shapes import NormalTemplate
+from tamis.expr.text.templates import NormalTemplate
 from tamis.expr.weights import RuleWeights
 
 __all__ = ["EncodedRules", "RuleEncoder"]

@@ -12,7 +12,8 @@ from tamis.errors import RuleError
 from tamis.expr.model import Expr, Op, Predicate, predicates
 from tamis.expr.text.grammar import parse
 from tamis.expr.text.literals import spell
-from tamis.expr.text.shapes import Shapes, Slot
+from tamis.expr.text.shapes import Shapes
+from tamis.expr.text.templates import Slot
 from tamis.expr.text.write import to_sql
 from tests.strategies import attributes, expressions, values
 

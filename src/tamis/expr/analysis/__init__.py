@@ -1,1 +1,1 @@
-"""What follows from a rule: explanations, repairs, proofs, and partially known events."""
+"""Explanations, repairs and proofs about rules, and events that are only partially known."""

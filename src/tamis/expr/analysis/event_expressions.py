@@ -1,4 +1,4 @@
-"""Events that are expressions: which rules may hold where only so much is known of an event.
+"""Event expressions: which rules a partially known event could satisfy.
 
 Section 3 of "BE-Tree: An Index Structure to Efficiently Match Boolean Expressions over
 High-dimensional Discrete Space" lets events be conjunctions of predicates, as rules are: a
@@ -6,17 +6,16 @@ High-dimensional Discrete Space" lets events be conjunctions of predicates, as r
 one price of that range and one genre, that one, and no other attribute. A rule matches when it
 matches one of these events.
 
-Where we differ: an event expression may hold several predicates on one attribute, which narrow the
-same value, and ORs: then it stands for the events of each of its *alternatives*. Rules are whatever
-rules may be. As an attribute has but one value, all predicates on it have to be satisfied by a
-common one, be they the rule's or the event's.
+Where we differ: an event expression may have several predicates on one attribute, which narrow the
+same value, and ORs: then it stands for the events of each of its *alternatives*. Rules may have any
+form. As an attribute has only one value, one value has to satisfy all predicates on it, those of
+the rule and those of the event.
 
-Values lie on lines (:mod:`tamis.expr.value_order`), which the values that a rule and an event
-mention cut into stretches. One value of a stretch is as good as any other, so that its first one
-stands for all, and a question about endlessly many events is one about a few. Only a pattern, such
-as ``LIKE '%x%'``, tells values of a stretch apart. It is asked of values that stand alone, such as
-those of ``=`` and ``IN``; on others it may hold or not, and then it cannot be told whether the rule
-matches.
+Values lie on lines (:mod:`tamis.expr.value_order`), which the values in a rule and an event cut
+into stretches. All values of a stretch are equivalent, so its first one represents it, and a
+question about endlessly many events becomes one about a few. Only a pattern, such as
+``LIKE '%x%'``, can distinguish values of a stretch. It is tested on single values, such as those of
+``=`` and ``IN``; on longer stretches it may hold or not, and whether the rule matches is unknown.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 
 from tamis.errors import EventError
-from tamis.expr.analysis.branches import TooManyWays, walk_ways
+from tamis.expr.analysis.ways import TooManyWays, walk_ways
 from tamis.expr.atoms import value_test
 from tamis.expr.model import Atom, Expr, Or, Predicate, Value, predicates
 from tamis.expr.normalize import expand, nnf
@@ -43,19 +42,19 @@ class Verdict(IntEnum):
 
     NO = 0
     MAYBE = 1
-    """It cannot be told."""
+    """It is unknown."""
     YES = 2
 
 
 class Choice(NamedTuple):
-    """What an event expression lets one attribute be: any value on which all atoms hold."""
+    """The values that an event expression allows for one attribute: all atoms hold on them."""
 
     lines: tuple[Line, ...]
-    """Where the attribute's values lie."""
+    """The lines of the attribute's values."""
     atoms: tuple[Atom, ...]
 
     def stretches(self, also: Iterable[Value] = ()) -> list[Stretch]:
-        """The values, cut where the event mentions one, and at those of `also`."""
+        """The allowed values, cut at the values in the event and at those of `also`."""
         cuts = [*(v for atom in self.atoms for v in mentioned_values(atom.predicate)), *also]
         tests = [value_test(atom) for atom in self.atoms]
         return [
@@ -71,25 +70,25 @@ Alternative: TypeAlias = Mapping[str, Choice]
 
 
 def is_pattern(predicate: Predicate) -> bool:
-    """Whether it looks inside a string, so that no order of strings answers it."""
+    """Whether it looks inside a string in a way that no order of strings can answer."""
     return predicate.op.is_text and prefix_of(predicate) is None
 
 
 def find_alternatives(expr: Expr, lines_of: Callable[[str], tuple[Line, ...]]) -> list[Alternative]:
-    """What the event expression `expr` stands for; none where no event is like that.
+    """The alternatives of the event expression `expr`; empty if no event fits it.
 
     Parameters
     ----------
     expr
-        Predicates under AND, OR and NOT. An attribute that an alternative mentions is there, with
-        one value, unless all that is said of it is IS NULL.
+        Predicates under AND, OR and NOT. An attribute of an alternative is present, with one
+        value, unless all its predicates are IS NULL.
     lines_of
-        Where the values of an attribute lie.
+        Gives the lines of an attribute's values.
 
     Raises
     ------
     EventError
-        There are too many alternatives, or a pattern is all that is known of a string.
+        There are too many alternatives, or only a pattern is known of a string.
     """
     clauses = expand(nnf(expr, "strong"), Or)
     if clauses is None:
@@ -101,7 +100,7 @@ def find_alternatives(expr: Expr, lines_of: Callable[[str], tuple[Line, ...]]) -
 def _alternative(
     clause: Iterable[Atom], lines_of: Callable[[str], tuple[Line, ...]]
 ) -> Alternative | None:
-    """The events of a conjunction; None where it contradicts itself."""
+    """The events of a conjunction; None if it contradicts itself."""
     atoms: dict[str, list[Atom]] = {}
     for atom in clause:
         atoms.setdefault(atom.predicate.attribute, []).append(atom)
@@ -119,31 +118,31 @@ def _alternative(
 
 
 def _check_patterns(choice: Choice) -> None:
-    """Refuse a pattern that is asked of strings that nobody listed."""
+    """Refuse a pattern on strings that are not listed."""
     patterns = [atom.predicate for atom in choice.atoms if is_pattern(atom.predicate)]
     if not patterns:
         return
     others = tuple(atom for atom in choice.atoms if not is_pattern(atom.predicate))
     if any(_is_endless(stretch) for stretch in choice._replace(atoms=others).stretches()):
         raise EventError(
-            f"an event cannot say {to_sql(patterns[0])}, as endlessly many strings are like that; "
-            f"list those of {patterns[0].attribute!r} with = or IN, or say how they begin: "
+            f"an event cannot contain {to_sql(patterns[0])}: endlessly many strings match it; "
+            f"list those of {patterns[0].attribute!r} with = or IN, or give their beginning: "
             "LIKE 'abc%'"
         )
 
 
 def _is_endless(stretch: Stretch) -> bool:
-    """Whether a pattern may tell the values of a stretch apart."""
+    """Whether a pattern may distinguish the values of a stretch."""
     return isinstance(stretch.first, str) and not stretch.is_single
 
 
 class _Witness(NamedTuple):
-    """A value that stands for its stretch."""
+    """A value that represents its stretch."""
 
     value: Value
     is_endless: bool
     is_doubtful: bool = False
-    """Whether a pattern was asked that may not hold on it, or not on all that it stands for."""
+    """Whether a pattern was tested that may not hold on all values of the stretch."""
 
 
 _Witnesses: TypeAlias = Mapping[str, list[_Witness]]
@@ -157,13 +156,13 @@ def stabs(tree: Expr, among: Iterable[Alternative]) -> Verdict:
     tree
         A rule in negation normal form: a tree of And, Or and Atom.
     among
-        What :func:`find_alternatives` gave.
+        As :func:`find_alternatives` returns them.
     """
     return max((_stabs(tree, alternative) for alternative in among), default=Verdict.NO)
 
 
 def _stabs(tree: Expr, alternative: Alternative) -> Verdict:
-    """Try the ways through the rule's ORs, each with what is left of the event so far."""
+    """Try the ways through the rule, each with the values that remain possible."""
     best = Verdict.NO
     try:
         for left in walk_ways(tree, _witnesses(tree, alternative), _narrow):
@@ -176,7 +175,7 @@ def _stabs(tree: Expr, alternative: Alternative) -> Verdict:
 
 
 def _witnesses(tree: Expr, alternative: Alternative) -> _Witnesses:
-    """A value for each stretch of what the rule looks at."""
+    """A value for each stretch of the attributes in the rule."""
     mentioned: dict[str, list[Value]] = {}
     for predicate in predicates(tree):
         mentioned.setdefault(predicate.attribute, []).extend(mentioned_values(predicate))
@@ -191,7 +190,7 @@ def _witnesses(tree: Expr, alternative: Alternative) -> _Witnesses:
 
 
 def _narrow(atom: Atom, witnesses: _Witnesses) -> _Witnesses | None:
-    """The witnesses on which `atom` may hold too; None where there are none."""
+    """The witnesses on which `atom` may hold, too; None if there are none."""
     predicate = atom.predicate
     here = witnesses.get(predicate.attribute)
     if here is None:
@@ -206,6 +205,6 @@ def _narrow(atom: Atom, witnesses: _Witnesses) -> _Witnesses | None:
 
 
 def _verdict(witnesses: _Witnesses) -> Verdict:
-    """What is left once all that has to hold was looked at."""
+    """The verdict from the witnesses at the end of a way."""
     sure = all(any(not w.is_doubtful for w in here) for here in witnesses.values())
     return Verdict.YES if sure else Verdict.MAYBE

@@ -1,4 +1,4 @@
-"""Why a rule matches an event, or does not: the rule's tree with what each part came to."""
+"""Explains why a rule matches an event or not: the rule's tree with the result of each part."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from tamis.expr.text.write import to_sql
 __all__ = ["Explanation", "Status", "explain_flat", "format_values", "values_to_json"]
 
 Status: TypeAlias = Literal["held", "did not hold", "absent", "unknown"]
-"""What a part of a rule came to.
+"""The result of a part of a rule.
 
-A predicate is "absent" when its attribute is, and that left it unknown or false; "unknown" is
-an AND, OR or NOT that an absent attribute left undecided.
+A predicate is "absent" if its attribute is, which makes it unknown or false. An AND, OR or NOT is
+"unknown" if an absent attribute leaves it undecided.
 """
 
 _MARKS: dict[Status, str] = {"held": "✓", "did not hold": "✗", "absent": "∅", "unknown": "?"}
@@ -29,7 +29,7 @@ _SHOWN_VALUES = 8
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """A part of a rule, what it came to on an event, and its own parts.
+    """A part of a rule, its result on an event, and its own parts.
 
     Prints as an indented tree; :meth:`to_json` gives the same as plain data.
     """
@@ -45,7 +45,7 @@ class Explanation(msgspec.Struct, frozen=True):
 
     @property
     def held(self) -> bool:
-        """Whether this part is true; that of the whole says whether the rule matches."""
+        """Whether this part is true; for the whole tree, whether the rule matches."""
         return self.status == "held"
 
     def __str__(self) -> str:
@@ -73,7 +73,7 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 def explain_flat(expr: Expr, event: FlatEvent, logic: Logic) -> Explanation:
-    """The explanation of `expr` on an event that :func:`~tamis.expr.event.flatten` made."""
+    """Explain `expr` on a flat event."""
     truth = evaluate_flat(expr, event, logic)
     if isinstance(expr, Predicate) and expr.attribute.startswith(JOINED):
         known: Status = "unknown" if expr.attribute not in event else "did not hold"
@@ -98,7 +98,7 @@ def explain_flat(expr: Expr, event: FlatEvent, logic: Logic) -> Explanation:
 
 
 def format_values(values: Sequence[Value]) -> str:
-    """What an event has of an attribute, for people."""
+    """An event's values of an attribute, for people."""
     if not values:
         return "is absent"
     shown = ", ".join(_literal(value) for value in values[:_SHOWN_VALUES])
@@ -109,7 +109,7 @@ def format_values(values: Sequence[Value]) -> str:
 
 
 def values_to_json(values: Sequence[Value]) -> list[Any]:
-    """What an event has of an attribute, for programs."""
+    """An event's values of an attribute, for programs."""
     return [value.isoformat() if isinstance(value, datetime) else value for value in values]
 
 

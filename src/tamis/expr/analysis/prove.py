@@ -1,14 +1,14 @@
-"""What can be proved of rules: that none is like that, that one implies another, and examples.
+"""Proves that rules never match, always match, or imply one another, and finds example events.
 
-All of it is one question: may an event satisfy this tree? A rule that no event can satisfy never
-matches; one whose negation no event can satisfy always does; and `a` implies `b` when no event can
+All of these are one question: can an event satisfy a tree? A rule that no event can satisfy never
+matches; one whose negation no event can satisfy always does; and `a` implies `b` if no event can
 satisfy `a` and the negation of `b`.
 
-The answer goes through the tree's ORs (:mod:`tamis.expr.analysis.branches`) and gathers what each
-way asks of each attribute. Attributes do not bear on one another, and the values of one lie on
-lines (:mod:`tamis.expr.value_order`), which the values that the rule mentions cut into stretches:
-one value of a stretch is as good as any other. What a pattern such as ``LIKE '%x%'`` says of a
-stretch is not known, so that a proof may be missed. It is never wrong.
+The prover tries the ways through the tree (:mod:`tamis.expr.analysis.ways`) and collects the
+atoms of each attribute. Attributes are independent of each other. The values of one lie on lines
+(:mod:`tamis.expr.value_order`), which the values in the rule cut into stretches; all values of a
+stretch are equivalent. Whether a pattern such as ``LIKE '%x%'`` holds on a stretch is not known, so
+a proof may be missed. A proof is never wrong.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from collections.abc import Callable, Collection, Mapping
 from random import Random
 from typing import Final, TypeAlias
 
-from tamis.expr.analysis.branches import TooManyWays, walk_ways
 from tamis.expr.analysis.event_expressions import is_pattern
+from tamis.expr.analysis.ways import TooManyWays, walk_ways
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import FlatEvent, kind_of, value_key
 from tamis.expr.model import And, Atom, Expr, Op, Or, Predicate, Value
@@ -29,14 +29,14 @@ from tamis.expr.value_order import LINES, Line
 __all__ = ["Prover", "example_text", "negate"]
 
 _Way: TypeAlias = Mapping[str, tuple[Atom, ...]]
-"""What has to hold of each attribute."""
+"""The atoms that have to hold, by attribute."""
 
 _TRIES: Final = 8
-"""How many ways are looked at for an event that satisfies a tree."""
+"""How many ways are tried to find an event that satisfies a tree."""
 
 
 def negate(tree: Expr) -> Expr:
-    """The tree of And, Or and Atom that holds where `tree`, another one, does not."""
+    """The tree that holds exactly where `tree`, of And, Or and Atom, does not."""
     if isinstance(tree, Atom):
         return Atom(tree.predicate, not tree.negated, not tree.if_absent)
     assert isinstance(tree, And | Or)
@@ -50,9 +50,9 @@ class Prover:
     Parameters
     ----------
     scalars
-        The attributes that are known to have at most one value.
+        Attributes known to have at most one value.
     lines_of
-        Where the values of an attribute lie.
+        Gives the lines of an attribute's values.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Prover:
         return not self.can_hold(And((tree, negate(other))))
 
     def example(self, tree: Expr, random: Random) -> FlatEvent | None:
-        """An event that satisfies `tree`, one or another; None where none was found."""
+        """A random event that satisfies `tree`; None if none was found."""
 
         def shuffled(children: Collection[Expr]) -> list[Expr]:
             return random.sample(list(children), len(children))
@@ -96,7 +96,7 @@ class Prover:
         return {**way, attribute: atoms} if self._can_all_hold(attribute, atoms) else None
 
     def _can_all_hold(self, attribute: str, atoms: tuple[Atom, ...]) -> bool:
-        """Whether one state of an attribute may satisfy all of its atoms."""
+        """Whether an attribute can satisfy all of its atoms at once."""
         if all(atom.if_absent for atom in atoms):
             return True
         asked = {atom.predicate for atom in atoms if not atom.negated}
@@ -110,7 +110,7 @@ class Prover:
     def _values(self, attribute: str, atoms: tuple[Atom, ...]) -> list[tuple[Value, bool]]:
         """A value for each stretch that no negated atom excludes, and whether it is the only one.
 
-        Those of kinds that atoms speak of come first.
+        Values of kinds that the atoms mention come first.
         """
         excluded = [atom.predicate for atom in atoms if atom.negated]
         mentioned = [v for atom in atoms for v in mentioned_values(atom.predicate)]
@@ -123,7 +123,7 @@ class Prover:
         ]
 
     def _event(self, way: _Way, random: Random) -> FlatEvent:
-        """An event that is likely to satisfy all that a way asks."""
+        """An event that is likely to satisfy all atoms of a way."""
         event: FlatEvent = {}
         for attribute, atoms in way.items():
             if all(atom.if_absent for atom in atoms):
@@ -147,19 +147,19 @@ _NOTHING: _Way = {}
 
 
 def _may_hold(predicate: Predicate, value: Value, is_single: bool) -> bool:
-    """Whether it may hold on a value of the stretch that `value` stands for."""
+    """Whether it may hold on a value of the stretch that `value` represents."""
     unclear = is_pattern(predicate) and isinstance(value, str) and not is_single
     return unclear or satisfies(predicate, value)
 
 
 def _must_hold(predicate: Predicate, value: Value, is_single: bool) -> bool:
-    """Whether it holds on all values of the stretch that `value` stands for."""
+    """Whether it holds on all values of the stretch that `value` represents."""
     unclear = is_pattern(predicate) and isinstance(value, str) and not is_single
     return not unclear and satisfies(predicate, value)
 
 
 def example_text(predicate: Predicate) -> str:
-    """A text that satisfies a LIKE or an ILIKE; for an RLIKE one that may."""
+    """A text that satisfies a LIKE or an ILIKE, and may satisfy an RLIKE."""
     if predicate.op is Op.RLIKE:
         return str(predicate.values[0])
     return "".join("a" if part == "" else part or "" for part in like_parts(predicate))

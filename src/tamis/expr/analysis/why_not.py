@@ -1,13 +1,13 @@
-"""What keeps a rule from matching an event: the fewest predicates that would have to change.
+"""Finds the fewest predicates that would have to change for a rule to match an event.
 
-A rule holds where all atoms of one *way* through its tree do: of an AND all children's ways are
-taken together, of an OR the way of one child. The obstacles of a way are those of its atoms that do
-not hold, without what others of them bring with them: where an attribute is to be absent, its weak
-negations hold as well. A way that contradicts itself leads nowhere: it needs a predicate to hold
-and not to hold, or an attribute to be there and not to be there.
+A rule holds if all atoms of one *way* through its tree hold. A way through an AND combines ways
+through all children; a way through an OR is a way through one child. The obstacles of a way are its
+atoms that do not hold, without those that follow from others: if an attribute has to be absent, its
+weak negations hold as well. Ways that contradict themselves are dropped: they need a predicate to
+hold and not to hold, or an attribute to be present and absent.
 
-Otherwise predicates are taken to be independent: whether one value could satisfy all that is asked
-of an attribute is not looked at, since an attribute may have several.
+Otherwise predicates are treated as independent. Whether one value could satisfy all predicates on
+an attribute is not checked, since an attribute may have several values.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from tamis.expr.text.write import to_sql
 __all__ = ["Obstacle", "Obstacles", "find_obstacles"]
 
 _MOST_WAYS: Final = 64
-"""How many ways through a part of a rule are kept, those with the fewest obstacles."""
+"""How many ways through a part of a rule are kept: those with the fewest obstacles."""
 
 _Way: TypeAlias = frozenset[Atom]
 
 
 class Obstacle(msgspec.Struct, frozen=True):
-    """A predicate that does not do what a match needs."""
+    """A predicate that prevents a match."""
 
     text: str
-    """What would have to hold."""
+    """The condition that would have to hold."""
     attribute: str
     values: tuple[Value, ...]
     """The event's values of that attribute."""
@@ -56,15 +56,15 @@ class Obstacle(msgspec.Struct, frozen=True):
 
 
 class Obstacles(msgspec.Struct, frozen=True):
-    """What would have to change for a rule to match.
+    """The changes that would make a rule match.
 
-    It prints as lines; :meth:`to_json` gives the same as plain data.
+    Prints as lines; :meth:`to_json` gives the same as plain data.
     """
 
     changes: tuple[Obstacle, ...] | None
-    """The fewest that suffice: none if the rule matches; None if nothing would do."""
+    """The fewest that suffice: empty if the rule matches, None if no change would do."""
     is_fewest: bool = True
-    """Whether it is certain that fewer would not do; it may not be where a rule asks the same
+    """Whether fewer changes certainly do not suffice. This is uncertain for rules with the same
     predicate in many places."""
     invalid: str | None = None
     """When the rule is valid, if it is not valid at the time asked for."""
@@ -94,7 +94,7 @@ class Obstacles(msgspec.Struct, frozen=True):
 
 
 def find_obstacles(expr: Expr, event: FlatEvent, logic: Logic) -> Obstacles:
-    """What keeps `expr` from matching an event that :func:`~tamis.expr.event.flatten` made."""
+    """Find what keeps `expr` from matching a flat event."""
     tree = nnf(expr, logic)
     atoms = list(atoms_of(tree))
     failing = {atom: None for atom in atoms if not evaluate_flat(atom, event, logic)}
@@ -116,15 +116,15 @@ class _Search:
     failing
         The atoms that do not hold.
     most
-        How many ways are kept of each part. One will do where atoms do not bear on one another:
-        then the best way of the whole is made of the best ways of its parts.
+        How many ways are kept for each part. One is enough if the atoms are independent: then the
+        best way through the whole consists of the best ways through its parts.
     """
 
     def __init__(self, failing: Set[Atom], most: int) -> None:
         self._failing = failing
         self._most = most
         self.has_dropped = False
-        """Whether there were more ways than were kept."""
+        """Whether ways were dropped beyond `most`."""
 
     def ways(self, tree: Expr) -> list[_Way]:
         """The ways through `tree`, best first."""
@@ -149,7 +149,7 @@ class _Search:
 
 
 def _are_independent(atoms: list[Atom]) -> bool:
-    """Whether no two atoms can contradict each other, or be had for the price of one."""
+    """Whether no two atoms can contradict or imply each other."""
     predicates = Counter(atom.predicate for atom in atoms)
     attributes = Counter(predicate.attribute for predicate in predicates)
     return all(
@@ -159,7 +159,7 @@ def _are_independent(atoms: list[Atom]) -> bool:
 
 
 def _obstacles_of(way: _Way, failing: Set[Atom]) -> set[Atom]:
-    """The atoms that have to be brought to hold one by one."""
+    """The atoms of a way that have to change, each by itself."""
     lacking, needed = _lacking(way), Counter(a.predicate.attribute for a in way if not a.if_absent)
     return {
         atom
@@ -187,11 +187,11 @@ def _lacking(way: _Way) -> set[str]:
 
 
 def _needed(way: _Way) -> set[str]:
-    """The attributes that have to be there."""
+    """The attributes that have to be present."""
     return {a.predicate.attribute for a in way if not a.if_absent}
 
 
 def _obstacle(atom: Atom, said: Predicate, event: FlatEvent) -> Obstacle:
-    """An atom that is to hold, which a rule says as `said`."""
+    """The obstacle of an atom; `said` is its predicate as the rule has it."""
     wanted = Predicate(said.attribute, said.op, said.values, atom.negated)
     return Obstacle(to_sql(wanted), *describe_attribute(said, event))

@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo
 from tamis.errors import RuleError
 from tamis.expr.event import kind_of
 from tamis.expr.functions.semver import semver_key
-from tamis.expr.functions.times import time_reader
+from tamis.expr.functions.time_patterns import time_reader
 from tamis.expr.functions.versions import version_key
 from tamis.expr.model import Value
 from tamis.expr.text import literals

@@ -1,1 +1,1 @@
-"""Join predicates: what a rule says about the documents seen before, and how that is written."""
+"""Join predicates: conditions of a rule on the documents seen before, and their text."""

@@ -1,13 +1,13 @@
-"""Join predicates: what a rule says about the documents that were seen before.
+"""Join predicates: conditions of a rule on the documents seen before.
 
 ``EXISTS (SELECT 1 FROM seen d WHERE d.price > price)``, ``price < ALL (SELECT d.price FROM seen
-d)``: inside, ``d.price`` is an old document's and a bare name the event's, which is the new
-document. In a rule's tree such a predicate is one on an attribute that is worked out (see
-`tamis.expr.names`), which is true, false, or absent where SQL's answer is unknown.
+d)``: in a subquery, ``d.price`` belongs to an old document and a bare name to the event, which is
+the new document. In a rule's tree a join predicate is a predicate on a computed attribute
+(:mod:`tamis.expr.names`), which is true, false, or absent if SQL's answer is unknown.
 
 Section 4.2 of "Index Structures and Algorithms for Efficient Profile Matching" (2001). The paper
-has one conjunction under a quantifier; here a condition may hold OR and NOT as well. Inside, SQL's
-logic decides whatever the logic of the rule.
+has one conjunction under a quantifier; here a condition may contain OR and NOT as well. Subqueries
+follow SQL's logic in rules of either logic.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 
 
 class Quantifier(StrEnum):
-    """How many old documents a join predicate asks for."""
+    """How many old documents a join predicate needs."""
 
     EXISTS = "EXISTS"
     ANY = "ANY"
@@ -45,8 +45,8 @@ class Quantifier(StrEnum):
 class Comparison(msgspec.Struct, frozen=True, gc=False):
     """``d.price > price``: a value of an old document, and one of the new.
 
-    As any predicate, it holds when at least one pair of values satisfies it; negated, when both
-    are there and none does.
+    It holds if at least one pair of values satisfies it; negated, if both attributes are present
+    and no pair does.
     """
 
     old: str
@@ -65,19 +65,19 @@ class Test(msgspec.Struct, frozen=True, gc=False):
 
 
 class Every(msgspec.Struct, frozen=True, gc=False):
-    """True when all of its children are; without children, always."""
+    """True if all of its children are; without children, always."""
 
     children: tuple[Condition, ...] = ()
 
 
 class Some(msgspec.Struct, frozen=True, gc=False):
-    """True when one of its children is."""
+    """True if one of its children is."""
 
     children: tuple[Condition, ...]
 
 
 Condition: TypeAlias = Comparison | Test | Every | Some
-"""What a subquery asks of an old document, with every NOT pushed down to the leaves."""
+"""The condition of a subquery, with every NOT pushed down to the leaves."""
 
 NO_CONDITION: Final = Every()
 
@@ -87,19 +87,19 @@ class Join(msgspec.Struct, frozen=True, gc=False):
 
     quantifier: Quantifier
     where: Condition = NO_CONDITION
-    """The documents that count: those of which it is true."""
+    """Selects the documents that count."""
     compared: Comparison | None = None
-    """What ANY and ALL compare, with the old document's side first."""
+    """The comparison of ANY and ALL, with the old document's side first."""
 
     @property
     def news(self) -> frozenset[str]:
-        """The attributes of the new document that it speaks of."""
+        """The attributes of the new document in it."""
         names = {leaf.new for leaf in self.leaves() if isinstance(leaf, Comparison)}
         return frozenset(names | {_tested(leaf) for leaf in self.leaves() if _is_of(leaf, False)})
 
     @property
     def olds(self) -> frozenset[str]:
-        """The attributes of old documents that it speaks of."""
+        """The attributes of old documents in it."""
         names = {leaf.old for leaf in self.leaves() if isinstance(leaf, Comparison)}
         return frozenset(names | {_tested(leaf) for leaf in self.leaves() if _is_of(leaf, True)})
 

@@ -37,7 +37,7 @@ _MAX_NESTING: Final = 32
 
 @lru_cache(maxsize=65_536)
 def join_named(name: str) -> Join:
-    """The join predicate that works out the attribute `name`.
+    """The join predicate that computes the attribute `name`.
 
     Raises
     ------
@@ -57,14 +57,14 @@ def at_exists(reader: TokenReader) -> bool:
 
 
 def at_quantifier(reader: TokenReader, at: int) -> Quantifier | None:
-    """The quantifier of ``ANY (``, ``SOME (`` or ``ALL (`` at a place, if there is one."""
+    """The quantifier of ``ANY (``, ``SOME (`` or ``ALL (`` at a place; None if it has none."""
     if at >= len(reader.tokens) or reader.kinds[at] != NAME or reader.kinds[at + 1] != "(":
         return None
     return _QUANTIFIERS.get(reader.tokens[at].text.upper())
 
 
 def at_select(reader: TokenReader, at: int) -> bool:
-    """Whether ``(SELECT`` stands at a place."""
+    """Whether there is a ``(SELECT`` at a place."""
     return reader.kinds[at] == "(" and _is_word(reader, at + 1, "SELECT")
 
 
@@ -77,7 +77,7 @@ def _is_word(reader: TokenReader, at: int, word: str) -> bool:
 
 
 class SubqueryReader:
-    """Reads join predicates, with the tokens of `reader`."""
+    """Reads join predicates from the tokens of `reader`."""
 
     def __init__(self, reader: TokenReader) -> None:
         self._reader = reader
@@ -85,7 +85,7 @@ class SubqueryReader:
         self._nesting = 0
 
     def read_join(self) -> Join:
-        """A whole join predicate."""
+        """Read a whole join predicate."""
         reader = self._reader
         if at_exists(reader):
             return self.read_exists()
@@ -98,11 +98,11 @@ class SubqueryReader:
         return self.read_quantified(attribute, op, negated, quantifier)
 
     def read_exists(self) -> Join:
-        """``EXISTS (SELECT 1 FROM seen d WHERE …)``."""
+        """Read ``EXISTS (SELECT 1 FROM seen d WHERE …)``."""
         reader = self._reader
         reader.at += 1
         select = self._open_select()
-        # What is selected makes no difference; it is read again once the alias is known.
+        # EXISTS ignores what is selected.
         while not (_is_word(reader, reader.at, "FROM") or reader.kinds[reader.at] in (END, ")")):
             reader.at += 1
         if reader.at == select:
@@ -110,7 +110,7 @@ class SubqueryReader:
         return Join(Quantifier.EXISTS, self._read_from_and_where())
 
     def read_quantified(self, new: str, op: Op, negated: bool, quantifier: Quantifier) -> Join:
-        """What follows ``x < ANY``; the comparison is the new document's with the old."""
+        """Read what follows ``x < ANY``; `new` is the attribute of the new document."""
         reader = self._reader
         select = self._open_select()
         while not (_is_word(reader, reader.at, "FROM") or reader.kinds[reader.at] in (END, ")")):
@@ -139,7 +139,7 @@ class SubqueryReader:
             raise reader.expected("FROM seen", "a subquery reads the documents seen before")
         reader.at += 1
         if not _is_word(reader, reader.at, _SEEN):
-            raise reader.expected("seen after FROM", "that is the only table there is")
+            raise reader.expected("seen after FROM", "it is the only table")
         self._alias = reader.tokens[reader.at].text
         reader.at += 1
         if _is_word(reader, reader.at, "AS"):
@@ -152,7 +152,7 @@ class SubqueryReader:
             reader.at += 1
             where = self._read_alternatives(negated=False)
         if not reader.take(")"):
-            hint = "a subquery has no more than SELECT, FROM and WHERE"
+            hint = "a subquery has only SELECT, FROM and WHERE"
             raise reader.expected("AND, OR or ')' in the subquery", hint)
         return where
 
@@ -207,7 +207,7 @@ class SubqueryReader:
         return Test(_negate_if(predicate, negated), is_old)
 
     def _read_test(self) -> tuple[Op, tuple[Any, ...], bool]:
-        """What is asked of an attribute: an operator, its values, and whether it is negated."""
+        """Read the test of an attribute: its operator, its values, and whether it is negated."""
         reader = self._reader
         kind = reader.kinds[reader.at]
         if kind in COMPARISONS:
@@ -254,7 +254,7 @@ class SubqueryReader:
         return Comparison(other, FLIPPED[op], name, is_negated is not negated)
 
     def _read_name(self) -> tuple[bool, str]:
-        """An attribute, and whether it is the old document's."""
+        """Read an attribute, and whether it is the old document's."""
         reader = self._reader
         is_alias = reader.kinds[reader.at] == NAME and reader.kinds[reader.at + 1] == "."
         if is_alias and reader.tokens[reader.at].text.lower() == self._alias.lower():
@@ -269,7 +269,7 @@ def _at_value(reader: TokenReader) -> bool:
 
 
 def _connect(parts: list[Condition], connective: type[Every] | type[Some]) -> Condition:
-    """The parts, connected; those that are connected in the same way become one."""
+    """The AND or OR of the parts, with nested ones of the same kind flattened."""
     if len(parts) == 1:
         return parts[0]
     flat: list[Condition] = []

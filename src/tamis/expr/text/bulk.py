@@ -22,7 +22,8 @@ from tamis.expr.atom_table import AtomTable
 from tamis.expr.model import Expr, Logic, Predicate, map_predicates
 from tamis.expr.normalize import nnf
 from tamis.expr.text.grammar import parse
-from tamis.expr.text.shapes import NormalTemplate, Shapes, Template
+from tamis.expr.text.shapes import Shapes
+from tamis.expr.text.templates import NormalTemplate, Template
 from tamis.expr.text.two_levels import TwoLevelReader, TwoLevelRule
 
 __all__ = ["BulkReader", "NormalRule", "SharedReader", "TemplateRule", "TwoLevelRule"]

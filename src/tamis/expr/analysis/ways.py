@@ -1,6 +1,6 @@
-"""The ways through a tree's ORs: each takes one child of every OR it meets, and all of every AND.
+"""The ways through a tree: each takes one child of every OR that it meets, and all of every AND.
 
-To tell whether one of them is open is as hard as SAT, so that a walk may be given up.
+Finding a way without contradictions is as hard as SAT, so the search is bounded.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from tamis.expr.model import And, Atom, Expr, Or
 __all__ = ["TooManyWays", "walk_ways"]
 
 _MOST_STEPS: Final = 10_000
-"""How many parts of ways are tried."""
+"""How many partial ways are tried."""
 
 _State = TypeVar("_State")
 _Pending: TypeAlias = "tuple[Expr, _Pending] | None"
-"""What has still to hold: a linked list."""
+"""The nodes that remain on a way: a linked list."""
 
 
 class TooManyWays(Exception):
-    """There are more ways than were tried."""
+    """The search was given up before all ways were tried."""
 
 
 def walk_ways(
@@ -30,23 +30,23 @@ def walk_ways(
     narrow: Callable[[Atom, _State], _State | None],
     order: Callable[[Sequence[Expr]], Sequence[Expr]] = lambda children: children,
 ) -> Iterator[_State]:
-    """What is left of `state` at the end of each way.
+    """Yield the state at the end of each way.
 
     Parameters
     ----------
     tree
         A tree of And, Or and Atom.
     state
-        What is known at the beginning.
+        The state at the beginning.
     narrow
-        What is left of a state once an atom has to hold too; None where nothing is.
+        Gives the state after an atom has to hold, too; None if that is impossible.
     order
-        In which order the children of an OR are tried.
+        Gives the order in which the children of an OR are tried.
 
     Raises
     ------
     TooManyWays
-        Not all were tried.
+        Not all ways were tried.
     """
     opened: list[tuple[_Pending, _State]] = [((tree, None), state)]
     for _ in range(_MOST_STEPS):
@@ -59,7 +59,7 @@ def walk_ways(
                 opened += [((child, pending), here) for child in reversed(order(node.children))]
                 break
             if isinstance(node, And):
-                # Atoms come before ORs: what they exclude need not be tried in each of these.
+                # Atoms come before ORs: what they exclude is not tried for each child of an OR.
                 for child in sorted(node.children, key=lambda child: isinstance(child, Atom)):
                     pending = child, pending
                 continue
