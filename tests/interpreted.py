@@ -1,7 +1,7 @@
-"""Kernels as plain Python.
+"""Runs kernels as plain Python.
 
-Numba checks no bounds and wraps without a word where NumPy raises or warns, so a kernel that
-passes in plain Python reads and writes only where it may.
+Numba checks no bounds, and integers overflow silently where NumPy raises or warns. A kernel that
+passes in plain Python reads and writes only within bounds.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def dispatchers() -> Iterator[tuple[Any, str, Any]]:
 
 
 def interpret(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs all kernels as plain Python."""
+    """Run all kernels as plain Python."""
     found = list(dispatchers())
     assert len(found) > 20
     for module, name, kernel in found:
@@ -44,7 +44,7 @@ def interpret(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(
             module, name, staticmethod(plain) if isinstance(module, type) else plain
         )
-    # An intrinsic is made of machine instructions, and has no Python to run.
+    # An intrinsic consists of machine instructions and has no Python code.
     for name, module in list(sys.modules.items()):
         for intrinsic, twin in INTRINSICS.items():
             if name.startswith("tamis.") and hasattr(module, intrinsic):
@@ -56,7 +56,7 @@ def lowest_bit(word: np.uint64) -> int:
 
 
 def prefetch(array: np.ndarray, place: int) -> None:
-    """A place that is asked for need not be there, but the compiled kernel does not check it."""
+    """The place may lie past the end: a prefetch of it does nothing."""
     assert place >= 0
 
 

@@ -1,8 +1,7 @@
 """Seeded random rules and events, for tests that need thousands of them at once.
 
-Rules and events draw from the same small pools, so that a good part of the predicates hold.
-A test takes its own ``random.Random(seed)`` and passes it on; a failure is repeated by the
-seed alone.
+Rules and events draw from the same small pools, so that many predicates hold. A test passes its own
+``random.Random(seed)``; the seed reproduces a failure.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ _TEXT_OPS = (Op.LIKE, Op.ILIKE, Op.RLIKE)
 
 @dataclass(frozen=True)
 class Attribute:
-    """An attribute, what events hold under it, and what rules compare it with."""
+    """An attribute, its values in events, and the literals that rules compare it with."""
 
     name: str
     values: Sequence[Value]
@@ -65,7 +64,7 @@ class Attribute:
 
     @property
     def ops(self) -> tuple[Op, ...]:
-        """Operators that make sense here; text operators if there is a text to look at."""
+        """Operators that fit; text operators if there are strings."""
         return _OPS + _TEXT_OPS if any(isinstance(v, str) for v in self.literals) else _OPS
 
 
@@ -104,7 +103,7 @@ def predicate(random: Random, among: Sequence[Attribute]) -> Predicate:
 
 
 def rule(random: Random, among: Sequence[Attribute], depth: int = 4) -> Expr:
-    """A tree of at most `depth` levels; now and then a part of it is TRUE or FALSE."""
+    """A tree of at most `depth` levels; a part of it may be TRUE or FALSE."""
     choice = random.random()
     if choice < 0.02:
         return random.choice((TRUE, FALSE))
@@ -117,7 +116,7 @@ def rule(random: Random, among: Sequence[Attribute], depth: int = 4) -> Expr:
 
 
 def conjunction(random: Random, among: Sequence[Attribute], size: int) -> Expr:
-    """An AND of predicates; an attribute may be there more than once."""
+    """An AND of predicates; an attribute may appear more than once."""
     parts = tuple(predicate(random, among) for _ in range(size))
     return parts[0] if size == 1 else And(parts)
 
@@ -125,7 +124,7 @@ def conjunction(random: Random, among: Sequence[Attribute], size: int) -> Expr:
 def event(
     random: Random, among: Sequence[Attribute], present: float = 0.7, several: float = 0.3
 ) -> dict[str, Any]:
-    """An event that holds each attribute with chance `present`, then a list with `several`.
+    """An event that has each attribute with probability `present`, as a list with `several`.
 
     An absent attribute is missing, null, an empty list, or a list of nothing but nulls.
     """
@@ -140,7 +139,7 @@ def event(
 
 
 def flat_event(random: Random, among: Sequence[Attribute], present: float = 0.7) -> dict[str, Any]:
-    """An event with one value an attribute at most, and names as they are in the rules."""
+    """An event with at most one value per attribute, under the names that rules use."""
     return {of.name: random.choice(of.values) for of in among if random.random() < present}
 
 
@@ -161,7 +160,7 @@ def _operands(random: Random, op: Op, of: Attribute) -> tuple[Value, ...]:
 
 
 def _ends(random: Random, literals: Sequence[Value]) -> tuple[Value, ...]:
-    """Two values in order, where they compare; once in ten the wrong way round."""
+    """Two values in order if they compare; one pair in ten is reversed."""
     ends: list[Any] = random.choices(literals, k=2)
     if kind_of(ends[0]) is kind_of(ends[1]):
         ends.sort(reverse=random.random() < 0.1)

@@ -1,9 +1,8 @@
 """Hypothesis strategies for values, predicates and rules.
 
-By default they draw from small pools, so that random events and rules meet; `wild` draws
-anything that the model allows: every string, 64-bit integer, finite double and timestamp,
-and attribute names with any character. Every rule they give passes
-:func:`tamis.expr.validate.check`.
+By default they draw from small pools, so that random events match rules; `wild` draws anything that
+the model allows: every string, 64-bit integer, finite double and timestamp, and attribute names
+with any character. Every rule passes :func:`tamis.expr.validate.check`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The engines that every long test goes through in full; others see a share of it.
+"""The engines that long tests cover in full; the other engines get a part.
 
-All engines are held to the same contract, and there are many of them. What takes long is asked in
-full of the default engine, of the simplest one, and of the one that most others are built upon.
+All engines have the same contract, and there are many. Long tests run in full on the default
+engine, on the simplest one, and on the one that most others build upon.
 """
 
 from __future__ import annotations
@@ -10,5 +10,5 @@ THOROUGH = ("scan", "sift", "tiles")
 
 
 def share(engine: str, whole: int, part: int) -> int:
-    """How much is asked of an engine: the whole, or a part."""
+    """The size of a long test for an engine: `whole` or `part`."""
     return whole if engine in THOROUGH else part

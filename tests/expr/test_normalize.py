@@ -1,4 +1,4 @@
-"""Normal forms: they say what the rule says, they stay small, and covers cover."""
+"""Normal forms: they mean the same as the rule, they stay small, and covers are complete."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tamis.expr.text.grammar import parse
 from tests.strategies import attributes, expressions, values
 
 NARROW = ("a", "b")
-"""So few attributes that most predicates of a rule meet another on their own."""
+"""Few attributes, so that most predicates of a rule share theirs with another."""
 
 
 def _narrowed(expr: Expr) -> Expr:
@@ -224,7 +224,7 @@ def test_absorption(before: str, after: str) -> None:
     assert simplify(normal(before)) == normal(after)
 
 
-def test_a_conjunction_that_holds_another_is_dropped() -> None:
+def test_a_conjunction_that_contains_another_is_dropped() -> None:
     assert dnf(normal("x = 1 OR (x = 1 AND y = 2)")) == dnf(normal("x = 1"))
     assert cnf(normal("x = 1 AND (x = 1 OR y = 2)")) == cnf(normal("x = 1"))
 
@@ -266,7 +266,7 @@ _names = count()
 
 
 def fresh() -> Predicate:
-    """A predicate on an attribute of its own, so that nothing can be absorbed."""
+    """A predicate on its own attribute, so that nothing can be absorbed."""
     return Predicate(f"a{next(_names)}", Op.EQ, (1,))
 
 
@@ -338,7 +338,7 @@ SHAPES: dict[str, Callable[[int], Expr]] = {
 
 
 def stored(rules: EncodedRules) -> int:
-    """How many numbers the forms of `rules` take."""
+    """How many numbers are stored for the forms of `rules`."""
     forms: FormArrays = rules.forms
     return sum(array.size for array in forms) + rules.scores.code.size
 
@@ -367,7 +367,7 @@ def flat_cost(atom: Atom) -> float:
 
 
 @given(RULES, EVENTS, LOGIC)
-def test_whatever_satisfies_a_rule_satisfies_its_cover(
+def test_an_event_that_satisfies_a_rule_satisfies_its_cover(
     rule: Expr, event: FlatEvent, logic: Logic
 ) -> None:
     for tree in (nnf(rule, logic), simplify(nnf(rule, logic))):
@@ -377,7 +377,7 @@ def test_whatever_satisfies_a_rule_satisfies_its_cover(
 
 
 @given(RULES, LOGIC)
-def test_no_cover_is_for_rules_that_hold_on_nothing_at_all(rule: Expr, logic: Logic) -> None:
+def test_only_rules_that_an_empty_event_satisfies_have_no_cover(rule: Expr, logic: Logic) -> None:
     tree = nnf(rule, logic)
     found = cover(tree, flat_cost)
     assert (found is None) == matches(tree, {})

@@ -1,11 +1,11 @@
-"""`evaluate` against DuckDB, which nobody here wrote.
+"""`evaluate` against DuckDB, an independent implementation.
 
 Single values: DuckDB evaluates the rule's own text, as :func:`tamis.to_sql` writes it, over
 typed columns; SQL's three-valued logic is the strong logic. Several values: each predicate is
-spelled anew with DuckDB's list functions, and absence is decided by the test.
+written with DuckDB's list functions, and absence is decided by the test.
 
-DuckDB refuses to compare kinds that do not compare, and compares a BIGINT with a DOUBLE by
-casting it; there the pools keep to what it can decide, and cases by hand say what holds.
+DuckDB refuses to compare values of different kinds, and compares a BIGINT with a DOUBLE by a cast.
+The pools keep to what it can decide, and handwritten cases cover the rest.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def test_the_text_of_a_rule_means_the_same_to_duckdb(
 
 
 def test_one_predicate_at_a_time(db: duckdb.DuckDBPyConnection) -> None:
-    """Every value of every column against predicates alone, where nothing can mask them."""
+    """Every value of every column against single predicates, where nothing can mask an error."""
     random = Random(2024)
     for of in ATTRIBUTES:
         rules = [randoms.predicate(random, [of]) for _ in range(300)]
@@ -85,7 +85,7 @@ def test_one_predicate_at_a_time(db: duckdb.DuckDBPyConnection) -> None:
         _compare(rules, events, "strong", answers)
 
 
-def test_the_oracle_is_asked_about_everything() -> None:
+def test_the_oracle_covers_all_operators_and_kinds() -> None:
     """The rules above reach every operator, negated and not, on every kind of column."""
     random = Random(0)
     seen = {
@@ -275,7 +275,7 @@ KINDS: list[Value] = [True, 1, "1", "true", randoms.TIMESTAMPS[2]]
 
 @pytest.mark.parametrize("value", KINDS, ids=repr)
 @pytest.mark.parametrize("operand", KINDS, ids=repr)
-def test_kinds_that_do_not_compare_are_just_not_true(value: Value, operand: Value) -> None:
+def test_values_of_different_kinds_never_compare(value: Value, operand: Value) -> None:
     same = kind_of(value) is kind_of(operand)
     for op in (Op.EQ, Op.LE, Op.GE):
         leaf = Predicate("x", op, (operand,))
@@ -291,7 +291,7 @@ def test_kinds_that_do_not_compare_are_just_not_true(value: Value, operand: Valu
 
 
 @pytest.mark.parametrize("op", [Op.LIKE, Op.ILIKE, Op.RLIKE])
-def test_only_a_string_is_like_something(op: Op) -> None:
+def test_only_strings_satisfy_patterns(op: Op) -> None:
     anything = Predicate("x", op, ("%" if op is not Op.RLIKE else "",))
     assert evaluate(anything, {"x": "text"}) is True
     for value in (True, 1, 1.5, randoms.TIMESTAMPS[0]):
@@ -317,7 +317,7 @@ def _naive(value: Any) -> Any:
 def _ask(
     db: duckdb.DuckDBPyConnection, conditions: Iterable[str], source: str
 ) -> list[tuple[bool, ...]]:
-    """For each event, for each condition, whether DuckDB finds it true, as WHERE would."""
+    """For each event and condition, whether it is true in DuckDB, as in WHERE."""
     columns = ",\n".join(f"({condition}) IS TRUE" for condition in conditions)
     return db.execute(f"SELECT {columns} {source}").fetchall()
 
@@ -328,7 +328,7 @@ def _compare(
     logic: Logic,
     answers: Sequence[tuple[bool, ...]],
 ) -> None:
-    """Hold what `evaluate` says, with each event flattened once, against the answers."""
+    """Compare `evaluate`, with each event flattened once, with the answers."""
     wrong = [
         f"{to_sql(rule)}\n    on {flat}: DuckDB says {answer}"
         for flat, row in zip(map(flatten, events), answers, strict=True)

@@ -1,4 +1,4 @@
-"""Lines: which value comes next, and where a line is cut."""
+"""Lines of values: the next value, and where a line is cut."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_stretches_make_up_the_line(values: list[Value]) -> None:
         assert [s.end for s in stretches[:-1]] == [s.first for s in stretches[1:]]
 
 
-def test_a_value_that_the_line_lacks_cuts_it_all_the_same() -> None:
+def test_a_value_that_is_not_on_the_line_cuts_it_too() -> None:
     assert [s.first for s in INTEGERS.cut([3.5])] == [INTEGERS.least, 4]
     assert [s.first for s in INTEGERS.cut([3])] == [INTEGERS.least, 3, 4]
 

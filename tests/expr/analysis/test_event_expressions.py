@@ -31,7 +31,7 @@ FEW = [
 
 
 def neighbours(value: Value) -> list[Value]:
-    """The value, and those that lie nearest to it on both sides, as far as they can be named."""
+    """The value and its nearest neighbours on both sides, as far as they can be named."""
     if isinstance(value, bool):
         return [True, False]
     if isinstance(value, int):
@@ -47,7 +47,7 @@ def neighbours(value: Value) -> list[Value]:
 
 
 def world(of: randoms.Attribute) -> list[Value]:
-    """Values of all sorts: between any two literals there is one, if there is any at all."""
+    """Values of all kinds: one between any two literals, if there is one."""
     found = [near for literal in of.literals for near in neighbours(literal)]
     extremes: list[Value] = [-math.inf, math.inf, True, False, "", "\U0010ffff", 0, 5]
     return list({(type(v) is bool, v): v for v in [*found, *extremes, HOUR]}.values())
@@ -66,7 +66,7 @@ def some_event_satisfies(rule: Expr, logic: Logic, event: Expr) -> bool:
 
 
 def _possible(event: Expr, name: str, value: Value) -> bool:
-    """Whether a conjunction says nothing against a value."""
+    """Whether a conjunction allows a value."""
     said = [p for p in predicates(event) if p.attribute == name]
     return evaluate(And(tuple(said)), {name: value})
 
@@ -169,19 +169,19 @@ def test_no_integer_lies_between_neighbours() -> None:
     assert verdict("n > 3", "n < 4", lines=(INTEGERS,)) is Verdict.NO
 
 
-def test_the_logic_decides_on_what_the_event_lacks() -> None:
+def test_the_logic_decides_about_absent_attributes() -> None:
     assert verdict("state <> 'CA'", "age = 3", "strong") is Verdict.NO
     assert verdict("state <> 'CA'", "age = 3", "weak") is Verdict.YES
 
 
-def test_a_pattern_on_strings_that_are_not_listed_cannot_be_told() -> None:
+def test_a_pattern_on_strings_that_are_not_listed_is_unknown() -> None:
     assert verdict("s LIKE '%x%'", "s > 'a'") is Verdict.MAYBE
     assert verdict("s NOT RLIKE '^x'", "s > 'a'") is Verdict.MAYBE
     assert verdict("s LIKE '%x%' OR n = 1", "s > 'a' AND n = 1") is Verdict.YES
 
 
 @pytest.mark.parametrize("event", ["s LIKE '%x%'", "s RLIKE 'x' AND s > 'a'", "NOT s ILIKE 'X'"])
-def test_a_pattern_alone_is_no_event(event: str) -> None:
+def test_a_pattern_alone_is_refused_as_an_event(event: str) -> None:
     with pytest.raises(EventError, match="list those of 's' with = or IN"):
         find_alternatives(parse(event), lambda _: LINES)
 
@@ -198,7 +198,7 @@ def test_too_many_alternatives_are_refused() -> None:
 
 
 def pigeons(count: int, holes: int) -> tuple[Expr, Expr]:
-    """A rule that puts each pigeon in a hole of its own, and an event that leaves all open."""
+    """A rule that puts each pigeon in its own hole, and an event that allows every hole."""
 
     def sits(pigeon: int, hole: int, value: int) -> Predicate:
         return Predicate(f"{pigeon} in {hole}", Op.EQ, (value,))
@@ -215,7 +215,7 @@ def pigeons(count: int, holes: int) -> tuple[Expr, Expr]:
     return And((*somewhere, *alone)), open_
 
 
-def test_a_rule_with_too_many_ways_cannot_be_told() -> None:
+def test_a_rule_with_too_many_ways_is_unknown() -> None:
     assert verdict(*pigeons(3, 3)) is Verdict.YES
     assert verdict(*pigeons(3, 2)) is Verdict.NO
     assert verdict(*pigeons(7, 6)) is Verdict.MAYBE

@@ -1,4 +1,4 @@
-"""What is proved of rules: never wrong, and found wherever no pattern is in the way."""
+"""Proofs about rules are never wrong, and complete for rules without patterns."""
 
 from __future__ import annotations
 

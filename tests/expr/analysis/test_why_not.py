@@ -1,4 +1,4 @@
-"""The fewest predicates that keep a rule from matching."""
+"""The fewest predicates that prevent a match."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def random_tree(random: Random, depth: int) -> Expr:
 
 
 def holds(tree: Expr, event: FlatEvent, changed: dict[Predicate, bool]) -> bool:
-    """Whether a rule holds where the predicates of `changed` do or do not, as it says."""
+    """Whether a rule holds if the predicates in `changed` have the given truth."""
     if isinstance(tree, Atom):
         if tree.predicate in changed:
             return changed[tree.predicate] is not tree.negated
@@ -57,7 +57,7 @@ def fewest(tree: Expr, event: FlatEvent) -> int | None:
 
 
 @pytest.mark.parametrize("logic", LOGICS)
-def test_fewer_would_not_do(logic: Logic) -> None:
+def test_fewer_changes_do_not_suffice(logic: Logic) -> None:
     random = Random(5)
     seen = set()
     for _ in range(400):
@@ -71,7 +71,7 @@ def test_fewer_would_not_do(logic: Logic) -> None:
     assert {None, 0, 1, 2, 3} <= seen
 
 
-def test_what_would_have_to_hold_is_said() -> None:
+def test_the_conditions_that_would_have_to_hold() -> None:
     text = "age IN (3, 4) AND state <> 'CA' AND NOT (a = 1 OR b > 2) AND vip = TRUE"
     event = {"age": 5, "state": "CA", "a": [1, 7], "vip": True}
     assert changes(text, event) == ["age IN (3, 4)", "state <> 'CA'", "a <> 1", "NOT b > 2"]
@@ -94,8 +94,8 @@ def test_some_rules_match_nothing() -> None:
     assert str(obstacles("FALSE", {})) == "no event could match"
 
 
-def test_presence_and_absence_bring_others_with_them() -> None:
-    # What is weak holds on an event without the attribute.
+def test_presence_and_absence_imply_other_predicates() -> None:
+    # Weak negations hold on an event without the attribute.
     assert changes("a IS NULL AND a <> 5", {"a": 5}, "weak") == ["a IS NULL"]
     assert changes("a IS NULL AND a <> 5 AND b <> 5", {"a": 5, "b": 5}, "weak") == [
         "a IS NULL",
@@ -124,8 +124,8 @@ def test_it_prints_with_the_events_values() -> None:
     assert str(obstacles("a = 1", {"a": 1})) == "it matches"
 
 
-def test_many_ways_are_not_all_looked_at() -> None:
-    """Where predicates do not repeat, the fewest are known; else it is said that they may not."""
+def test_not_all_of_many_ways_are_tried() -> None:
+    """The fewest changes are certain if no predicate repeats, and marked uncertain otherwise."""
     large = " AND ".join(f"(a{i} = 1 OR b{i} = 1 OR c{i} = 1)" for i in range(30))
     found = obstacles(large, {})
     assert found.changes is not None

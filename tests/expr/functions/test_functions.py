@@ -1,7 +1,7 @@
 """Each function against DuckDB, Maven, or Python's own library, over columns of values.
 
-DuckDB is asked once a function, for all values together. Where its spelling or its meaning is not
-Spark's, the text says so; `tests/spark/match/test_functions.py` asks Spark the rest.
+DuckDB evaluates each function once, on all values together. Comments mark where its spelling or
+meaning differs from Spark's; `tests/spark/match/test_functions.py` compares with Spark.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def how(text: str) -> Derivation:
 
 
 def results(text: str, columns: dict[str, list[Any]]) -> list[Any]:
-    """What a term comes to on each row; None where that is absent."""
+    """The value of a term on each row; None if it is absent."""
     derived = how(text)
     found = []
     for row in zip(*columns.values(), strict=True):
@@ -62,7 +62,7 @@ def results(text: str, columns: dict[str, list[Any]]) -> list[Any]:
     return found
 
 
-def asked(db: duckdb.DuckDBPyConnection, sql: str, columns: dict[str, list[Any]]) -> list[Any]:
+def query(db: duckdb.DuckDBPyConnection, sql: str, columns: dict[str, list[Any]]) -> list[Any]:
     db.register("rows", pa.table({"row": range(len(next(iter(columns.values())))), **columns}))
     return [answer for (answer,) in db.execute(f"SELECT {sql} FROM rows ORDER BY row").fetchall()]
 
@@ -84,7 +84,7 @@ STRING_FUNCTIONS = {
 @pytest.mark.parametrize("text", STRING_FUNCTIONS)
 def test_functions_of_strings(db: duckdb.DuckDBPyConnection, text: str) -> None:
     columns = {"x": STRINGS}
-    assert results(text, columns) == asked(db, STRING_FUNCTIONS[text], columns)
+    assert results(text, columns) == query(db, STRING_FUNCTIONS[text], columns)
 
 
 TIME_FUNCTIONS = {
@@ -103,17 +103,17 @@ TIME_FUNCTIONS = {
 
 @pytest.mark.parametrize("text", TIME_FUNCTIONS)
 def test_functions_of_times(db: duckdb.DuckDBPyConnection, text: str) -> None:
-    # DuckDB knows the zones of before 1970 to the minute only, Python to the second.
+    # Before 1970, DuckDB has time zones to the minute, Python to the second.
     times = [t for t in TIMES if "zone" not in text or 1970 <= t.year <= 2035]
     times += [datetime(2024, 3, 10, 6, 30, tzinfo=UTC) + timedelta(hours=h) for h in range(6)]
     plain = [t.replace(tzinfo=None) for t in times]
     found = results(text, {"t": times})
     found = [t.replace(tzinfo=None) if isinstance(t, datetime) else t for t in found]
-    assert found == asked(db, TIME_FUNCTIONS[text], {"t": plain})
+    assert found == query(db, TIME_FUNCTIONS[text], {"t": plain})
 
 
 def test_times_in_texts(db: duckdb.DuckDBPyConnection) -> None:
-    """Patterns as Spark writes them; `strptime` reads the same texts by its own."""
+    """Spark's patterns; `strptime` reads the same texts with its own."""
     patterns = {
         "yyyy-MM-dd HH:mm:ss": "%Y-%m-%d %H:%M:%S",
         "dd/MM/yyyy": "%d/%m/%Y",
@@ -124,14 +124,14 @@ def test_times_in_texts(db: duckdb.DuckDBPyConnection) -> None:
     times = [t for t in TIMES if t.year > 1900][:40]
     for pattern, theirs in patterns.items():
         quoted = theirs.replace("'", "''")
-        texts = asked(
+        texts = query(
             db, f"strftime(t, '{quoted}')", {"t": [t.replace(tzinfo=None) for t in times]}
         )
         texts += ["", "nonsense", "2024-02-30 00:00:00", "30/02/2024", "99999999", texts[0] + " "]
         escaped = pattern.replace("'", "''")
         found = results(f"to_timestamp(x, '{escaped}')", {"x": texts})
-        wanted = asked(db, f"try_strptime(x, '{quoted}')", {"x": texts})
-        wanted[-1] = None  # DuckDB lets a space stand behind.
+        wanted = query(db, f"try_strptime(x, '{quoted}')", {"x": texts})
+        wanted[-1] = None  # DuckDB allows a space at the end.
         assert found == [None if t is None else t.replace(tzinfo=UTC) for t in wanted], pattern
 
 
@@ -146,7 +146,7 @@ def test_arithmetic_of_integers_and_decimals(db: duckdb.DuckDBPyConnection, sign
     texts = {"x": [repr(x) for x in columns["x"]], "y": [repr(y) for y in columns["y"]]}
     if sign == "/":
         # A quotient has endless digits; it is enough to be the nearest double.
-        wanted = asked(db, "x::DOUBLE / nullif(y::DOUBLE, 0)", texts)
+        wanted = query(db, "x::DOUBLE / nullif(y::DOUBLE, 0)", texts)
         for value, want in zip(found, wanted, strict=True):
             assert (value is None) is (want is None)
             assert value is None or math.isclose(value, want, rel_tol=1e-15)
@@ -155,7 +155,7 @@ def test_arithmetic_of_integers_and_decimals(db: duckdb.DuckDBPyConnection, sign
     right = f"nullif(y::{digits}, 0)" if sign == "%" else f"y::{digits}"
     small = [i for i, (x, y) in enumerate(pairs) if max(abs(x), abs(y)) < 1e14]
     kept = {name: [texts[name][i] for i in small] for name in texts}
-    wanted = asked(db, f"(x::{digits} {sign} {right})::VARCHAR", kept)
+    wanted = query(db, f"(x::{digits} {sign} {right})::VARCHAR", kept)
     assert [found[i] for i in small] == [None if w is None else float(w) for w in wanted]
 
 
@@ -165,7 +165,7 @@ def test_arithmetic_of_large_integers(db: duckdb.DuckDBPyConnection, sign: str) 
     pairs = [(RANDOM.choice(INTEGERS), RANDOM.choice(INTEGERS)) for _ in range(400)]
     columns = {"x": [x for x, _ in pairs], "y": [y for _, y in pairs]}
     right = "nullif(y, 0)::HUGEINT" if sign == "%" else "y::HUGEINT"
-    wanted = asked(db, f"(x::HUGEINT {sign} {right})", columns)
+    wanted = query(db, f"(x::HUGEINT {sign} {right})", columns)
     for value, want in zip(results(f"x {sign} y", columns), wanted, strict=True):
         if want is None or -(2**63) <= want < 2**63:
             assert value == want
@@ -177,10 +177,10 @@ def test_arithmetic_of_large_integers(db: duckdb.DuckDBPyConnection, sign: str) 
 def test_other_functions_of_numbers(db: duckdb.DuckDBPyConnection) -> None:
     columns = {"x": [*INTEGERS, *DECIMALS]}
     columns = {"x": list(map(float, columns["x"]))}
-    assert results("abs(x)", columns) == asked(db, "abs(x)", columns)
-    assert results("-x", columns) == asked(db, "-x", columns)
+    assert results("abs(x)", columns) == query(db, "abs(x)", columns)
+    assert results("-x", columns) == query(db, "-x", columns)
     whole = {"x": [n for n in INTEGERS if n >= 0]}
-    assert results("bin(x)", whole) == asked(db, "bin(x)", whole)
+    assert results("bin(x)", whole) == query(db, "bin(x)", whole)
     assert results("bin(x)", {"x": [-1, 2.0, 2.5, "2"]}) == ["1" * 64, "10", None, None]
 
 
@@ -190,7 +190,7 @@ def test_comparisons_of_two_attributes(db: duckdb.DuckDBPyConnection) -> None:
     columns = {"x": [x for x, _ in pairs], "y": [y for _, y in pairs]}
     typed = {name: [None if v is None else float(v) for v in c] for name, c in columns.items()}
     for sign in ("=", "<", "<=", ">", ">="):
-        assert results(f"x {sign} y", columns) == asked(db, f"x {sign} y", typed)
+        assert results(f"x {sign} y", columns) == query(db, f"x {sign} y", typed)
 
 
 def test_wrong_kinds_are_absent_and_nothing_raises() -> None:
@@ -216,12 +216,12 @@ def test_wrong_kinds_are_absent_and_nothing_raises() -> None:
 # --- Versions and addresses -------------------------------------------------------------
 
 MAVEN = Path(__file__).parent / "data" / "maven-versions.txt"
-"""What `ComparableVersion` of maven-artifact 3.8.7 says of pairs of versions: random ones, and all
-pairs of the table of its own tests. Left out are versions with a dotted word in their midst, of
-which Maven gives no order, and words beside a plain zero."""
+"""Comparisons by `ComparableVersion` of maven-artifact 3.8.7: of random pairs of versions, and of
+all pairs in the table of its own tests. Versions with a dotted word between numbers, which Maven
+does not order, and words next to a plain zero are left out."""
 
 
-def test_versions_order_as_mavens() -> None:
+def test_versions_sort_as_in_maven() -> None:
     lines = MAVEN.read_text().splitlines()
     assert len(lines) > 1000
     for line in lines:
@@ -232,7 +232,7 @@ def test_versions_order_as_mavens() -> None:
         assert ("<" if a < b else "=" if a == b else ">") == sign, line
 
 
-def test_versions_that_are_none_are_ordered_too() -> None:
+def test_other_strings_are_ordered_too() -> None:
     ordered = ["", "latest", "1-alpha", "1-beta", "1-rc", "1-SNAPSHOT", "1.0.0", "1-sp", "1.0.1"]
     assert sorted(ordered[1:], key=version_key) == ordered[1:]
     assert version_key("1") == version_key("1.0.0") == version_key("1-ga")
@@ -241,7 +241,7 @@ def test_versions_that_are_none_are_ordered_too() -> None:
     assert answers == {"5.7.9": False, "5.7.40.0": True, "5.8-rc1": True}
 
 
-def test_networks_hold_the_addresses_that_ipaddress_says() -> None:
+def test_networks_contain_the_same_addresses_as_in_ipaddress() -> None:
     draw = random.Random(4)
     addresses = [
         "0.0.0.0",
@@ -288,13 +288,13 @@ def test_sets_against_duckdb(db: duckdb.DuckDBPyConnection) -> None:
         for function, sql in theirs.items():
             rule = tamis.parse(f"{function}(x, ({spelled}))")
             negated = tamis.parse(f"NOT {function}(x, ({spelled}))")
-            wanted = asked(db, sql, {"x": lists})
+            wanted = query(db, sql, {"x": lists})
             assert [tamis.evaluate(rule, {"x": x}) for x in lists] == [w is True for w in wanted]
             found = [tamis.evaluate(negated, {"x": x}) for x in lists]
             assert found == [w is False for w in wanted]
 
 
-def test_scalars_are_no_lists() -> None:
+def test_scalars_are_not_lists() -> None:
     for function in ("subset", "superset", "equalset"):
         rule = tamis.parse(f"{function}(x, ('a'))")
         assert tamis.evaluate(rule, {"x": ["a"]})
@@ -315,7 +315,7 @@ def test_scalars_are_no_lists() -> None:
     assert how("size(x.y)").values(flatten(sizes[1])) == [2]
 
 
-def test_sets_tell_true_from_one_but_not_one_from_1_0() -> None:
+def test_in_sets_true_is_not_1_but_1_is_1_0() -> None:
     rule = tamis.parse("equalset(x, (1, 'a'))")
     assert rule == tamis.parse("equalset(x, ('a', 1.0, 1))")
     assert tamis.evaluate(rule, {"x": [1.0, "a", 1]})
@@ -323,7 +323,7 @@ def test_sets_tell_true_from_one_but_not_one_from_1_0() -> None:
 
 
 def test_distances(db: duckdb.DuckDBPyConnection) -> None:
-    """The haversine formula, by DuckDB's own sines."""
+    """The haversine formula in DuckDB."""
     draw = random.Random(6)
     places = [(draw.uniform(-90, 90), draw.uniform(-180, 180)) for _ in range(150)]
     places += [(90, 0), (-90, 0), (0, 180), (0, -180), (52.52, 13.405)]
@@ -332,7 +332,7 @@ def test_distances(db: duckdb.DuckDBPyConnection) -> None:
         a, b = middle
         sql = f"""2 * 6371.0088 * asin(sqrt(least(1, sin(radians(a - ({a})) / 2) ** 2
             + cos(radians(a)) * cos(radians({a})) * sin(radians(b - ({b})) / 2) ** 2)))"""
-        distances = asked(db, sql, columns)
+        distances = query(db, sql, columns)
         for km in (0.5, 300, 5000, 12000):
             rule = tamis.parse(f"within_km(lat, lon, {a}, {b}, {km})")
             for (lat, lon), distance in zip(places, distances, strict=True):
@@ -358,7 +358,7 @@ def test_boxes() -> None:
 
 
 def test_several_values() -> None:
-    """An attribute stands for the same value throughout a term; several are combined."""
+    """An attribute has the same value throughout a term; several attributes are combined."""
     assert how("x * x").values(flatten({"x": [2, 3]})) == [4, 9]
     assert sorted(how("x + y").values(flatten({"x": [1, 2], "y": [10, 20]}))) == [11, 12, 21, 22]
     assert how("lower(x)").values(flatten({"x": ["A", "a", 5]})) == ["a"]

@@ -37,11 +37,11 @@ def test_the_order() -> None:
 
 
 @pytest.mark.parametrize("other", ["v1.2.3", "1.2.3+build.5", "01.2.3", "1-2-3"])
-def test_what_does_not_count(other: str) -> None:
+def test_parts_that_are_ignored(other: str) -> None:
     assert semver_key(other) == semver_key("1.2.3")
 
 
-def test_rules_speak_of_them() -> None:
+def test_rules_on_semantic_versions() -> None:
     rule = tamis.parse("semver(app) >= '1.0.0-rc.1' AND semver(app) < '2.0.0'")
     assert tamis.parse(tamis.to_sql(rule)) == rule
     matcher = tamis.Matcher(engine="scan")

@@ -1,4 +1,4 @@
-"""Functions in rules: texts and their names, what is refused and where, and what is shown."""
+"""Functions in rules: their texts and names, errors and their positions, and explanations."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_texts_that_stay_as_they_are(text: str) -> None:
+def test_texts_that_are_canonical(text: str) -> None:
     expr = tamis.parse(text)
     assert tamis.to_sql(expr) == text
     assert tamis.from_json(tamis.to_json(expr)) == expr
@@ -169,7 +169,7 @@ def test_bad_terms(text: str, message: str, position: int) -> None:
     assert caught.value.position == position
 
 
-def test_terms_nest_only_so_deep() -> None:
+def test_the_nesting_of_terms_is_limited() -> None:
     deep = "abs(" * 20 + "x" + ")" * 20
     assert tamis.evaluate(tamis.parse(f"{deep} = 3"), {"x": -3})
     for text in (
@@ -194,12 +194,12 @@ def test_terms_nest_only_so_deep() -> None:
         Predicate(DERIVED + "within_km(a, b)", Op.EQ, ("1, 2",)),
     ],
 )
-def test_names_that_nobody_parsed_are_refused(predicate: Predicate) -> None:
+def test_handwritten_names_of_derived_attributes_are_refused(predicate: Predicate) -> None:
     with pytest.raises(RuleError):
         check(predicate)
 
 
-def test_marked_names_are_for_nobody_else() -> None:
+def test_rules_and_events_cannot_use_marked_names() -> None:
     for bad in (
         {"attr": "\x01length(x)", "=": 3},
         {"derived": "x", "=": 3},
@@ -222,7 +222,7 @@ def test_weights_of_derived_attributes() -> None:
     assert m.top({"app": "2.0.0", "name": "long"}) == [("r", 1.5)]
 
 
-def test_what_is_shown_of_derived_attributes() -> None:
+def test_derived_attributes_in_explanations() -> None:
     m = tamis.Matcher()
     m.add("r", "version(app) >= '2' AND subset(tags, ('a')) AND length(name) > 3 AND x < y")
     event = {"app": "1.9", "tags": ["b"], "name": "abc", "x": 1}

@@ -1,4 +1,4 @@
-"""The text and the JSON form of join predicates, and what they mean where SQL is silent."""
+"""Join predicates: their text and JSON forms, and their meaning beyond SQL."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_one_text_for_all_spellings(text: str, canonical: str) -> None:
         ('"\x02EXISTS (SELECT 1 FROM seen d)" = TRUE', "must not begin with", 0),
     ],
 )
-def test_what_is_no_join_predicate_is_told(text: str, message: str, position: int) -> None:
+def test_malformed_join_predicates(text: str, message: str, position: int) -> None:
     with pytest.raises(tamis.RuleSyntaxError) as caught:
         tamis.parse(text)
     assert message in caught.value.message
@@ -84,7 +84,7 @@ def test_the_json_form_is_a_text(join: object) -> None:
         tamis.from_json({"join": join})
 
 
-def test_a_model_may_hold_one_that_was_parsed_and_no_other() -> None:
+def test_a_tree_may_contain_parsed_join_predicates_only() -> None:
     rule = tamis.parse(f"NOT {NEWER}")
     matcher = tamis.Matcher()
     matcher.add("r", tamis.all_of(rule, tamis.parse("a = 1")))
@@ -96,7 +96,7 @@ def test_a_model_may_hold_one_that_was_parsed_and_no_other() -> None:
         matcher.add("s", Predicate(JOINED + NEWER, tamis.Op.EQ, (3,)))
 
 
-def test_what_a_join_predicate_speaks_of() -> None:
+def test_the_attributes_of_a_join_predicate() -> None:
     text = "x < ANY (SELECT d.y FROM seen d WHERE d.a.b = c AND e > 1 AND d.f IS NULL)"
     predicate = tamis.parse(text)
     assert isinstance(predicate, Predicate)
@@ -110,7 +110,7 @@ def holds(text: str, event: object, documents: object, logic: str = "strong") ->
 
 
 def test_unknown_in_both_logics() -> None:
-    """Over no documents ALL is true and ANY false; one that lacks the attribute leaves doubt."""
+    """Without documents ALL is true and ANY false; one without the attribute makes both unknown."""
     least = "x < ALL (SELECT d.x FROM seen d)"
     assert holds(least, {"x": 1}, [])
     assert holds(least, {}, [])

@@ -1,4 +1,4 @@
-"""The text form: `parse` and `to_sql` are inverse, and errors say what and where."""
+"""The text form: `parse` and `to_sql` are inverse, and errors have a message and a position."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_names_are_case_sensitive() -> None:
     assert parse("State = 1") != parse("state = 1")
 
 
-def test_to_sql_takes_what_check_takes() -> None:
+def test_to_sql_accepts_what_check_accepts() -> None:
     class State(StrEnum):
         CALIFORNIA = "CA"
 
@@ -292,7 +292,7 @@ def test_bad_pattern(text: str, position: int) -> None:
 
 
 @pytest.mark.parametrize("text", [None, 3, b"x = 1", ["x = 1"]])
-def test_no_text(text: object) -> None:
+def test_what_is_not_a_string(text: object) -> None:
     with pytest.raises(RuleError, match="a rule's text is a string, not"):
         parse(text)  # type: ignore[arg-type]
 
@@ -396,7 +396,7 @@ def test_a_list_of_values_is_one_node() -> None:
     assert expr.values == tuple(range(MAX_NODES + 1))
 
 
-def test_words_in_strings_are_no_nodes() -> None:
+def test_words_in_strings_are_not_counted_as_nodes() -> None:
     string = "and or not ((( " * 100_000
     assert parse(f"x = '{string}'") == x(Op.EQ, string)
 

@@ -1,4 +1,4 @@
-"""The fast road gives what the full parse gives, rules and errors alike."""
+"""The road for rules of one shape: the same rules and errors as from the full parse."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.strategies import attributes, expressions, values
 
 
 def outcome(read: Any, text: Any) -> tuple[object, ...]:
-    """What `read` makes of `text`: the rule to the last detail, or the error."""
+    """The rule that `read` returns for `text`, to the last detail, or its error."""
     try:
         return (repr(read(text)),)
     except RuleError as error:
@@ -27,7 +27,7 @@ def outcome(read: Any, text: Any) -> tuple[object, ...]:
 
 
 def agree(*texts: str) -> None:
-    """Hold `texts`, each in turn and then once more, against the full parse."""
+    """Compare each of `texts`, repeatedly, with the full parse."""
     shapes = Shapes()
     for text in (*texts, *texts, *texts):
         assert outcome(shapes.parse, text) == outcome(parse, text)
@@ -46,7 +46,7 @@ FORMS = ["= {}", "<> {}", "< -{}", "IN ({}, {})", "BETWEEN {} AND {}", "LIKE {}"
 
 @given(st.data())
 def test_rules_of_one_shape(data: st.DataObject) -> None:
-    """One form with several sets of values, of which it refuses some."""
+    """One form with several sets of values, some of which are refused."""
     name = to_sql(Predicate(data.draw(attributes(wild=True)), Op.PRESENT))
     operators = data.draw(st.lists(st.sampled_from(FORMS), min_size=1, max_size=3))
     form = "{} OR " + " AND NOT ".join(f"a {operator}" for operator in operators)
@@ -112,7 +112,7 @@ def test_texts_by_hand(texts: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("text", [None, 3, b"x = 1"])
-def test_no_text(text: object) -> None:
+def test_what_is_not_a_string(text: object) -> None:
     assert outcome(Shapes().parse, text) == outcome(parse, text)
 
 
@@ -153,7 +153,7 @@ def test_a_shape_has_a_template_from_its_second_rule_on() -> None:
         f"x = '{'a' * 5000}'",
     ],
 )
-def test_some_shapes_have_none(text: str) -> None:
+def test_some_shapes_have_no_template(text: str) -> None:
     shapes = Shapes()
     assert [shapes.split(text) for _ in range(4)] == [None] * 4
 

@@ -1,4 +1,4 @@
-"""The road for plain rules gives what the full parse gives, rules and errors alike."""
+"""The road for rules of two levels: the same rules and errors as from the full parse."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def encoded_models(texts: Sequence[str], logic: Logic) -> EncodedRules:
 
 
 AND_OF_ONE = -3
-"""The road may write a single predicate as an AND of one, which scores the same."""
+"""A single predicate may be encoded as an AND of one, which scores the same."""
 
 
 def arrays(rules: EncodedRules) -> list[np.ndarray[Any, Any]]:
@@ -60,7 +60,7 @@ def arrays(rules: EncodedRules) -> list[np.ndarray[Any, Any]]:
 
 
 def agree(*texts: str) -> None:
-    """Hold `texts`, first met and met again, against the full parse."""
+    """Compare `texts`, new and repeated, with the full parse."""
     twice = [*texts, *texts]
     for logic in LOGICS:
         fast, full = encoded_texts(twice, logic), encoded_models(twice, logic)
@@ -103,7 +103,7 @@ def test_random_ors_of_conjunctions(rules: list[list[list[Predicate]]]) -> None:
 def test_random_ands_of_ors(rules: list[list[list[Predicate]]], seed: int) -> None:
     random = Random(seed)
     for rule in rules:
-        # As rules do that are written by copying.
+        # As in rules that are written by copying.
         rule += [random.sample(part, random.randint(1, len(part))) for part in rule[1:]]
     texts = [[" OR ".join(map(to_sql, part)) for part in rule] for rule in rules]
     agree(*[" AND ".join(f"({part})" for part in rule) for rule in texts])
@@ -193,7 +193,7 @@ def test_texts_by_hand(texts: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("length", [199, 200, 201, 255, 256, 257, 300, 513])
 def test_long_conjunctions(length: int) -> None:
-    """Engines count atoms in a byte, so what is longer must become a program here too."""
+    """Engines count atoms in a byte, so longer conjunctions become programs on this road, too."""
     agree(" AND ".join(f"a{i} = 1" for i in range(length)))
 
 
@@ -260,7 +260,7 @@ def test_malformed_texts(text: str) -> None:
     encoder.add_text(good, "strong")
     rules = encoder.finish()
     assert rules.size == 2
-    assert set(rules.dictionary.attributes) == {"a", "b"}, "a refused rule leaves nothing behind"
+    assert set(rules.dictionary.attributes) == {"a", "b"}, "a refused rule leaves no atoms"
 
 
 EDITS = [*"'\"`.-() 0", "''", " AND ", "AND", " BETWEEN ", " OR ", "NOT ", "{#", "é"]
@@ -289,7 +289,7 @@ def test_a_conjunction_of_too_many_nodes() -> None:
     encoder = RuleEncoder()
     with pytest.raises(RuleTooLargeError, match="250,000 nodes"):
         encoder.add_text(text, "strong")
-    assert not encoder.finish().dictionary.attributes, "a refused rule leaves nothing behind"
+    assert not encoder.finish().dictionary.attributes, "a refused rule leaves no atoms"
 
 
 # --- The road is taken ------------------------------------------------------------------
@@ -327,7 +327,7 @@ def test_a_predicate_is_read_once(monkeypatch: pytest.MonkeyPatch, form: str) ->
         "a LIKE 'x%'", "a NOT ILIKE '_y'", "a IS NULL", "a IS NOT NULL", "date = 1",
     ],
 )  # fmt: skip
-def test_pieces(piece: str) -> None:
+def test_single_predicates(piece: str) -> None:
     assert read_predicate(piece) == parse(piece)
 
 
@@ -339,18 +339,18 @@ def test_pieces(piece: str) -> None:
         "a BETWEEN 1", "a = 'x", "a = 'x'y'", '"" = 1', "a = '\ud800'", "a RLIKE 'x'",
     ],
 )  # fmt: skip
-def test_what_is_no_piece(text: str) -> None:
+def test_texts_that_are_not_one_common_predicate(text: str) -> None:
     assert read_predicate(text) is None
 
 
-def test_halves() -> None:
+def test_halves_of_between() -> None:
     assert is_half_between("a BETWEEN 1")
     assert is_half_between("a.b NOT BETWEEN 'it''s'")
     for text in ("a BETWEEN", "a BETWEEN 1 AND 2", "a = 1", "a BETWEEN 'x", "a BETWEEN x"):
         assert not is_half_between(text)
 
 
-def test_a_piece_keeps_its_logic() -> None:
+def test_a_predicate_keeps_its_logic() -> None:
     encoder = RuleEncoder()
     for logic in (*LOGICS, *LOGICS):
         encoder.add_text("a <> 1 AND b = 2", logic)
@@ -360,7 +360,7 @@ def test_a_piece_keeps_its_logic() -> None:
     assert matches.rule.tolist() == [1, 3]
 
 
-def test_a_piece_is_adapted_like_any_predicate() -> None:
+def test_a_predicate_is_adapted() -> None:
     def renamed(predicate: Predicate) -> Predicate:
         return Predicate("z", Op.EQ, (7,), predicate.negated)
 
