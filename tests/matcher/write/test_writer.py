@@ -16,14 +16,9 @@ import pytest
 from tamis import BackgroundError, DuplicateRuleError, Matcher, RuleError, UnknownRuleError
 from tamis.matcher.write.builder import SegmentBuilder
 from tamis.matcher.write.merge_policy import Load, find_run_to_merge
+from tests.matcher.matchers import settle
 
 EVENT = {"x": 1}
-
-
-def settle(matcher: Matcher) -> None:
-    """Do all the work that the background thread would do in time."""
-    while matcher._writer.compact(quiet=True):
-        pass
 
 
 def filled(*sizes: int) -> Matcher:
