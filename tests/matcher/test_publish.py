@@ -194,7 +194,7 @@ def test_a_schema_reads_documents_and_their_constants() -> None:
     with pytest.raises(tamis.SchemaError):
         matcher.publish({"x": "a"})
     assert len(matcher.documents) == 2
-    with pytest.raises(tamis.RuleError, match="no ISO date"):
+    with pytest.raises(tamis.RuleError, match="not an ISO date"):
         matcher.add("s", "EXISTS (SELECT 1 FROM seen d WHERE d.at >= 'soon')")
 
 
