@@ -205,7 +205,7 @@ def discard(answers: DataFrame) -> None:
 
 
 def add_ratios(inputs: list[Row]) -> None:
-    """Note each input_form's time as a multiple of that in this process, with as many threads."""
+    """Add the time of each input as a multiple of that in this process, with as many threads."""
     here = {
         (r["ask"], r["cores"], r["input"].endswith("maps")): r["events/s"]
         for r in inputs
