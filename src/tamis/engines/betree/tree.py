@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tamis.encode.arrays import AtomArrays, Events
+from tamis.encode.arrays import NO_INT32, AtomArrays, Events
 from tamis.engines.betree.arrays import (
     ATTRIBUTE,
     CAPACITY,
@@ -76,8 +76,6 @@ MIN_PARTITION = 3
 
 _MOST_RETIRED = 64
 """The most nodes that are recycled after one event."""
-
-_NO_PREFERENCE = np.empty(0, np.int32)
 
 _FEWEST = 8
 """How many nodes the pools have room for at first."""
@@ -166,7 +164,7 @@ class BeTree:
             raise ValueError(f"expression {number} is already there")
         atom = np.asarray(conjunction, np.int32)
         self._number[0], self._span[1] = number, len(atom)
-        self._insert(self._number, atoms, self._span, atom, _NO_PREFERENCE)
+        self._insert(self._number, atoms, self._span, atom, NO_INT32)
 
     def insert_many(
         self,
@@ -174,7 +172,7 @@ class BeTree:
         atoms: AtomArrays,
         start: NDArray[np.int64],
         conjunction_atom: NDArray[np.int32],
-        preferred: NDArray[np.int32] = _NO_PREFERENCE,
+        preferred: NDArray[np.int32] = NO_INT32,
     ) -> None:
         """Add conjunctions one after the other; the i-th one has the atoms from start[i] on.
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import RANGE, SET, AtomArrays
+from tamis.encode.arrays import NO_INT32, RANGE, SET, AtomArrays
 from tamis.encode.dictionary import Dictionary
 from tamis.encode.kernel import kernel
 from tamis.encode.ragged import Lists
@@ -93,7 +93,7 @@ def file_under_nodes(
     keys = np.ascontiguousarray(keys, np.int64)
     counts = np.zeros(trees.base[-1] + 1, np.int64)
     things = np.ascontiguousarray(things, np.int32)
-    _write_nodes(atoms, trees, keys, things, counts, np.empty(0, np.int32), False)
+    _write_nodes(atoms, trees, keys, things, counts, NO_INT32, False)
     start = np.concatenate(([0], np.cumsum(counts[:-1])))
     items = np.empty(start[-1], np.int32)
     _write_nodes(atoms, trees, keys, things, start.copy(), items, True)

@@ -30,7 +30,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import IF_ABSENT, RANGE, AtomArrays
+from tamis.encode.arrays import IF_ABSENT, NO_INT64, RANGE, AtomArrays
 from tamis.encode.kernel import kernel, part
 from tamis.encode.ragged import empty_lists, list_numbers, starts
 from tamis.encode.rules import EncodedRules
@@ -256,7 +256,7 @@ def _grow_tree(paths: _Paths, tokens: int) -> _Tree:
     """The tree of all paths, level by level: a node for each distinct beginning of a path."""
     size = np.diff(paths.start)
     end = np.zeros(len(size), np.int64)
-    parents, edges = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    parents, edges = [NO_INT64], [NO_INT64]
     going = np.flatnonzero(size)
     depth = nodes = 0
     while len(going):

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import IF_ABSENT, NEGATED, TEXT
+from tamis.encode.arrays import IF_ABSENT, NEGATED, NO_INT32, TEXT
 from tamis.encode.kernel import kernel
 from tamis.encode.ragged import Lists, empty_lists, list_numbers
 from tamis.encode.rules import EncodedRules
@@ -301,7 +301,7 @@ def _build_direct(
 ) -> Lists:
     start = np.empty(len(node_start), np.int64)
     lists = node_start, node_atom, posting_start, posting
-    _write_direct(*lists, start, np.empty(0, np.int32), False)
+    _write_direct(*lists, start, NO_INT32, False)
     items = np.empty(start[-1], np.int32)
     _write_direct(*lists, start, items, True)
     return start, items

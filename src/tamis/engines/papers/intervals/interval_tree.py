@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.encode.arrays import NO_INT32
 from tamis.encode.ragged import Lists
 from tamis.engines.papers.code_trees import group_by_key
 from tamis.engines.papers.intervals.arrays import LISTED, NO_NODE, pack_vectors
@@ -53,7 +54,7 @@ def grow_interval_tree(intervals: Intervals, codes: int) -> Tree:
         size += len(key)
         moving, node = moving[is_moving], size + new
     key, below = np.concatenate(keys), np.concatenate(children)
-    no_vectors = pack_vectors((np.zeros(size + 1, np.int64), np.empty(0, np.int32)))
+    no_vectors = pack_vectors((np.zeros(size + 1, np.int64), NO_INT32))
     rows = node_rows(LISTED, key, key, below[:, 0], below[:, 1])
     return Tree(0, rows, no_vectors, *_build_lists(intervals, home, size))
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import SET, TEXT
+from tamis.encode.arrays import NO_INT32, SET, TEXT
 from tamis.encode.ragged import Lists, list_numbers, run_places
 from tamis.encode.rules import EncodedRules
 from tamis.engines.atom_order import estimate_selectivity
@@ -102,9 +102,8 @@ class Mentions(NamedTuple):
     @classmethod
     def none(cls, rules: EncodedRules) -> Mentions:
         """No atoms, for engines without trees."""
-        empty = np.empty(0, np.int32)
         is_filed = np.zeros(len(rules.forms.conjunction_atom), np.bool_)
-        return cls(is_filed, group_by_key(empty, empty, len(rules.dictionary.axes)))
+        return cls(is_filed, group_by_key(NO_INT32, NO_INT32, len(rules.dictionary.axes)))
 
 
 def intervals_by_attribute(

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.encode.arrays import NO_INT32
 from tamis.encode.ragged import Lists, concatenate_lists, starts
 from tamis.engines.papers.intervals.arrays import NO_NODE, TreeArrays, VectorArrays, pack_vectors
 
@@ -74,7 +75,7 @@ def middle(first: NDArray[np.int64], stop: NDArray[np.int64]) -> NDArray[np.int6
 def plant_trees(trees: Iterable[tuple[int, Tree]], attributes: int) -> TreeArrays:
     """Put the trees of attributes end to end."""
     root = np.full(attributes, NO_NODE, np.int64)
-    no_vectors = pack_vectors((starts([]), np.empty(0, np.int32)))
+    no_vectors = pack_vectors((starts([]), NO_INT32))
     forest = [Tree.of_vectors(NO_NODE, np.empty((0, 5), np.int32), no_vectors)]
     size = 0
     for attribute, tree in trees:
