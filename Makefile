@@ -21,7 +21,7 @@ unexport PYTHONHOME
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: bench clean compare coverage crash demo experiments format help lint lock test venv
+.PHONY: architecture bench clean compare coverage crash demo experiments format help lint lock test venv
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ lint: $(INSTALLED) ## check style (ruff) and types (mypy)
 format: $(INSTALLED) ## format the code
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
+
+architecture: $(INSTALLED) ## write the table of files in ARCHITECTURE.md
+	@$(BIN)/python scripts/architecture.py
 
 bench: $(INSTALLED) ## run all benchmarks, about 40 minutes
 	@for file in benchmarks/bench_*.py; do \
