@@ -62,10 +62,10 @@ def generate_workload(
     if rules is not None:
         pairs["size"] = str(rules)
     try:
-        made = make_workload(workload, {**pairs, "seed": str(seed)})
+        generator = make_workload(workload, {**pairs, "seed": str(seed)})
     except ValueError as error:
         raise typer.BadParameter(f"{error}.") from None
-    table = PartitionedTable(made, events)
+    table = PartitionedTable(generator, events)
     what = "rules" if events is None else "events"
     with progress() as show:
         if spark:

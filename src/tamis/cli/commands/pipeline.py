@@ -27,15 +27,15 @@ ConfigFile = Annotated[
 
 @pipeline_app.command("run")
 def run_job(config: ConfigFile) -> None:
-    """Build an index, match events with it, and write what CONFIG asks for."""
+    """Build an index, match events with it, and write the outputs that CONFIG names."""
     from tamis.spark.job.config import read_config
 
-    read = read_config(config)
+    job = read_config(config)
     with progress() as show:
         show("Starting Spark", 0, None)
         from tamis.spark.job.pipeline import run_pipeline
 
-        outcome = run_pipeline(read, stage=lambda name, spark: _stage(name, spark, show))
+        outcome = run_pipeline(job, stage=lambda name, spark: _show_stage(name, spark, show))
     version = outcome.version
     rows = {
         "index": f"version {version.number}: {version.rules:,} rules, {version.bad:,} refused",
@@ -49,7 +49,7 @@ def run_job(config: ConfigFile) -> None:
 
 @pipeline_app.command("check")
 def check_job(config: ConfigFile) -> None:
-    """Say what is wrong with CONFIG, or what it would do, without starting Spark."""
+    """Check CONFIG and list the steps it describes, without starting Spark."""
     from tamis.spark.job.config import read_config
 
     pipeline = read_config(config).pipeline
@@ -73,8 +73,8 @@ def check_job(config: ConfigFile) -> None:
 
 
 @contextmanager
-def _stage(name: str, spark: SparkSession, show: ShowProgress) -> Iterator[None]:
-    """A stage of a pipeline on the progress bar."""
+def _show_stage(name: str, spark: SparkSession, show: ShowProgress) -> Iterator[None]:
+    """Show a stage of the pipeline on the progress bar."""
     from tamis.spark.progress import watch_tasks
 
     title = name.capitalize()
