@@ -121,7 +121,10 @@ class RuleEncoder:
 
     def add(self, rule: Expr, logic: Logic, weights: RuleWeights | None = None) -> None:
         """Add a rule."""
-        tree = self._reader.normalize(rule, logic)
+        self.add_tree(self._reader.normalize(rule, logic), weights)
+
+    def add_tree(self, tree: Expr, weights: RuleWeights | None = None) -> None:
+        """Add a rule that `BulkReader.normalize` has normalised before."""
         self._append(_build_form(tree, self._number, self._scalars), weights)
 
     def add_text(self, text: str, logic: Logic) -> None:
