@@ -70,6 +70,8 @@ class Guards:
             self._bits[attribute] = 1 << place % _BITS
             self._by_bit[place % _BITS].append(attribute)
         self._built: _WakeArrays | None = None
+        self._lists: tuple[int, list[int], list[int]] | None = None
+        """`always`, `by_presence` and `base` of the arrays for single events: lists are faster."""
 
     @property
     def _arrays(self) -> _WakeArrays:
@@ -79,9 +81,11 @@ class Guards:
             arrays = self._built = self._build()
         return arrays
 
-    def prepare(self) -> None:
-        """Compute everything now, so that no event waits for it."""
-        self._arrays  # noqa: B018
+    def prepare(self) -> tuple[int, list[int], list[int]]:
+        """Compute everything that a single event needs, so that no event waits for it."""
+        always, by_presence, _, base = self._arrays
+        lists = self._lists = always.item(), by_presence.tolist(), base.tolist()
+        return lists
 
     def rows_that_need(self, attribute: int, events: Events) -> NDArray[np.bool_]:
         """For each event, whether it may need the costly predicates of `attribute`."""
@@ -93,10 +97,10 @@ class Guards:
 
     def attributes_needed(self, event: Events) -> Iterator[int]:
         """The attributes whose costly predicates a single event may need."""
-        always, by_presence, by_code, base = self._arrays
-        woken = always.item()
+        woken, by_presence, base = self._lists or self.prepare()
+        by_code = self._arrays.by_code
         for attribute, code in zip(event.attribute.tolist(), event.code.tolist(), strict=True):
-            woken |= by_presence.item(attribute) | by_code.item(base.item(attribute) + code)
+            woken |= by_presence[attribute] | by_code.item(base[attribute] + code)
         while woken:
             lowest = woken & -woken
             yield from self._by_bit[lowest.bit_length() - 1]
