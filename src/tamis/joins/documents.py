@@ -31,6 +31,8 @@ class Documents:
         Flattens an event.
     store
         Documents to show; by default there are none at first.
+    owner
+        Kept alive as long as this object, such as the lock of a directory.
     """
 
     def __init__(
@@ -39,9 +41,11 @@ class Documents:
         read: Callable[[Event], FlatEvent] = flatten,
         *,
         store: DocumentStore | None = None,
+        owner: object = None,
     ) -> None:
         self._store = DocumentStore(retention) if store is None else store
         self._read = read
+        self._owner = owner
 
     @property
     def retention(self) -> Retention:

@@ -119,7 +119,9 @@ class Matcher:
             self._writer = Writer(self._builder, _store.take_state(), _store)
         self._engine, self._schema = self._builder.engine, self._builder.schema
         self._document_store = DocumentStore(documents or None)
-        self._documents = Documents(read=self._schema.read, store=self._document_store)
+        self._documents = Documents(
+            read=self._schema.read, store=self._document_store, owner=_store
+        )
         self._explainer = Explainer(self._schema, self._document_store)
         self._last_searcher: Searcher | None = None
         self._store = _store

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable
+
+from tamis.errors import StorageError
 from tamis.joins.document_store import DocumentStore
 from tamis.matcher.storage.document_file import DocumentFile, read_documents
 from tamis.matcher.storage.store import Store
@@ -29,7 +33,7 @@ class StoredDocuments:
         self._file: DocumentFile | None = None
         self._seen: tuple[int, int] | None = None
         """The number of the file that was read last, and its length at that time."""
-        documents.check_writable = store.check_writable
+        documents.check_writable = _make_check(store)
         if store.read_only:
             self.refresh()
             return
@@ -54,3 +58,20 @@ class StoredDocuments:
         """Flush the document file to the disk and close it."""
         if self._file is not None:
             self._file.close()
+
+
+def _make_check(store: Store) -> Callable[[], None]:
+    """Make a function that raises if the directory cannot be written.
+
+    It does not keep the store alive. Documents are part of reference cycles, and the lock of a
+    matcher that goes out of use has to be released before the garbage collector finds these.
+    """
+    reference, path = weakref.ref(store), str(store.folder)
+
+    def check_writable() -> None:
+        alive = reference()
+        if alive is None:
+            raise StorageError("nothing can be changed: it was closed", path=path)
+        alive.check_writable()
+
+    return check_writable
