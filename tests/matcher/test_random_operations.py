@@ -162,7 +162,7 @@ def change(shadow: Shadow, matcher: Matcher) -> None:
                 matcher.add_many([*shadow.new(2), ("bad", "x =")])
 
 
-def tidy(shadow: Shadow, matcher: Matcher) -> None:
+def maintain(shadow: Shadow, matcher: Matcher) -> None:
     """Do some background work, or all of it."""
     random = shadow.random
     match random.randint(0, 5):
@@ -183,7 +183,7 @@ def test_random_operations_in_memory(engine: str, seed: int, tmp_path: Path) -> 
     matcher = Matcher(engine=engine)
     for step in range(share(engine, STEPS, FEW_STEPS)):
         change(shadow, matcher)
-        tidy(shadow, matcher)
+        maintain(shadow, matcher)
         if step % 4 == 0:
             shadow.check(matcher)
     matcher.save(tmp_path / "index")
@@ -204,7 +204,7 @@ def test_random_operations_in_a_directory(
     reader = tamis.open(path, read_only=True)
     for step in range(STEPS):
         change(shadow, matcher)
-        tidy(shadow, matcher)
+        maintain(shadow, matcher)
         if step % 6 == 0:
             shadow.check(matcher)
         if step % 10 == 0:

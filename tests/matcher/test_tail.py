@@ -45,7 +45,7 @@ def test_random_operations_on_the_tail(seed: int, monkeypatch: pytest.MonkeyPatc
         operations.change(shadow, matcher)
         longest = max(longest, len(matcher._writer.snapshot.tail))
         if shadow.random.random() < 0.2:
-            operations.tidy(shadow, matcher)
+            operations.maintain(shadow, matcher)
         if step % 3 == 0:
             shadow.check(matcher)
     assert longest > 40

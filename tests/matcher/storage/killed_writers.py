@@ -111,7 +111,7 @@ def forked(function: Any, *arguments: Any) -> int:
     try:
         function(*arguments)
         status = 0
-    except BaseException as error:  # told on standard error, and by the exit status
+    except BaseException as error:  # reported on standard error and by the exit status
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         sys.stderr.flush()
     finally:

@@ -15,7 +15,7 @@ import pytest
 
 import tamis
 from tamis import CorruptFileError, Matcher, StorageError
-from tests.matcher.storage.test_store import told, varied
+from tests.matcher.storage.test_store import describe, varied
 
 Files = dict[str, bytes]
 
@@ -53,7 +53,7 @@ def damaged(index: Path, tmp_path: Path) -> Path:
 def prefixes(index: Path) -> list[Any]:
     """What the directory holds, and what it held before each of the last changes."""
     with tamis.open(index, read_only=True) as matcher:
-        whole = told(matcher)
+        whole = describe(matcher)
     states = [whole]
     for number in range(4, -1, -1):
         copy = Matcher(engine="scan")
@@ -61,16 +61,16 @@ def prefixes(index: Path) -> list[Any]:
             ids = [id for id in matcher if not str(id).startswith("late")]
             ids += [f"late {n}" for n in range(number)]
             copy.add_many([matcher.rule(id) for id in ids])
-        states.append(told(copy))
+        states.append(describe(copy))
     return states
 
 
 def outcome(folder: Path, changed: str, read_only: bool) -> Any:
-    """What a damaged directory tells; None if it names the file and leaves all as it is."""
+    """The rules of a damaged directory; None if the error names the file and nothing changed."""
     before = content(folder)
     try:
         with tamis.open(folder, read_only=read_only, verify=True) as matcher:
-            return told(matcher)
+            return describe(matcher)
     except StorageError as error:
         assert changed in str(error), error
         assert content(folder) == before
@@ -113,7 +113,7 @@ def test_a_file_that_was_cut(index: Path, tmp_path: Path, kind: str) -> None:
             folder = Path(shutil.copytree(index, tmp_path / f"{name} {size}", dirs_exist_ok=True))
             (folder / name).write_bytes(data[:size])
             found = outcome(folder, name, False)
-            # Of a log only the last records are lost, which nobody can tell from torn ones.
+            # Of a log only the last records are lost: a cut looks like a torn record.
             assert found is None or (kind == "log" and found in states), f"{name} cut at {size}"
             shutil.rmtree(folder)
 
@@ -152,13 +152,13 @@ def test_a_torn_end_is_cut_once(index: Path, damaged: Path) -> None:
     data = (damaged / name).read_bytes()
     (damaged / name).write_bytes(data[:-5])
     with tamis.open(damaged, read_only=True) as reader:
-        assert told(reader) == states[1]
+        assert describe(reader) == states[1]
         assert (damaged / name).read_bytes() == data[:-5]
     with tamis.open(damaged) as matcher:
-        assert told(matcher) == states[1]
+        assert describe(matcher) == states[1]
         matcher.add("late 4", "x = 1", payload=4)
         with tamis.open(damaged, read_only=True) as reader:
-            assert told(reader) == states[0]
+            assert describe(reader) == states[0]
 
 
 def test_a_torn_log_before_another(index: Path, damaged: Path) -> None:
@@ -172,12 +172,12 @@ def test_a_torn_log_before_another(index: Path, damaged: Path) -> None:
     (damaged / name).write_bytes(data[:-5])
     (damaged / "log-00000099").write_bytes(empty)
     matcher = tamis.open(damaged)
-    assert told(matcher) == states[1]
+    assert describe(matcher) == states[1]
     matcher.add("late 4", "x = 1", payload=4)
     copy = Path(shutil.copytree(damaged, damaged.with_name("again")))
     matcher.close()
     with tamis.open(copy) as matcher:
-        assert told(matcher) == states[0]
+        assert describe(matcher) == states[0]
 
 
 def damage_segment(folder: Path) -> str:

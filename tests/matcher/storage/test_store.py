@@ -1,4 +1,4 @@
-"""Rules in a directory: what comes back, who may open it, and what is refused."""
+"""Rules in a directory: what is read again, which processes may open it, and what is refused."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from tamis import CorruptFileError, LockedError, Matcher, StorageError, tagged
 from tamis.matcher.storage import store
 from tamis.matcher.storage.array_file import map_sections, write_sections
 from tamis.matcher.storage.file_names import UNFINISHED
+from tests.matcher.matchers import settle
 
 MANY = 200
 EVENT = {"x": 1, "y": 2}
@@ -28,8 +29,8 @@ EVENT = {"x": 1, "y": 2}
 as_root = pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
 
 
-def told(matcher: Matcher) -> tuple[Any, ...]:
-    """All that a caller can tell of a matcher's rules."""
+def describe(matcher: Matcher) -> tuple[Any, ...]:
+    """All that a caller can observe of a matcher's rules."""
     events: list[Any] = [EVENT, {}, {"x": 2}, {"s": "abc"}, {"t": datetime(2024, 1, 1, tzinfo=UTC)}]
     ids = list(matcher)
     return (
@@ -40,12 +41,6 @@ def told(matcher: Matcher) -> tuple[Any, ...]:
         [matcher.match(event, only=tagged("even")) for event in events],
         matcher.count_many(events).to_pylist(),
     )
-
-
-def settle(matcher: Matcher) -> None:
-    """Do all that the tidying thread would do in time."""
-    while matcher._writer.compact(quiet=True):
-        pass
 
 
 def varied(count: int = MANY) -> list[tamis.Rule]:
@@ -82,10 +77,10 @@ def test_saved_rules_come_back(tmp_path: Path, engine: str, count: int) -> None:
     matcher.add_many(varied(count))
     matcher.save(tmp_path / "index")
     with tamis.open(tmp_path / "index", verify=True) as opened:
-        assert told(opened) == told(matcher)
+        assert describe(opened) == describe(matcher)
         assert opened.stats()["engine"] == engine
     with tamis.open(tmp_path / "index", read_only=True) as opened:
-        assert told(opened) == told(matcher)
+        assert describe(opened) == describe(matcher)
 
 
 @pytest.mark.parametrize("count", [3, MANY])
@@ -103,7 +98,7 @@ def test_changes_come_back(tmp_path: Path, count: int) -> None:
         matcher.close()
     for _ in range(3):
         with tamis.open(path, verify=True) as opened:
-            assert told(opened) == told(expected)
+            assert describe(opened) == describe(expected)
 
 
 def test_changes_come_back_from_the_log_alone(tmp_path: Path) -> None:
@@ -117,7 +112,7 @@ def test_changes_come_back_from_the_log_alone(tmp_path: Path) -> None:
         each.remove("a")
     with tamis.open(path, read_only=True) as reader:
         assert reader.stats()["segments"] == 0
-        assert told(reader) == told(expected)
+        assert describe(reader) == describe(expected)
     matcher.close()
 
 
@@ -141,16 +136,16 @@ def test_another_engine_is_built_and_kept(tmp_path: Path) -> None:
     matcher.add_many(varied())
     matcher.save(path)
     with tamis.open(path, engine="keyed") as opened:
-        assert told(opened) == told(matcher)
+        assert describe(opened) == describe(matcher)
         assert opened.stats()["engine"] == "keyed"
     with tamis.open(path) as opened:
-        assert told(opened) == told(matcher)
+        assert describe(opened) == describe(matcher)
         assert opened.stats()["engine"] == "keyed"
     with tamis.open(path, engine="scan", read_only=True) as opened:
-        assert told(opened) == told(matcher)
+        assert describe(opened) == describe(matcher)
 
 
-def test_a_checkpoint_leaves_the_log_behind(
+def test_a_checkpoint_makes_the_log_superfluous(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "_CHECKPOINT_BYTES", 2_000)
@@ -163,9 +158,9 @@ def test_a_checkpoint_leaves_the_log_behind(
             logs = [file.stat().st_size for file in path.glob("log-*")]
             assert sum(logs) < 3_000
         assert len(list(path.glob("segment-*"))) < 10
-        expected = told(matcher)
+        expected = describe(matcher)
     with tamis.open(path) as matcher:
-        assert told(matcher) == expected
+        assert describe(matcher) == expected
 
 
 def test_a_save_of_a_stored_matcher(tmp_path: Path) -> None:
@@ -251,7 +246,7 @@ def test_a_writer_in_another_process(tmp_path: Path) -> None:
         matcher.add("r", "x = 1")
 
 
-def test_a_writer_that_nobody_holds_lets_go(tmp_path: Path) -> None:
+def test_a_writer_that_is_not_used_any_more_releases_the_lock(tmp_path: Path) -> None:
     path = tmp_path / "index"
     matcher = tamis.open(path)
     matcher.add("r", "x = 1")
@@ -260,7 +255,7 @@ def test_a_writer_that_nobody_holds_lets_go(tmp_path: Path) -> None:
         try:
             opened = tamis.open(path)
             break
-        except LockedError:  # the tidying thread had it for a moment
+        except LockedError:  # the background thread holds it for a moment
             threading.Event().wait(0.05)
     assert list(opened) == ["r"]
     opened.close()
@@ -304,12 +299,12 @@ def test_readers_see_a_writer_s_changes_when_they_refresh(tmp_path: Path) -> Non
         matcher.add_many(varied())
         assert len(reader) == 0
         assert reader.refresh()
-        assert told(reader) == told(matcher)
+        assert describe(reader) == describe(matcher)
         matcher.remove(1)
         matcher.optimize()
         assert 1 in reader
         assert reader.refresh()
-        assert told(reader) == told(matcher)
+        assert describe(reader) == describe(matcher)
         for write in (
             lambda: reader.add("x", "x = 1"),
             lambda: reader.remove(3),
@@ -319,7 +314,7 @@ def test_readers_see_a_writer_s_changes_when_they_refresh(tmp_path: Path) -> Non
                 write()
         assert not matcher.refresh()
     assert reader.refresh()
-    assert told(reader) == told(matcher)
+    assert describe(reader) == describe(matcher)
 
 
 def test_readers_while_a_writer_checkpoints(
@@ -452,7 +447,7 @@ def test_a_full_disk_changes_nothing(
     with tamis.open(path) as matcher:
         matcher.add("r", "x = 1")
         settle(matcher)
-        expected = told(matcher)
+        expected = describe(matcher)
         with monkeypatch.context() as patch:
             half_full(patch, fails)
             for write in (
@@ -463,9 +458,9 @@ def test_a_full_disk_changes_nothing(
             ):
                 with pytest.raises(StorageError, match=r"log-\d+: no space left"):
                     write()
-            assert told(matcher) == expected
+            assert describe(matcher) == expected
         with tamis.open(path, read_only=True) as reader:
-            assert told(reader) == expected
+            assert describe(reader) == expected
         matcher.add("s", "x = 1")
     with tamis.open(path) as matcher:
         assert list(matcher) == ["r", "s"]
@@ -517,7 +512,7 @@ def test_a_checkpoint_that_fails_loses_nothing(
     path = tmp_path / "index"
     matcher = tamis.open(path)
     matcher.add_many(varied())
-    expected = told(matcher)
+    expected = describe(matcher)
 
     def full(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -531,10 +526,10 @@ def test_a_checkpoint_that_fails_loses_nothing(
     copy = tmp_path / "copy"
     shutil.copytree(path, copy)
     with tamis.open(copy) as opened:
-        assert told(opened)[0] == [*expected[0], "after"]
+        assert describe(opened)[0] == [*expected[0], "after"]
     matcher.close()
     with tamis.open(path) as opened:
-        assert told(opened)[0] == [*expected[0], "after"]
+        assert describe(opened)[0] == [*expected[0], "after"]
 
 
 def _raising(function: Any) -> Any:
@@ -551,7 +546,7 @@ def test_a_rule_that_is_refused_is_not_in_the_log(tmp_path: Path) -> None:
         with pytest.raises(tamis.DuplicateRuleError):
             matcher.add("r", "x = 2")
         with pytest.raises(tamis.UnknownRuleError):
-            matcher.remove_many(["r", "nobody"])
+            matcher.remove_many(["r", "unknown"])
         with pytest.raises(tamis.RuleError):
             matcher.replace_all([("a", "x = 1"), ("b", "x =")])
         assert matcher.add_many([]) == (0, [])
