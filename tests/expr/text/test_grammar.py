@@ -208,7 +208,7 @@ BAD = [
     ("x IS NOT 3", "expected NULL or NOT NULL after IS", 9),
     ("x NOT = 3", "expected IN, BETWEEN, LIKE, ILIKE or RLIKE after NOT", 6),
     ("x IN 3", "expected '(' after IN", 5),
-    ("x IN ()", "an IN list holds at least one", 6),
+    ("x IN ()", "an IN list has at least one", 6),
     ("x IN (1,)", "expected a value after ','", 8),
     ("x IN (1 2)", "expected ',' or ')' in the list", 8),
     ("x BETWEEN 1 2", "expected AND between the two values of BETWEEN", 12),
