@@ -207,6 +207,7 @@ def test_batches_in_every_form() -> None:
         [list(pair) for pair in rules.items()],
         [(id, rule, "strong") for id, rule in rules.items()],
         [Rule(id, rule, "strong") for id, rule in rules.items()],
+        [Rule(id, rule) for id, rule in rules.items()],
         table,
         table.select(["id", "rule"]),
         table.to_batches()[0],

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import pickle
+from collections.abc import Callable, Iterator
+from copy import deepcopy
 from random import Random
 from typing import Any
 
@@ -273,3 +275,9 @@ def test_answer_batches_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     batches = list(matcher.match_many(events.to_reader()))
     assert [batch.num_rows for batch in batches] == [40, *[30] * 15, 10]
     assert matcher.match_many(events).num_rows == 500
+
+
+@pytest.mark.parametrize("copy", [pickle.dumps, deepcopy])
+def test_a_matcher_that_cannot_be_copied_names_the_alternative(copy: Callable[[Any], Any]) -> None:
+    with pytest.raises(TypeError, match=r"a Matcher cannot be pickled.*save.*tamis\.open"):
+        copy(Matcher())

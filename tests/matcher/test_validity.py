@@ -76,12 +76,20 @@ def test_the_clock_can_be_replaced() -> None:
 @SIZES
 def test_the_highest_priorities_come_first(size: int) -> None:
     matcher = filled(size)
-    for id, priority in (("low", -3), ("none", 0), ("high", 2**63 - 1), ("also high", 2**63 - 1)):
+    for id, priority in (
+        ("lowest", -(2**63)),
+        ("low", -3),
+        ("none", 0),
+        ("high", 2**63 - 1),
+        ("also high", 2**63 - 1),
+    ):
         matcher.add(id, "a = 1", priority=priority)
     matcher.add("no match", "a = 2", priority=7)
     assert matcher.first(EVENT) == ["high"]
     assert matcher.first(EVENT, 3) == ["high", "also high", "none"]
-    assert matcher.first(EVENT, 9) == ["high", "also high", "none", "low"]
+    assert matcher.first(EVENT, 9) == ["high", "also high", "none", "low", "lowest"]
+    matcher.optimize()
+    assert matcher.first(EVENT, 9) == ["high", "also high", "none", "low", "lowest"]
     assert matcher.first(EVENT, 1, only=["low", "none"]) == ["none"]
     assert matcher.first({}) == matcher.first(EVENT, 0) == []
     assert matcher.rule("low").priority == -3
@@ -131,6 +139,8 @@ def test_ended_rules_can_be_removed() -> None:
         ({"priority": 2**63}, "64 bits"),
         ({"valid_from": "soon"}, "valid_from is a datetime or an ISO text"),
         ({"valid_until": 5}, "valid_until is a datetime or an ISO text"),
+        ({"valid_until": "9999-12-31T23:59:59-05:00"}, "valid_until.*years 1 to 9999"),
+        ({"valid_from": "0001-01-01T00:00:00+05:00"}, "valid_from.*years 1 to 9999"),
         ({"valid_from": NOON, "valid_until": NOON}, "never valid"),
     ],
 )

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tamis.errors import RuleError
 from tamis.expr.event import Event, FlatEvent, extend_event, flatten
 from tamis.expr.functions.derive import make_comparable, values_of
 from tamis.expr.joins.predicate import Comparison, Condition, Every, Join, Quantifier, Some, Test
 from tamis.expr.joins.subqueries import join_named
+from tamis.expr.json import from_json
 from tamis.expr.model import (
     And,
     Atom,
@@ -29,6 +31,7 @@ from tamis.expr.model import (
 from tamis.expr.names import JOINED
 from tamis.expr.normalize import nnf
 from tamis.expr.satisfy import satisfies
+from tamis.expr.text.grammar import parse
 from tamis.expr.weights import EventWeights, RuleWeights
 
 __all__ = [
@@ -43,14 +46,19 @@ __all__ = [
 
 
 def evaluate(
-    expr: Expr, event: Event, logic: Logic = "strong", *, documents: Iterable[Event] = ()
+    expr: Expr | str | Mapping[str, Any] | bool,
+    event: Event,
+    logic: Logic = "strong",
+    *,
+    documents: Iterable[Event] = (),
 ) -> bool:
     """Whether `event` satisfies the rule `expr`.
 
     Parameters
     ----------
     expr
-        The rule, as :func:`tamis.parse` returns it.
+        The rule as text, as a model, or in the JSON form. A text is parsed in every call; to
+        evaluate it often, pass what :func:`tamis.parse` returns.
     event
         Attributes and their values.
     logic
@@ -58,9 +66,29 @@ def evaluate(
         ``"weak"``: it is false, and its negation true.
     documents
         The documents seen before, for join predicates.
+
+    Raises
+    ------
+    RuleError
+        The rule is refused.
+    EventError
+        The event is not a mapping, or has a value that no rule can compare.
     """
-    flat = add_joins(expr, flatten(event), [flatten(document) for document in documents])
-    return evaluate_flat(expr, flat, check_logic(logic)) is True
+    model = _to_model(expr)
+    flat = add_joins(model, flatten(event), [flatten(document) for document in documents])
+    return evaluate_flat(model, flat, check_logic(logic)) is True
+
+
+def _to_model(rule: Any) -> Expr:
+    if isinstance(rule, Predicate | And | Or | Not | Atom):
+        return rule
+    if isinstance(rule, str):
+        return parse(rule)
+    if isinstance(rule, Mapping | bool):
+        return from_json(rule)
+    raise RuleError(
+        f"a rule is a text, a model or the JSON form (a dict), not {type(rule).__name__}"
+    )
 
 
 def evaluate_flat(expr: Expr, event: FlatEvent, logic: Logic) -> bool | None:
@@ -156,7 +184,7 @@ def _leaf_truth(leaf: Comparison | Test, document: FlatEvent, event: FlatEvent) 
 
 
 def score(
-    expr: Expr,
+    expr: Expr | str | Mapping[str, Any] | bool,
     event: Event,
     logic: Logic = "strong",
     weights: Mapping[Any, float] | None = None,
@@ -166,16 +194,19 @@ def score(
 
     Parameters
     ----------
+    expr, event, logic
+        As in :func:`evaluate`.
     weights
         The weights of the rule: ``{("author", "Smith"): 2.0}`` for a value of ``=`` or ``IN``,
         ``{"price > 10": 0.5}`` for a whole predicate of another kind; 1 by default.
     event_weights
         The weights of the event: ``{("author", "Smith"): 0.8}``; 1 by default.
     """
+    model = _to_model(expr)
     return score_flat(
-        nnf(expr, check_logic(logic)),
+        nnf(model, check_logic(logic)),
         flatten(event),
-        RuleWeights.of(weights, expr).map(make_comparable),
+        RuleWeights.of(weights, model).map(make_comparable),
         EventWeights.of(event_weights),
     )
 

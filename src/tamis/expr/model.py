@@ -119,6 +119,10 @@ class Predicate(msgspec.Struct, frozen=True, eq=False, gc=False):
             )
         )
 
+    def __ne__(self, other: object) -> bool:
+        # Without its own method, a struct compares by identity here.
+        return not self == other
+
     def __hash__(self) -> int:
         return hash((self.attribute, self.op, self.values, self.negated))
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, NoReturn, Self
 
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -387,6 +387,12 @@ class Matcher:
     def __iter__(self) -> Iterator[RuleId]:
         """Iterate over the ids of all rules, in the order in which they were added."""
         return self._snapshot.ids()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a Matcher cannot be pickled or copied, since threads and files belong to it; store it "
+            "with save(path), and call tamis.open(path, read_only=True) where it is needed"
+        )
 
     def __repr__(self) -> str:
         where = "" if self._store is None else f", {str(self._store.folder)!r}"

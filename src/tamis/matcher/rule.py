@@ -58,7 +58,7 @@ class Rule(msgspec.Struct, frozen=True, gc=False):
     id: RuleId
     source: str | Expr
     """The rule's text as the caller gave it, or its model."""
-    logic: Logic
+    logic: Logic = "strong"
     weights: Mapping[Any, float] | None = None
     payload: Any = None
     """Any JSON that the caller attached to the rule."""

@@ -89,7 +89,8 @@ class Searcher:
         for segment, places in segments:
             by_age = segment.by_age(places)
             priorities = segment.columns.validities.priorities(by_age)
-            best = np.argsort(-priorities, kind="stable")[:n]
+            # ~p orders as -p does, and unlike it never overflows.
+            best = np.argsort(~priorities, kind="stable")[:n]
             ids = segment.ids.array(by_age[best]).tolist()
             candidates += zip(priorities[best].tolist(), ids, strict=True)
         candidates += [(entry.rule.priority, entry.rule.id) for entry in tail]

@@ -111,6 +111,8 @@ def _check_time(name: str, time: Any) -> int:
     moment = _microseconds(time)
     if moment is None:
         raise RuleError(f"{name} is a datetime or an ISO text, not {time!r}")
+    if not _EARLIEST <= moment <= _LATEST:
+        raise RuleError(f"{name}, {time}, lies outside the years 1 to 9999 in UTC")
     return moment
 
 
@@ -124,6 +126,11 @@ def _microseconds(time: Any) -> int | None:
         return None
     aware = time.replace(tzinfo=UTC) if time.tzinfo is None else time
     return (aware - _EPOCH) // _MICROSECOND
+
+
+_EARLIEST = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
+_LATEST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
+"""The times that a datetime in UTC can hold; an offset from UTC may lead beyond them."""
 
 
 class Validities:

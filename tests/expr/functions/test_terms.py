@@ -241,3 +241,18 @@ def test_derived_attributes_in_explanations() -> None:
         "length(name) > 3",
         "x < y",
     ]
+
+
+@pytest.mark.parametrize("sign", ["+", "-", "*", "/", "%"])
+def test_long_chains_of_signs(sign: str) -> None:
+    def chain(count: int) -> str:
+        return f"x {' '.join([f'{sign} 1.5'] * count)} > 3"
+
+    tamis.parse(chain(250))
+    matcher = tamis.Matcher()
+    bad = [(f"bad {count}", chain(count)) for count in (257, 490, 3000)]
+    report = matcher.add_many([*bad, ("good", "x > 1")], on_error="skip")
+    assert (report.added, [refused.id for refused in report.bad]) == (1, [id for id, _ in bad])
+    with pytest.raises(RuleTooLargeError, match="256 levels"):
+        matcher.add("bad", chain(490))
+    assert matcher.match({"x": 2}) == ["good"]

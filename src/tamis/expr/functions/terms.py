@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from tamis.errors import RuleError
+from tamis.errors import RuleError, RuleTooLargeError
 from tamis.expr.functions.families import FAMILIES
 from tamis.expr.functions.scalar import COMPARISONS, FUNCTIONS, SIGNS, Type
 from tamis.expr.model import Value
@@ -40,6 +40,9 @@ __all__ = [
 
 SIZE: Final = "size"
 """The function that counts the values of a list."""
+
+_MAX_LEVELS: Final = 256
+"""How many levels of calls a term may have; all functions here rely on this when they recurse."""
 
 _BARE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
 _COMPARED, _UNARY, _ATOMIC = 0, 3, 4
@@ -76,7 +79,10 @@ def call(function: str, terms: tuple[Term, ...], literals: tuple[Value, ...] = (
     ------
     RuleError
         The type of a term or a literal does not fit.
+    RuleTooLargeError
+        The call has too many levels of calls.
     """
+    _check_levels(terms)
     takes = takes_of(function)
     for term, wanted in zip(terms, takes, strict=True):
         check_type(function, term, wanted)
@@ -88,6 +94,20 @@ def call(function: str, terms: tuple[Term, ...], literals: tuple[Value, ...] = (
     if function in COMPARISONS:
         _check_comparable(*terms)
     return Call(function, terms, literals)
+
+
+def _check_levels(terms: tuple[Term, ...]) -> None:
+    """Refuse the terms of a call that has too many levels."""
+    levels = 1
+    level = [term for term in terms if isinstance(term, Call)]
+    while level:
+        levels += 1
+        if levels > _MAX_LEVELS:
+            raise RuleTooLargeError(
+                f"functions and arithmetic have more than {_MAX_LEVELS} levels; each sign of a "
+                "chain such as a + b + c is one; compute a part of it in the event"
+            )
+        level = [inner for term in level for inner in term.terms if isinstance(inner, Call)]
 
 
 def takes_of(function: str) -> tuple[Type, ...]:

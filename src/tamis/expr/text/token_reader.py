@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
-from tamis.errors import PatternError, RuleError, RuleSyntaxError
+from tamis.errors import PatternError, RuleError, RuleSyntaxError, RuleTooLargeError
 from tamis.expr.model import FLIPPED, Op, Value, value_of_literal
 from tamis.expr.names import is_computed
 from tamis.expr.text.literals import read_day, read_number, read_timestamp, spell
@@ -178,7 +178,7 @@ class TokenReader:
         """Call `function`; an error that it raises gets the position of the token `culprit`."""
         try:
             return function(*arguments)
-        except PatternError as error:
+        except (PatternError, RuleTooLargeError) as error:
             error.position = self.position(culprit)
             raise
         except RuleSyntaxError:
