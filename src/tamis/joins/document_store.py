@@ -48,6 +48,9 @@ class DocumentJournal(Protocol):
     def record_removed(self, numbers: list[int]) -> None:
         """Record that documents were removed."""
 
+    def confirm(self) -> None:
+        """Keep the last record. Without this call the next record takes its place."""
+
     def sync(self) -> None:
         """Return once everything recorded survives a crash of the machine."""
 
@@ -80,6 +83,8 @@ class DocumentStore:
         self.evaluated = 0
         self.spared = 0
         self._journal: DocumentJournal | None = None
+        self._is_recorded = False
+        """Whether the journal holds a record of a change, and may not know yet that it counts."""
         self._create_locks()
         self._reset()
         _stores.add(self)
@@ -128,12 +133,16 @@ class DocumentStore:
                 came = self.retention.clock()
             displaced = self._find_displaced(id)
             if self._journal is not None:
+                self.settle()
                 self._journal.record_added(StoredDocument(number, came, id, encoded), displaced)
+                self._is_recorded = True
+            # First of all: an exception may come at any line, and no number may be used twice.
+            self.next = number + 1
             for other in displaced:
                 self._drop(other)
             if self.retention.count != 0:
                 self._insert(number, came, id, encoded, document)
-            self.next = number + 1
+            self.settle()
             return number if id is None else id
 
     def remove(self, id: DocumentId) -> None:
@@ -141,30 +150,42 @@ class DocumentStore:
         self.check_writable()
         with self.lock:
             number = self._find_number(id)
-            if self._journal is not None:
-                self._journal.record_removed([number])
+            self._record_removed([number])
             self._drop(number)
+            self.settle()
 
     def clear(self) -> None:
         """Remove all documents; numbers continue."""
         self.check_writable()
         with self.lock:
-            if self._journal is not None:
-                self._journal.record_removed(list(self._encoded))
+            self._record_removed(list(self._encoded))
             following = self.next
             self._reset()
             self.oldest = self.next = following
+            self.settle()
 
     def expire(self) -> int:
         """Remove the documents that are past their age, and return how many."""
         with self.lock:
             expired = self._pop_expired()
             if expired:
-                if self._journal is not None:
-                    self._journal.record_removed(expired)
+                self._record_removed(expired)
                 for number in expired:
                     self._drop(number)
+                self.settle()
             return len(expired)
+
+    def _record_removed(self, numbers: list[int]) -> None:
+        if self._journal is not None:
+            self.settle()
+            self._journal.record_removed(numbers)
+            self._is_recorded = True
+
+    def settle(self) -> None:
+        """Have the journal keep the record of a change that has begun, whatever interrupted it."""
+        if self._journal is not None and self._is_recorded:
+            self._journal.confirm()
+            self._is_recorded = False
 
     def restore(self, documents: Iterable[StoredDocument], following: int) -> None:
         """Replace all documents by these; `following` is the next number."""

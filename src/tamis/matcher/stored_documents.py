@@ -57,6 +57,7 @@ class StoredDocuments:
     def close(self) -> None:
         """Flush the document file to the disk and close it."""
         if self._file is not None:
+            self._documents.settle()
             self._file.close()
 
 

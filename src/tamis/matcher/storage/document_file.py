@@ -12,6 +12,7 @@ wait.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -150,13 +151,19 @@ class DocumentFile:
     ) -> None:
         self._folder = folder
         self._documents = documents
+        self._pid = os.getpid()
+        self._is_closed = False
         self._log: Log | None = None
+        self._is_newest = False
+        """Whether no file has a higher number than that of the log."""
         self._number = 0
         if state is not None:
             self._number = state.number
             self._log = Log(state.path, state.length, sync=False)
+            self._is_newest = True
             if _differs(state.retention, documents.retention):
                 self._log.append(_encode(_settings(documents)))
+                self._log.confirm()
         _remove_old_files(folder)
 
     def record_added(self, document: StoredDocument, removed: list[int]) -> None:
@@ -167,19 +174,29 @@ class DocumentFile:
         """Record that documents were removed."""
         self._append(_Removed(tuple(numbers)))
 
+    def confirm(self) -> None:
+        """Keep the last record. Without this call the next record takes its place."""
+        if self._log is not None:
+            self._log.confirm()
+
     def sync(self) -> None:
         """Return when all documents are on the disk."""
-        if self._log is not None:
+        if self._log is not None and not self._is_closed:
             self._log.sync()
 
     def close(self) -> None:
         """Record no more documents."""
-        if self._log is not None:
+        if self._log is not None and not self._is_closed:
+            self._log.undo()
             self._log.sync()
+            self._is_closed = True
             self._log.close()
 
     def _append(self, entry: _Added | _Removed) -> None:
-        if self._log is None or self._is_mostly_stale():
+        if self._is_closed or os.getpid() != self._pid:
+            # A reader removes documents past their age from memory. The file is another's.
+            return
+        if self._log is None or not self._is_newest or self._is_mostly_stale():
             self._rewrite()
         assert self._log is not None
         self._log.append(_encode(entry))
@@ -192,12 +209,17 @@ class DocumentFile:
 
     def _rewrite(self) -> None:
         """Write the documents that are left to a new file."""
+        # An exception may come when the new file is there and the log is still the old one. What is
+        # appended to the old one then would be lost: it is written anew first.
+        self._is_newest = False
         self._number += 1
         path = self._folder / file_name(DOCUMENTS, self._number)
         length = _write(path, self._documents)
-        if self._log is not None:
-            self._log.close()
+        last_log = self._log
         self._log = Log(path, length, sync=False)
+        self._is_newest = True
+        if last_log is not None:
+            last_log.close()
         _remove_old_files(self._folder)
 
 

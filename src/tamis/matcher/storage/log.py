@@ -168,6 +168,9 @@ def _has_empty_sector(data: bytes, at: int) -> bool:
 class Log:
     """A log that is open for appending.
 
+    A frame counts once it is confirmed. An exception at any line, such as `KeyboardInterrupt`,
+    leaves a frame that is confirmed, or one that the next call of `append` or `undo` cuts off.
+
     Parameters
     ----------
     path
@@ -182,7 +185,10 @@ class Log:
     def __init__(self, path: Path, length: int, sync: bool) -> None:
         self.path = path
         self.length = length
+        self._end = length
+        """Where the frame ends that was written last, confirmed or not."""
         self._sync = sync
+        self._pid = os.getpid()
         self._broken: str | None = None
         with storage_errors(path):
             self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -192,7 +198,7 @@ class Log:
                 os.fsync(self._fd)
 
     def append(self, content: bytes) -> None:
-        """Write a frame.
+        """Write a frame after the confirmed ones. It counts once `confirm` is called.
 
         Raises
         ------
@@ -201,28 +207,42 @@ class Log:
         """
         if self._broken is not None:
             raise StorageError(self._broken, path=str(self.path))
+        if not self.close.alive:
+            raise StorageError("the log was closed", path=str(self.path))
+        self._end = self.length
         frame = _frame(content)
         try:
             with storage_errors(self.path):
+                if os.fstat(self._fd).st_size != self.length:
+                    os.ftruncate(self._fd, self.length)
                 os.lseek(self._fd, self.length, os.SEEK_SET)
                 write_all(self._fd, frame)
                 if self._sync:
                     os.fsync(self._fd)
+            self._end = self.length + len(frame)
         except BaseException:
-            self._cut_off()
+            self.undo()
             raise
-        self.length += len(frame)
+
+    def confirm(self) -> None:
+        """Keep the frame that was appended last. May be called again."""
+        self.length = self._end
 
     def sync(self) -> None:
         """Return when all frames are on the disk."""
         with storage_errors(self.path):
             os.fsync(self._fd)
 
-    def _cut_off(self) -> None:
-        """Cut off what was written of a frame that failed."""
+    def undo(self) -> None:
+        """Cut off what was written after the confirmed frames. May be called again."""
+        self._end = self.length
+        # A forked child does not know what its parent has appended since.
+        if os.getpid() != self._pid or not self.close.alive:
+            return
         try:
-            os.ftruncate(self._fd, self.length)
-            os.fsync(self._fd)
+            if os.fstat(self._fd).st_size != self.length:
+                os.ftruncate(self._fd, self.length)
+                os.fsync(self._fd)
         except OSError as error:
             # What is on the disk is unknown, so nothing may be written after it.
             self._broken = (

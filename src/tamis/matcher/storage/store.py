@@ -144,10 +144,20 @@ class Store:
         raise StorageError(f"nothing can be changed: {reason}", path=str(self.folder))
 
     def append(self, changes: Sequence[Change]) -> None:
-        """Write changes to the log. Returns when they are safe."""
+        """Write changes to the log. They are safe when it returns, and count once confirmed."""
         self.check_writable()
         assert self._log is not None
         self._log.append(encode_changes(changes))
+
+    def confirm(self) -> None:
+        """Keep the changes that were appended last."""
+        if self._log is not None:
+            self._log.confirm()
+
+    def undo(self) -> None:
+        """Drop the changes that were appended last, unless they are confirmed."""
+        if self._log is not None:
+            self._log.undo()
 
     def needs_maintenance(self) -> bool:
         """Whether a file is unverified, or a checkpoint is due."""
@@ -188,20 +198,21 @@ class Store:
 
         Without `take_snapshot` the directory is left as it is.
         """
-        if self._is_closed:
-            return
         try:
-            if take_snapshot is not None and os.getpid() == self._pid and self._has_news():
+            if take_snapshot is not None and self._has_news():
                 self._checkpoint(take_snapshot)
         finally:
             self._is_closed = True
+            # A call that was interrupted here may be repeated: both do nothing the second time.
             if self._log is not None:
                 self._log.close()
             if self._lock is not None:
                 self._lock.release()
 
     def _has_news(self) -> bool:
-        return self._log is not None and (self._has_other_engine or not self._log.is_empty)
+        if self._is_closed or self._log is None or os.getpid() != self._pid:
+            return False
+        return self._has_other_engine or not self._log.is_empty
 
     def _checkpoint(self, take_snapshot: TakeSnapshot) -> None:
         """Store all rules in segment files, so that the logs up to now become superfluous."""

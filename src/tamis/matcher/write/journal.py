@@ -22,7 +22,16 @@ class Journal(Protocol):
         """Raise if no change can be recorded."""
 
     def append(self, changes: Sequence[Change]) -> None:
-        """Record changes. Returns when all are safe; if it raises, none is recorded."""
+        """Record changes. They are safe when it returns, and count once they are confirmed.
+
+        If it raises, none is recorded.
+        """
+
+    def confirm(self) -> None:
+        """Keep the changes that were appended last. May be called again."""
+
+    def undo(self) -> None:
+        """Drop the changes that were appended last, unless confirmed. May be called again."""
 
     def needs_maintenance(self) -> bool:
         """Whether `maintain` has something to do."""

@@ -8,6 +8,10 @@ A write takes these steps:
 4. appends them to the journal as one group, so that many writers share one wait for the disk,
 5. and swaps in one new snapshot. A change that is refused has no effect.
 
+An exception may come at any line: a signal handler may raise. So one assignment decides whether a
+group of changes happened, that of the new snapshot. Before the next change the journal keeps the
+group, or drops it, by what was decided (`Writer._settle`).
+
 A background thread (`background.py`) freezes the tail into a segment, merges segments and maintains
 the journal. It also builds without the lock and takes it only to swap; rules removed in the
 meantime are removed from what it has built.
@@ -83,14 +87,28 @@ class _Request:
     def __init__(self, write: _Write) -> None:
         self.write = write
         self.rules: int | None = None
-        self.error: BaseException | None = None
+        self.error: TamisError | None = None
         self.is_done = False
+        self.is_withdrawn = False
+        """Whether its thread has stopped to wait for it."""
+
+    @property
+    def is_waiting(self) -> bool:
+        return not (self.is_done or self.is_withdrawn)
 
     def result(self) -> int:
         if self.error is not None:
             raise self.error
         assert self.rules is not None
         return self.rules
+
+
+class _Group(NamedTuple):
+    """Writes that are recorded together."""
+
+    requests: list[_Request]
+    snapshot: Snapshot
+    """The state after them; they are done once it is the newest."""
 
 
 class Writer:
@@ -119,14 +137,16 @@ class Writer:
         self._builder = builder
         self._journal = journal
         self._queue: deque[_Request] = deque()
+        self._unsettled: _Group | None = None
+        """Writes of which the journal does not know yet whether they are done."""
         self._create_locks()
         self._worker = Worker(self)
         self._failure: Exception | None = None
         """An error of the background thread, for the next writer."""
         self.damage: CorruptFileError | None = None
+        self.snapshot = self._make_snapshot(state)
         self._singles = 0
         """How many rules came one by one, or a few at a time."""
-        self._swap(state)
         _writers.add(self)
         if journal is not None:
             self._wake_worker()
@@ -153,7 +173,15 @@ class Writer:
         self._singles += len(batch.entries)
         if _needs_frozen_tail(self.snapshot.tail, batch):
             self.freeze_tail(self.snapshot)
-        return self._commit(lambda state: self._add(state, batch, rows, replace, bad))
+        refused = 0 if bad is None else len(bad)
+
+        def write(state: State) -> _Outcome:
+            if bad is not None:
+                # A thread that was interrupted may have tried it before.
+                del bad[refused:]
+            return self._add(state, batch, rows, replace, bad)
+
+        return self._commit(write)
 
     def replace_all(self, rules: Sequence[Rule], bad: list[BadRule] | None = None) -> int:
         """Replace all rules by these with one swap, and return how many they are."""
@@ -179,44 +207,69 @@ class Writer:
 
     def _commit(self, write: _Write) -> int:
         request = _Request(write)
-        self._queue.append(request)
-        with self._writing:
-            # Another thread may have committed it while this one waited for the lock.
-            if not request.is_done:
-                self._commit_queue()
+        try:
+            self._queue.append(request)
+            with self._writing:
+                self._settle()
+                # Another thread may have committed it while this one waited for the lock.
+                if not request.is_done:
+                    self._commit_queue()
+        except BaseException:
+            # Other writes of the queue are left to their own threads.
+            request.is_withdrawn = True
+            raise
         self._wake_worker()
         return request.result()
 
     def _commit_queue(self) -> None:
         """Apply all writes in the queue, record them together, and swap once."""
-        requests = [self._queue.popleft() for _ in range(len(self._queue))]
+        requests = [request for request in self._queue.copy() if request.is_waiting]
         state = self._state()
         changes: list[Change] = []
-        try:
-            for request in requests:
-                try:
-                    state, request.rules, change = request.write(state)
-                except TamisError as error:
-                    request.error = error
-                    continue
-                if change is not None:
-                    changes.append(change)
-            if changes:
-                if self._journal is not None:
-                    self._journal.append(changes)
-                self._swap(state)
-        except BaseException as error:
-            for request in requests:
-                request.error = request.error or error
-        finally:
-            for request in requests:
+        for request in requests:
+            request.error = None
+            try:
+                state, request.rules, change = request.write(state)
+            except TamisError as error:
+                request.error = error
+                continue
+            if change is not None:
+                changes.append(change)
+        snapshot = self._make_snapshot(state) if changes else self.snapshot
+        self._unsettled = _Group(requests, snapshot)
+        if changes and self._journal is not None:
+            self._journal.append(changes)
+        self.snapshot = snapshot
+        self._settle()
+
+    def _settle(self) -> None:
+        """Have the journal keep the last group of writes if it is done, else drop it.
+
+        Called with the lock, before any other change of the snapshot or the journal.
+        """
+        group = self._unsettled
+        if group is not None:
+            is_done = self.snapshot is group.snapshot
+            if self._journal is not None:
+                if is_done:
+                    self._journal.confirm()
+                else:
+                    self._journal.undo()
+            for request in group.requests if is_done else ():
                 request.is_done = True
+            self._unsettled = None
+        while self._queue and not self._queue[0].is_waiting:
+            self._queue.popleft()
 
     def _state(self) -> State:
         return State(self.snapshot.views, self.snapshot.tail)
 
+    def _make_snapshot(self, state: State) -> Snapshot:
+        return Snapshot(state.views, state.tail, self._builder.freeze)
+
     def _swap(self, state: State) -> None:
-        self.snapshot = Snapshot(state.views, state.tail, self._builder.freeze)
+        self._settle()
+        self.snapshot = self._make_snapshot(state)
 
     def _add(
         self,
@@ -301,14 +354,12 @@ class Writer:
         Without `wait`, nothing happens while another thread writes.
         """
         segment = snapshot.frozen_tail
-        if not self._writing.acquire(blocking=wait):
+        if not wait and self._writing.locked():
             return
-        try:
+        with self._writing:
             state = replace_tail(self._state(), snapshot.tail, segment)
             if state is not None:
                 self._swap(state)
-        finally:
-            self._writing.release()
 
     def _merge(self, views: tuple[View, ...], sample: Sequence[EventChunk] = ()) -> None:
         """Put one segment in the place of several neighbouring ones."""
@@ -334,6 +385,7 @@ class Writer:
     def _take_snapshot(self, function: Callable[[], None]) -> Snapshot:
         """Call a function between two changes, and return the snapshot of that moment."""
         with self._writing:
+            self._settle()
             function()
             return self.snapshot
 
@@ -381,6 +433,8 @@ class Writer:
         self._worker.stop()
         if self._journal is not None:
             with self._compacting:
+                with self._writing:
+                    self._settle()
                 self._journal.close(None if self.damage else self._take_snapshot)
         self._failure = self._failure or self.damage
         self._raise_failure()
@@ -391,6 +445,7 @@ class Writer:
         self._builder.after_fork()
         self.snapshot.tail.after_fork()
         self._queue.clear()
+        self._unsettled = None
         self._worker.after_fork()
 
 
