@@ -112,11 +112,9 @@ class Matcher:
         if _store is None:
             takes_joins = documents is not False
             self._builder = SegmentBuilder(load_engine(engine), Schema(schema or {}), takes_joins)
-            self._writer = Writer(self._builder)
         else:
             # `tamis.open` passes a store, whose builder has this engine and this schema.
             self._builder = _store.builder
-            self._writer = Writer(self._builder, _store.take_state(), _store)
         self._engine, self._schema = self._builder.engine, self._builder.schema
         self._document_store = DocumentStore(documents or None)
         self._documents = Documents(
@@ -126,8 +124,12 @@ class Matcher:
         self._last_searcher: Searcher | None = None
         self._store = _store
         self._stored_documents: StoredDocuments | None = None
-        if _store is not None:
+        if _store is None:
+            self._writer = Writer(self._builder)
+        else:
             self._stored_documents = StoredDocuments(self._document_store, _store)
+            # Last: its background thread writes to the directory, which may be damaged.
+            self._writer = Writer(self._builder, _store.take_state(), _store)
 
     # --- Rules ---
 
@@ -1084,7 +1086,8 @@ class Matcher:
             hint = "; pass overwrite=True to replace them" if is_index(folder) else ""
             content = "stored rules" if is_index(folder) else "something else"
             raise StorageError(f"the directory holds {content}{hint}", path=str(folder))
-        write = replace_directory if is_index(folder) else create_directory
+        # Another process may have stored rules there since; then `create_directory` raises.
+        write = replace_directory if overwrite and is_index(folder) else create_directory
         write(folder, settings, self._merged_segment(), self._write_documents)
 
     def refresh(self) -> bool:

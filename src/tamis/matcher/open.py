@@ -13,7 +13,7 @@ from tamis.expr.model import check_logic
 from tamis.joins.retention import Retention
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.schema import Schema
-from tamis.matcher.storage.directory import create_directory, read_settings
+from tamis.matcher.storage.directory import create_directory, is_index, read_settings
 from tamis.matcher.storage.document_file import read_documents
 from tamis.matcher.storage.manifest import Settings
 from tamis.matcher.storage.store import Store
@@ -92,23 +92,33 @@ def open_matcher(
         raise ValueError(f"verify is True, False or 'background', not {verify!r}")
     if not folder.exists() and not read_only:
         name = load_engine(engine or "auto").name
-        create_directory(folder, Settings(name, check_logic(logic or "strong"), dict(schema or {})))
+        first = Settings(name, check_logic(logic or "strong"), dict(schema or {}))
+        try:
+            create_directory(folder, first)
+        except StorageError:
+            # Another process may have created it at the same time.
+            if not is_index(folder):
+                raise
     settings = read_settings(folder)
     _check_same(folder, "logic", logic, settings.logic)
     _check_same(folder, "schema", None if schema is None else dict(schema), settings.schema)
     builder = SegmentBuilder(load_engine(engine or settings.engine), Schema(settings.schema))
     store = Store(folder, builder, read_only=read_only, sync=sync, verify=verify is True)
-    if verify is False:
-        store.trust_files()
-    retention = documents or _stored_retention(folder)
-    return Matcher(
-        builder.engine.name,
-        settings.logic,
-        settings.schema,
-        clock,
-        documents=retention,
-        _store=store,
-    )
+    try:
+        if verify is False:
+            store.trust_files()
+        return Matcher(
+            builder.engine.name,
+            settings.logic,
+            settings.schema,
+            clock,
+            documents=documents or _stored_retention(folder),
+            _store=store,
+        )
+    except BaseException:
+        # The traceback keeps the store alive, and with it the lock.
+        store.close(None)
+        raise
 
 
 def _stored_retention(folder: Path) -> Retention | None:

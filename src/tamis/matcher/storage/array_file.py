@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.errors import CorruptFileError
-from tamis.matcher.storage.atomic import storage_errors, write_atomically
+from tamis.matcher.storage.atomic import open_regular, storage_errors, write_atomically
 from tamis.matcher.storage.file_format import CHECKSUM, FORMAT, check_format
 
 __all__ = ["Sections", "map_sections", "select_group", "write_sections"]
@@ -155,7 +155,7 @@ def map_sections(path: Path, kind: str) -> Sections:
         It is of a newer format, or cannot be read.
     """
     with storage_errors(path):
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_regular(path, os.O_RDONLY)
         try:
             size = os.fstat(fd).st_size
             checksum, directory_length, length = _read_header(path, os.pread(fd, _START, 0))

@@ -1,8 +1,9 @@
-"""Writes files so that after a crash each is either complete or absent."""
+"""Opens files safely, and writes them so that after a crash each is either complete or absent."""
 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,7 +12,15 @@ from typing import Any
 from tamis.errors import StorageError
 from tamis.matcher.storage.file_names import UNFINISHED
 
-__all__ = ["MissingFileError", "storage_errors", "sync_folder", "write_all", "write_atomically"]
+__all__ = [
+    "MissingFileError",
+    "choose_file_mode",
+    "open_regular",
+    "storage_errors",
+    "sync_folder",
+    "write_all",
+    "write_atomically",
+]
 
 
 class MissingFileError(StorageError):
@@ -30,6 +39,36 @@ def storage_errors(path: Path) -> Iterator[None]:
         raise StorageError(f"{reason[:1].lower()}{reason[1:]}", path=str(path)) from error
 
 
+def open_regular(path: Path, flags: int) -> int:
+    """Open a regular file; anything else is refused at once, where a pipe would wait for ever.
+
+    A file that is opened for writing may not be a symbolic link: its target is not ours.
+
+    Raises
+    ------
+    StorageError
+        It is something else than a regular file.
+    """
+    if flags & (os.O_WRONLY | os.O_RDWR):
+        if path.is_symlink():
+            raise StorageError("it is a symbolic link, which is not written to", path=str(path))
+        flags |= os.O_NOFOLLOW
+    mode = choose_file_mode(path.parent) if flags & os.O_CREAT else 0
+    fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, mode)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise StorageError("it is not a regular file", path=str(path))
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def choose_file_mode(folder: Path) -> int:
+    """The mode of new files in a folder, before the umask: no wider than the folder's own."""
+    return (folder.stat().st_mode & 0o666) | 0o600
+
+
 def write_all(fd: int, data: Any) -> None:
     """Write all of a buffer, with as many system calls as it takes."""
     view = memoryview(data)
@@ -46,7 +85,10 @@ def write_atomically(path: Path, pieces: Iterable[Any]) -> None:
     unfinished = path.with_name(path.name + UNFINISHED)
     with storage_errors(path):
         try:
-            fd = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+            # A killed process may have left one. It is not written to: it may be a link.
+            unfinished.unlink(missing_ok=True)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            fd = os.open(unfinished, flags, choose_file_mode(path.parent))
             try:
                 for piece in pieces:
                     write_all(fd, piece)

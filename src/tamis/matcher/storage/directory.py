@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
+import secrets
 import shutil
+import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
 from tamis.errors import StorageError
 from tamis.matcher.segment import Segment
-from tamis.matcher.storage.atomic import storage_errors, sync_folder
+from tamis.matcher.storage.atomic import choose_file_mode, storage_errors, sync_folder
 from tamis.matcher.storage.file_names import (
     LOCK,
     LOG,
@@ -23,7 +28,7 @@ from tamis.matcher.storage.file_names import (
     remove_file,
     remove_files,
 )
-from tamis.matcher.storage.lock import Lock
+from tamis.matcher.storage.lock import FolderLock, Lock
 from tamis.matcher.storage.log import create_log
 from tamis.matcher.storage.manifest import (
     Manifest,
@@ -40,9 +45,13 @@ __all__ = [
     "lock_directory",
     "open_manifest",
     "read_settings",
+    "remove_abandoned_folders",
     "remove_superfluous_files",
     "replace_directory",
 ]
+
+_NEW_MODE: Final = 0o700
+"""The mode of a new directory: rules and payloads are their owner's."""
 
 
 def is_index(folder: Path) -> bool:
@@ -92,7 +101,7 @@ def create_directory(
     Parameters
     ----------
     folder
-        The directory; an empty one may exist.
+        The directory; an empty one may exist, and keeps its mode.
     settings
         What holds for all its rules.
     segment
@@ -105,12 +114,11 @@ def create_directory(
     StorageError
         Something else has that name, or it cannot be created.
     """
-    unfinished = folder.with_name(f"{folder.name}{UNFINISHED}-{os.getpid()}")
+    remove_abandoned_folders(folder)
     with storage_errors(folder):
+        unfinished, lock = _create_unfinished(folder)
         try:
-            shutil.rmtree(unfinished, ignore_errors=True)
-            unfinished.mkdir(parents=True)
-            (unfinished / LOCK).touch()
+            (unfinished / LOCK).touch(choose_file_mode(unfinished))
             _write_first_files(unfinished, settings, segment, 1)
             if write_more is not None:
                 write_more(unfinished)
@@ -118,7 +126,48 @@ def create_directory(
             unfinished.rename(folder)
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
+            lock.release()
         sync_folder(folder.absolute().parent)
+
+
+def _create_unfinished(folder: Path) -> tuple[Path, FolderLock]:
+    """Create a folder beside `folder` that no other process or thread has, and lock it.
+
+    The lock says that its process is alive; see `remove_abandoned_folders`.
+    """
+    mode = stat.S_IMODE(folder.stat().st_mode) if folder.is_dir() else _NEW_MODE
+    while True:
+        unfinished = folder.with_name(f"{folder.name}{UNFINISHED}-{secrets.token_hex(8)}")
+        unfinished.mkdir(_NEW_MODE, parents=True)
+        # Another process may take it for an abandoned one before it is locked.
+        with suppress(BlockingIOError, FileNotFoundError):
+            lock = FolderLock(unfinished)
+            if lock.is_held():
+                unfinished.chmod(mode)
+                return unfinished, lock
+            lock.release()
+
+
+def remove_abandoned_folders(folder: Path) -> None:
+    """Remove what killed processes have left of directories that were to become `folder`."""
+    name = re.compile(re.escape(f"{folder.name}{UNFINISHED}-") + "[0-9a-f]{16}")
+    with suppress(OSError):
+        for path in list(folder.absolute().parent.iterdir()):
+            if name.fullmatch(path.name) and not path.is_symlink():
+                _remove_if_abandoned(path)
+
+
+def _remove_if_abandoned(folder: Path) -> None:
+    with suppress(OSError):
+        if folder.stat().st_uid != os.geteuid():
+            return
+        # If this raises, the process that writes it is alive.
+        lock = FolderLock(folder)
+        try:
+            if lock.is_exclusive:
+                shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            lock.release()
 
 
 def replace_directory(

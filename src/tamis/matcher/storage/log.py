@@ -25,7 +25,12 @@ from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeVar
 import msgspec
 
 from tamis.errors import CorruptFileError, StorageError
-from tamis.matcher.storage.atomic import storage_errors, write_all, write_atomically
+from tamis.matcher.storage.atomic import (
+    open_regular,
+    storage_errors,
+    write_all,
+    write_atomically,
+)
 from tamis.matcher.storage.file_format import CHECKSUM, FORMAT, check_format
 
 __all__ = ["EMPTY_LENGTH", "Log", "LogContent", "create_log", "read_log"]
@@ -89,8 +94,8 @@ def read_log(path: Path, decode: Callable[[Any], _T]) -> LogContent[_T]:
     StorageError
         It is of a newer format, or cannot be read.
     """
-    with storage_errors(path):
-        data = path.read_bytes()
+    with storage_errors(path), os.fdopen(open_regular(path, os.O_RDONLY), "rb") as file:
+        data = file.read()
     _check_header(path, data)
     records: list[_T] = []
     at = EMPTY_LENGTH
@@ -191,7 +196,7 @@ class Log:
         self._pid = os.getpid()
         self._broken: str | None = None
         with storage_errors(path):
-            self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            self._fd = open_regular(path, os.O_RDWR)
             self.close = weakref.finalize(self, os.close, self._fd)
             if os.fstat(self._fd).st_size != length:
                 os.ftruncate(self._fd, length)

@@ -23,6 +23,7 @@ from tamis.matcher.storage.atomic import MissingFileError
 from tamis.matcher.storage.directory import (
     lock_directory,
     open_manifest,
+    remove_abandoned_folders,
     remove_superfluous_files,
 )
 from tamis.matcher.storage.file_names import LOG, MANIFEST, SEGMENT, file_name, file_numbers
@@ -104,6 +105,7 @@ class Store:
                     Log(log.path, log.length, sync).close()
                 self._log = Log(loaded.logs[-1].path, loaded.logs[-1].length, sync)
                 remove_superfluous_files(folder, loaded.manifest)
+                remove_abandoned_folders(folder)
         except BaseException:
             if self._lock is not None:
                 self._lock.release()
@@ -139,6 +141,8 @@ class Store:
             reason = "it was closed"
         elif os.getpid() != self._pid:
             reason = f"it belongs to process {self._pid}, of which this one is a fork; open it here"
+        elif self._lock is not None and not self._lock.is_held():
+            reason = "it was removed, moved or replaced while it was open; open it again"
         else:
             return
         raise StorageError(f"nothing can be changed: {reason}", path=str(self.folder))
@@ -148,6 +152,8 @@ class Store:
         self.check_writable()
         assert self._log is not None
         self._log.append(encode_changes(changes))
+        # In the meantime it may have been removed, and the changes with it.
+        self.check_writable()
 
     def confirm(self) -> None:
         """Keep the changes that were appended last."""
@@ -216,6 +222,7 @@ class Store:
 
     def _checkpoint(self, take_snapshot: TakeSnapshot) -> None:
         """Store all rules in segment files, so that the logs up to now become superfluous."""
+        self.check_writable()
         number = self._next_number
         self._next_number += 1
         path = self.folder / file_name(LOG, number)
@@ -231,6 +238,7 @@ class Store:
         views = tuple(self._store_view(view) for view in snapshot.frozen_views if view.size)
         self._settings = msgspec.structs.replace(self._settings, engine=self.builder.engine.name)
         manifest = Manifest(self._settings, views, number, self._next_number)
+        self.check_writable()
         write_manifest(self.folder, manifest)
         self._has_other_engine = False
         remove_superfluous_files(self.folder, manifest)

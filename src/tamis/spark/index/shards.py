@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 import tamis
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.merge_directories import merge_directories
+from tamis.matcher.storage.atomic import storage_errors
 from tamis.matcher.storage.file_names import LOCK
 from tamis.matcher.write.builder import BadRule
 from tamis.spark.index.quarantine import select_refused, write_part
@@ -178,6 +179,7 @@ def _merge(spec: BuildSpec, number: int, pieces: Sequence[Report]) -> Report:
     folder = Path(spec.folder, _unique_name(number))
     sample = _read_sample(spec) if spec.sample else None
     parts = [Path(spec.folder, piece.name) for piece in pieces]
+    _create_shard_folder(folder)
     rules = merge_directories(parts, folder, engine=spec.engine, sample=sample)
     refused = [pq.read_table(Path(spec.folder, p.quarantine)) for p in pieces if p.quarantine]
     quarantine = _write_refused(spec, number, pa.concat_tables(refused)) if refused else ""
@@ -226,8 +228,18 @@ def _unique_name(number: int) -> str:
     return f"shard-{number:04d}-{uuid4().hex[:8]}"
 
 
+def _create_shard_folder(folder: Path) -> None:
+    """Create an empty folder, whose mode the shard keeps: that of the umask, like all the index.
+
+    Executors and driver may be different users.
+    """
+    with storage_errors(folder):
+        folder.mkdir()
+
+
 def _save(spec: BuildSpec, number: int, matcher: Matcher, quarantine: str) -> Report:
     folder = Path(spec.folder, _unique_name(number))
+    _create_shard_folder(folder)
     with matcher:
         matcher.save(folder)
         return _report_shard(number, folder, len(matcher), quarantine)
