@@ -82,6 +82,41 @@ def test_deep_conditions_are_refused() -> None:
         tamis.parse(text)
 
 
+def _alternating(levels: int) -> str:
+    condition = "d.x > x"
+    for _ in range(levels):
+        condition = f"(d.y = y AND {condition} OR d.z = z)"
+    return f"EXISTS (SELECT 1 FROM seen d WHERE {condition})"
+
+
+def test_an_and_in_an_or_counts_as_a_level() -> None:
+    """The text that names the predicate has parentheses around it."""
+    with pytest.raises(tamis.RuleSyntaxError, match="nested more than 32 levels"):
+        tamis.parse(_alternating(20))
+    rule = tamis.parse(_alternating(16))
+    assert isinstance(rule, Predicate)
+    assert join_named(rule.attribute).olds == {"x", "y", "z"}
+    assert tamis.parse(tamis.to_sql(rule)) == rule
+
+
+@pytest.mark.parametrize(
+    ("condition", "canonical"),
+    [
+        ("d.x > x OR d.x > x", "d.x > x"),
+        ("(d.x > x OR x < d.x) AND d.y = y", "d.x > x AND d.y = y"),
+        ("((d.x > x AND d.z = z) OR (d.z = z AND d.x > x)) AND d.y = y",
+         "d.x > x AND d.y = y AND d.z = z"),
+        ("NOT (NOT d.x > x AND NOT d.x > x) AND d.y = 1", "d.x > x AND d.y = 1"),
+        ("d.y = 1 OR d.y = 1.0 OR d.y = TRUE", "d.y = 1 OR d.y = 1.0 OR d.y = TRUE"),
+    ],
+)  # fmt: skip
+def test_a_condition_says_each_thing_once(condition: str, canonical: str) -> None:
+    rule = tamis.parse(f"EXISTS (SELECT 1 FROM seen d WHERE {condition})")
+    assert tamis.to_sql(rule) == f"EXISTS (SELECT 1 FROM seen d WHERE {canonical})"
+    assert isinstance(rule, Predicate)
+    join_named(rule.attribute)
+
+
 @pytest.mark.parametrize("join", [3, "x > 3", "EXISTS (SELECT 1 FROM other)", None])
 def test_the_json_form_is_a_text(join: object) -> None:
     with pytest.raises(tamis.RuleSyntaxError, match="at join"):

@@ -17,7 +17,7 @@ from tamis.expr.joins.predicate import (
     Some,
     Test,
 )
-from tamis.expr.joins.write import join_predicate
+from tamis.expr.joins.write import join_predicate, nesting, simplify
 from tamis.expr.model import FLIPPED, Op, Predicate
 from tamis.expr.names import JOINED
 from tamis.expr.text.token_reader import COMPARISONS, LITERALS, TokenReader
@@ -33,6 +33,7 @@ _QUANTIFIERS: Final = {
 }
 _MAX_NESTING: Final = 32
 """The most parentheses and NOTs that may be open at once inside a subquery."""
+_TOO_DEEP: Final = f"the subquery is nested more than {_MAX_NESTING} levels deep"
 
 
 @lru_cache(maxsize=65_536)
@@ -150,7 +151,11 @@ class SubqueryReader:
         where: Condition = NO_CONDITION
         if _is_word(reader, reader.at, "WHERE"):
             reader.at += 1
-            where = self._read_alternatives(negated=False)
+            start = reader.at
+            where = simplify(self._read_alternatives(negated=False))
+            # Its text has parentheses around each AND in an OR, and has to be readable as well.
+            if nesting(where) > _MAX_NESTING:
+                raise reader.error(_TOO_DEEP, start)
         if not reader.take(")"):
             hint = "a subquery has only SELECT, FROM and WHERE"
             raise reader.expected("AND, OR or ')' in the subquery", hint)
@@ -172,7 +177,7 @@ class SubqueryReader:
         reader = self._reader
         self._nesting += 1
         if self._nesting > _MAX_NESTING:
-            raise reader.error(f"the subquery is nested more than {_MAX_NESTING} levels deep")
+            raise reader.error(_TOO_DEEP)
         if reader.take("NOT"):
             result = self._read_operand(not negated)
         elif reader.take("("):

@@ -1,7 +1,8 @@
 """The text of a join predicate, which names the attribute that it becomes in a rule's tree.
 
 It is the same for all spellings of a predicate: the alias is ``d``, the old document stands on the
-left of a comparison, every NOT is pushed down to one, and the operands of AND and OR are sorted.
+left of a comparison, every NOT is pushed down to one, and the operands of AND and OR are sorted,
+each of them once. Reading the text and writing it again gives the same text.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from tamis.expr.model import FLIPPED, Op, Predicate
 from tamis.expr.names import JOINED
 from tamis.expr.text.write import predicate_text_on
 
-__all__ = ["join_predicate", "join_text"]
+__all__ = ["join_predicate", "join_text", "nesting", "simplify"]
 
 _ALIAS: Final = "d"
 _NEGATED: Final = {**{op: f"NOT {{}} {op} {{}}" for op in FLIPPED}, Op.EQ: "{} <> {}"}
@@ -27,7 +28,7 @@ def join_predicate(join: Join) -> Predicate:
 
 def join_text(join: Join) -> str:
     """The text of a join predicate; equal predicates have equal texts."""
-    where = _condition_text(join.where)
+    where = _condition_text(simplify(join.where))
     tail = f" WHERE {where}" if where else ""
     if join.compared is None:
         return f"EXISTS (SELECT 1 FROM seen {_ALIAS}{tail})"
@@ -35,6 +36,35 @@ def join_text(join: Join) -> str:
     sign = "<>" if compared.negated else FLIPPED[compared.op].value
     new, old = _name_text(compared.new, False), _name_text(compared.old, True)
     return f"{new} {sign} {join.quantifier} (SELECT {old} FROM seen {_ALIAS}{tail})"
+
+
+def simplify(condition: Condition) -> Condition:
+    """`condition` with each operand of AND and OR once, and without an AND or OR of one operand.
+
+    Without repetitions an OR may have one operand left, which may be an AND inside another AND.
+    Written as they are, those would be read as something simpler that has another text.
+    """
+    if not isinstance(condition, Every | Some):
+        return condition
+    connective = type(condition)
+    # By text, because Python takes 1, 1.0 and TRUE for equal, and A OR B differs from B OR A.
+    by_text: dict[str, Condition] = {}
+    for child in map(simplify, condition.children):
+        for part in child.children if isinstance(child, connective) else (child,):
+            by_text.setdefault(_operand_text(part), part)
+    parts = tuple(by_text.values())
+    return parts[0] if len(parts) == 1 else connective(parts)
+
+
+def nesting(condition: Condition) -> int:
+    """How many parentheses and NOTs are open at once in the text of a simplified condition."""
+    match condition:
+        case Every(children) | Some(children):
+            return 1 + max(map(nesting, children), default=0)
+        case Comparison(_, op, _, negated):
+            return int(negated and op is not Op.EQ)
+        case Test(predicate, _):
+            return int(predicate.negated)
 
 
 def _name_text(name: str, of_old: bool) -> str:
@@ -54,9 +84,9 @@ def _condition_text(condition: Condition) -> str:
         case Test(predicate, of_old):
             return predicate_text_on(predicate, _name_text(predicate.attribute, of_old))
         case Every(children):
-            return " AND ".join(sorted({_operand_text(child) for child in children}))
+            return " AND ".join(sorted(map(_operand_text, children)))
         case Some(children):
-            return " OR ".join(sorted({_operand_text(child) for child in children}))
+            return " OR ".join(sorted(map(_operand_text, children)))
 
 
 def _operand_text(condition: Condition) -> str:
