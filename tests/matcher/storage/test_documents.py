@@ -20,7 +20,6 @@ def test_documents_are_there_again(tmp_path: Path) -> None:
     folder = tmp_path / "index"
     with tamis.open(folder, documents=tamis.Retention(count=3)) as matcher:
         matcher.add("low", LOWEST)
-        assert not list(folder.glob("documents-*"))
         assert [matcher.publish({"price": price}) for price in (30, 40, 20)] == [
             ["low"],
             [],
@@ -69,6 +68,19 @@ def test_readers_see_documents_when_they_refresh(tmp_path: Path) -> None:
             reader.publish({"price": 1})
         with pytest.raises(tamis.StorageError, match="read-only"):
             reader.documents.remove(0)
+
+
+def test_retention_is_stored_before_any_document(tmp_path: Path) -> None:
+    folder, copy = tmp_path / "index", tmp_path / "copy"
+    with tamis.open(folder):
+        assert not list(folder.glob("documents-*"))
+    with tamis.open(folder, documents=tamis.Retention(count=3, age=60.0)):
+        pass
+    with tamis.open(folder) as matcher:
+        assert (matcher.documents.retention.count, matcher.documents.retention.age) == (3, 60.0)
+        matcher.save(copy)
+    with tamis.open(copy, read_only=True) as matcher:
+        assert matcher.documents.retention.count == 3
 
 
 def test_retention_may_change(tmp_path: Path) -> None:

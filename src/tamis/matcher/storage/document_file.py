@@ -106,7 +106,8 @@ def _forget(documents: dict[int, StoredDocument], numbers: Iterable[int]) -> Non
 def write_documents(folder: Path, documents: DocumentStore) -> None:
     """Replace the documents of a directory by a copy of these."""
     number = _newest(folder)
-    if not number and not len(documents) and not documents.next:
+    is_default = not _differs(None, documents.retention)
+    if not number and not len(documents) and not documents.next and is_default:
         return
     _write(folder / file_name(DOCUMENTS, number + 1), documents)
     _remove_old_files(folder)
@@ -164,6 +165,8 @@ class DocumentFile:
             if _differs(state.retention, documents.retention):
                 self._log.append(_encode(_settings(documents)))
                 self._log.confirm()
+        elif _differs(None, documents.retention):
+            self._rewrite()  # so that the retention is known before any document comes
         _remove_old_files(folder)
 
     def record_added(self, document: StoredDocument, removed: list[int]) -> None:
