@@ -77,7 +77,8 @@ class BatchSearcher:
                         for view, part in zip(self._views, chunk.parts, strict=True)
                     ]
                     matches = merge_matches(self._segments, parts, chunk.first + begin)
-                    yield pa.record_batch([pa.array(matches.event), matches.rule], schema=schema)
+                    columns = [pa.array(matches.event), matches.rule]
+                    yield from pa.table(columns, schema=schema).to_batches()
                     rows = _affordable_rows(len(matches.event), end - begin)
                     begin = end
 
@@ -115,7 +116,7 @@ class BatchSearcher:
                     best.rule,
                     pa.array(best.score),
                 ]
-                yield pa.record_batch(columns, schema=schema)
+                yield from pa.table(columns, schema=schema).to_batches()
 
         return _answer(events, schema, batches())
 

@@ -7,7 +7,7 @@ hash of a text. Different ids may have the same key, so a hit is compared with t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,9 @@ from tamis.matcher.string_column import NO_STRINGS, Strings
 __all__ = ["IdIndex", "Ids", "id_column"]
 
 _NO_MARKS = np.empty(0, np.uint8)
+
+_MOST_TEXT_BYTES = 1 << 30
+"""How many bytes of texts are in one Arrow array; its offsets have 32 bits."""
 
 
 class IdIndex(NamedTuple):
@@ -95,6 +98,14 @@ class Ids:
             self._numbers_at(places) if self.has_numbers else self.numbers,
             self.texts.take(places) if self.texts.size else self.texts,
             self.is_text[places] if len(self.is_text) else self.is_text,
+        )
+
+    def between(self, begin: int, end: int) -> Ids:
+        """The ids at the places from `begin` to `end` (exclusive)."""
+        return Ids(
+            self.numbers[begin:end] if self.has_numbers else self.numbers,
+            self.texts.between(begin, end) if self.texts.size else self.texts,
+            self.is_text[begin:end] if len(self.is_text) else self.is_text,
         )
 
     def _numbers_at(self, places: NDArray[np.integer]) -> NDArray[np.int64]:
@@ -220,27 +231,47 @@ def _key(id: RuleId) -> np.uint64:
 
 def id_column(
     parts: Sequence[tuple[Ids, NDArray[np.integer]]], order: NDArray[np.int64] | None
-) -> pa.Array:
+) -> pa.ChunkedArray:
     """Build an Arrow column of the ids at some places of several segments.
 
     The ids are laid end to end and then put in `order`. The column has strings or integers; if the
-    segments have both kinds of ids, it is a dense union of the two.
+    segments have both kinds of ids, it is a dense union of the two. It comes in several chunks if
+    the texts are too long for one.
     """
     has_texts = any(ids.has_texts for ids, _ in parts)
     has_numbers = any(ids.has_numbers for ids, _ in parts)
     found = Ids.concat([ids.take(places) for ids, places in parts])
     if order is not None and found.size:
         found = found.take(order)
+    if not has_texts and has_numbers:
+        return pa.chunked_array([pa.array(found.numbers)])
+    return pa.chunked_array([_texts_and_numbers(piece, has_numbers) for piece in _pieces(found)])
+
+
+def _pieces(ids: Ids) -> Iterator[Ids]:
+    """Cut ids into runs whose texts fit in an Arrow array; one run if there are no ids."""
+    start, begin = ids.texts.start, 0
+    while True:
+        end = ids.size
+        if ids.has_texts:
+            most = start[begin] + _MOST_TEXT_BYTES
+            end = min(end, max(begin + 1, int(np.searchsorted(start, most, "right")) - 1))
+        yield ids if end - begin == ids.size else ids.between(begin, end)
+        begin = end
+        if begin >= ids.size:
+            return
+
+
+def _texts_and_numbers(ids: Ids, has_numbers: bool) -> pa.Array:
+    """An Arrow array of ids that are texts, or texts and integers."""
     if not has_numbers:
-        return found._all_texts().arrow(pa.large_string()).cast(pa.string())
-    if not has_texts:
-        return pa.array(found.numbers)
-    marks = found.text_marks()
+        return ids._all_texts().arrow(pa.large_string()).cast(pa.string())
+    marks = ids.text_marks()
     offsets = np.where(marks, np.cumsum(marks), np.cumsum(marks == 0)) - 1
-    texts = found._all_texts().take(np.flatnonzero(marks)).arrow(pa.large_string())
+    texts = ids._all_texts().take(np.flatnonzero(marks)).arrow(pa.large_string())
     return pa.UnionArray.from_dense(
         pa.array(marks.astype(np.int8)),
         pa.array(offsets.astype(np.int32)),
-        [pa.array(found._all_numbers()[marks == 0]), texts.cast(pa.string())],
+        [pa.array(ids._all_numbers()[marks == 0]), texts.cast(pa.string())],
         ["integer", "string"],
     )

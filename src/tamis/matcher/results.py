@@ -19,7 +19,7 @@ __all__ = ["ScoredPart", "id_type", "merge_matches", "merge_tops", "select_best"
 
 class _MergedMatches(NamedTuple):
     event: NDArray[np.int64]
-    rule: pa.Array
+    rule: pa.ChunkedArray
     """The ids."""
 
 
@@ -27,7 +27,7 @@ class _MergedTops(NamedTuple):
     event: NDArray[np.int64]
     rank: NDArray[np.int64]
     """1 for the best."""
-    rule: pa.Array
+    rule: pa.ChunkedArray
     """The ids."""
     score: NDArray[np.float64]
 

@@ -61,6 +61,11 @@ class Strings(NamedTuple):
         """The texts at these places."""
         return self._of_arrow(self.arrow().take(pa.array(places)))
 
+    def between(self, begin: int, end: int) -> Strings:
+        """The texts at the places from `begin` to `end` (exclusive), which share memory."""
+        start = self.start[begin : end + 1]
+        return Strings(start - start[0], self.data[start[0] : start[-1]])
+
     def arrow(self, kind: pa.DataType = None) -> pa.Array:
         """The texts as an Arrow array of large binaries or large strings, which shares memory."""
         buffers = [None, pa.py_buffer(self.start), pa.py_buffer(self.data)]
