@@ -177,3 +177,41 @@ def test_attributes_do_not_mix() -> None:
     assert [number in found.attributes for number in range(3)] == [False, True, True]
     assert found.match(1, "ba") == (0, 2)
     assert found.match(2, "ba") == (1,)
+
+
+def test_literals_that_are_everywhere_are_looked_up_once_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    patterns = [f"{'a' * n}b" for n in range(3)] + ["a" * n for n in range(1, 40)]
+    forms = ("%{}%", "{}%", "%{}", "{}")
+    predicates = [
+        Predicate("x", op, (form.format(pattern),))
+        for op in (Op.LIKE, Op.ILIKE)
+        for form in forms
+        for pattern in patterns
+    ]
+    monkeypatch.setattr(texts, "_SHORT", 0)
+    agree(predicates, ["a" * 39, "a" * 200, "A" * 20 + "a" * 30, "b" + "a" * 100, "aaab"])
+
+
+def test_two_thousand_literals_in_a_long_run_of_one_letter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    listed = 0
+
+    class Automaton:
+        """The automaton, which counts the places that it lists."""
+
+        def __init__(self, words: Any) -> None:
+            self._words = words
+
+        def iter(self, value: str) -> Any:
+            nonlocal listed
+            for place in self._words.iter(value):
+                listed += 1
+                yield place
+
+    found = texts._LiteralSet([(n, texts._Literal("a" * n, False, False)) for n in range(1, 2001)])
+    monkeypatch.setattr(found, "_automaton", Automaton(found._automaton))
+    assert found.match("a" * 1500) == set(range(1, 1501))
+    assert listed <= 10 * (1500 + texts._SHORT)

@@ -8,6 +8,7 @@ at a time. Results are cached by value.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import ahocorasick
@@ -31,6 +32,12 @@ _MOST_CACHED = 100_000
 """How many values are cached for each attribute."""
 
 
+_MOST_PLACES = 8
+_SHORT = 1024
+"""How many places of literals are listed for each character of a value; a value counts as so many
+characters longer."""
+
+
 class _Literal(NamedTuple):
     """A LIKE pattern that is a literal with or without ``%`` at either end."""
 
@@ -51,12 +58,18 @@ def _literal_of(predicate: Predicate) -> _Literal | None:
 
 
 class _LiteralSet:
-    """Literals, all found in one pass."""
+    """Literals, all found in one pass.
+
+    The pass lists every place of every literal. In a value such as a long run of one letter, these
+    can be as many as literals times characters. After a few for each character, the literals that
+    were not found yet are looked up one by one, which stops at the first place of each.
+    """
 
     def __init__(self, literals: Sequence[tuple[int, _Literal]]) -> None:
         words: dict[str, list[tuple[int, bool, bool]]] = {}
         for text_id, (text, at_start, at_end) in literals:
             words.setdefault(text, []).append((text_id, at_start, at_end))
+        self._words = words
         self._automaton = ahocorasick.Automaton()
         for word, uses in words.items():
             self._automaton.add_word(word, (len(word), uses))
@@ -65,11 +78,29 @@ class _LiteralSet:
     def match(self, value: str) -> set[int]:
         result: set[int] = set()
         last = len(value) - 1
-        for end, (length, uses) in self._automaton.iter(value):
+        places = self._automaton.iter(value)
+        for end, (length, uses) in islice(places, _MOST_PLACES * (len(value) + _SHORT)):
             for text_id, at_start, at_end in uses:
                 if (not at_start or end + 1 == length) and (not at_end or end == last):
                     result.add(text_id)
+        if next(places, None) is not None:
+            self._look_up(value, result)
         return result
+
+    def _look_up(self, value: str, result: set[int]) -> None:
+        """Add the literals of `value` to `result`, which has some of them."""
+        for word, uses in self._words.items():
+            for text_id, at_start, at_end in uses:
+                if text_id in result:
+                    continue
+                if at_start and at_end:
+                    holds = value == word
+                elif at_start or at_end:
+                    holds = value.startswith(word) if at_start else value.endswith(word)
+                else:
+                    holds = word in value
+                if holds:
+                    result.add(text_id)
 
 
 class _RegexSet:
