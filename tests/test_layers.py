@@ -30,7 +30,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Documents are independent of rules, codes and engines.
     "joins": {"errors", "expr"},
     "matcher": BELOW_MATCHER,
-    ROOT: PUBLIC,
+    "interrupts": set(),
+    ROOT: PUBLIC | {"interrupts"},
     "workloads": {"errors", "expr"},
     "files": PUBLIC,
     "importers": PUBLIC | {"files"},
@@ -40,7 +41,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "server": PUBLIC | {ROOT},
     "demo": PUBLIC | {ROOT, "spark"},
     # The command is the outermost layer and starts all others.
-    "cli": PUBLIC | {ROOT, "demo", "files", "importers", "server", "spark", "warmup", "workloads"},
+    "cli": PUBLIC
+    | {ROOT, "demo", "files", "importers", "interrupts", "server", "spark", "warmup", "workloads"},
     "__main__": {"cli"},
 }
 """The layers that each layer may import, besides itself."""

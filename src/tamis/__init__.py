@@ -15,6 +15,10 @@ engine gives the same answers.
 
 from __future__ import annotations
 
+# isort: off
+import tamis.interrupts  # noqa: F401  # before the imports that take time
+
+# isort: on
 from tamis.engines.threads import set_threads
 from tamis.errors import (
     BackgroundError,

@@ -26,6 +26,11 @@ from tests.cli.command import RULES, run, run_failing, write
         ["export", "rules.jsonl", "--only", "7", "--tag", "x"],
         ["explain", "-", "7", "-"],
         ["explain", "rules.jsonl", "7"],
+        ["match", "rules.jsonl", "events.jsonl", "-o", "rules.jsonl"],
+        ["match", "rules.jsonl", "events.jsonl", "-o", "./events.jsonl"],
+        ["import", "mongodb", "rules.jsonl", "-o", "rules.jsonl"],
+        ["generate", "begen", "-o", "g.parquet", "--rules", "99999999999999"],
+        ["generate", "begen", "-o", "g.parquet", "--events", "99999999999999999999999"],
         ["demo", "--rules", "0"],
         ["demo", "--flights", "0"],
     ],
@@ -107,3 +112,22 @@ def test_other_bad_input_is_reported_in_one_line() -> None:
         assert run_failing(*arguments).startswith(message)
     assert run_failing("match", "rules.jsonl", "-", stdin="") == "<stdin>: the file is empty"
     assert run_failing("match", "rules.jsonl", "-", stdin="{}\n{").startswith("<stdin>:2: ")
+
+
+def test_a_file_that_is_read_is_not_overwritten() -> None:
+    Path("link.jsonl").symlink_to("events.jsonl")
+    before = Path("events.jsonl").read_bytes()
+    run("match", "rules.jsonl", "events.jsonl", "-o", "link.jsonl", code=2)
+    run("match", "rules.jsonl", "link.jsonl", "-o", "events.jsonl", code=2)
+    assert Path("events.jsonl").read_bytes() == before
+    run("match", "rules.jsonl", "events.jsonl", "-o", "other.jsonl")
+    run("match", "rules.jsonl", "events.jsonl", "-o", "other.jsonl")
+
+
+def test_too_little_memory_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhaust(*_: object, **__: object) -> None:
+        raise MemoryError("unable to allocate 728 TiB")
+
+    monkeypatch.setattr("tamis.cli.commands.generate.write_parquet", exhaust)
+    line = run_failing("generate", "begen", "--rules", "1000", "-o", "g.parquet")
+    assert line == "there is not enough memory: unable to allocate 728 TiB"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 
-from tests.cli.command import parse_lines, run, start
+from tests.cli.command import parse_lines, run, start, write
 
 
 def test_explain_prints_a_tree() -> None:
@@ -38,3 +39,13 @@ def test_explain_works_without_unicode() -> None:
     out, err = command.communicate()
     assert command.returncode == 0, err
     assert b"age >= 18" in out
+
+
+def test_control_characters_are_shown_escaped() -> None:
+    write(
+        "rules.jsonl", [{"id": "\x1b[31mred", "rule": "\"x\x9b\" = '\x1b]0;title\x07' AND y = 2"}]
+    )
+    shown = run("explain", "rules.jsonl", "\x1b[31mred", json.dumps({"y": "\x07"}))
+    assert shown.startswith(r"\x1b[31mred does not match:")
+    assert r"\x1b]0;title\x07" in shown
+    assert all(c.isprintable() or c == "\n" for c in shown)

@@ -7,6 +7,7 @@ import os
 import pty
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -99,3 +100,47 @@ def test_no_progress_bar_appears_between_results_on_a_terminal() -> None:
     shown = os.read(ours, 1 << 20).decode()
     os.close(ours)
     assert [line["rules"] for line in parse_lines(shown)] == MATCHES
+
+
+def run_without(stream: str, *arguments: str) -> tuple[int, bytes, bytes]:
+    """Run the command with a standard stream closed; its exit code and what it printed."""
+    command = [sys.executable, "-m", "tamis", *arguments]
+    shell = ["sh", "-c", f'exec "$@" {stream}', "sh", *command]
+    done = subprocess.run(shell, capture_output=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments", [["match", "rules.jsonl", "-"], ["explain", "rules.jsonl", "7", "-"]]
+)
+def test_a_closed_input_is_reported_in_one_line(arguments: list[str]) -> None:
+    assert run_without("<&-", *arguments) == (1, b"", b"tamis: <stdin>: standard input is closed\n")
+
+
+@pytest.mark.parametrize("name", ["match", "stats", "export"])
+def test_a_closed_output_is_reported_in_one_line(name: str) -> None:
+    files = ["rules.jsonl", "events.jsonl"][: 2 if name == "match" else 1]
+    assert run_without(">&-", name, *files) == (1, b"", b"tamis: standard output is closed\n")
+
+
+def test_closed_streams_that_are_not_needed_do_no_harm() -> None:
+    arguments = ["match", "rules.jsonl", "events.jsonl", "-o", "out.jsonl"]
+    assert run_without("<&- >&- 2>&-", *arguments) == (0, b"", b"")
+    found = [line["rules"] for line in parse_lines(Path("out.jsonl").read_text())]
+    assert found == MATCHES
+    assert run_without("2>&-", "match", "rules.jsonl", "no.jsonl") == (1, b"", b"")
+
+
+def test_an_interrupt_during_imports_leaves_no_traceback() -> None:
+    # Python names each module on standard error when its import is complete.
+    environment = {**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}
+    with start("match", "rules.jsonl", "-", stdin=subprocess.PIPE, env=environment) as command:
+        assert command.stderr is not None
+        while b"tamis.interrupts" not in command.stderr.readline():
+            assert command.poll() is None
+        command.send_signal(signal.SIGINT)
+        rest = command.stderr.read()
+    assert command.returncode == -signal.SIGINT
+    assert b"tamis.cli" not in rest
+    assert b"Traceback" not in rest
+    assert b"KeyboardInterrupt" not in rest

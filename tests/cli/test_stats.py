@@ -34,3 +34,11 @@ def test_stats_of_a_directory() -> None:
     segment.write_bytes(data)
     assert segment.name in run_failing("stats", "index", "--verify")
     run("stats", "rules.jsonl", "--verify", code=2)
+
+
+def test_control_characters_are_shown_escaped() -> None:
+    write("rules.jsonl", [{"id": 1, "rule": '"\x1b[31mx\x9b" = 1 AND "[red]y" = 2'}])
+    shown = run("stats", "rules.jsonl")
+    assert r"\x1b[31mx\x9b" in shown
+    assert "[red]y" in shown
+    assert all(c.isprintable() or c == "\n" for c in shown)

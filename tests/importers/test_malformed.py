@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import gzip
 import random
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tamis
 from tamis.importers import Imported, eventbridge, jsonlogic, mongo, mustang
 from tamis.importers.mongo import Dialect
 from tests.importers import test_eventbridge, test_jsonlogic, test_mongo, test_mustang
@@ -92,3 +95,13 @@ def test_rules_nested_too_deep_are_refused() -> None:
         document = {"!": document}
     (refused,) = jsonlogic.read({"r": document}).refused
     assert "too deep" in refused.reason
+
+
+def test_a_file_that_grows_too_large_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tamis.importers.entries._LARGEST_FILE", 1 << 20)
+    path = tmp_path / "rules.json.gz"
+    path.write_bytes(gzip.compress(b"[" + b" " * (2 << 20) + b"]"))
+    with pytest.raises(tamis.InputFileError, match="more than 1 MiB"):
+        mongo.read(path)

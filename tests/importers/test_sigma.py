@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -181,3 +182,20 @@ def test_a_missing_library_is_named(rules: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "sigma.rule", None)
     with pytest.raises(tamis.MissingExtraError, match=r"tamis\[sigma\]"):
         sigma.read(rules)
+
+
+def test_the_importer_never_loads_diskcache(tmp_path: Path) -> None:
+    # CVE-2025-69872: its files can run code if others may write to them.
+    (tmp_path / "rule.yml").write_text(
+        "title: t\nid: 1\nlogsource: {product: windows}\ntags: [attack.t1059]\n"
+        "detection: {selection: {a|contains: b}, condition: selection}\n"
+    )
+    (tmp_path / "pipeline.yaml").write_text("name: p\npriority: 1\ntransformations: []\n")
+    program = (
+        "import sys\n"
+        "from tamis.importers import sigma\n"
+        "assert len(sigma.read(sys.argv[1], pipeline=sys.argv[2]).rules) == 1\n"
+        "assert 'diskcache' not in sys.modules\n"
+    )
+    paths = [str(tmp_path / name) for name in ("rule.yml", "pipeline.yaml")]
+    subprocess.run([sys.executable, "-c", program, *paths], check=True)

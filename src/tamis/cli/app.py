@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable
@@ -61,7 +62,11 @@ class _Commands(TyperGroup):
             raise typer.Exit(0) from None
         except OSError as error:
             _discard_output()
-            print_error(str(error))
+            is_closed = error.errno == errno.EBADF
+            print_error("standard output is closed" if is_closed else str(error))
+            raise typer.Exit(1) from None
+        except MemoryError as error:
+            print_error(f"there is not enough memory: {error}".removesuffix(": "))
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
             raise typer.Exit(130) from None

@@ -36,6 +36,7 @@ __all__ = [
     "is_stored",
     "open_rules",
     "reject_if",
+    "reject_overwriting",
     "select_rules",
 ]
 
@@ -182,3 +183,13 @@ def reject_if(wrong: bool, message: str) -> None:
     """Exit with `message` and code 2 if the command was called in a `wrong` way."""
     if wrong:
         raise typer.BadParameter(message)
+
+
+def reject_overwriting(out: str | None, *inputs: str | None) -> None:
+    """Exit with code 2 if the file `out` is one of the files that the command reads."""
+    if out is None or out == STDIN or not Path(out).exists():
+        return
+    for path in inputs:
+        if path is not None and path != STDIN and Path(path).exists():
+            same = Path(path).samefile(out)
+            reject_if(same, f"{out!r} would overwrite {path!r}, which is read; name another file.")

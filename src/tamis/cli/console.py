@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 __all__ = [
     "ShowProgress",
@@ -19,6 +20,7 @@ __all__ = [
     "print_error",
     "print_json",
     "print_table",
+    "print_text",
     "progress",
 ]
 
@@ -63,8 +65,15 @@ def print_table(rows: list[tuple[str, Any]], titles: tuple[str, str] | None = No
     table.add_column(left, overflow="fold")
     table.add_column(right, justify="right")
     for name, value in rows:
-        table.add_row(name, f"{value:,}" if isinstance(value, int) else str(value))
+        cells = (name, f"{value:,}" if isinstance(value, int) else str(value))
+        table.add_row(*[Text(escape_unprintable(cell)) for cell in cells])
     Console(highlight=False).print(table)
+
+
+def print_text(text: str) -> None:
+    """Print lines of text, in which a rule or an event may have put control characters."""
+    for line in text.split("\n"):
+        typer.echo(escape_unprintable(line))
 
 
 def print_json(value: Any) -> None:

@@ -1,8 +1,9 @@
-"""Output files that appear only when they are complete."""
+"""Outputs: files that appear only when they are complete, and standard output."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import IO
 
 from tamis.errors import InputFileError
 
-__all__ = ["write_atomically"]
+__all__ = ["get_stdout", "write_atomically"]
 
 
 @contextmanager
@@ -38,3 +39,16 @@ def write_atomically(path: str) -> Iterator[IO[bytes]]:
     finally:
         with suppress(OSError):
             part.unlink()
+
+
+def get_stdout() -> IO[bytes]:
+    """Standard output, for bytes.
+
+    Raises
+    ------
+    InputFileError
+        It is closed.
+    """
+    if sys.stdout is None:
+        raise InputFileError("standard output is closed", path="<stdout>")
+    return sys.stdout.buffer

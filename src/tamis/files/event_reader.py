@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import re
+import threading
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,14 +17,17 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tamis.errors import InputFileError
+from tamis.files.csv_records import locate_open_quote, read_records
 from tamis.files.json_lines import parse_object, read_objects
-from tamis.files.source import STDIN, Format, Source, open_source
+from tamis.files.source import STDIN, Bytes, Format, Source, open_source
 
 __all__ = ["EventBatch", "read_event", "read_events"]
 
 _ROWS = 65_536
 _CSV_BLOCK = 1 << 22
 """How many bytes of CSV are read at a time; the first block decides the types of columns."""
+
+_LONGEST_MESSAGE = 200
 
 _ROW = re.compile(r"Row #(\d+): ")
 _CONVERSION = re.compile(r"In CSV column #(\d+): CSV conversion error to (.+?): (.*)", re.DOTALL)
@@ -74,7 +78,7 @@ def read_event(text: str) -> dict[str, Any]:
     """
     if text == STDIN:
         with open_source(STDIN) as source:
-            return parse_object(source.stream.read(), source)
+            return parse_object(source.read_line(), source)
     if text.lstrip().startswith(("{", "[", '"')):
         stream = io.BytesIO(text.encode(errors="surrogateescape"))
         return parse_object(stream.read(), Source("EVENT", Format.JSON_LINES, stream, stream, None))
@@ -121,28 +125,87 @@ def _read_parquet(source: Source) -> Iterator[EventBatch]:
 def _read_csv(source: Source) -> Iterator[pa.RecordBatch]:
     names: list[str] = []
     try:
-        reader = _open_csv(source, {})
-        names = reader.schema.names
+        schema = _read_csv_schema(source)
+        names = schema.names
         _check_names(source, names)
-        if any(pa.types.is_binary(kind) for kind in reader.schema.types):
+        if any(pa.types.is_binary(kind) for kind in schema.types):
             raise _utf8_error(source)
-        times = {f.name: pa.string() for f in reader.schema if pa.types.is_time(f.type)}
-        if times:
-            # Rules cannot compare times of day, but can compare their ISO texts.
-            source.stream.seek(0)
-            reader = _open_csv(source, times)
-        for batch in reader:
+        # Rules cannot compare times of day, but can compare their ISO texts.
+        times = {f.name: pa.string() for f in schema if pa.types.is_time(f.type)}
+        source.stream.seek(0)
+        stream = _CsvStream(source, _empty_row(len(names)))
+        previous: pa.RecordBatch | None = None
+        for batch in _open_csv(stream, times):
             if batch.num_rows:
-                yield _nullify_empty(batch)
+                if previous is not None:
+                    yield previous
+                previous = _nullify_empty(batch)
+        last = _drop_empty_row(previous)
+        if last is None:
+            raise locate_open_quote(source, _CSV_BLOCK)
+        if last.num_rows:
+            yield last
     except UnicodeDecodeError:
         raise _utf8_error(source) from None
     except pa.ArrowInvalid as error:
         raise _explain_csv_error(source, str(error), names) from None
 
 
-def _open_csv(source: Source, types: dict[str, pa.DataType]) -> pa_csv.CSVStreamingReader:
+class _CsvStream(io.RawIOBase):
+    """The bytes of `source`, and then those of `end`.
+
+    pyarrow takes the end of the file for the end of a quoted value. A row of empty values after the
+    last one shows whether the value was still open: then the row is part of it.
+    """
+
+    def __init__(self, source: Source, end: bytes = b"") -> None:
+        super().__init__()
+        self._stream: Bytes | None = source.stream
+        self._end = end
+        # pyarrow reads ahead in a thread of its own.
+        self._lock = threading.Lock()
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Up to `size` bytes; none after `stop`."""
+        with self._lock:
+            if self._stream is None:
+                return b""
+            data = self._stream.read(size)
+            if not data:
+                data, self._end = self._end, b""
+            return data
+
+    def stop(self) -> None:
+        """Leave the rest of the source to others."""
+        with self._lock:
+            self._stream = None
+
+
+def _read_csv_schema(source: Source) -> pa.Schema:
+    stream = _CsvStream(source)
+    try:
+        return _open_csv(stream, {}).schema
+    finally:
+        stream.stop()
+
+
+def _empty_row(columns: int) -> bytes:
+    return b"\n" + (b"," * (columns - 1) or b'""') + b"\n"
+
+
+def _drop_empty_row(batch: pa.RecordBatch | None) -> pa.RecordBatch | None:
+    """`batch` without its last row; None if that row is not empty."""
+    if batch is None or any(column[-1].is_valid for column in batch.columns):
+        return None
+    return batch.slice(0, batch.num_rows - 1)
+
+
+def _open_csv(stream: _CsvStream, types: dict[str, pa.DataType]) -> pa_csv.CSVStreamingReader:
     return pa_csv.open_csv(
-        source.stream,
+        stream,
         # Errors name the row only without threads.
         pa_csv.ReadOptions(block_size=_CSV_BLOCK, use_threads=False),
         pa_csv.ParseOptions(newlines_in_values=True),
@@ -172,18 +235,27 @@ def _explain_csv_error(source: Source, message: str, names: list[str]) -> InputF
         return source.error("the file is empty")
     if "invalid UTF8" in message:
         return _utf8_error(source)
+    if "straddles two block boundaries" in message:
+        return locate_open_quote(source, _CSV_BLOCK)
     row = _ROW.search(message)
     line = None if row is None else _find_line(source, int(row[1]))
     message = _ROW.sub("", message)
     conversion = _CONVERSION.match(message)
     if conversion is None:
-        return source.error(f"malformed CSV: {message.removeprefix('CSV parse error: ')}", line)
+        return source.error(
+            f"malformed CSV: {_shorten(message.removeprefix('CSV parse error: '))}", line
+        )
     column, kind, reason = conversion.groups()
     return source.error(
-        f"column {names[int(column)]!r} was {kind} so far: {reason}; "
+        f"column {names[int(column)]!r} was {kind} so far: {_shorten(reason)}; "
         "use JSON lines for a column of mixed values",
         line,
     )
+
+
+def _shorten(message: str) -> str:
+    """`message`, which may quote a value of any length."""
+    return message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]}…"
 
 
 def _utf8_error(source: Source) -> InputFileError:
@@ -200,14 +272,8 @@ def _utf8_error(source: Source) -> InputFileError:
 def _find_line(source: Source, row: int) -> int | None:
     """The line of a 1-based row; rows count the header, but not blank lines."""
     source.stream.seek(0)
-    reader = csv.reader(source.text_lines())
-    line = 1
     try:
-        for cells in reader:
-            row -= bool(cells)
-            if not row:
-                return line
-            line = reader.line_num + 1
-    except csv.Error:
-        pass
-    return None
+        records = read_records(source, strict=False)
+        return next(islice(records, row - 1, None)).line
+    except (InputFileError, StopIteration):
+        return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import io
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tamis.errors import InputFileError
-from tamis.files.atomic import write_atomically
+from tamis.files.atomic import get_stdout, write_atomically
 from tamis.files.matching import MatchBatch
 from tamis.files.source import STDIN, Format, detect_format
 
@@ -53,7 +52,7 @@ def open_match_writer(path: str | None) -> Iterator[MatchWriter]:
         The extension is unknown, or the file cannot be written.
     """
     if path is None or path == STDIN:
-        yield _JsonLinesWriter(sys.stdout.buffer, path or STDIN)
+        yield _JsonLinesWriter(get_stdout(), path or STDIN)
         return
     file_format, compressed = detect_format(path)
     with write_atomically(path) as file, ExitStack() as stack:

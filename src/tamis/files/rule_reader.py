@@ -11,10 +11,7 @@ texts or timestamps, and optionally a list of tags.
 
 from __future__ import annotations
 
-import csv
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow.parquet as pq
@@ -26,6 +23,7 @@ from tamis.errors import (
     RuleSyntaxError,
     UnknownRuleError,
 )
+from tamis.files.csv_records import read_records
 from tamis.files.json_lines import read_objects
 from tamis.files.source import Format, Source, open_source
 from tamis.matcher.matcher import Matcher
@@ -204,33 +202,17 @@ def _read_records(source: Source) -> Iterator[Iterable[_Record]]:
 
 def _read_csv(source: Source) -> Iterator[_Record]:
     """Read CSV with Python's own reader, which knows the line and guesses no types."""
-    reader = csv.reader(source.text_lines(), strict=True)
-    try:
-        with _allow_long_fields():
-            header = next(reader, [])
-            if not header:
-                raise source.error("the file is empty")
-            _check_columns(source, header)
-            line = reader.line_num + 1
-            for row in reader:
-                if row and len(row) != len(header):
-                    raise source.error(f"expected {len(header)} columns, found {len(row)}", line)
-                if row:
-                    pairs = zip(header, row, strict=True)
-                    yield _Record(line, {k: v for k, v in pairs if v and k in _CSV_COLUMNS})
-                line = reader.line_num + 1
-    except csv.Error as error:
-        raise source.error(f"malformed CSV: {error}", reader.line_num) from None
-
-
-@contextmanager
-def _allow_long_fields() -> Iterator[None]:
-    """Lift the limit of Python's reader, which refuses fields of more than 128 KiB."""
-    before = csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
-    try:
-        yield
-    finally:
-        csv.field_size_limit(before)
+    records = read_records(source)
+    first = next(records, None)
+    if first is None:
+        raise source.error("the file is empty")
+    header = first.cells
+    _check_columns(source, header)
+    for line, cells in records:
+        if len(cells) != len(header):
+            raise source.error(f"expected {len(header)} columns, found {len(cells)}", line)
+        pairs = zip(header, cells, strict=True)
+        yield _Record(line, {k: v for k, v in pairs if v and k in _CSV_COLUMNS})
 
 
 def _read_parquet(source: Source) -> Iterator[Iterator[_Record]]:

@@ -18,7 +18,7 @@ from tamis.errors import InputFileError, UnknownRuleError
 from tamis.expr.json import to_json
 from tamis.expr.model import Op, Predicate
 from tamis.expr.text.write import to_sql
-from tamis.files.atomic import write_atomically
+from tamis.files.atomic import get_stdout, write_atomically
 from tamis.files.rule_reader import Watch
 from tamis.files.source import STDIN, Format, detect_format
 from tamis.matcher.matcher import Matcher
@@ -107,7 +107,7 @@ def _iterate_rules(
 @contextmanager
 def _open_json_lines(path: str) -> Iterator[IO[bytes]]:
     if path == STDIN:
-        yield sys.stdout.buffer
+        yield get_stdout()
         sys.stdout.flush()
         return
     file_format, compressed = detect_format(path)

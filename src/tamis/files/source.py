@@ -19,7 +19,9 @@ import pyarrow as pa
 from tamis.errors import InputFileError
 
 __all__ = [
+    "LONGEST_LINE",
     "STDIN",
+    "Bytes",
     "Format",
     "Source",
     "detect_format",
@@ -35,6 +37,9 @@ Bytes: TypeAlias = io.BufferedIOBase
 
 _BLOCK = 1 << 22
 """How many bytes are read at a time."""
+
+LONGEST_LINE: Final = 1 << 26
+"""How many bytes a line may have. Parsed, a line takes up to eight times as much memory."""
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -123,19 +128,47 @@ class Source:
         return f"{'row' if self.format is Format.PARQUET else 'line'} {number}"
 
     def line_blocks(self) -> Iterator[list[bytes]]:
-        """All lines, a block at a time; from a pipe, those that have arrived, without waiting."""
+        """All lines, a block at a time; from a pipe, those that have arrived, without waiting.
+
+        Raises
+        ------
+        InputFileError
+            A line is longer than `LONGEST_LINE`.
+        """
         read = self.stream.read1 if self._size is None else self.stream.read
-        first = True
+        done = 0
         while block := read(_BLOCK):
             if not block.endswith(b"\n"):
-                block += self.stream.readline()
-            if first:
+                block += self.stream.readline(LONGEST_LINE)
+            if not done:
                 block = block.removeprefix(_BOM)
-                first = False
             lines = block.split(b"\n")
             if not lines[-1]:
                 lines.pop()
+            done += len(lines)
+            # Only the last line can be longer than a block.
+            if lines and len(lines[-1]) >= LONGEST_LINE:
+                raise self.too_long_error(done)
             yield lines
+
+    def read_line(self) -> bytes:
+        """Everything that is left, which should be one short text.
+
+        Raises
+        ------
+        InputFileError
+            It is longer than `LONGEST_LINE`.
+        """
+        text = self.stream.read(LONGEST_LINE)
+        if len(text) == LONGEST_LINE:
+            raise self.too_long_error(None)
+        return text
+
+    def too_long_error(self, number: int | None) -> InputFileError:
+        """The error of a line that is too long to be read."""
+        return self.error(
+            f"the line has more than {LONGEST_LINE >> 20} MiB; write one object a line", number
+        )
 
     def text_lines(self) -> Iterator[str]:
         """All lines as text, each with its line end."""
@@ -171,6 +204,8 @@ def open_source(path: str) -> Iterator[Source]:
     """
     with wrap_read_errors(display_path(path)):
         if path == STDIN:
+            if sys.stdin is None:
+                raise InputFileError("standard input is closed", path=display_path(path))
             stdin = cast(Bytes, sys.stdin.buffer)
             yield Source(path, Format.JSON_LINES, stdin, stdin, None)
             return

@@ -24,6 +24,9 @@ __all__ = ["Entry", "Identify", "RuleSource", "identify_by", "read_entries", "re
 RuleSource: TypeAlias = str | os.PathLike[str] | Mapping[RuleId, Any] | Iterable[Any]
 """A file, a mapping of ids to documents, or documents that contain their ids."""
 
+_LARGEST_FILE = 1 << 28
+"""How many bytes one JSON value may have. Parsed, it takes up to eight times as much memory."""
+
 _JSON_LINES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 
 
@@ -104,10 +107,14 @@ def read_json(path: str) -> Any:
     InputFileError
         The file cannot be read, or is not JSON.
     """
-    with wrap_read_errors(path):
-        data = Path(path).read_bytes()
-        if path.lower().endswith(".gz"):
-            data = gzip.decompress(data)
+    with wrap_read_errors(path), Path(path).open("rb") as file:
+        stream = gzip.GzipFile(fileobj=file) if path.lower().endswith(".gz") else file
+        data = stream.read(_LARGEST_FILE + 1)
+    if len(data) > _LARGEST_FILE:
+        raise InputFileError(
+            f"the JSON has more than {_LARGEST_FILE >> 20} MiB; write JSON lines instead",
+            path=path,
+        )
     try:
         return msgspec.json.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

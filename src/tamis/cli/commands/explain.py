@@ -17,7 +17,7 @@ from tamis.cli.arguments import (
     is_stored,
     reject_if,
 )
-from tamis.cli.console import print_json
+from tamis.cli.console import print_json, print_text
 from tamis.files import STDIN, load_rule, read_event
 from tamis.matcher.matcher import Matcher
 
@@ -54,7 +54,7 @@ def explain_rule(
         answer = {"rule": rule.id, "matches": matches}
         print_json(answer | {"explanation": explanation.to_json()} | obstacles.to_json())
         return
-    typer.echo(f"{rule.id} {'matches' if matches else 'does not match'}:")
-    typer.echo(str(explanation))
+    print_text(f"{rule.id} {'matches' if matches else 'does not match'}:")
+    print_text(str(explanation))
     if not matches:
-        typer.echo(str(obstacles))
+        print_text(str(obstacles))

@@ -14,6 +14,8 @@ from tamis.workloads.registry import WORKLOADS, make_workload
 
 __all__ = ["generate_workload"]
 
+_MOST_ROWS = 10**12
+
 
 def generate_workload(
     workload: Annotated[
@@ -27,10 +29,14 @@ def generate_workload(
         ),
     ],
     rules: Annotated[
-        int | None, typer.Option("--rules", min=0, metavar="N", help="Write this many rules.")
+        int | None,
+        typer.Option("--rules", min=0, max=_MOST_ROWS, metavar="N", help="Write this many rules."),
     ] = None,
     events: Annotated[
-        int | None, typer.Option("--events", min=0, metavar="N", help="Write this many events.")
+        int | None,
+        typer.Option(
+            "--events", min=0, max=_MOST_ROWS, metavar="N", help="Write this many events."
+        ),
     ] = None,
     seed: Annotated[
         int, typer.Option("--seed", min=0, metavar="N", help="The same seed gives the same rows.")

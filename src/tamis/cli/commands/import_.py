@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from tamis.cli.arguments import RulesOutput, reject_if
+from tamis.cli.arguments import RulesOutput, reject_if, reject_overwriting
 from tamis.cli.console import print_error
 from tamis.errors import RuleError
 from tamis.files import STDIN, write_rules
@@ -90,6 +90,8 @@ def import_rules(
     reject_if(zone != "UTC" and kind is not Kind.MUSTANG, "--zone is for mustang only.")
     reject_if(events is not None and kind is not Kind.MUSTANG, "--events is for mustang only.")
     reject_if((events is None) != (events_out is None), "Give --events and --events-output.")
+    for output in (out, events_out):
+        reject_overwriting(output, source, pipeline, events)
     imported = _read_rules(kind, source, typed, pipeline, zone)
     for refused in imported.refused:
         print_error(f"not taken: {refused}")

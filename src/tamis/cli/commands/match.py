@@ -16,6 +16,7 @@ from tamis.cli.arguments import (
     SkipBadRules,
     open_rules,
     reject_if,
+    reject_overwriting,
     select_rules,
 )
 from tamis.cli.console import progress
@@ -93,6 +94,7 @@ def match_events(
     )
     reject_if(bool(only and tag), "Give either --only or --tag.")
     reject_if(rules == events == STDIN, "Only one of RULES and EVENTS can be -; name a file.")
+    reject_overwriting(out, rules, events)
     with (
         open_match_writer(out) as writer,
         progress(results_on_stdout=out is None) as show,
