@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import tamis
-from tamis.importers import Imported, eventbridge, jsonlogic, mongo, mustang
+from tamis.importers import Imported, eventbridge, jsonlogic, mongo, mustang, unleash
 from tamis.importers.mongo import Dialect
-from tests.importers import test_eventbridge, test_jsonlogic, test_mongo, test_mustang
+from tests.importers import test_eventbridge, test_jsonlogic, test_mongo, test_mustang, test_unleash
 
 JUNK: list[Any] = [
     *(None, True, 0, -1, 1.5, 2**70, float("inf"), float("nan")),
@@ -42,6 +42,10 @@ VALID: dict[str, tuple[Callable[[Any], Imported], list[Any]]] = {
     "mustang": (
         lambda document: mustang.read([document]),
         [test_mustang.dnf(case[0]) for case in test_mustang.CASES],
+    ),
+    "unleash": (
+        lambda document: unleash.read({"r": document}),
+        [test_unleash.strategy(case[0]) for case in test_unleash.CONSTRAINTS],
     ),
 }
 

@@ -35,6 +35,8 @@ class Imported(NamedTuple):
     """The rules in the order of the source; ``Matcher.add_many`` takes them."""
     refused: list[Refused]
     """Every other rule of the source."""
+    notes: tuple[str, ...] = ()
+    """What the system ignores in an imported rule, and the importer left out."""
 
 
 def import_entries(

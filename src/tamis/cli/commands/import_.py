@@ -15,7 +15,7 @@ from tamis.files import STDIN, write_rules
 from tamis.files.atomic import write_atomically
 from tamis.files.json_lines import read_objects
 from tamis.files.source import open_source
-from tamis.importers import eventbridge, jsonlogic, mongo, mustang, sigma
+from tamis.importers import eventbridge, jsonlogic, mongo, mustang, sigma, unleash
 from tamis.importers.mongo import Dialect
 from tamis.importers.result import Imported
 
@@ -33,6 +33,7 @@ class Kind(StrEnum):
     MONGODB = "mongodb"
     MUSTANG = "mustang"
     SIGMA = "sigma"
+    UNLEASH = "unleash"
 
 
 def import_rules(
@@ -93,6 +94,8 @@ def import_rules(
     for output in (out, events_out):
         reject_overwriting(output, source, pipeline, events)
     imported = _read_rules(kind, source, typed, pipeline, zone)
+    for note in imported.notes:
+        print_error(f"note: {note}")
     for refused in imported.refused:
         print_error(f"not taken: {refused}")
     if strict and imported.refused:
@@ -116,6 +119,8 @@ def _read_rules(kind: Kind, source: str, typed: bool, pipeline: str | None, zone
             return mustang.read(source, zone=zone)
         case Kind.SIGMA:
             return sigma.read(source, pipeline=pipeline)
+        case Kind.UNLEASH:
+            return unleash.read(source)
 
 
 def _extend_events(paths: list[str], events: str | None, events_out: str | None) -> None:
