@@ -61,7 +61,7 @@ BROKEN = {
     "open quote at the end": ("f.csv", b'id,rule\n1,"TRUE', 2, "quote that is not closed"),
     "open quote in gzip": (
         "f.csv.gz",
-        gzip.compress(b'rule,id\n"TRUE",1\nTRUE,"2\n' + b"TRUE,3\n" * 1_000),
+        gzip.compress(b'rule,id\n"TRUE",a\nTRUE,"b\n' + b"TRUE,c\n" * 1_000),
         3,
         "quote that is not closed",
     ),

@@ -187,7 +187,7 @@ def test_a_missing_library_is_named(rules: Path, monkeypatch: pytest.MonkeyPatch
 def test_the_importer_never_loads_diskcache(tmp_path: Path) -> None:
     # CVE-2025-69872: its files can run code if others may write to them.
     (tmp_path / "rule.yml").write_text(
-        "title: t\nid: 1\nlogsource: {product: windows}\ntags: [attack.t1059]\n"
+        "title: t\nlogsource: {product: windows}\ntags: [attack.t1059]\n"
         "detection: {selection: {a|contains: b}, condition: selection}\n"
     )
     (tmp_path / "pipeline.yaml").write_text("name: p\npriority: 1\ntransformations: []\n")

@@ -254,7 +254,8 @@ def _explain_csv_error(source: Source, message: str, names: list[str]) -> InputF
 
 
 def _shorten(message: str) -> str:
-    """`message`, which may quote a value of any length."""
+    """`message` on one line; it may quote a value of any length."""
+    message = message[: _LONGEST_MESSAGE + 1].replace("\n", r"\n").replace("\r", r"\r")
     return message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]}…"
 
 
