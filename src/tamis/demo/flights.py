@@ -43,8 +43,8 @@ def load_flights(count: int | None = None) -> pa.Table:
     return (
         flights.append_column("airline", airlines["name"].take(airline))
         .append_column("destination", airports["name"].take(airport))
-        .append_column("plane", _nested(planes, plane, _PLANE))
-        .append_column("weather", _nested(weather, hour, _WEATHER))
+        .append_column("plane", _nest_columns(planes, plane, _PLANE))
+        .append_column("weather", _nest_columns(weather, hour, _WEATHER))
     )
 
 
@@ -83,6 +83,6 @@ def _airport_hour(table: pa.Table) -> pa.ChunkedArray:
     return pc.add(table["time_hour"].cast(pa.int64()), place.cast(pa.int64()))
 
 
-def _nested(table: pa.Table, rows: pa.ChunkedArray, fields: list[str]) -> pa.Array:
+def _nest_columns(table: pa.Table, rows: pa.ChunkedArray, fields: list[str]) -> pa.Array:
     columns = [table[field].take(rows).combine_chunks() for field in fields]
     return pa.StructArray.from_arrays(columns, fields)

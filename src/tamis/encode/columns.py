@@ -419,7 +419,7 @@ def _array_codes(axis: Axis, values: pa.Array) -> NDArray[np.int32]:
     """The codes of an array without nulls."""
     kind = values.type
     if _is_string(kind):
-        return _string_codes(axis, values)
+        return _encode_strings(axis, values)
     if pa.types.is_boolean(kind):
         return axis.codes_of_booleans(values.to_numpy(zero_copy_only=False))
     if pa.types.is_floating(kind):
@@ -438,7 +438,7 @@ def _as_microseconds(values: pa.Array) -> NDArray[np.int64]:
     return result
 
 
-def _string_codes(axis: Axis, values: pa.Array) -> NDArray[np.int32]:
+def _encode_strings(axis: Axis, values: pa.Array) -> NDArray[np.int32]:
     mentioned = axis.string_array().cast(values.type)
     places = pc.index_in(values, value_set=mentioned)
     codes: NDArray[np.int32] = places.fill_null(0).to_numpy().astype(np.int32)

@@ -44,7 +44,7 @@ class DerivedAttribute:
         conditions = self.prepare()
         if conditions is None:
             return self.how.values(event)
-        return self.how.holding(event, conditions)
+        return self.how.find_holding(event, conditions)
 
 
 class DerivedAttributes:

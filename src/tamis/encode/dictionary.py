@@ -131,7 +131,7 @@ class Axis:
         """The mentioned timestamps, rising."""
         return self._values.times(self._times.start, self._times.stop)
 
-    def mentioned(self, kind: Kind) -> list[Any]:
+    def list_values(self, kind: Kind) -> list[Any]:
         """The values of one kind that have a code of their own, rising."""
         match kind:
             case Kind.BOOLEAN:

@@ -135,7 +135,7 @@ def _hollow_codes(line: Line, axis: Axis) -> list[int]:
         return []
     hollow: list[int] = []
     code = axis.codes_of_kind(line.kind).low
-    for below, above in pairwise([None, *axis.mentioned(line.kind), None]):
+    for below, above in pairwise([None, *axis.list_values(line.kind), None]):
         first: Any = line.least if below is None else line.after(below)
         if first is None or (above is not None and first >= above):
             hollow.append(code)

@@ -250,7 +250,7 @@ def cnf(expr: Expr, budget: int = BUDGET) -> list[Clause] | None:
 def expand(expr: Expr, outer: type[And] | type[Or], budget: int = BUDGET) -> list[Clause] | None:
     """The clauses of a DNF (`outer` is Or) or a CNF, before any are merged or dropped."""
     limit = max(budget, 2 * _atom_count(expr))
-    if _expanded_size(expr, outer, limit).atoms > limit:
+    if _estimate_expansion(expr, outer, limit).atoms > limit:
         return None
     return _clauses(expr, outer)
 
@@ -262,12 +262,12 @@ def _atom_count(expr: Expr) -> int:
     return sum(_atom_count(child) for child in expr.children)
 
 
-def _expanded_size(expr: Expr, outer: type[And] | type[Or], limit: int) -> _Size:
+def _estimate_expansion(expr: Expr, outer: type[And] | type[Or], limit: int) -> _Size:
     """How large the expansion would be; past `limit` the numbers are not exact."""
     if isinstance(expr, Atom):
         return _Size(1, 1)
     assert isinstance(expr, And | Or)
-    sizes = [_expanded_size(child, outer, limit) for child in expr.children]
+    sizes = [_estimate_expansion(child, outer, limit) for child in expr.children]
     if isinstance(expr, outer):
         return _Size(sum(s.clauses for s in sizes), sum(s.atoms for s in sizes))
     clauses, atoms = 1, 0

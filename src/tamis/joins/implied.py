@@ -14,10 +14,10 @@ from tamis.expr.joins.predicate import Comparison
 from tamis.expr.model import Op
 from tamis.joins.value_sets import EVERYTHING, HIGHEST, LOWEST, Cut, ValueSet, above, below
 
-__all__ = ["implied_values"]
+__all__ = ["infer_values"]
 
 
-def implied_values(comparison: Comparison, known: ValueSet) -> ValueSet:
+def infer_values(comparison: Comparison, known: ValueSet) -> ValueSet:
     """The values that the old document may have, when that of the new one is in `known`."""
     if not known:
         return known

@@ -21,7 +21,7 @@ from tamis.expr.joins.predicate import NO_CONDITION, Comparison, Condition, Ever
 from tamis.expr.joins.subqueries import join_named
 from tamis.expr.model import Op
 from tamis.joins.evaluate import IndexedDocuments
-from tamis.joins.implied import implied_values
+from tamis.joins.implied import infer_values
 from tamis.joins.value_sets import (
     EVERYTHING,
     HIGHEST,
@@ -178,20 +178,20 @@ def _constraints(usage: JoinUsage) -> Iterator[_Constraint]:
     if join.quantifier is Quantifier.ALL:
         # Evaluation finds documents that lack the attribute as fast.
         if usage.is_positive and join.where == NO_CONDITION and join.compared is not None:
-            yield from _implied(join.compared, known, is_universal=True)
+            yield from _infer_constraints(join.compared, known, is_universal=True)
         return
     if join.compared is not None:
         if not usage.is_positive:
             return
         yield _Constraint(join.compared.old, EVERYTHING)
-        yield from _implied(join.compared, known)
+        yield from _infer_constraints(join.compared, known)
     where = join.where
     parts: tuple[Condition, ...] = where.children if isinstance(where, Every) else (where,)
     for part in parts:
         if isinstance(part, Comparison):
             yield _Constraint(part.old, EVERYTHING)
             if usage.is_positive:
-                yield from _implied(part, known)
+                yield from _infer_constraints(part, known)
         elif isinstance(part, Test) and part.of_old:
             is_absence = part.predicate.op is Op.PRESENT and part.predicate.negated
             if not is_absence:
@@ -199,11 +199,11 @@ def _constraints(usage: JoinUsage) -> Iterator[_Constraint]:
                 yield _Constraint(part.predicate.attribute, values or EVERYTHING)
 
 
-def _implied(
+def _infer_constraints(
     comparison: Comparison, known: dict[str, ValueSet], is_universal: bool = False
 ) -> Iterator[_Constraint]:
     if comparison.new in known:
-        values = implied_values(comparison, known[comparison.new])
+        values = infer_values(comparison, known[comparison.new])
         # It does not pay off to watch for values of a kind.
         if any(span != (LOWEST, HIGHEST) for _, span in values) or not values:
             yield _Constraint(comparison.old, values, is_universal, comparison.new)

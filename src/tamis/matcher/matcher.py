@@ -1088,7 +1088,7 @@ class Matcher:
             raise StorageError(f"the directory holds {content}{hint}", path=str(folder))
         # Another process may have stored rules there since; then `create_directory` raises.
         write = replace_directory if overwrite and is_index(folder) else create_directory
-        write(folder, settings, self._merged_segment(), self._write_documents)
+        write(folder, settings, self._merge_segments(), self._write_documents)
 
     def refresh(self) -> bool:
         """Load what a writer has changed since a directory was opened read-only.
@@ -1177,7 +1177,7 @@ class Matcher:
             self._writer.freeze_tail(snapshot, wait=False)
         return views
 
-    def _merged_segment(self) -> Segment | None:
+    def _merge_segments(self) -> Segment | None:
         """All rules in one segment; None if there are no rules."""
         views = [view for view in self._snapshot.frozen_views if view.size]
         if not views:

@@ -112,7 +112,7 @@ def open_matcher(
             settings.logic,
             settings.schema,
             clock,
-            documents=documents or _stored_retention(folder),
+            documents=documents or _read_retention(folder),
             _store=store,
         )
     except BaseException:
@@ -121,7 +121,7 @@ def open_matcher(
         raise
 
 
-def _stored_retention(folder: Path) -> Retention | None:
+def _read_retention(folder: Path) -> Retention | None:
     state = read_documents(folder)
     return None if state is None else state.retention
 

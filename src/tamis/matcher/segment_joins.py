@@ -79,9 +79,13 @@ class SegmentJoins:
         table, number = self._rules.atoms.table, self._numbers[name]
         of_name = table[:, 0] == number
         is_positive = not (table[of_name, 1] & (NEGATED | IF_ABSENT)).any()
-        return JoinUsage(name, is_positive, tuple(self._known(join_named(name), of_name)))
+        return JoinUsage(
+            name, is_positive, tuple(self._find_known_values(join_named(name), of_name))
+        )
 
-    def _known(self, join: Join, of_name: NDArray[np.bool_]) -> Iterator[tuple[str, ValueSet]]:
+    def _find_known_values(
+        self, join: Join, of_name: NDArray[np.bool_]
+    ) -> Iterator[tuple[str, ValueSet]]:
         """The values that all rules with a join predicate confine each attribute it compares to."""
         forms, atoms = self._rules.forms, self._rules.atoms
         if len(forms.program) and of_name[forms.program[:, 0]].any():
@@ -90,7 +94,7 @@ class SegmentJoins:
         concerned = np.unique(conjunction[of_name[forms.conjunction_atom]])
         test = atoms.table[:, 1]
         decided = ((test & (NEGATED | IF_ABSENT)) == 0) & (test & 3 != TEXT)
-        for name in sorted(_compared(join)):
+        for name in sorted(_find_compared(join)):
             number = self._rules.dictionary.attributes.get(name)
             if number is None:
                 continue
@@ -108,7 +112,7 @@ class SegmentJoins:
             yield name, _values_between(self._rules.dictionary.axes[number], lows, highs)
 
 
-def _compared(join: Join) -> set[str]:
+def _find_compared(join: Join) -> set[str]:
     """The attributes of the new document that a join predicate compares in any case."""
     where = join.where
     parts = where.children if isinstance(where, Every) else (where,)
@@ -136,7 +140,7 @@ def _values_between(axis: Axis, lows: NDArray[np.int64], highs: NDArray[np.int64
     spans: list[tuple[Kind, Span]] = []
     for kind in Kind:
         first, last = axis.codes_of_kind(kind)
-        values = axis.mentioned(kind)
+        values = axis.list_values(kind)
         for low, high in pairs.tolist():
             begin, end = max(low, first) - first, min(high, last) - first
             if begin > end:

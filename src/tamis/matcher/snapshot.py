@@ -108,7 +108,7 @@ class View:
 
     def _alive_and_valid(self, at: int) -> NDArray[np.uint8] | None:
         """A mask of the rules that are alive, and valid at a time; None if all are."""
-        alive, (period, valid) = self.alive(), self.segment.columns.validities.valid(at)
+        alive, (period, valid) = self.alive(), self.segment.columns.validities.find_valid(at)
         if alive is None or valid is None:
             return valid if alive is None else alive
         cached = self._valid
@@ -199,7 +199,7 @@ class Snapshot:
     def find_ended(self, at: int) -> Iterator[RuleId]:
         """Find the ids of the living rules that have ended at a time in microseconds."""
         for view in self.views:
-            ended = view.segment.columns.validities.ended(at).tolist()
+            ended = view.segment.columns.validities.find_ended(at).tolist()
             places = np.array([place for place in ended if view.is_alive(place)], np.int64)
             yield from view.segment.ids.array(places).tolist()
         yield from (entry.rule.id for entry in self.tail if entry.rule.validity.end <= at)

@@ -183,11 +183,11 @@ class Validities:
         found: NDArray[np.int64] = self.numbers[places, 0]
         return found
 
-    def ended(self, at: int) -> NDArray[np.int64]:
+    def find_ended(self, at: int) -> NDArray[np.int64]:
         """The places of the rules that have ended before or at a time in microseconds."""
         return np.flatnonzero(self.numbers[:, 2] <= at)
 
-    def valid(self, at: int) -> tuple[int, NDArray[np.uint8] | None]:
+    def find_valid(self, at: int) -> tuple[int, NDArray[np.uint8] | None]:
         """A mask of the rules that are valid at a time in microseconds; None if all always are.
 
         The number identifies a period: the mask is the same for all times with the same number.

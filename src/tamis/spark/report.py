@@ -91,8 +91,8 @@ def report(
     keys = _choose_keys(matches, keys, rule)
     if rules is not None:
         _check_columns(rules, [id, text], "rules")
-    by_rule = matches.groupBy(F.col(_quoted(rule)).cast("string").alias("id")).count().persist()
-    by_event = matches.groupBy(*map(_quoted, keys)).count()
+    by_rule = matches.groupBy(F.col(_quote(rule)).cast("string").alias("id")).count().persist()
+    by_event = matches.groupBy(*map(_quote, keys)).count()
     try:
         texts = None if rules is None else _select_texts(rules, id, text)
         silent_rules, silent = (None, ()) if texts is None else _find_silent(texts, by_rule)
@@ -136,7 +136,7 @@ def _check_columns(frame: DataFrame, names: Sequence[str], what: str) -> None:
             )
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
@@ -153,8 +153,8 @@ def _count_by_partition(matches: DataFrame) -> tuple[int, ...]:
 
 def _select_texts(rules: DataFrame, id: str, text: str) -> DataFrame:
     return rules.select(
-        F.col(_quoted(id)).cast("string").alias("id"),
-        F.substring(F.col(_quoted(text)).cast("string"), 1, _TEXT_LENGTH + 1).alias("text"),
+        F.col(_quote(id)).cast("string").alias("id"),
+        F.substring(F.col(_quote(text)).cast("string"), 1, _TEXT_LENGTH + 1).alias("text"),
     )
 
 

@@ -31,9 +31,9 @@ def test_java_home_comes_before_path(tmp_path: Path, monkeypatch: pytest.MonkeyP
     on_path = fake_java(tmp_path / "path", "17.0.2")
     monkeypatch.setenv("PATH", f"{on_path / 'bin'}:{os.environ['PATH']}")
     monkeypatch.setenv("JAVA_HOME", str(home))
-    assert java.installed_java() == home
+    assert java.find_installed_java() == home
     monkeypatch.delenv("JAVA_HOME")
-    assert java.installed_java() == on_path
+    assert java.find_installed_java() == on_path
 
 
 @pytest.mark.parametrize("version", ["1.8.0_392", "11.0.22", "nonsense"])
@@ -43,12 +43,12 @@ def test_an_old_java_is_ignored(
     old = fake_java(tmp_path / "old", version)
     monkeypatch.setenv("JAVA_HOME", str(old))
     monkeypatch.setenv("PATH", str(old / "bin"))
-    assert java.installed_java() is None
+    assert java.find_installed_java() is None
 
 
 def test_without_java_the_error_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(java, "installed_java", lambda: None)
-    monkeypatch.setattr(java, "packaged_java", lambda: None)
+    monkeypatch.setattr(java, "find_installed_java", lambda: None)
+    monkeypatch.setattr(java, "find_packaged_java", lambda: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'tamis\[java\]'"):
         java.find_java()
 
@@ -57,7 +57,7 @@ def test_the_packaged_java_drops_the_module_it_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    home = java.packaged_java()
+    home = java.find_packaged_java()
     assert home is not None
     assert tmp_path in home.parents
     done = subprocess.run(
@@ -75,17 +75,17 @@ def test_several_threads_wrap_the_packaged_java_at_once(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with ThreadPoolExecutor(8) as threads:
-        homes = list(threads.map(lambda _: java.packaged_java(), range(16)))
+        homes = list(threads.map(lambda _: java.find_packaged_java(), range(16)))
     assert len(set(homes)) == 1
     assert [path.name for path in (tmp_path / "tamis").iterdir()] == [homes[0].name]  # type: ignore[union-attr]
 
 
 def test_a_broken_wrapper_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    home = java.packaged_java()
+    home = java.find_packaged_java()
     assert home is not None
     (home / "bin" / "java").write_text("something else")
-    assert java.packaged_java() == home
+    assert java.find_packaged_java() == home
     assert "exec" in (home / "bin" / "java").read_text()
 
 

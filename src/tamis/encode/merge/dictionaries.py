@@ -237,7 +237,7 @@ def _kind_of(counts, attribute, code):
 
 
 @kernel
-def _named_value(layout, attribute, code, is_high):
+def _find_named_value(layout, attribute, code, is_high):
     """The value that an end of a range, or an item of a list, names; -1 if it names none."""
     kind, at = _kind_of(layout.counts, attribute, code)
     if kind < 0:
@@ -260,12 +260,12 @@ def _mark_values(atoms, layout, marks):
         attribute, test = table[i, 0], table[i, 1] & 3
         if test == SET:
             for k in range(table[i, 2], table[i, 3]):
-                value = _named_value(layout, attribute, codes[k], False)
+                value = _find_named_value(layout, attribute, codes[k], False)
                 if value >= 0:
                     marks[value] = 1
         elif test == RANGE:
-            low = _named_value(layout, attribute, table[i, 2], False)
-            high = _named_value(layout, attribute, table[i, 3], True)
+            low = _find_named_value(layout, attribute, table[i, 2], False)
+            high = _find_named_value(layout, attribute, table[i, 3], True)
             if low >= 0:
                 marks[low] = 1
             if high >= 0:
@@ -343,7 +343,7 @@ def _new_code(layout, new, old_attribute, attribute, place, code, is_high):
     kind, at = _kind_of(layout.counts, old_attribute, code)
     if kind < 0:
         return code
-    value = _named_value(layout, old_attribute, code, is_high)
+    value = _find_named_value(layout, old_attribute, code, is_high)
     if value >= 0:
         value_code = _value_code(new, attribute, kind, place[value])
         if at & 1:

@@ -102,7 +102,7 @@ def _cut_piece(rules: EncodedRules, chosen: NDArray[np.int64], first: int) -> _P
     forms = rules.forms
     rank = np.full(rules.size, -1, np.int64)
     rank[chosen] = np.arange(first, first + len(chosen))
-    conjunctions, owned, owner = _owned_conjunctions(forms, chosen, rank)
+    conjunctions, owned, owner = _find_conjunctions(forms, chosen, rank)
     start, atom = take_lists(forms.conjunction_start, forms.conjunction_atom, conjunctions)
     programs = np.flatnonzero(rank[forms.program_rule] >= 0)
     programs = programs[np.argsort(rank[forms.program_rule[programs]])]
@@ -126,7 +126,7 @@ def _cut_piece(rules: EncodedRules, chosen: NDArray[np.int64], first: int) -> _P
     )
 
 
-def _owned_conjunctions(
+def _find_conjunctions(
     forms: FormArrays, chosen: NDArray[np.int64], rank: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """The conjunctions of the chosen rules, and pairs of a place among them and a rule's rank."""

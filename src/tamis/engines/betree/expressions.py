@@ -26,6 +26,7 @@ from tamis.engines.kernels.truth import find_code
 __all__ = [
     "FIRST_CODE",
     "attribute_of",
+    "count_tests_to_failure",
     "holds_on_single_values",
     "interval_on",
     "is_partitionable",
@@ -33,7 +34,6 @@ __all__ = [
     "packed_length",
     "predicate_length",
     "subsume",
-    "tested_in_vain",
     "unsubsume",
 ]
 
@@ -195,7 +195,7 @@ def _holds(word, at, code_of, event_code, span, text):
 
 
 @kernel
-def tested_in_vain(word, entry, code_of, event_code, span, text):
+def count_tests_to_failure(word, entry, code_of, event_code, span, text):
     """How many predicates of an expression are tested until one does not hold; 0 if all hold."""
     at, end = entry + HEADER, entry + word[entry + TESTED]
     tested = 0

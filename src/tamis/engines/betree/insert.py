@@ -88,7 +88,7 @@ def _best_partition(nodes, books, c, word, entry, avoid):
 
 
 @kernel
-def _preferred_partition(nodes, books, attribute):
+def _find_or_create_partition(nodes, books, attribute):
     """The p-node for an attribute at the root, created if missing."""
     p = find_partition(nodes.cnode, nodes.slot, ROOT, attribute)
     return new_pnode(nodes, books, ROOT, attribute) if p == NOWHERE else p
@@ -145,7 +145,7 @@ def place_next(nodes, books):
     c = ROOT
     while cnode[c, PARTITIONS] > 0 or (c == ROOT and preferred != NOWHERE):
         if c == ROOT and preferred != NOWHERE:
-            p = _preferred_partition(nodes, books, preferred)
+            p = _find_or_create_partition(nodes, books, preferred)
         else:
             p = _best_partition(nodes, books, c, limbo, entry, avoid)
             if p == NOWHERE and avoid != NOWHERE:
@@ -192,7 +192,7 @@ def _extend(nodes, books, c):
 
 
 @kernel
-def _enclosed_words(nodes, books, c, attribute, low, high):
+def _count_enclosed_words(nodes, books, c, attribute, low, high):
     """How many words the expressions of an l-node have that the bucket low..high encloses."""
     cnode, word, codes = nodes.cnode, nodes.word, books.codes[attribute]
     at, end = cnode[c, LEAF], cnode[c, LEAF] + cnode[c, USED]
@@ -247,7 +247,7 @@ def _split(nodes, books, c):
     cnode[c, LEFT], cnode[c, RIGHT] = EMPTY, EMPTY
     for is_right in (False, True):
         low, high = half_bounds(cnode, c, is_right)
-        words = _enclosed_words(nodes, books, c, attribute, low, high)
+        words = _count_enclosed_words(nodes, books, c, attribute, low, high)
         if words > 0:
             _move_enclosed(nodes, books, c, half_of(nodes, books, c, is_right), words)
     fit_leaf(nodes, books, c, cnode[c, USED])
@@ -261,7 +261,7 @@ def _move_partition(nodes, books, c, attribute):
     """Create a partition for an attribute, and move the expressions with a predicate on it."""
     p = new_pnode(nodes, books, c, attribute)
     cnode, top = nodes.cnode, nodes.pnode[p, TOP]
-    words = _enclosed_words(nodes, books, c, attribute, cnode[top, LOW], cnode[top, HIGH])
+    words = _count_enclosed_words(nodes, books, c, attribute, cnode[top, LOW], cnode[top, HIGH])
     _move_enclosed(nodes, books, c, top, words)
     books.prank[p, RANK] = books.crank[top, RANK]
     propagate(nodes, books, c, 0, cnode[top, SIZE], 0)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from tamis.encode.kernel import kernel
 from tamis.engines.betree.arrays import CLOCK, LEAF, LENGTH, OWNER, PARENT, ROOT, USED
 from tamis.engines.betree.cost_model import record_waste
-from tamis.engines.betree.expressions import tested_in_vain
+from tamis.engines.betree.expressions import count_tests_to_failure
 from tamis.engines.betree.search import visit_nodes
 
 __all__ = ["learn", "search_and_count"]
@@ -34,7 +34,7 @@ def search_and_count(nodes, events, state, present, waste, useful, work):
         waste[i] = 0
         at, end = cnode[c, LEAF], cnode[c, LEAF] + cnode[c, USED]
         while at < end:
-            tested = tested_in_vain(word, at, state.code_of, events.code, span, text)
+            tested = count_tests_to_failure(word, at, state.code_of, events.code, span, text)
             waste[i] += tested
             work[1] += 1
             if tested == 0:

@@ -33,7 +33,7 @@ from tamis.engines.betree.arrays import (
     USED,
     Nodes,
 )
-from tamis.engines.betree.expressions import holds_on_single_values, tested_in_vain
+from tamis.engines.betree.expressions import count_tests_to_failure, holds_on_single_values
 from tamis.engines.betree.pools import find_partition
 from tamis.engines.kernels.bits import prefetch
 from tamis.engines.kernels.truth import (
@@ -216,7 +216,7 @@ def _scan_several(nodes, c, events, state, found):
     span, text = state.loaded
     at, end = cnode[c, LEAF], cnode[c, LEAF] + cnode[c, USED]
     while at < end:
-        if tested_in_vain(word, at, state.code_of, events.code, span, text) == 0:
+        if count_tests_to_failure(word, at, state.code_of, events.code, span, text) == 0:
             hits[found] = word[at]
             found += 1
         at += word[at + LENGTH]

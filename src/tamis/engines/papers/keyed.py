@@ -129,7 +129,7 @@ def _test_candidates(
 
 
 @kernel
-def _keyed(
+def _match_by_key(
     atoms,
     forms,
     index,
@@ -222,7 +222,7 @@ class Keyed(Engine):
 
     name: ClassVar[str] = "keyed"
     arrays_type: ClassVar[type[tuple[Any, ...]]] = KeyedArrays
-    kernel: ClassVar[Any] = staticmethod(_keyed)
+    kernel: ClassVar[Any] = staticmethod(_match_by_key)
 
     @classmethod
     def build_arrays(cls, rules: EncodedRules) -> KeyedArrays:

@@ -560,11 +560,11 @@ def _allocate(columns: int, at: NDArray[np.int64]) -> ColumnArrays:
         np.empty((columns, 6), np.int32),
         np.empty((columns, 2), np.int32),
         np.empty(cuts, np.int32),
-        _aligned_words(words),
+        _allocate_words(words),
     )
 
 
-def _aligned_words(size: int) -> NDArray[np.uint64]:
+def _allocate_words(size: int) -> NDArray[np.uint64]:
     """Allocate words that begin at a cache line."""
     room = np.empty(size + 7, np.uint64)
     first = -room.ctypes.data // 8 % 8

@@ -77,10 +77,10 @@ class Prover:
     def example(self, tree: Expr, random: Random) -> FlatEvent | None:
         """A random event that satisfies `tree`; None if none was found."""
 
-        def shuffled(children: Collection[Expr]) -> list[Expr]:
+        def shuffle(children: Collection[Expr]) -> list[Expr]:
             return random.sample(list(children), len(children))
 
-        found = walk_ways(tree, _NOTHING, self._narrow, shuffled)
+        found = walk_ways(tree, _NOTHING, self._narrow, shuffle)
         try:
             for _, way in zip(range(_TRIES), found, strict=False):
                 event = self._event(way, random)

@@ -71,11 +71,11 @@ class Obstacles(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         if self.invalid is None:
-            return self._needed()
-        rest = f"\n{self._needed()}" if self.changes != () else ""
+            return self._spell_changes()
+        rest = f"\n{self._spell_changes()}" if self.changes != () else ""
         return f"it is not valid: {self.invalid}{rest}"
 
-    def _needed(self) -> str:
+    def _spell_changes(self) -> str:
         if self.changes is None:
             return "no event could match"
         if not self.changes:
@@ -160,7 +160,8 @@ def _are_independent(atoms: list[Atom]) -> bool:
 
 def _obstacles_of(way: _Way, failing: Set[Atom]) -> set[Atom]:
     """The atoms of a way that have to change, each by itself."""
-    lacking, needed = _lacking(way), Counter(a.predicate.attribute for a in way if not a.if_absent)
+    lacking = _find_lacking(way)
+    needed = Counter(a.predicate.attribute for a in way if not a.if_absent)
     return {
         atom
         for atom in way & failing
@@ -176,17 +177,17 @@ def _contradict(some: _Way, others: _Way) -> bool:
     wanted = {(atom.predicate, atom.negated) for atom in some}
     return (
         any((atom.predicate, not atom.negated) in wanted for atom in others)
-        or not _lacking(some).isdisjoint(_needed(others))
-        or not _lacking(others).isdisjoint(_needed(some))
+        or not _find_lacking(some).isdisjoint(_find_needed(others))
+        or not _find_lacking(others).isdisjoint(_find_needed(some))
     )
 
 
-def _lacking(way: _Way) -> set[str]:
+def _find_lacking(way: _Way) -> set[str]:
     """The attributes that have to be absent."""
     return {a.predicate.attribute for a in way if a.predicate.op is Op.PRESENT and a.negated}
 
 
-def _needed(way: _Way) -> set[str]:
+def _find_needed(way: _Way) -> set[str]:
     """The attributes that have to be present."""
     return {a.predicate.attribute for a in way if not a.if_absent}
 

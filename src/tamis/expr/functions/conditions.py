@@ -43,7 +43,7 @@ def _name(term: Term) -> str:
     raise RuleError(f"{spell(term.value)} is neither an attribute nor a function of one")
 
 
-def _string(function: str, value: Value) -> str:
+def _require_string(function: str, value: Value) -> str:
     if isinstance(value, str):
         return value
     raise RuleError(f"{function} takes a string, not {spell(value)}")
@@ -51,7 +51,7 @@ def _string(function: str, value: Value) -> str:
 
 def _like(function: str, op: Op, before: str, after: str) -> Condition:
     def build(terms: _Terms, values: _Values) -> Expr:
-        text = _string(function, values[0])
+        text = _require_string(function, values[0])
         escape: tuple[str, ...] = ()
         if "%" in text or "_" in text:
             escape = ("\\",)
@@ -63,13 +63,13 @@ def _like(function: str, op: Op, before: str, after: str) -> Condition:
 
 
 def _regexp_full(terms: _Terms, values: _Values) -> Expr:
-    name, pattern = _name(terms[0]), _string("regexp_full", values[0])
+    name, pattern = _name(terms[0]), _require_string("regexp_full", values[0])
     validate.build_predicate(name, Op.RLIKE, (pattern,))
     return validate.build_predicate(name, Op.RLIKE, (rf"\A(?:{pattern})\z",))
 
 
 def _cidr(terms: _Terms, values: _Values) -> Expr:
-    text = _string("cidr", values[0])
+    text = _require_string("cidr", values[0])
     try:
         network = ipaddress.ip_network(text, strict=False)
     except ValueError:

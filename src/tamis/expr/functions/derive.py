@@ -116,7 +116,7 @@ class Derivation:
             return [] if value is None else [value]
         return _distinct(map(compute, rows))
 
-    def holding(self, event: FlatEvent, conditions: Conditions) -> list[Value]:
+    def find_holding(self, event: FlatEvent, conditions: Conditions) -> list[Value]:
         """The family's conditions that hold on an event; empty if the attribute is absent."""
         assert self.family is not None
         rows: list[Row] = []
@@ -221,7 +221,7 @@ def read_derived_name(text: str) -> str:
     reader = TermReader(f"({text})")
     term = reader.read_term()
     if reader.kinds[reader.at] != END:
-        raise reader.expected("the end")
+        raise reader.expected_error("the end")
     if not isinstance(term, Call):
         raise reader.error("expected a function of an attribute, such as length(name)", 1)
     return name_of(term)
@@ -266,7 +266,7 @@ def values_of(predicate: Predicate, event: FlatEvent) -> Sequence[Value] | None:
             found = known[name] = how.values(event)
         return found or None
     texts = tuple(value for value in predicate.values if isinstance(value, str))
-    return how.holding(event, _conditions(name, texts)) or None
+    return how.find_holding(event, _conditions(name, texts)) or None
 
 
 def describe_attribute(predicate: Predicate, event: FlatEvent) -> tuple[str, tuple[Value, ...]]:

@@ -87,7 +87,7 @@ def call(function: str, terms: tuple[Term, ...], literals: tuple[Value, ...] = (
     for term, wanted in zip(terms, takes, strict=True):
         check_type(function, term, wanted)
     if not any(True for term in terms for _ in attributes_of(term)):
-        raise RuleError(f"{_shown(function, terms)} has no attribute; write its value instead")
+        raise RuleError(f"{_spell_call(function, terms)} has no attribute; write its value instead")
     if function in FUNCTIONS:
         for literal, check in zip(literals, FUNCTIONS[function].literals, strict=False):
             check(literal)
@@ -203,10 +203,10 @@ def spell_term(term: Term) -> str:
         left, right = term.terms
         # Signs of one level associate to the left.
         return f"{_operand(left, level)} {term.function} {_operand(right, level + 1)}"
-    return _shown(term.function, term.terms, term.literals)
+    return _spell_call(term.function, term.terms, term.literals)
 
 
-def _shown(function: str, terms: tuple[Term, ...], literals: tuple[Value, ...] = ()) -> str:
+def _spell_call(function: str, terms: tuple[Term, ...], literals: tuple[Value, ...] = ()) -> str:
     if function in SIGNS or function in COMPARISONS:
         return f" {function} ".join(map(spell_term, terms))
     return f"{function}({', '.join([*map(spell_term, terms), *map(spell, literals)])})"

@@ -95,13 +95,17 @@ class Join(msgspec.Struct, frozen=True, gc=False):
     def news(self) -> frozenset[str]:
         """The attributes of the new document in it."""
         names = {leaf.new for leaf in self.leaves() if isinstance(leaf, Comparison)}
-        return frozenset(names | {_tested(leaf) for leaf in self.leaves() if _is_of(leaf, False)})
+        return frozenset(
+            names | {_attribute_of(leaf) for leaf in self.leaves() if _is_of(leaf, False)}
+        )
 
     @property
     def olds(self) -> frozenset[str]:
         """The attributes of old documents in it."""
         names = {leaf.old for leaf in self.leaves() if isinstance(leaf, Comparison)}
-        return frozenset(names | {_tested(leaf) for leaf in self.leaves() if _is_of(leaf, True)})
+        return frozenset(
+            names | {_attribute_of(leaf) for leaf in self.leaves() if _is_of(leaf, True)}
+        )
 
     def leaves(self) -> Iterator[Comparison | Test]:
         """All comparisons and tests."""
@@ -135,6 +139,6 @@ def _is_of(leaf: Comparison | Test, old: bool) -> bool:
     return isinstance(leaf, Test) and leaf.of_old is old
 
 
-def _tested(leaf: Comparison | Test) -> str:
+def _attribute_of(leaf: Comparison | Test) -> str:
     assert isinstance(leaf, Test)
     return leaf.predicate.attribute

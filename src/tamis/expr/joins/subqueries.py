@@ -93,7 +93,7 @@ class SubqueryReader:
         attribute = reader.read_attribute()
         quantifier = at_quantifier(reader, reader.at + 1)
         if quantifier is None or reader.kinds[reader.at] not in COMPARISONS:
-            raise reader.expected("ANY or ALL and a subquery")
+            raise reader.expected_error("ANY or ALL and a subquery")
         op, negated = COMPARISONS[reader.kinds[reader.at]]
         reader.at += 2
         return self.read_quantified(attribute, op, negated, quantifier)
@@ -107,7 +107,7 @@ class SubqueryReader:
         while not (_is_word(reader, reader.at, "FROM") or reader.kinds[reader.at] in (END, ")")):
             reader.at += 1
         if reader.at == select:
-            raise reader.expected("what to select", "EXISTS takes any: SELECT 1")
+            raise reader.expected_error("what to select", "EXISTS takes any: SELECT 1")
         return Join(Quantifier.EXISTS, self._read_from_and_where())
 
     def read_quantified(self, new: str, op: Op, negated: bool, quantifier: Quantifier) -> Join:
@@ -130,17 +130,17 @@ class SubqueryReader:
         """Step over ``(SELECT``."""
         reader = self._reader
         if not at_select(reader, reader.at):
-            raise reader.expected("(SELECT … FROM seen d)")
+            raise reader.expected_error("(SELECT … FROM seen d)")
         reader.at += 2
         return reader.at
 
     def _read_from_and_where(self) -> Condition:
         reader = self._reader
         if not _is_word(reader, reader.at, "FROM"):
-            raise reader.expected("FROM seen", "a subquery reads the documents seen before")
+            raise reader.expected_error("FROM seen", "a subquery reads the documents seen before")
         reader.at += 1
         if not _is_word(reader, reader.at, _SEEN):
-            raise reader.expected("seen after FROM", "it is the only table")
+            raise reader.expected_error("seen after FROM", "it is the only table")
         self._alias = reader.tokens[reader.at].text
         reader.at += 1
         if _is_word(reader, reader.at, "AS"):
@@ -158,7 +158,7 @@ class SubqueryReader:
                 raise reader.error(_TOO_DEEP, start)
         if not reader.take(")"):
             hint = "a subquery has only SELECT, FROM and WHERE"
-            raise reader.expected("AND, OR or ')' in the subquery", hint)
+            raise reader.expected_error("AND, OR or ')' in the subquery", hint)
         return where
 
     def _read_alternatives(self, negated: bool) -> Condition:
@@ -183,7 +183,7 @@ class SubqueryReader:
         elif reader.take("("):
             result = self._read_alternatives(negated)
             if not reader.take(")"):
-                raise reader.expected("')' in the subquery")
+                raise reader.expected_error("')' in the subquery")
         else:
             result = self._read_leaf(negated)
         self._nesting -= 1
@@ -197,7 +197,7 @@ class SubqueryReader:
         if _at_value(reader):
             return self._read_flipped_test(negated)
         if reader.kinds[reader.at] not in (NAME, QUOTED_NAME):
-            raise reader.expected("a condition in the subquery")
+            raise reader.expected_error("a condition in the subquery")
         is_old, name = self._read_name()
         kind = reader.kinds[reader.at]
         if kind in COMPARISONS:
@@ -222,12 +222,12 @@ class SubqueryReader:
         if reader.take("IS"):
             is_absence = not reader.take("NOT")
             if not reader.take("NULL"):
-                raise reader.expected("NULL or NOT NULL after IS", "compare with = instead")
+                raise reader.expected_error("NULL or NOT NULL after IS", "compare with = instead")
             return Op.PRESENT, (), is_absence
         is_negated = reader.take("NOT")
         kind = reader.kinds[reader.at]
         if kind not in ("IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE"):
-            raise reader.expected("a comparison in the subquery")
+            raise reader.expected_error("a comparison in the subquery")
         reader.at += 1
         return Op(kind), reader.read_operands(kind), is_negated
 
@@ -236,7 +236,7 @@ class SubqueryReader:
         start, value = reader.at, reader.read_value()
         kind = reader.kinds[reader.at]
         if kind not in COMPARISONS:
-            raise reader.expected("a comparison after the value, as in 3 < d.x")
+            raise reader.expected_error("a comparison after the value, as in 3 < d.x")
         op, is_negated = COMPARISONS[kind]
         reader.at += 1
         is_old, name = self._read_name()

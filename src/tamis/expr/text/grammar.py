@@ -192,7 +192,7 @@ class RuleReader(TermReader):
         if kind == "NULL":
             raise self.error("NULL is not a value; write IS NULL or IS NOT NULL after an attribute")
         after = f" after {self.source(self.at - 1)!r}" if self.at else ""
-        raise self.expected(f"a condition{after}")
+        raise self.expected_error(f"a condition{after}")
 
     def read_condition(self, function: str) -> Expr:
         """Read a function that is a condition by itself."""
@@ -212,10 +212,10 @@ class RuleReader(TermReader):
         """Read a term, a list of literals and the closing parenthesis."""
         term = self.read_term()
         if not self.take(","):
-            raise self.expected(f"',' and a list, as in {function}(x, ('a', 'b'))")
+            raise self.expected_error(f"',' and a list, as in {function}(x, ('a', 'b'))")
         values = self.read_list()
         if not self.take(")"):
-            raise self.expected(f"')' after the list of {function}")
+            raise self.expected_error(f"')' after the list of {function}")
         return (term,), values
 
     def read_predicate(self) -> Predicate:
@@ -240,7 +240,7 @@ class RuleReader(TermReader):
             op, values = Op.PRESENT, ()
             negated = not self.take("NOT")
             if not self.take("NULL"):
-                raise self.expected("NULL or NOT NULL after IS", "compare with = instead")
+                raise self.expected_error("NULL or NOT NULL after IS", "compare with = instead")
         else:
             negated = self.take("NOT")
             kind = self.kinds[self.at]
@@ -285,30 +285,30 @@ class RuleReader(TermReader):
         """Read a comparison of a literal with a term."""
         kind = self.kinds[self.at]
         if kind not in COMPARISONS:
-            raise self.expected("a comparison after the value, as in 3 < x")
+            raise self.expected_error("a comparison after the value, as in 3 < x")
         op, negated = COMPARISONS[kind]
         self.at += 1
         if self.kinds[self.at] not in (NAME, QUOTED_NAME, "-", "(") or self.at_typed_literal():
-            raise self.expected(f"an attribute on one side of {kind!r}")
+            raise self.expected_error(f"an attribute on one side of {kind!r}")
         right_at = self.at
         right = self.read_term()
         if isinstance(right, Constant):
             self.at = right_at
-            raise self.expected(f"an attribute on one side of {kind!r}")
+            raise self.expected_error(f"an attribute on one side of {kind!r}")
         name = name_of(right)
         return self.blame(start, validate.build_predicate, name, FLIPPED[op], (value,), negated)
 
     def after_term(self, term: Term, start: int, negated: bool) -> RuleSyntaxError:
         if negated:
-            return self.expected("IN, BETWEEN, LIKE, ILIKE or RLIKE after NOT")
+            return self.expected_error("IN, BETWEEN, LIKE, ILIKE or RLIKE after NOT")
         text = spell_term(term)
         if text.upper() == "SELECT":
             return self.error(_NO_SUBQUERY, start)
         if not isinstance(term, Attribute):
-            return self.expected(f"a comparison after {text}")
+            return self.expected_error(f"a comparison after {text}")
         is_alone = self.kinds[self.at] in (END, "AND", "OR", ")")
         hint = f"write {text} = TRUE" if is_alone else ""
-        return self.expected(f"a comparison after the attribute {term.name!r}", hint)
+        return self.expected_error(f"a comparison after the attribute {term.name!r}", hint)
 
     def after_operand(self, level: _Level) -> RuleSyntaxError:
         kind = self.kinds[self.at]
@@ -318,7 +318,9 @@ class RuleReader(TermReader):
             return self.error(f"expected ')' to close the '(' {self.place(level.opened_at)}")
         if kind in COMPARISONS:
             return self.error(f"unexpected {kind!r} after a comparison; join two with AND")
-        return self.expected(f"AND, OR or {'the end' if level.opened_at is None else repr(')')}")
+        return self.expected_error(
+            f"AND, OR or {'the end' if level.opened_at is None else repr(')')}"
+        )
 
 
 def _match_parentheses(kinds: list[str]) -> dict[int, int]:

@@ -71,7 +71,7 @@ class TermReader(TokenReader):
         if kind in LITERALS or self.at_typed_literal():
             return Constant(self.read_value())
         if kind not in (NAME, QUOTED_NAME):
-            raise self.missing_value()
+            raise self.missing_value_error()
         if kind == NAME and self.kinds[start + 1] == "(":
             return self.read_nested(self.read_call)
         return Attribute(self.read_attribute())
@@ -89,7 +89,7 @@ class TermReader(TokenReader):
                 raise self.error("write the comparison without parentheses", opened_at)
             result = self.blame(opened_at, call, sign, (result, right))
         if not self.take(")"):
-            raise self.expected(f"')' to close the '(' {self.place(opened_at)}")
+            raise self.expected_error(f"')' to close the '(' {self.place(opened_at)}")
         return result
 
     def read_nested(self, read: Callable[[], _T]) -> _T:
@@ -137,7 +137,9 @@ class TermReader(TokenReader):
         literals: list[Value] = []
         while self.kinds[self.at] != ")":
             if terms and not self.take(","):
-                raise self.expected(f"',' or ')' in the call that starts {self.place(opened_at)}")
+                raise self.expected_error(
+                    f"',' or ')' in the call that starts {self.place(opened_at)}"
+                )
             if len(terms) < takes:
                 terms.append(self.read_term())
             elif len(literals) < most:

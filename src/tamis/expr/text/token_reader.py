@@ -77,22 +77,22 @@ class TokenReader:
         """Read a name, which may be a reserved word after a dot."""
         kind = self.kinds[self.at]
         if kind == END or not (kind == QUOTED_NAME or self.tokens[self.at].text.isidentifier()):
-            raise self.expected("a name", 'put one with other characters in "quotes"')
+            raise self.expected_error("a name", 'put one with other characters in "quotes"')
         self.at += 1
         return self.tokens[self.at - 1].text
 
     def read_list(self) -> tuple[Value, ...]:
         """Read one or more literals in parentheses."""
         if not self.take("("):
-            raise self.expected(f"'(' after {self.source(self.at - 1)}")
+            raise self.expected_error(f"'(' after {self.source(self.at - 1)}")
         opened_at = self.at - 1
         if self.kinds[self.at] == ")":
-            raise self.expected("a value after '('", "an IN list has at least one")
+            raise self.expected_error("a value after '('", "an IN list has at least one")
         values = [self.read_value()]
         while self.take(","):
             values.append(self.read_value())
         if not self.take(")"):
-            raise self.expected(f"',' or ')' in the list that starts {self.place(opened_at)}")
+            raise self.expected_error(f"',' or ')' in the list that starts {self.place(opened_at)}")
         return tuple(values)
 
     def read_operands(self, kind: str) -> tuple[Value, ...]:
@@ -102,7 +102,7 @@ class TokenReader:
         first = self.read_value()
         if kind == "BETWEEN":
             if not self.take("AND"):
-                raise self.expected("AND between the two values of BETWEEN")
+                raise self.expected_error("AND between the two values of BETWEEN")
             return (first, self.read_value())
         if self.kinds[self.at] == NAME and self.tokens[self.at].text.upper() == "ESCAPE":
             self.at += 1
@@ -123,7 +123,7 @@ class TokenReader:
             return self.tokens[start].text.upper() == "TRUE"
         if self.at_typed_literal():
             return self.read_typed_literal()
-        raise self.missing_value()
+        raise self.missing_value_error()
 
     def read_number(self) -> Value:
         """Read a number with its sign."""
@@ -132,7 +132,7 @@ class TokenReader:
         first = self.at
         self.take(".")
         if not self.take(NUMBER):
-            raise self.expected(f"a number after {self.source(start)!r}")
+            raise self.expected_error(f"a number after {self.source(start)!r}")
         numeral = self.text[self.tokens[first].start : self.tokens[self.at - 1].end + 1]
         if not _NUMERAL.fullmatch(numeral):
             raise self.error(f"{numeral[:40]!r} is not a number", first)
@@ -193,7 +193,7 @@ class TokenReader:
         position = self.position(self.at if at is None else at)
         return RuleSyntaxError(message, text=self.text, position=position)
 
-    def expected(self, what: str, hint: str = "") -> RuleSyntaxError:
+    def expected_error(self, what: str, hint: str = "") -> RuleSyntaxError:
         """An error about the next token: something else was expected."""
         message = f"expected {what}"
         if self.kinds[self.at] != END:
@@ -203,7 +203,7 @@ class TokenReader:
             hint = hint or _HINTS.get(self.text[start], "")
         return self.error(f"{message}; {hint}" if hint else message)
 
-    def missing_value(self) -> RuleSyntaxError:
+    def missing_value_error(self) -> RuleSyntaxError:
         """The error for a token where a value was expected."""
         start = self.at
         kind = self.kinds[start]
@@ -211,14 +211,16 @@ class TokenReader:
         if kind == "NULL":
             return self.error("NULL is not a value; write IS NULL or IS NOT NULL")
         if kind in COMPARISONS:
-            return self.expected(what, "one sign is enough")
+            return self.expected_error(what, "one sign is enough")
         if kind not in (NAME, QUOTED_NAME):
-            return self.expected(what)
+            return self.expected_error(what)
         name = self.read_attribute()
         self.at = start
         if name.upper() == "SELECT":
             return self.error("write a subquery in parentheses after EXISTS, IN, ANY or ALL")
-        return self.expected(what, f"an attribute is not allowed here; a string is {spell(name)}")
+        return self.expected_error(
+            what, f"an attribute is not allowed here; a string is {spell(name)}"
+        )
 
     def place(self, at: int) -> str:
         """The position of a token, in words."""

@@ -133,7 +133,7 @@ def tokenize(text: str) -> list[Token]:
     try:
         return _per_thread.tokenizer.tokenize(text)
     except TokenError:
-        raise _unclosed_quote(text) from None
+        raise _unclosed_quote_error(text) from None
 
 
 def kind_of(token: Token) -> str:
@@ -153,7 +153,7 @@ def _refuse_huge(text: str) -> None:
         )
 
 
-def _unclosed_quote(text: str) -> RuleSyntaxError:
+def _unclosed_quote_error(text: str) -> RuleSyntaxError:
     for match in _QUOTED.finditer(text):
         if match[1]:
             what = "string" if match[1] == "'" else "name"

@@ -166,7 +166,7 @@ def _find_subject(name: str) -> _Subject:
         if len(term.terms) == 1:
             inner = _read_chain(term.terms[0])
             return inner._replace(function=term.function)
-        raise _unsupported(term.function)
+        raise _unsupported_error(term.function)
     return _read_chain(term)
 
 
@@ -196,10 +196,10 @@ def _write_operation(term: Call) -> dict[str, Any]:
                 "beginIndex": start - 1,
                 "endIndex": start - 1 + length,
             }
-    raise _unsupported(function)
+    raise _unsupported_error(function)
 
 
-def _unsupported(function: str) -> RuleError:
+def _unsupported_error(function: str) -> RuleError:
     return RuleError(f"Mustang has no equivalent of the function {function}")
 
 

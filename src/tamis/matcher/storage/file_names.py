@@ -18,7 +18,7 @@ __all__ = [
     "NumberedFile",
     "file_name",
     "file_numbers",
-    "numbered_files",
+    "list_files",
     "remove_file",
     "remove_files",
 ]
@@ -52,7 +52,7 @@ def file_name(kind: str, number: int) -> str:
     return f"{kind}-{number:08d}"
 
 
-def numbered_files(folder: Path, kind: str) -> Iterator[NumberedFile]:
+def list_files(folder: Path, kind: str) -> Iterator[NumberedFile]:
     """The files of a kind, in any order."""
     for path in folder.iterdir():
         found = _NUMBERED.fullmatch(path.name)
@@ -62,12 +62,12 @@ def numbered_files(folder: Path, kind: str) -> Iterator[NumberedFile]:
 
 def file_numbers(folder: Path, kind: str) -> list[int]:
     """The numbers of the finished files of a kind, in ascending order."""
-    return sorted(file.number for file in numbered_files(folder, kind) if file.is_finished)
+    return sorted(file.number for file in list_files(folder, kind) if file.is_finished)
 
 
 def remove_files(folder: Path, kind: str, is_needed: Callable[[NumberedFile], bool]) -> None:
     """Remove the files of a kind that are unfinished or not needed."""
-    for file in list(numbered_files(folder, kind)):
+    for file in list(list_files(folder, kind)):
         if not (file.is_finished and is_needed(file)):
             remove_file(file.path)
 

@@ -28,7 +28,7 @@ def ship_shards(spark: SparkSession, shards: tuple[Shard, ...]) -> tuple[str, ..
     links = [link for shard in shards for link in _link_files(shard)]
     # A name stands for its content, so Spark skips the files it has.
     spark.addArtifacts(*map(str, links), file=True)
-    return tuple(_shipped_name(shard) for shard in shards)
+    return tuple(_name_shard(shard) for shard in shards)
 
 
 def find_shipped(name: str) -> str:
@@ -50,7 +50,7 @@ def find_shipped(name: str) -> str:
     return str(folder)
 
 
-def _shipped_name(shard: Shard) -> str:
+def _name_shard(shard: Shard) -> str:
     return f"tamis-{shard.hash}"
 
 
@@ -58,7 +58,7 @@ def _link_files(shard: Shard) -> list[Path]:
     """Link the files of a shard under the names by which they travel."""
     links = []
     for file in sorted(shard.path.iterdir()):
-        link = _link_folder() / f"{_shipped_name(shard)}-{file.name}"
+        link = _link_folder() / f"{_name_shard(shard)}-{file.name}"
         if not link.exists():
             _link(file, link)
         links.append(link)

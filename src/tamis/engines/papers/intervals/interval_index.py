@@ -61,7 +61,7 @@ def _find_runs(intervals: Intervals, pieces: Elementary) -> _Runs:
     From one piece to the next, a word changes only where an interval of one of its 64 conjunctions
     begins or has ended. So the cost of all vectors depends on their words, not their bits.
     """
-    begin, end = pieces.covered_by(intervals)
+    begin, end = pieces.find_covered(intervals)
     piece = np.concatenate((begin, end + 1))
     place = np.tile(intervals.conjunction >> 6, 2)
     bit = np.uint64(1) << np.tile(intervals.conjunction & 63, 2).astype(np.uint64)

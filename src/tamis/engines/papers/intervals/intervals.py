@@ -53,7 +53,7 @@ class Elementary(NamedTuple):
     first: NDArray[np.int64]
     last: NDArray[np.int64]
 
-    def covered_by(self, intervals: Intervals) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def find_covered(self, intervals: Intervals) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The places of the first and the last elementary interval within each interval."""
         return (
             np.searchsorted(self.first, intervals.low),

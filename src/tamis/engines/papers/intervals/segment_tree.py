@@ -65,7 +65,7 @@ def _store_intervals(
     the run if the neighbour of that node is outside; the parents of the other nodes cover them.
     """
     number, conjunction = [], []
-    begin, end = leaves.covered_by(intervals)
+    begin, end = leaves.find_covered(intervals)
     whose = intervals.conjunction
     for level in levels:
         last = len(level.number) - 1
