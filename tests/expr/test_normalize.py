@@ -147,7 +147,7 @@ def test_several_values_may_satisfy_what_one_cannot(text: str, event: dict[str, 
         assert matches(form, flat)
     scalars = set(flat)
     assert simplify(tree, scalars) != simplify(tree)
-    assert not matches(simplify(tree, scalars), flat), "told that there is one value only"
+    assert not matches(simplify(tree, scalars), flat), "declared to have one value"
 
 
 # --- One predicate, either kind of negation ---------------------------------------------

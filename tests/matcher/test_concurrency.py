@@ -31,26 +31,26 @@ def _eager_threads() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
-def while_writing(write: Callable[[], None], *reads: Callable[[], None]) -> None:
-    """Run `write` once, and until it ends each of `reads` repeatedly in a thread of its own."""
+def read_during(write: Callable[[], None], *reads: Callable[[], None]) -> None:
+    """Run `write` once; until it ends, repeat each of `reads` in its own thread."""
     done = threading.Event()
 
-    def reader(read: Callable[[], None]) -> int:
+    def repeat(read: Callable[[], None]) -> int:
         times = 0
         while not done.is_set() or times == 0:
             read()
             times += 1
         return times
 
-    def writer() -> None:
+    def write_once() -> None:
         try:
             write()
         finally:
             done.set()
 
     with ThreadPoolExecutor() as threads:
-        running = [threads.submit(reader, read) for read in reads]
-        threads.submit(writer).result()
+        running = [threads.submit(repeat, read) for read in reads]
+        threads.submit(write_once).result()
         assert all(found.result() > 0 for found in running)
 
 
@@ -68,19 +68,19 @@ def test_rules_added_together_are_seen_together(engine: str) -> None:
         assert [side for side, _ in pairs] == ["left", "right"] * (len(pairs) // 2)
         assert [int(number) for _, number in pairs[::2]] == list(range(len(pairs) // 2))
 
-    def one_event() -> None:
+    def match_one() -> None:
         check(matcher.match(EVENT))
 
-    def many_events() -> None:
+    def match_several() -> None:
         found = matcher.match_many([EVENT, {}, EVENT])
         check(found["rule"].to_pylist()[: found.num_rows // 2])
 
-    def numbers() -> None:
+    def count() -> None:
         assert len(matcher) % 2 == 0
         assert matcher.count_many([EVENT])["matches"].to_pylist()[0] % 2 == 0
         check(list(matcher))
 
-    while_writing(write, one_event, many_events, numbers)
+    read_during(write, match_one, match_several, count)
     assert len(matcher) == 300
 
 
@@ -98,7 +98,7 @@ def test_an_added_rule_stays_visible() -> None:
         assert len(found) >= known[-1]
         known.append(len(found))
 
-    while_writing(write, read)
+    read_during(write, read)
 
 
 @pytest.mark.parametrize("others", [0, 500])
@@ -118,20 +118,20 @@ def test_a_reader_sees_exactly_one_version_of_a_replaced_rule(others: int) -> No
         assert len(matcher.match(EVENT, only=tagged("odd", "even"))) == 1
         assert len(matcher) == others + 1
 
-    def by_id() -> None:
+    def find_by_id() -> None:
         assert "r" in matcher
         assert matcher.match(EVENT, only=["r"]) == ["r"]
         rule = matcher.rule("r")
         assert rule.tags == {"odd" if rule.payload % 2 else "even"}
         assert matcher.explain("r", EVENT).held
 
-    while_writing(write, match, by_id)
+    read_during(write, match, find_by_id)
 
 
-def at_every_line(write: Callable[[], None], read: Callable[[], None]) -> int:
-    """Run `write`, and `read` before each line of the writer's code that it runs.
+def read_at_every_line(write: Callable[[], None], read: Callable[[], None]) -> int:
+    """Run `write`, and call `read` before each line of the writer's code.
 
-    A race that a thread would meet once in a million runs shows here every time.
+    A race that threads would meet once in a million runs shows up here every time.
     """
     reads = 0
     reading = False
@@ -172,14 +172,15 @@ def test_all_searches_agree_at_every_step_of_a_write(others: int) -> None:
         assert [id for id in known if id in matcher] == sorted(ids, key=known.index)
         assert [matcher.rule(id).id for id in ids] == ids
 
-    def replaced() -> None:
+    def replace_one() -> None:
         matcher.add("a", "x >= 1", replace=True)
 
-    def batch() -> None:
+    def replace_several() -> None:
         matcher.add_many([("c", "x = 1"), ("b", "x >= 1")], replace=True)
 
-    for write in (replaced, batch, lambda: matcher.remove("a"), lambda: matcher.remove("b")):
-        assert at_every_line(write, read) > 3
+    removals = (lambda: matcher.remove("a"), lambda: matcher.remove("b"))
+    for write in (replace_one, replace_several, *removals):
+        assert read_at_every_line(write, read) > 3
     assert list(matcher) == [*range(others), "c"]
 
 
@@ -189,19 +190,19 @@ def test_a_batch_of_replacements_becomes_visible_at_once() -> None:
     matcher.add_many([(number, "x = 1") for number in range(size)])
 
     def write() -> None:
-        for turn in range(40):
-            rule = "x = 2" if turn % 2 == 0 else "x = 1"
-            matcher.add_many([(number, rule) for number in range(size)], replace=True)
+        for number in range(40):
+            rule = "x = 2" if number % 2 == 0 else "x = 1"
+            matcher.add_many([(id, rule) for id in range(size)], replace=True)
 
     def read() -> None:
         assert len(matcher.match(EVENT)) in (0, size)
         counts = matcher.count_many([{"x": 1}, {"x": 2}])["matches"].to_pylist()
         assert sorted(counts) == [0, size]
 
-    while_writing(write, read, read)
+    read_during(write, read, read)
 
 
-def test_readers_during_removals() -> None:
+def test_readers_see_removals_in_their_order() -> None:
     """Rules are removed in order, so a reader always finds all rules from some rule on."""
     matcher = Matcher()
     size = 400
@@ -217,11 +218,11 @@ def test_readers_during_removals() -> None:
         found = matcher.match_many([EVENT])["rule"].to_pylist()
         assert found == list(range(size - len(found), size))
 
-    while_writing(write, read, read)
+    read_during(write, read, read)
     assert len(matcher) == 0
 
 
-def test_writers_queue() -> None:
+def test_writers_wait_for_each_other() -> None:
     matcher = Matcher()
 
     def write(name: str) -> int:
@@ -257,10 +258,10 @@ def test_readers_share_one_engine() -> None:
     expected = [matcher.match(event) for event in events]
     table = matcher.match_many(events * 200)
 
-    def read(turn: int) -> None:
+    def read(repetition: int) -> None:
         for number, event in enumerate(events):
             assert matcher.match(event) == expected[number]
-        if turn % 4 == 0:
+        if repetition % 4 == 0:
             assert matcher.match_many(events * 200).equals(table)
 
     with ThreadPoolExecutor(READERS) as threads:
@@ -272,16 +273,16 @@ def test_a_reader_does_not_wait_for_a_writer(monkeypatch: pytest.MonkeyPatch) ->
     matcher.add_many([(number, "x = 1") for number in range(100)])
     matcher.add("tail", "x = 1")
     inside, answered = threading.Event(), threading.Event()
-    added = Writer._add
+    add = Writer._add
     timely: list[bool] = []
 
-    def held_up(self: Writer, *arguments: Any) -> Any:
+    def add_when_answered(self: Writer, *arguments: Any) -> Any:
         if threading.current_thread() is writer:
             inside.set()
             timely.append(answered.wait(30))
-        return added(self, *arguments)
+        return add(self, *arguments)
 
-    monkeypatch.setattr(Writer, "_add", held_up)
+    monkeypatch.setattr(Writer, "_add", add_when_answered)
     writer = threading.Thread(
         target=matcher.add_many, args=([(f"new {n}", "x = 1") for n in range(100)],)
     )

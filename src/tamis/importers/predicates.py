@@ -149,7 +149,7 @@ def any_number(attribute: str) -> Expr:
 
 
 def between(attribute: str, low: tuple[Op, float] | None, high: tuple[Op, float] | None) -> Expr:
-    """One number between two bounds, such as ``(Op.GT, 0)`` and ``(Op.LE, 5)``; None is no bound.
+    """One number between two bounds, such as ``(Op.GT, 0)`` and ``(Op.LE, 5)``; None is unbounded.
 
     On an attribute of several values, two predicates could each hold for another value. A BETWEEN
     holds for one. An open end becomes the next double, which leaves no number out.

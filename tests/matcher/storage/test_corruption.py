@@ -126,7 +126,7 @@ def test_a_file_that_is_gone(damaged: Path, kind: str, read_only: bool) -> None:
     assert outcome(damaged, name, read_only) is None
 
 
-def test_bytes_behind_the_end(index: Path, tmp_path: Path) -> None:
+def test_bytes_after_the_end(index: Path, tmp_path: Path) -> None:
     (whole, *_) = prefixes(index)
     for name in content(index):
         folder = Path(shutil.copytree(index, tmp_path / name))

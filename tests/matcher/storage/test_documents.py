@@ -1,4 +1,4 @@
-"""Documents in a directory: they are there again, whatever happens to the process."""
+"""Documents in a directory survive a restart, a crash and a torn write."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tamis.matcher.storage import document_file as files
 LOWEST = "price < ALL (SELECT d.price FROM seen d)"
 
 
-def test_documents_are_there_again(tmp_path: Path) -> None:
+def test_documents_survive_a_restart(tmp_path: Path) -> None:
     folder = tmp_path / "index"
     with tamis.open(folder, documents=tamis.Retention(count=3)) as matcher:
         matcher.add("low", LOWEST)
@@ -38,7 +38,7 @@ def test_documents_are_there_again(tmp_path: Path) -> None:
         matcher.publish({"price": 1})
 
 
-def test_a_copy_has_the_documents_too(tmp_path: Path) -> None:
+def test_a_saved_copy_has_the_documents(tmp_path: Path) -> None:
     matcher = tamis.Matcher()
     matcher.add("low", LOWEST)
     matcher.publish({"price": 3})
@@ -83,7 +83,7 @@ def test_retention_is_stored_before_any_document(tmp_path: Path) -> None:
         assert matcher.documents.retention.count == 3
 
 
-def test_retention_may_change(tmp_path: Path) -> None:
+def test_opening_with_another_retention_replaces_the_stored_one(tmp_path: Path) -> None:
     folder = tmp_path / "index"
     with tamis.open(folder) as matcher:
         matcher.documents.add_many([{"x": x} for x in range(5)])
@@ -94,7 +94,7 @@ def test_retention_may_change(tmp_path: Path) -> None:
         assert matcher.documents.retention.count == 2
 
 
-def test_a_file_about_documents_that_are_gone_is_renewed(
+def test_a_file_of_mostly_removed_documents_is_rewritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "_REWRITE_BYTES", 2_000)
@@ -119,7 +119,7 @@ with tamis.open(sys.argv[1], documents=tamis.Retention(count=50)) as matcher:
 """
 
 
-def test_documents_survive_the_end_of_the_process(tmp_path: Path) -> None:
+def test_documents_survive_a_killed_process(tmp_path: Path) -> None:
     folder = tmp_path / "index"
     command = [sys.executable, "-c", PUBLISHER, str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -137,7 +137,7 @@ def test_documents_survive_the_end_of_the_process(tmp_path: Path) -> None:
     assert kept == list(range(kept[-1] - 49, kept[-1] + 1))
 
 
-def test_a_torn_record_is_dropped_and_damage_is_told(tmp_path: Path) -> None:
+def test_a_torn_record_is_dropped_and_corruption_is_reported(tmp_path: Path) -> None:
     folder = tmp_path / "index"
     with tamis.open(folder) as matcher:
         matcher.documents.add_many([{"x": x} for x in range(3)])

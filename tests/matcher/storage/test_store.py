@@ -430,7 +430,9 @@ def test_no_permission(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
 
 
-def test_a_directory_that_may_not_be_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_that_cannot_be_created(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refused(*_: Any, **__: Any) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 

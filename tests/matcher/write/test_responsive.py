@@ -1,4 +1,4 @@
-"""Settings that keep other threads responsive, requested by several threads, and restored."""
+"""The settings that keep other threads responsive, and how they are restored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tamis.matcher.write.responsive import clear_in_steps, keep_responsive
 
 
 @pytest.fixture(autouse=True)
-def _restored():
+def _restore_settings():
     before = sys.getswitchinterval()
     yield
     sys.setswitchinterval(before)
@@ -40,7 +40,7 @@ def test_settings_are_restored_after_an_error() -> None:
     assert gc.isenabled()
 
 
-def test_settings_of_others_are_kept() -> None:
+def test_settings_of_the_caller_are_kept() -> None:
     gc.disable()
     sys.setswitchinterval(1e-5)
     with keep_responsive():
@@ -53,21 +53,21 @@ def test_settings_of_others_are_kept() -> None:
     assert sys.getswitchinterval() == pytest.approx(0.004)
 
 
-def test_overlapping_threads() -> None:
+def test_the_last_of_several_threads_restores_the_settings() -> None:
     sys.setswitchinterval(0.003)
-    inside, go_on = threading.Event(), threading.Event()
+    inside, released = threading.Event(), threading.Event()
 
-    def other() -> None:
+    def keep_until_released() -> None:
         with keep_responsive():
             inside.set()
-            assert go_on.wait(30)
+            assert released.wait(30)
 
-    thread = threading.Thread(target=other)
+    thread = threading.Thread(target=keep_until_released)
     with keep_responsive():
         thread.start()
         assert inside.wait(30)
     assert not gc.isenabled()
-    go_on.set()
+    released.set()
     thread.join()
     assert gc.isenabled()
     assert sys.getswitchinterval() == pytest.approx(0.003)

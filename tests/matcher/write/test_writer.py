@@ -1,4 +1,4 @@
-"""Merging in the background: changes meanwhile, failures, and which segments are merged."""
+"""Background merges: changes during a merge, failures, and the choice of segments."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tests.matcher.matchers import settle
 EVENT = {"x": 1}
 
 
-def filled(*sizes: int) -> Matcher:
-    """A matcher with a segment of each of these sizes, until they are merged."""
+def make_matcher(*sizes: int) -> Matcher:
+    """Make a matcher with one segment of each of these sizes; a merge may follow."""
     matcher = Matcher()
     first = 0
     for size in sizes:
@@ -31,7 +31,7 @@ def filled(*sizes: int) -> Matcher:
     return matcher
 
 
-def eventually(condition: Callable[[], Any]) -> None:
+def wait_until(condition: Callable[[], Any]) -> None:
     for _ in range(3_000):
         if condition():
             return
@@ -39,38 +39,38 @@ def eventually(condition: Callable[[], Any]) -> None:
     raise AssertionError("the condition never became true")
 
 
-def while_merging(
-    monkeypatch: pytest.MonkeyPatch, matcher: Matcher, meanwhile: Callable[[], Any]
+def change_during_merge(
+    monkeypatch: pytest.MonkeyPatch, matcher: Matcher, change: Callable[[], Any]
 ) -> None:
-    """Merge everything, and call `meanwhile` when the segment is built but not yet visible."""
-    merged = SegmentBuilder.merge
+    """Merge everything; call `change` when the new segment is built but not yet visible."""
+    merge = SegmentBuilder.merge
     calls: list[int] = []
 
-    def and_then(self: SegmentBuilder, *arguments: Any) -> Any:
-        segment = merged(self, *arguments)
+    def merge_and_change(self: SegmentBuilder, *arguments: Any) -> Any:
+        segment = merge(self, *arguments)
         calls.append(1)
-        meanwhile()
+        change()
         return segment
 
     with monkeypatch.context() as patch:
-        patch.setattr(SegmentBuilder, "merge", and_then)
+        patch.setattr(SegmentBuilder, "merge", merge_and_change)
         matcher.optimize()
     assert calls == [1]
 
 
-# --- Changes while segments are merged --------------------------------------------------
+# --- Changes during a merge ---------------------------------------------------------------
 
 
-def test_removals_while_merging(monkeypatch: pytest.MonkeyPatch) -> None:
-    matcher = filled(300, 100)
+def test_rules_removed_during_a_merge_stay_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    matcher = make_matcher(300, 100)
 
-    def meanwhile() -> None:
+    def change() -> None:
         matcher.remove(5)
         matcher.remove_many([310, 7])
         with pytest.raises(UnknownRuleError):
             matcher.remove(5)
 
-    while_merging(monkeypatch, matcher, meanwhile)
+    change_during_merge(monkeypatch, matcher, change)
     assert matcher.stats()["segments"] == 1
     expected = [n for n in range(400) if n not in (5, 7, 310)]
     assert matcher.match(EVENT) == list(matcher) == expected
@@ -79,10 +79,12 @@ def test_removals_while_merging(monkeypatch: pytest.MonkeyPatch) -> None:
     assert matcher.match(EVENT) == expected
 
 
-def test_a_rule_removed_and_added_while_merging(monkeypatch: pytest.MonkeyPatch) -> None:
-    matcher = filled(300, 100)
+def test_a_rule_may_be_removed_and_added_again_during_a_merge(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    matcher = make_matcher(300, 100)
 
-    def meanwhile() -> None:
+    def change() -> None:
         for text in ("x = 2", "x = 1"):
             matcher.remove(5)
             matcher.add(5, text)
@@ -90,7 +92,7 @@ def test_a_rule_removed_and_added_while_merging(monkeypatch: pytest.MonkeyPatch)
             matcher.add(5, "x = 1")
         matcher.add(6, "x = 3", replace=True)
 
-    while_merging(monkeypatch, matcher, meanwhile)
+    change_during_merge(monkeypatch, matcher, change)
     expected = [n for n in range(400) if n not in (5, 6)]
     assert matcher.match(EVENT) == [*expected, 5]
     assert list(matcher) == [*expected, 5, 6]
@@ -98,30 +100,32 @@ def test_a_rule_removed_and_added_while_merging(monkeypatch: pytest.MonkeyPatch)
     assert list(matcher) == [*expected, 5, 6]
 
 
-def test_all_rules_replaced_while_merging(monkeypatch: pytest.MonkeyPatch) -> None:
-    matcher = filled(300, 100)
-    while_merging(monkeypatch, matcher, lambda: matcher.replace_all([("a", "x = 1")]))
+def test_all_rules_may_be_replaced_during_a_merge(monkeypatch: pytest.MonkeyPatch) -> None:
+    matcher = make_matcher(300, 100)
+    change_during_merge(monkeypatch, matcher, lambda: matcher.replace_all([("a", "x = 1")]))
     assert list(matcher) == matcher.match(EVENT) == ["a"]
     settle(matcher)
     assert list(matcher) == ["a"]
 
 
-def test_all_rules_of_a_segment_removed_while_merging(monkeypatch: pytest.MonkeyPatch) -> None:
-    matcher = filled(300, 100)
-    while_merging(monkeypatch, matcher, lambda: matcher.remove_many(range(300)))
+def test_all_rules_of_a_segment_may_be_removed_during_a_merge(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    matcher = make_matcher(300, 100)
+    change_during_merge(monkeypatch, matcher, lambda: matcher.remove_many(range(300)))
     settle(matcher)
     assert list(matcher) == matcher.match(EVENT) == list(range(300, 400))
 
 
-def test_batches_added_while_merging(monkeypatch: pytest.MonkeyPatch) -> None:
-    matcher = filled(300, 100)
+def test_rules_added_during_a_merge_come_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    matcher = make_matcher(300, 100)
 
-    def meanwhile() -> None:
+    def change() -> None:
         matcher.add("tail", "x = 1")
         matcher.add_many([(f"n{i}", "x = 1") for i in range(100)])
         matcher.add("again", "x = 1")
 
-    while_merging(monkeypatch, matcher, meanwhile)
+    change_during_merge(monkeypatch, matcher, change)
     expected = [*range(400), "tail", *(f"n{i}" for i in range(100)), "again"]
     assert matcher.match(EVENT) == list(matcher) == expected
     settle(matcher)
@@ -130,12 +134,14 @@ def test_batches_added_while_merging(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("more", [0, 1, 100])
-def test_changes_while_the_tail_is_frozen(monkeypatch: pytest.MonkeyPatch, more: int) -> None:
+def test_changes_during_the_freezing_of_the_tail_are_kept(
+    monkeypatch: pytest.MonkeyPatch, more: int
+) -> None:
     matcher = Matcher()
     freeze = SegmentBuilder.freeze
     pending = [True]
 
-    def and_then(self: SegmentBuilder, *arguments: Any) -> Any:
+    def freeze_and_change(self: SegmentBuilder, *arguments: Any) -> Any:
         built = freeze(self, *arguments)
         if pending and pending.pop():
             matcher.remove(2)
@@ -145,15 +151,15 @@ def test_changes_while_the_tail_is_frozen(monkeypatch: pytest.MonkeyPatch, more:
         return built
 
     monkeypatch.setattr(matcher._writer._worker, "wake", lambda: None)
-    monkeypatch.setattr(SegmentBuilder, "freeze", and_then)
+    monkeypatch.setattr(SegmentBuilder, "freeze", freeze_and_change)
     matcher.add_many([(n, "x = 1") for n in range(6)])
     settle(matcher)
     assert matcher.match(EVENT) == [0, 1, 4, 5, 2, *(f"n{i}" for i in range(more))]
     assert len(matcher) == len(list(matcher)) == 5 + more
 
 
-def test_two_writers_remove_the_same_rule() -> None:
-    matcher = filled(200)
+def test_of_several_writers_one_removes_a_rule() -> None:
+    matcher = make_matcher(200)
     outcomes: list[str] = []
 
     def remove() -> None:
@@ -162,14 +168,14 @@ def test_two_writers_remove_the_same_rule() -> None:
                 matcher.remove(number)
                 outcomes.append("removed")
             except UnknownRuleError:
-                outcomes.append("gone")
+                outcomes.append("unknown")
 
     threads = [threading.Thread(target=remove) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert (outcomes.count("removed"), outcomes.count("gone")) == (200, 400)
+    assert (outcomes.count("removed"), outcomes.count("unknown")) == (200, 400)
     assert len(matcher) == 0
 
 
@@ -177,8 +183,8 @@ def test_two_writers_remove_the_same_rule() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 3, 200])
-def test_all_rules_are_replaced_at_once(count: int) -> None:
-    matcher = filled(150)
+def test_all_rules_are_replaced_or_none(count: int) -> None:
+    matcher = make_matcher(150)
     matcher.add("tail", "x = 1")
     new = [(f"n{i}", "x = 1") for i in range(count)]
     with pytest.raises(RuleError, match="'bad'"):
@@ -201,15 +207,15 @@ def test_readers_see_either_all_old_or_all_new_rules() -> None:
     def read() -> None:
         while not done.is_set():
             found = matcher.match(EVENT)
-            turns = {str(id).partition(".")[0] for id in found}
-            if len(turns) != 1 or len(found) != sizes[int(turns.pop()) % 3]:
+            versions = {str(id).partition(".")[0] for id in found}
+            if len(versions) != 1 or len(found) != sizes[int(versions.pop()) % 3]:
                 wrong.append(found)
 
     readers = [threading.Thread(target=read) for _ in range(2)]
     for reader in readers:
         reader.start()
-    for turn in range(1, 30):
-        matcher.replace_all([(f"{turn}.{i}", "x = 1") for i in range(sizes[turn % 3])])
+    for version in range(1, 30):
+        matcher.replace_all([(f"{version}.{i}", "x = 1") for i in range(sizes[version % 3])])
     done.set()
     for reader in readers:
         reader.join()
@@ -217,7 +223,7 @@ def test_readers_see_either_all_old_or_all_new_rules() -> None:
 
 
 def test_a_batch_is_removed_completely_or_not_at_all() -> None:
-    matcher = filled(100)
+    matcher = make_matcher(100)
     with pytest.raises(UnknownRuleError, match="'unknown'"):
         matcher.remove_many([1, 2, "unknown"])
     with pytest.raises(UnknownRuleError, match=r"\[\]"):
@@ -230,7 +236,7 @@ def test_a_batch_is_removed_completely_or_not_at_all() -> None:
         matcher.remove_many("1")
 
 
-# --- The thread -------------------------------------------------------------------------
+# --- The background thread ----------------------------------------------------------------
 
 
 def test_the_background_thread_freezes_the_tail() -> None:
@@ -238,13 +244,13 @@ def test_the_background_thread_freezes_the_tail() -> None:
     for number in range(20):
         matcher.add(number, "x = 1")
         assert matcher.match(EVENT) == list(range(number + 1))
-    eventually(lambda: matcher.stats()["tail"] == 0 and matcher.stats()["segments"] == 1)
+    wait_until(lambda: matcher.stats()["tail"] == 0 and matcher.stats()["segments"] == 1)
     assert matcher.match(EVENT) == list(range(20))
 
 
-def test_no_thread_runs_without_work() -> None:
-    before = set(threading.enumerate())  # those of other tests may end meanwhile
-    matcher = filled(200)
+def test_no_thread_runs_when_there_is_no_work() -> None:
+    before = set(threading.enumerate())  # threads of other tests may end during this one
+    matcher = make_matcher(200)
     matcher.match(EVENT)
     assert set(threading.enumerate()) <= before
     with matcher:
@@ -259,14 +265,14 @@ def test_no_thread_runs_without_work() -> None:
 def test_a_matcher_and_its_thread_are_collected() -> None:
     matcher = Matcher()
     matcher.add("r", "x = 1")
-    gone = weakref.ref(matcher._writer)
+    writer = weakref.ref(matcher._writer)
     del matcher
 
     def is_gone() -> bool:
         gc.collect()
-        return gone() is None
+        return writer() is None
 
-    eventually(is_gone)
+    wait_until(is_gone)
 
 
 @pytest.mark.parametrize("kind", [MemoryError, ValueError])
@@ -275,20 +281,20 @@ def test_a_background_error_is_raised_once(
 ) -> None:
     matcher = Matcher()
 
-    def broken(*_: Any) -> None:
+    def fail(*_: Any) -> None:
         raise kind("boom")
 
     with monkeypatch.context() as patch:
-        patch.setattr(SegmentBuilder, "freeze", broken)
+        patch.setattr(SegmentBuilder, "freeze", fail)
         matcher.add("r", "x = 1")
-        eventually(lambda: matcher._writer._failure)
+        wait_until(lambda: matcher._writer._failure)
     assert matcher.match(EVENT) == ["r"]
     with pytest.raises(BackgroundError, match="boom") as caught:
         matcher.add("s", "x = 1")
     assert isinstance(caught.value.__cause__, kind)
     assert list(matcher) == ["r"]
     matcher.add("s", "x = 1")
-    eventually(lambda: matcher.stats()["tail"] == 0)
+    wait_until(lambda: matcher.stats()["tail"] == 0)
     assert matcher.match(EVENT) == ["r", "s"]
 
 
@@ -314,7 +320,7 @@ for i in range(300):
 # --- Which segments are merged ----------------------------------------------------------
 
 
-def merged_down(sizes: Sequence[int], quiet: bool) -> list[int]:
+def merge_down(sizes: Sequence[int], quiet: bool) -> list[int]:
     left = list(sizes)
     while (run := find_run_to_merge([Load(n, n) for n in left], quiet)) is not None:
         assert len(run) > 1
@@ -335,11 +341,11 @@ def merged_down(sizes: Sequence[int], quiet: bool) -> list[int]:
         ([10**6, 10**5, 10**4, 10], [10**6, 10**5, 10**4, 10], [1_110_000, 10]),
     ],
 )
-def test_neighbouring_segments_are_merged(
+def test_neighbouring_segments_of_similar_size_are_merged(
     sizes: list[int], busy: list[int], quiet: list[int]
 ) -> None:
-    assert merged_down(sizes, quiet=False) == busy
-    assert merged_down(sizes, quiet=True) == quiet
+    assert merge_down(sizes, quiet=False) == busy
+    assert merge_down(sizes, quiet=True) == quiet
 
 
 def test_rules_added_one_by_one_need_few_merges() -> None:
@@ -353,7 +359,7 @@ def test_rules_added_one_by_one_need_few_merges() -> None:
             segments[run.start : run.stop] = [total]
         assert len(segments) <= 15
     assert work < 5_000 * 40
-    assert len(merged_down(segments, quiet=True)) <= 4
+    assert len(merge_down(segments, quiet=True)) <= 4
 
 
 def test_a_segment_with_mostly_removed_rules_is_rebuilt() -> None:
