@@ -19,11 +19,11 @@ from tamis.encode.dictionary import (
     Axis,
     Dictionary,
     code_range,
-    microseconds,
 )
 from tamis.expr.model import Atom, Op, Predicate, Value
 from tamis.expr.patterns import prefix_of
 from tamis.expr.satisfy import satisfies
+from tamis.expr.times import count_microseconds
 
 # --- Values where comparisons go wrong --------------------------------------------------
 
@@ -213,7 +213,7 @@ def test_nan_is_absent(numbers: list[int | float]) -> None:
 def test_arrays_of_timestamps(times: list[datetime], values: list[datetime]) -> None:
     axis = axis_of(times=times)
     values += times
-    codes = axis.codes_of_times(np.array([microseconds(value) for value in values], np.int64))
+    codes = axis.codes_of_times(np.array([count_microseconds(value) for value in values], np.int64))
     assert codes.dtype == np.int32
     assert codes.tolist() == [axis.code(value) for value in values]
 

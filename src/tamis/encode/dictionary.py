@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -29,6 +29,7 @@ from tamis.encode.values import SortedValues, pack_numbers, pack_texts, unpack_t
 from tamis.expr.event import Kind, kind_of
 from tamis.expr.model import Op, Predicate, Value
 from tamis.expr.patterns import mentioned_values, prefix_of
+from tamis.expr.times import count_microseconds, to_timestamp
 
 __all__ = [
     "ABSENT",
@@ -37,7 +38,6 @@ __all__ = [
     "CodeRange",
     "Dictionary",
     "code_range",
-    "microseconds",
 ]
 
 ABSENT: Final = 0
@@ -46,8 +46,6 @@ _TRUE: Final = 2
 FIRST: Final = 3
 """The first code of the numbers."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 _MAX_CODES = 2**31 - 1
 
 
@@ -59,15 +57,6 @@ class CodeRange(NamedTuple):
 
 
 NOTHING: Final = CodeRange(1, 0)
-
-
-def microseconds(timestamp: datetime) -> int:
-    """A UTC timestamp as microseconds since 1970."""
-    return (timestamp - _EPOCH) // _MICROSECOND
-
-
-def _timestamp(time: int) -> datetime:
-    return _EPOCH + time * _MICROSECOND
 
 
 _SMALL: Final = 1024
@@ -141,7 +130,7 @@ class Axis:
             case Kind.STRING:
                 return self.strings
             case Kind.TIMESTAMP:
-                return [_timestamp(time) for time in self.times]
+                return [to_timestamp(time) for time in self.times]
 
     def value_below(self, kind: Kind, gap: int) -> Value:
         """The mentioned value right below a gap, which must not be the lowest of its kind."""
@@ -152,7 +141,7 @@ class Axis:
             case Kind.STRING:
                 return self._values.texts(self._strings[at], self._strings[at] + 1)[0]
             case Kind.TIMESTAMP:
-                return _timestamp(self._values.times(self._times[at], self._times[at] + 1)[0])
+                return to_timestamp(self._values.times(self._times[at], self._times[at] + 1)[0])
             case Kind.BOOLEAN:
                 raise ValueError("there are no gaps among booleans")
 
@@ -179,7 +168,7 @@ class Axis:
         if isinstance(value, bool):
             return _TRUE if value else _FALSE
         if isinstance(value, datetime):
-            return self._time_code(microseconds(value))
+            return self._time_code(count_microseconds(value))
         code = self.exact.get(value)
         return self.find(value) if code is None else code
 
@@ -351,7 +340,7 @@ class _Mentioned:
                 self.strings.add(value)
                 self.orders_strings = self.orders_strings or not is_list
             elif isinstance(value, datetime):
-                self.times.add(microseconds(value))
+                self.times.add(count_microseconds(value))
             elif not isinstance(value, bool):
                 self.numbers.add(value)
 

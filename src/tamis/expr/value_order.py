@@ -11,18 +11,18 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from tamis.expr.event import Kind, kind_of
 from tamis.expr.model import Value
+from tamis.expr.times import MICROSECOND
 
 __all__ = ["BOOLEANS", "INTEGERS", "LINES", "NUMBERS", "STRINGS", "TIMES", "Line", "Stretch"]
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _LAST_TIME = datetime.max.replace(tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 
 
 class Line(NamedTuple):
@@ -94,7 +94,7 @@ def _lesser(a: int | None, b: float | None) -> int | float | None:
 
 
 def _after_time(time: datetime) -> datetime | None:
-    return None if time == _LAST_TIME else time + _MICROSECOND
+    return None if time == _LAST_TIME else time + MICROSECOND
 
 
 def _is_whole(number: int | float) -> bool:

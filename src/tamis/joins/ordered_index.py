@@ -16,7 +16,7 @@ import operator
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from tamis.expr.event import Kind, kind_of
 from tamis.expr.model import Op, Value
+from tamis.expr.times import count_microseconds
 from tamis.joins.value_sets import EVERYTHING, HIGHEST, LOWEST, Span, ValueSet
 
 __all__ = ["AttributeIndex", "SortedEntries"]
@@ -31,8 +32,6 @@ __all__ = ["AttributeIndex", "SortedEntries"]
 _BLOCK: Final = 512
 """How many entries a new block has; a block of more than twice as many is split."""
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND: Final = timedelta(microseconds=1)
 _Key: TypeAlias = Any
 """A value as it is sorted: a timestamp in microseconds, all others unchanged."""
 
@@ -388,7 +387,7 @@ def _place_of(value: Value) -> int:
 
 
 def _key_of(value: Value) -> _Key:
-    return (value - _EPOCH) // _MICROSECOND if isinstance(value, datetime) else value
+    return count_microseconds(value) if isinstance(value, datetime) else value
 
 
 def _span_of_keys(span: Span) -> Span:

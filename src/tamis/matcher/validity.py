@@ -8,7 +8,7 @@ period between two such times.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from time import time_ns
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -16,14 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.errors import RuleError
+from tamis.expr.times import count_microseconds, to_timestamp
 
 __all__ = ["ALWAYS", "Clock", "Validities", "Validity", "make_clock", "to_microseconds"]
 
 Clock: TypeAlias = Callable[[], datetime]
 """Returns the current time."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 _FIRST, _LAST = -(2**63), 2**63 - 1
 _NO_NUMBERS = np.empty((0, 3), np.int64)
 
@@ -63,12 +62,12 @@ class Validity(NamedTuple):
     @property
     def valid_from(self) -> datetime | None:
         """When the rule becomes valid; None if it has no beginning."""
-        return None if self.begin == _FIRST else _EPOCH + self.begin * _MICROSECOND
+        return None if self.begin == _FIRST else to_timestamp(self.begin)
 
     @property
     def valid_until(self) -> datetime | None:
         """When the rule ceases to be valid; None if it has no end."""
-        return None if self.end == _LAST else _EPOCH + self.end * _MICROSECOND
+        return None if self.end == _LAST else to_timestamp(self.end)
 
     def __str__(self) -> str:
         begin, end = self.valid_from, self.valid_until
@@ -125,11 +124,11 @@ def _microseconds(time: Any) -> int | None:
     if not isinstance(time, datetime):
         return None
     aware = time.replace(tzinfo=UTC) if time.tzinfo is None else time
-    return (aware - _EPOCH) // _MICROSECOND
+    return count_microseconds(aware)
 
 
-_EARLIEST = (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
-_LATEST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
+_EARLIEST = count_microseconds(datetime.min.replace(tzinfo=UTC))
+_LATEST = count_microseconds(datetime.max.replace(tzinfo=UTC))
 """The times that a datetime in UTC can hold; an offset from UTC may lead beyond them."""
 
 

@@ -24,6 +24,7 @@ from tamis.expr.functions.time_patterns import time_reader
 from tamis.expr.functions.versions import version_key
 from tamis.expr.model import Value
 from tamis.expr.text import literals
+from tamis.expr.times import EPOCH
 
 __all__ = [
     "ALIASES",
@@ -200,8 +201,6 @@ def address_key(text: str) -> str | None:
 
 # --- Times ------------------------------------------------------------------------------
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
 
 def _as_time(value: Value) -> datetime | None:
     """A timestamp, or a text in ISO form as one; None for other values."""
@@ -246,7 +245,7 @@ def _since_1970(seconds: Fraction) -> Callable[[], Scalar]:
         if exact is None:
             return None
         try:
-            return _EPOCH + timedelta(microseconds=int(exact * seconds * 1_000_000))
+            return EPOCH + timedelta(microseconds=int(exact * seconds * 1_000_000))
         except OverflowError:
             return None
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
@@ -31,6 +31,7 @@ from tamis.expr.model import (
     predicates,
 )
 from tamis.expr.names import display_name
+from tamis.expr.times import EPOCH
 from tamis.importers.entries import Entry, RuleSource, read_entries
 from tamis.importers.mustang.operations import Kind, Subject, build_subjects
 from tamis.importers.mustang.paths import attribute_of
@@ -53,7 +54,6 @@ _LEAST: Final = 5e-324
 _MOST: Final = sys.float_info.max
 """Java's Double.MAX_VALUE, the default upper bound."""
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _BITS: Final = 32
 """The number of digits of Mustang's binary numbers."""
 
@@ -322,8 +322,8 @@ def _quotient(subject: Subject, first: int | None, last: int | None) -> Expr:
 def _moments(subject: Subject, first: int | None, last: int | None) -> Expr:
     """A time from the start of second `first` to the end of second `last` since 1970."""
     try:
-        low = None if first is None else _EPOCH + timedelta(seconds=first)
-        high = None if last is None else _EPOCH + timedelta(seconds=last + 1, microseconds=-1)
+        low = None if first is None else EPOCH + timedelta(seconds=first)
+        high = None if last is None else EPOCH + timedelta(seconds=last + 1, microseconds=-1)
     except OverflowError:
         raise RuleError("a time is outside the years 1 to 9999") from None
     if low is not None and high is not None:

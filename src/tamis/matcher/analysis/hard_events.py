@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import timedelta
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +15,7 @@ from tamis.expr.functions.derive import bases_of
 from tamis.expr.model import Expr, Value, predicates
 from tamis.expr.names import JOINED, is_computed
 from tamis.expr.patterns import mentioned_values
+from tamis.expr.times import MICROSECOND
 from tamis.matcher.rule import Rule
 from tamis.matcher.schema import Schema
 
@@ -33,7 +33,6 @@ _ATTRIBUTES: Final = 40
 _TRIES: Final = 8
 """How many other values are tried in the place of one."""
 
-_MICROSECOND = timedelta(microseconds=1)
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
@@ -171,7 +170,7 @@ def _neighbours(value: Value) -> Iterable[Value]:
         yield value[:-1]
         yield value.swapcase()
     else:
-        for step in (-_MICROSECOND, _MICROSECOND):
+        for step in (-MICROSECOND, MICROSECOND):
             try:
                 yield value + step
             except OverflowError:
