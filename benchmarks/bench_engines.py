@@ -318,7 +318,7 @@ def measure_inside(
     """
     spent = dict.fromkeys(("run", "array"), 0.0)
 
-    def watched(call: Callable[..., Any]) -> Callable[..., Any]:
+    def watch(call: Callable[..., Any]) -> Callable[..., Any]:
         def run(*arguments: Any) -> Any:
             start = perf_counter()
             found = call(*arguments)
@@ -330,8 +330,8 @@ def measure_inside(
     kernel, above = [], []
     begin = perf_counter()
     with (
-        patch.object(segment.engine, "run", watched(segment.engine.run)),
-        patch.object(segment.ids, "array", watched(segment.ids.array)),
+        patch.object(segment.engine, "run", watch(segment.engine.run)),
+        patch.object(segment.ids, "array", watch(segment.ids.array)),
     ):
         for event in events:
             start = perf_counter()

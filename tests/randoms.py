@@ -135,7 +135,7 @@ def event(
         elif random.random() < 0.3:
             absent: list[Any] = [None, [], [None], math.nan, [math.nan, None]]
             found[of.name] = random.choice(absent if several else absent[:1])
-    return _nested(found) if random.random() < 0.5 else found
+    return _nest(found) if random.random() < 0.5 else found
 
 
 def flat_event(random: Random, among: Sequence[Attribute], present: float = 0.7) -> dict[str, Any]:
@@ -184,7 +184,7 @@ def _item(random: Random, of: Attribute, several: float) -> Any:
     return values
 
 
-def _nested(event: dict[str, Any]) -> dict[str, Any]:
+def _nest(event: dict[str, Any]) -> dict[str, Any]:
     """The same event with ``{"user": {"age": …}}`` instead of ``{"user.age": …}``."""
     found: dict[str, Any] = {}
     for name, item in event.items():

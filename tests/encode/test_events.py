@@ -71,7 +71,7 @@ def random_rules(random: Random, count: int) -> list[str]:
     return [tamis.to_sql(randoms.rule(random, EVERYTHING, 3)) for _ in range(count)]
 
 
-def nested(row: Row) -> Row:
+def nest(row: Row) -> Row:
     """``{"a.b": 1}`` as ``{"a": {"b": 1}}``."""
     result: Row = {}
     for name, item in row.items():
@@ -88,7 +88,7 @@ def test_flat_and_nested_mappings() -> None:
     rules = random_rules(random, 150)
     rows = [randoms.flat_event(random, EVERYTHING) for _ in range(60)]
     agree(rules, rows, rows)
-    agree(rules, rows, [nested(row) for row in rows])
+    agree(rules, rows, [nest(row) for row in rows])
     assert matcher_of(rules).match_many(iter(rows)).equals(matcher_of(rules).match_many(rows))
     agree(rules, rows, [{name: [item, None, item] for name, item in row.items()} for row in rows])
 

@@ -39,11 +39,11 @@ def matched_values(rules: Sequence[str], rows: Sequence[Row], as_table: bool = F
     seen: list[str] = []
     match = TextIndex.match
 
-    def watched(index: TextIndex, attribute: int, value: str) -> tuple[int, ...]:
+    def match_and_note(index: TextIndex, attribute: int, value: str) -> tuple[int, ...]:
         seen.append(value)
         return match(index, attribute, value)
 
-    with patch.object(TextIndex, "match", watched):
+    with patch.object(TextIndex, "match", match_and_note):
         if as_table:
             names = dict.fromkeys(name for row in rows for name in row)
             matcher.match_many(pa.table({name: [row.get(name) for row in rows] for name in names}))

@@ -37,7 +37,7 @@ class Weighed(NamedTuple):
     weights: dict[Any, float]
 
 
-def weighed(random: Random, expr: Expr, chance: float) -> Weighed:
+def weigh_predicates(random: Random, expr: Expr, chance: float) -> Weighed:
     weights: dict[Any, float] = {}
     for predicate in predicates(expr):
         if random.random() < chance:
@@ -54,10 +54,10 @@ def random_rules(random: Random, size: int, weights: float = 0.0) -> list[Weighe
     trees += [too_large_for_a_dnf(random) for _ in range(size // 10)]
     trees += random.choices(trees, k=size // 5)
     random.shuffle(trees)
-    return [weighed(random, tree, weights) for tree in trees]
+    return [weigh_predicates(random, tree, weights) for tree in trees]
 
 
-def encoded(rules: Sequence[Weighed]) -> EncodedRules:
+def encode(rules: Sequence[Weighed]) -> EncodedRules:
     encoder = RuleEncoder()
     for rule in rules:
         encoder.add(rule.expr, rule.logic, RuleWeights.of(rule.weights, rule.expr))
@@ -75,7 +75,7 @@ def split(random: Random, rules: Sequence[Weighed], parts: int) -> tuple[list[Pa
     for first, last in zip([0, *ends], [*ends, len(rules)], strict=True):
         own = rules[first:last]
         numbers = random.sample(range(len(own)), random.randint(0, len(own)))
-        found.append((encoded(own), np.array(numbers, np.int64)))
+        found.append((encode(own), np.array(numbers, np.int64)))
         chosen += [own[number] for number in numbers]
     return found, chosen
 
@@ -101,10 +101,10 @@ def answers(rules: EncodedRules, engine: str, events: Sequence[FlatEvent]) -> li
 
 
 def agree(ours: EncodedRules, rules: Sequence[Weighed], events: Sequence[FlatEvent]) -> None:
-    theirs = encoded(rules)
+    theirs = encode(rules)
     for engine in ("scan", "sift"):
         assert answers(ours, engine, events) == answers(theirs, engine, events)
-    assert described(ours) == described(theirs)
+    assert describe(ours) == describe(theirs)
 
 
 def random_events(random: Random, size: int) -> list[FlatEvent]:
@@ -136,7 +136,7 @@ def test_single_conjunctions_stay_single_conjunctions(seed: int) -> None:
     plain = [Weighed(rule, "strong", {}) for rule in single_conjunctions(random, 90)]
     # Rules of several conjunctions are left out, and so is all that only they need.
     mixed = [*plain[:40], Weighed(Or((plain[0].expr, plain[1].expr)), "weak", {})]
-    parts = [(encoded(mixed), np.arange(40)), (encoded(plain[35:]), np.arange(54, -1, -1))]
+    parts = [(encode(mixed), np.arange(40)), (encode(plain[35:]), np.arange(54, -1, -1))]
     found = merge_rules(parts)
     rules = plain[:40] + plain[35:][::-1]
     assert is_implied(found)
@@ -149,11 +149,11 @@ def test_single_conjunctions_stay_single_conjunctions(seed: int) -> None:
 def test_random_rules_without_compilation() -> None:
     random = Random(300)
     parts, rules = split(random, random_rules(random, 15, 0.2), 3)
-    assert described(merge_rules(parts)) == described(encoded(rules))
+    assert describe(merge_rules(parts)) == describe(encode(rules))
 
 
 def test_an_empty_choice_gives_an_empty_set() -> None:
-    rules = encoded([Weighed(Predicate("a", Op.LIKE, ("%b%",)), "strong", {})])
+    rules = encode([Weighed(Predicate("a", Op.LIKE, ("%b%",)), "strong", {})])
     found = merge_rules([(rules, np.array([], np.int64))])
     assert found.size == 0
     assert not found.dictionary.attributes
@@ -165,7 +165,7 @@ def test_an_empty_choice_gives_an_empty_set() -> None:
 def test_equal_text_predicates_are_stored_once() -> None:
     likes = [Predicate(name, Op.LIKE, (f"%{text}%",)) for name in "ab" for text in "xyz"]
     ours = [Weighed(like, "strong", {}) for like in likes]
-    found = merge_rules([(encoded(ours[:4]), np.arange(4)), (encoded(ours[2:]), np.arange(4))])
+    found = merge_rules([(encode(ours[:4]), np.arange(4)), (encode(ours[2:]), np.arange(4))])
     assert found.texts.size == 6
 
 
@@ -174,7 +174,7 @@ def test_atoms_with_equal_rows_stay_two() -> None:
     pair = (Predicate("x", Op.EQ, (5,)), Predicate("x", Op.BETWEEN, (5, 5)))
     rule = Weighed(And((*pair, Predicate("y", Op.EQ, (1,)))), "strong", {})
     other = Weighed(And((*pair, Predicate("y", Op.EQ, (2,)))), "strong", {})
-    found = merge_rules([(encoded([rule]), np.array([0])), (encoded([other]), np.array([0]))])
+    found = merge_rules([(encode([rule]), np.array([0])), (encode([other]), np.array([0]))])
     assert len(found.atoms.table) == 4
     agree(found, [rule, other], [flatten({"x": 5, "y": [1, 2]})])
 
@@ -182,9 +182,9 @@ def test_atoms_with_equal_rows_stay_two() -> None:
 # --- The same arrays, except for the numbering ------------------------------------------
 
 
-def described(rules: EncodedRules) -> list[Any]:
+def describe(rules: EncodedRules) -> list[Any]:
     """Each rule in terms of values: its form and its score."""
-    atoms = [_described_atom(rules, i) for i in range(len(rules.atoms.table))]
+    atoms = [_describe_atom(rules, i) for i in range(len(rules.atoms.table))]
     forms, scores = rules.forms, rules.scores
     found: list[list[Any]] = [[] for _ in range(rules.size)]
     for conjunction in range(len(forms.conjunction_start) - 1):
@@ -220,14 +220,14 @@ def _weights(rules: EncodedRules, code: int, weights: int) -> list[float]:
     return found
 
 
-def _described_atom(rules: EncodedRules, number: int) -> str:
+def _describe_atom(rules: EncodedRules, number: int) -> str:
     attribute, test, low, high = rules.atoms.table[number].tolist()
     name = list(rules.dictionary.attributes)[attribute]
-    codes = _described_codes(rules.dictionary.axes[attribute])
+    codes = _describe_codes(rules.dictionary.axes[attribute])
     if test & 3 == SET:
         ends: list[Any] = [codes[code] for code in rules.atoms.codes[low:high]]
     elif test & 3 == RANGE:
-        ends = [_described_end(codes, low, -1), _described_end(codes, high, 1)]
+        ends = [_describe_end(codes, low, -1), _describe_end(codes, high, 1)]
     else:
         start = rules.texts.arrays.start
         ends = [rules.texts.arrays.text[start[low] : start[low + 1]].tobytes()]
@@ -237,7 +237,7 @@ def _described_atom(rules: EncodedRules, number: int) -> str:
 GAP = "gap"
 
 
-def _described_codes(axis: Axis) -> list[tuple[str, Any]]:
+def _describe_codes(axis: Axis) -> list[tuple[str, Any]]:
     """The kind and the value of each code."""
     codes: list[tuple[str, Any]] = [("absent", None), ("boolean", False), ("boolean", True)]
     for kind, listed in (("number", axis.numbers), ("string", axis.strings), ("time", axis.times)):
@@ -248,7 +248,7 @@ def _described_codes(axis: Axis) -> list[tuple[str, Any]]:
     return codes
 
 
-def _described_end(codes: list[tuple[str, Any]], code: int, outward: int) -> tuple[str, Any]:
+def _describe_end(codes: list[tuple[str, Any]], code: int, outward: int) -> tuple[str, Any]:
     """The meaning of an end of a range: a value, the gap beside one, or the end of a kind."""
     kind, value = codes[code]
     if value != GAP:
@@ -274,7 +274,7 @@ def test_ranges_have_the_codes_of_the_new_dictionary(
     for group in groups:
         numbers = random.sample(range(len(group)), random.randint(1, len(group)))
         rules = [Weighed(predicate, "strong", {}) for predicate in group]
-        parts.append((encoded(rules), np.array(numbers)))
+        parts.append((encode(rules), np.array(numbers)))
         chosen += [group[number] for number in numbers]
     found = merge_rules(parts)
     (axis,) = found.dictionary.axes

@@ -19,7 +19,7 @@ from tests.encode.test_rule_forms import TENTHS, single_conjunctions
 from tests.randoms import EVERYTHING
 
 
-def encoded(random: Random, rules: list[Expr], weigh: bool) -> EncodedRules:
+def encode(random: Random, rules: list[Expr], weigh: bool) -> EncodedRules:
     encoder = RuleEncoder()
     for rule in rules:
         others = [p.positive for p in predicates(rule) if p.op not in ("=", "IN")]
@@ -57,13 +57,13 @@ def test_random_rules(engine: str, weigh: bool) -> None:
     random = Random(41)
     rules = [randoms.rule(random, EVERYTHING, 3) for _ in range(80)]
     events = [randoms.event(random, EVERYTHING, several=0.4) for _ in range(20)]
-    check(engine, random, encoded(random, rules, weigh), events)
+    check(engine, random, encode(random, rules, weigh), events)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_single_conjunctions(engine: str) -> None:
     random = Random(42)
-    rules = encoded(random, single_conjunctions(random, 60), weigh=False)
+    rules = encode(random, single_conjunctions(random, 60), weigh=False)
     assert len(rules.forms.owner) == 0
     check(engine, random, rules, [{f"a{i}": [1, 2] for i in range(12)}, {"a1": 1, "a2": 3}])
 

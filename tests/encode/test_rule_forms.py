@@ -36,7 +36,7 @@ def single_conjunctions(random: Random, size: int) -> list[Expr]:
     return list(found.values())
 
 
-def encoded(rules: list[Expr], weights: dict[int, dict[Any, float]] | None = None) -> EncodedRules:
+def encode(rules: list[Expr], weights: dict[int, dict[Any, float]] | None = None) -> EncodedRules:
     encoder = RuleEncoder()
     for number, rule in enumerate(rules):
         encoder.add(rule, "strong", RuleWeights.of((weights or {}).get(number), rule))
@@ -49,7 +49,7 @@ def tops(engine: Engine, event: dict[str, Any]) -> list[tuple[int, float]]:
     return list(zip(engine.order[found.rule].tolist(), found.score.tolist(), strict=True))
 
 
-def expected(rules: list[Expr], event: dict[str, Any]) -> list[tuple[int, float]]:
+def rank_matches(rules: list[Expr], event: dict[str, Any]) -> list[tuple[int, float]]:
     scored = [(i, score(rule, event, event_weights=TENTHS)) for i, rule in enumerate(rules)]
     matching = [(number, points) for number, points in scored if points is not None]
     return sorted(matching, key=lambda pair: -pair[1])
@@ -63,11 +63,11 @@ def is_implied(rules: EncodedRules) -> bool:
 def test_scores_add_up_in_the_order_of_the_text(engine: str) -> None:
     random = Random(31)
     rules = single_conjunctions(random, 120)
-    built = load_engine(engine)(encoded(rules))
+    built = load_engine(engine)(encode(rules))
     assert is_implied(built.rules)
     for _ in range(20):
         event = {name: random.choice(([1, 2], 1, 2)) for name in NAMES}
-        assert tops(built, event) == expected(rules, event)
+        assert tops(built, event) == rank_matches(rules, event)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -75,11 +75,11 @@ def test_the_same_atoms_in_another_order_add_up_in_that_order(engine: str) -> No
     random = Random(32)
     rules = single_conjunctions(random, 40)
     rules += [And(tuple(reversed(rule.children))) for rule in rules if isinstance(rule, And)]
-    built = load_engine(engine)(encoded(rules))
+    built = load_engine(engine)(encode(rules))
     assert not is_implied(built.rules)
     assert len(built.rules.scores.weights) == 0
     event = {name: [1, 2] for name in NAMES}
-    assert tops(built, event) == expected(rules, event)
+    assert tops(built, event) == rank_matches(rules, event)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -88,11 +88,11 @@ def test_a_few_rules_may_repeat_another(engine: str) -> None:
     rules = single_conjunctions(random, 80)
     rules += [And(tuple(reversed(rule.children))) for rule in rules[:5] if isinstance(rule, And)]
     rules.append(rules[7])
-    built = load_engine(engine)(encoded(rules))
+    built = load_engine(engine)(encode(rules))
     assert is_implied(built.rules)
     assert len(built.rules.forms.owner) == 0
     event = {name: [1, 2] for name in NAMES}
-    assert tops(built, event) == expected(rules, event)
+    assert tops(built, event) == rank_matches(rules, event)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_few_rules_may_repeat_another(engine: str) -> None:
     ],
 )
 def test_when_scores_are_implied(texts: list[str], implied: bool) -> None:
-    by_model, by_text = encoded([parse(text) for text in texts]), RuleEncoder()
+    by_model, by_text = encode([parse(text) for text in texts]), RuleEncoder()
     for text in texts:
         by_text.add_text(text, "strong")
     assert is_implied(by_model) is is_implied(by_text.finish()) is implied
@@ -118,7 +118,7 @@ def test_when_scores_are_implied(texts: list[str], implied: bool) -> None:
 
 def test_weights_are_stored() -> None:
     rules: list[Expr] = [Predicate("a", Op.EQ, (1,)), Or((Predicate("b", Op.EQ, (2,)),))]
-    found = encoded(rules, {0: {("a", 1): 3.0}}).scores
+    found = encode(rules, {0: {("a", 1): 3.0}}).scores
     assert found.weight.tolist() == [3.0]
     assert (found.weights >= 0).sum() == 1
 

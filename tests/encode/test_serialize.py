@@ -38,14 +38,14 @@ from tests.strategies import expressions
 # --- Round trips ------------------------------------------------------------------------
 
 
-def encoded(rules: Iterable[Expr]) -> EncodedRules:
+def encode(rules: Iterable[Expr]) -> EncodedRules:
     encoder = RuleEncoder()
     for number, rule in enumerate(rules):
         encoder.add(rule, LOGICS[number % 2])
     return encoder.finish()
 
 
-def mapped(rules: EncodedRules, folder: Path) -> EncodedRules:
+def write_and_map(rules: EncodedRules, folder: Path) -> EncodedRules:
     """`rules`, written to files and mapped into memory.
 
     Privately, so that the arrays count as writable: Numba compiles a kernel anew for others.
@@ -74,7 +74,7 @@ def equal(ours: EncodedRules, theirs: EncodedRules) -> bool:
 
 @given(st.lists(expressions(wild=True), max_size=6))
 def test_random_rules(rules: list[Expr]) -> None:
-    ours = encoded(rules)
+    ours = encode(rules)
     theirs = from_arrays(read_only(to_arrays(ours)))
     assert equal(ours, theirs)
     assert theirs.size == ours.size
@@ -84,7 +84,7 @@ def test_random_rules(rules: list[Expr]) -> None:
 
 @given(st.lists(expressions(), max_size=6))
 def test_arrays_have_basic_types(rules: list[Expr]) -> None:
-    for name, array in to_arrays(encoded(rules)).items():
+    for name, array in to_arrays(encode(rules)).items():
         assert array.ndim in (1, 2), name
         assert array.dtype.kind in "iuf", name
 
@@ -99,7 +99,7 @@ def test_mapped_rules_match_the_same_events(engine: str, tmp_path: Path) -> None
     weighted = Predicate("s", Op.IN, ("a", "é", "🙂"))
     encoder.add(weighted, "strong", RuleWeights.of({("s", "é"): 2.5, ("s", "🙂"): 0.1}, weighted))
     ours = encoder.finish()
-    theirs = mapped(ours, tmp_path)
+    theirs = write_and_map(ours, tmp_path)
     events = [randoms.event(random, EVERYTHING, several=0.4) for _ in range(60)]
     found = []
     for rules in (ours, theirs):
@@ -189,7 +189,7 @@ def stored_dictionary() -> dict[str, NDArray[Any]]:
 
 
 def test_opening_takes_no_longer_for_many_values() -> None:
-    arrays = read_only({**to_arrays(encoded([])), **stored_dictionary()})
+    arrays = read_only({**to_arrays(encode([])), **stored_dictionary()})
     took = []
     for _ in range(3):
         begin = time.perf_counter()
@@ -201,7 +201,7 @@ def test_opening_takes_no_longer_for_many_values() -> None:
 
 
 def test_columns_of_a_large_axis() -> None:
-    rules = from_arrays({**to_arrays(encoded([])), **stored_dictionary()})
+    rules = from_arrays({**to_arrays(encode([])), **stored_dictionary()})
     rows: list[dict[str, Any]] = [{"a1": "w010000"}, {"a1": "w019999"}, {"a1": 17_499}, {"a1": 3.5}]
     by_row = EventEncoder(rules).encode_many(rows)
     texts, numbers = pa.array(["w010000", "w019999"]), pa.array([17_499, 3.5])
@@ -227,7 +227,7 @@ def test_codes_do_not_depend_on_earlier_look_ups() -> None:
 
 def test_threads_with_simultaneous_first_look_ups_get_the_same_codes() -> None:
     random = Random(23)
-    arrays = to_arrays(encoded(randoms.rule(random, EVERYTHING, 3) for _ in range(200)))
+    arrays = to_arrays(encode(randoms.rule(random, EVERYTHING, 3) for _ in range(200)))
     events = [randoms.event(random, EVERYTHING) for _ in range(30)]
     expected = from_arrays(arrays)
     wanted = EventEncoder(expected).encode_many(events)

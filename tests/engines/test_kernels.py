@@ -41,7 +41,7 @@ class Case(NamedTuple):
     flat: list[FlatEvent]
     events: Events
 
-    def matching(self, row: int) -> list[int]:
+    def find_matching(self, row: int) -> list[int]:
         return [
             number
             for number, (rule, logic) in enumerate(self.rules)
@@ -94,7 +94,7 @@ def check_atoms_and_programs() -> None:
             assert truth.atom_holds(*seen, number) == evaluate_flat(atom, flat, "strong")
         for program, rule in enumerate(forms.program_rule):
             holds = truth.program_holds(*seen, forms.program, forms.program_start[program])
-            assert holds == (rule in CASE.matching(row))
+            assert holds == (rule in CASE.find_matching(row))
         truth.unload_event(CASE.events, row, loaded)
         assert not loaded.span.any()
         assert not loaded.text.any()
@@ -250,7 +250,7 @@ def check_engines() -> None:
             assert len(matches.start) == size + 1
             for row in range(size):
                 found = rules_of(engine, matches.rule[matches.start[row] : matches.start[row + 1]])
-                expected = [n for n in CASE.matching(row) if mask is None or mask[n]]
+                expected = [n for n in CASE.find_matching(row) if mask is None or mask[n]]
                 assert found == expected, engine.name
             assert engine.count(CASE.events, places).tolist() == np.diff(matches.start).tolist()
 
@@ -349,8 +349,8 @@ def test_a_run_stops_at_a_full_buffer_and_continues(engine: str, extra: int) -> 
         found += [rules_of(built, out[a:b]) for a, b in pairwise(starts)]
         row, runs = done, runs + 1
     assert runs > 2
-    assert found == [CASE.matching(row) for row in range(size)]
-    assert counts.tolist() == [len(CASE.matching(row)) for row in range(size)]
+    assert found == [CASE.find_matching(row) for row in range(size)]
+    assert counts.tolist() == [len(CASE.find_matching(row)) for row in range(size)]
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -375,7 +375,7 @@ def test_scratch_is_clean_after_a_run(engine: str) -> None:
     Random(4).shuffle(order)
     for row in order:
         assert built.run(CASE.events, row, row + 1, mask, scratch, out, counts) == row + 1
-        assert rules_of(built, out[: counts[row]]) == CASE.matching(row)
+        assert rules_of(built, out[: counts[row]]) == CASE.find_matching(row)
 
 
 def programs(random: Random) -> list[Expr]:
@@ -443,5 +443,5 @@ def test_an_engine_knows_its_size(engine: str) -> None:
 
 def test_the_case_has_rules_that_hold_and_rules_that_do_not() -> None:
     """Rules that always or never hold prove little."""
-    matches = sum(len(CASE.matching(row)) for row in range(len(CASE.flat)))
+    matches = sum(len(CASE.find_matching(row)) for row in range(len(CASE.flat)))
     assert 0.05 < matches / (CASE.encoded.size * len(CASE.flat)) < 0.9

@@ -37,15 +37,15 @@ NARROW = ("a", "b")
 """Few attributes, so that most predicates of a rule share theirs with another."""
 
 
-def _narrowed(expr: Expr) -> Expr:
-    def moved(predicate: Predicate) -> Predicate:
+def _narrow(expr: Expr) -> Expr:
+    def move(predicate: Predicate) -> Predicate:
         name = NARROW[len(predicate.attribute) % len(NARROW)]
         return Predicate(name, predicate.op, predicate.values, predicate.negated)
 
-    return map_predicates(expr, moved)
+    return map_predicates(expr, move)
 
 
-RULES = expressions() | expressions().map(_narrowed)
+RULES = expressions() | expressions().map(_narrow)
 EVENTS = st.dictionaries(
     attributes() | st.sampled_from(NARROW), st.lists(values(), max_size=3), max_size=6
 ).map(flatten)
@@ -279,7 +279,7 @@ def exploding() -> Expr:
     return And(tuple(some(Or, size) for size in (*[2] * 12, *[10] * 7)))
 
 
-def encoded(*rules: Expr) -> EncodedRules:
+def encode(*rules: Expr) -> EncodedRules:
     encoder = RuleEncoder()
     for rule in rules:
         encoder.add(rule, "strong")
@@ -294,7 +294,7 @@ def test_a_rule_past_the_budget_is_not_expanded() -> None:
 
 def test_its_program_has_one_instruction_an_atom() -> None:
     rule = exploding()
-    forms = encoded(rule).forms
+    forms = encode(rule).forms
     assert len(forms.conjunction_start) == 1
     assert len(forms.program) == len(list(predicates(rule))) == 12 * 2 + 7 * 10
     assert 1 <= len(forms.cover_atom) <= 10
@@ -337,7 +337,7 @@ SHAPES: dict[str, Callable[[int], Expr]] = {
 }
 
 
-def stored(rules: EncodedRules) -> int:
+def count_stored(rules: EncodedRules) -> int:
     """How many numbers are stored for the forms of `rules`."""
     forms: FormArrays = rules.forms
     return sum(array.size for array in forms) + rules.scores.code.size
@@ -348,13 +348,13 @@ def stored(rules: EncodedRules) -> int:
 def test_what_is_stored_is_linear_in_the_rule(shape: str, size: int) -> None:
     rule = SHAPES[shape](size)
     leaves = len(list(predicates(rule)))
-    assert stored(encoded(rule)) <= 4 * BUDGET + 12 * leaves
+    assert count_stored(encode(rule)) <= 4 * BUDGET + 12 * leaves
 
 
 def test_long_rules_become_programs_as_long() -> None:
     size = 20_000
-    assert len(encoded(some(And, size)).forms.program) == size
-    forms = encoded(And((some(Or, size), some(Or, size)))).forms
+    assert len(encode(some(And, size)).forms.program) == size
+    forms = encode(And((some(Or, size), some(Or, size)))).forms
     assert len(forms.program) == 2 * size
     assert len(forms.cover_atom) == size
 

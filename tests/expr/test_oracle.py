@@ -157,7 +157,7 @@ def test_several_values_mean_the_same_to_list_functions(
     rules = [randoms.rule(random, LISTS) for _ in range(RULES)]
     events = [randoms.event(random, LISTS, several=0.6) for _ in range(EVENTS)]
     db.register("cells", _list_cells(events))
-    answers = _ask(db, (_spelled(rule, logic) for rule in rules), "FROM cells")
+    answers = _ask(db, (_spell(rule, logic) for rule in rules), "FROM cells")
     _compare(rules, events, logic, answers)
 
 
@@ -178,19 +178,19 @@ def _list_cells(events: Sequence[dict[str, Any]]) -> pa.Table:
     return pa.table(columns)
 
 
-def _spelled(expr: Expr, logic: Logic) -> str:
+def _spell(expr: Expr, logic: Logic) -> str:
     if isinstance(expr, Not):
-        return f"(NOT {_spelled(expr.child, logic)})"
+        return f"(NOT {_spell(expr.child, logic)})"
     if isinstance(expr, And | Or):
         if not expr.children:
             return "true" if isinstance(expr, And) else "false"
         connective = " AND " if isinstance(expr, And) else " OR "
-        return f"({connective.join(_spelled(child, logic) for child in expr.children)})"
+        return f"({connective.join(_spell(child, logic) for child in expr.children)})"
     assert isinstance(expr, Predicate)
-    return _spelled_predicate(expr, logic)
+    return _spell_predicate(expr, logic)
 
 
-def _spelled_predicate(leaf: Predicate, logic: Logic) -> str:
+def _spell_predicate(leaf: Predicate, logic: Logic) -> str:
     column = '"' + leaf.attribute.replace('"', '""') + '"'
     is_value = "v IS NOT NULL"
     if TYPES[leaf.attribute] == "DOUBLE":

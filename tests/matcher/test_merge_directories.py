@@ -14,7 +14,7 @@ RULES = {f"r{i}": f"x = {i % 5} AND y > {i}" for i in range(60)}
 EVENTS = [{"x": i % 6, "y": 7 * i} for i in range(20)]
 
 
-def stored(folder: Path, name: str, rules: dict[str, str], **settings: str) -> Path:
+def store(folder: Path, name: str, rules: dict[str, str], **settings: str) -> Path:
     matcher = Matcher(**settings)  # type: ignore[arg-type]
     matcher.add_many(rules)
     matcher.save(folder / name)
@@ -25,9 +25,9 @@ def stored(folder: Path, name: str, rules: dict[str, str], **settings: str) -> P
 def test_the_rules_of_several_directories(tmp_path: Path, sample: list[dict[str, int]]) -> None:
     items = list(RULES.items())
     parts = [
-        stored(tmp_path, "first", dict(items[:25]), engine="scan"),
-        stored(tmp_path, "none", {}, engine="scan"),
-        stored(tmp_path, "second", dict(items[25:]), engine="sift"),
+        store(tmp_path, "first", dict(items[:25]), engine="scan"),
+        store(tmp_path, "none", {}, engine="scan"),
+        store(tmp_path, "second", dict(items[25:]), engine="sift"),
     ]
     # Rules in a log and removals count, too.
     with tamis.open(parts[2]) as matcher:
@@ -49,14 +49,14 @@ def test_the_rules_of_several_directories(tmp_path: Path, sample: list[dict[str,
 
 
 def test_directories_without_rules(tmp_path: Path) -> None:
-    parts = [stored(tmp_path, "a", {}), stored(tmp_path, "b", {})]
+    parts = [store(tmp_path, "a", {}), store(tmp_path, "b", {})]
     assert merge_directories(parts, tmp_path / "all", engine="tiles") == 0
     with tamis.open(tmp_path / "all", read_only=True) as joined:
         assert len(joined) == 0
 
 
 def test_directories_with_different_settings_are_refused(tmp_path: Path) -> None:
-    parts = [stored(tmp_path, "a", RULES), stored(tmp_path, "b", {}, logic="weak")]
+    parts = [store(tmp_path, "a", RULES), store(tmp_path, "b", {}, logic="weak")]
     with pytest.raises(StorageError, match="another logic or schema"):
         merge_directories(parts, tmp_path / "all", engine="tiles")
     assert not (tmp_path / "all").exists()

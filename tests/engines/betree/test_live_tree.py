@@ -18,7 +18,7 @@ from tests import randoms
 from tests.randoms import EVERYTHING
 
 
-def matching(rules: list[Expr], event: FlatEvent) -> list[int]:
+def find_matching(rules: list[Expr], event: FlatEvent) -> list[int]:
     return [n for n, rule in enumerate(rules) if evaluate_flat(rule, event, "strong")]
 
 
@@ -36,7 +36,7 @@ def test_a_rule_is_found_as_soon_as_it_is_added(seed: int) -> None:
             flat = flatten(event)
             found = tree.match(tree.encoder.encode(event))
             assert found == tree.match(tree.encoder.encode_flat([flat]))
-            truth = matching(rules, flat)
+            truth = find_matching(rules, flat)
             assert set(found) >= set(truth)
             assert set(found) - set(truth) <= tree.doubtful
             found_in_vain += len(set(found) - set(truth))

@@ -86,15 +86,15 @@ class Expressions(NamedTuple):
         for number in numbers:
             tree.insert(number, self.rules.atoms, self.of(number))
 
-    def filled(self, numbers: Sequence[int], **options: int) -> BeTree:
+    def build_tree(self, numbers: Sequence[int], **options: int) -> BeTree:
         tree = self.tree(**options)
         self.insert(tree, *numbers)
         return tree
 
-    def encoded(self, events: Sequence[dict[str, Any]]) -> Events:
+    def encode(self, events: Sequence[dict[str, Any]]) -> Events:
         return EventEncoder(self.rules).encode_many(list(events))
 
-    def matching(self, numbers: Sequence[int], event: dict[str, Any]) -> list[int]:
+    def find_matching(self, numbers: Sequence[int], event: dict[str, Any]) -> list[int]:
         flat = flatten(event)
         holds = [evaluate_flat(atom, flat, "strong") is True for atom in self.atoms]
         return sorted(n for n in numbers if all(holds[atom] for atom in self.of(n)))
@@ -115,7 +115,7 @@ class Expressions(NamedTuple):
         return min(found, key=lambda run: (run[1] - run[0], run[0]), default=None)
 
 
-def encoded(rules: Sequence[Any], logics: Sequence[Any] = ("strong",)) -> Expressions:
+def encode(rules: Sequence[Any], logics: Sequence[Any] = ("strong",)) -> Expressions:
     encoder = RuleEncoder()
     for place, rule in enumerate(rules):
         tree = parse(rule) if isinstance(rule, str) else rule
@@ -331,14 +331,14 @@ def everything(seed: int, size: int) -> Expressions:
     random = Random(seed)
     few = [*EVERYTHING[:5], EVERYTHING[-2]]
     rules = [randoms.conjunction(random, few, random.randint(1, 4)) for _ in range(size)]
-    return encoded([*rules, parse("TRUE"), parse("small IS NULL")], LOGICS)
+    return encode([*rules, parse("TRUE"), parse("small IS NULL")], LOGICS)
 
 
 def random_operations(seed: int, steps: int) -> None:
     random, expressions = Random(seed), everything(seed, steps)
     tree = expressions.tree(max_capacity=3, min_partition=2)
     events = [randoms.event(random, EVERYTHING, several=0.3) for _ in range(steps)]
-    rows = expressions.encoded(events)
+    rows = expressions.encode(events)
     alive: list[int] = []
     for step in range(steps):
         absent = [n for n in range(len(expressions)) if n not in alive]
@@ -348,7 +348,7 @@ def random_operations(seed: int, steps: int) -> None:
         else:
             tree.delete(alive.pop(random.randrange(len(alive))))
         check(tree, expressions, alive)
-        assert tree.match(rows, step) == expressions.matching(alive, events[step])
+        assert tree.match(rows, step) == expressions.find_matching(alive, events[step])
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -378,11 +378,11 @@ EXAMPLE = [
 
 
 def test_the_example_of_the_paper() -> None:
-    expressions = encoded(EXAMPLE)
+    expressions = encode(EXAMPLE)
     a, b, _, d = (expressions.rules.dictionary.attributes[name] for name in "abcd")
     tree = expressions.tree(max_capacity=3, min_partition=2)
 
-    def inserted(*names: int) -> dict[Any, list[int]]:
+    def insert_named(*names: int) -> dict[Any, list[int]]:
         """The expressions along each path, as the paper numbers them."""
         expressions.insert(tree, *(name - 1 for name in names))
         seen = check(tree, expressions, range(names[-1]))
@@ -391,39 +391,39 @@ def test_the_example_of_the_paper() -> None:
     def whole(attribute: int) -> tuple[int, int, int]:
         return attribute, 1, expressions.rules.dictionary.axes[attribute].size - 1
 
-    assert inserted(1, 2, 3) == {(): [1, 2, 3]}
+    assert insert_named(1, 2, 3) == {(): [1, 2, 3]}
     # The root's l-node overflows and is partitioned by a.
-    assert inserted(4) == {(): [2, 3], (whole(a),): [1, 4]}
+    assert insert_named(4) == {(): [2, 3], (whole(a),): [1, 4]}
     # It overflows again: d.
-    assert inserted(5, 6) == {(): [2], (whole(a),): [1, 4], (whole(d),): [3, 5, 6]}
+    assert insert_named(5, 6) == {(): [2], (whole(a),): [1, 4], (whole(d),): [3, 5, 6]}
     # That of a overflows and is clustered; S8 has a smaller bucket.
     _, low, high = whole(a)
     upper = (a, (low + high) // 2 + 1, high)
-    assert inserted(7, 8) == {
+    assert insert_named(7, 8) == {
         (): [2],
         (whole(a),): [1, 4, 7],
         (whole(a), upper): [8],
         (whole(d),): [3, 5, 6],
     }
     # The top bucket of a is not a leaf any more, so it is partitioned by b.
-    assert inserted(9) == {
+    assert insert_named(9) == {
         (): [2],
         (whole(a),): [4],
         (whole(a), upper): [8],
         (whole(a), whole(b)): [1, 7, 9],
         (whole(d),): [3, 5, 6],
     }
-    rows = expressions.encoded([{"a": 8, "b": 3}, {"d": 1}, {"c": 1, "a": 3, "b": 1}])
+    rows = expressions.encode([{"a": 8, "b": 3}, {"d": 1}, {"c": 1, "a": 3, "b": 1}])
     assert [tree.match(rows, row) for row in range(3)] == [[7, 8], [4, 5], [0, 1, 3]]
 
 
 # --- The order of insertions ------------------------------------------------------------
 
 
-def shuffled(expressions: Expressions, seed: int) -> Structure:
+def build_shuffled(expressions: Expressions, seed: int) -> Structure:
     order = list(range(len(expressions)))
     Random(seed).shuffle(order)
-    tree = expressions.filled(order, max_capacity=4, min_partition=3)
+    tree = expressions.build_tree(order, max_capacity=4, min_partition=3)
     return check(tree, expressions, order)
 
 
@@ -432,8 +432,8 @@ def test_clusters_do_not_depend_on_the_order_of_insertions() -> None:
     random = Random(5)
     ends = [sorted(random.sample(range(60), 2)) for _ in range(90)]
     rules = [f"a BETWEEN {low} AND {high}" for low, high in ends]
-    expressions = encoded([*rules, *(f"a = {value}" for value in range(0, 60, 3))])
-    trees = [shuffled(expressions, seed) for seed in range(5)]
+    expressions = encode([*rules, *(f"a = {value}" for value in range(0, 60, 3))])
+    trees = [build_shuffled(expressions, seed) for seed in range(5)]
     assert len(trees[0].placement) > 15
     assert all(tree.placement == trees[0].placement for tree in trees)
 
@@ -443,9 +443,9 @@ def test_a_cluster_directory_depends_only_on_its_expressions() -> None:
     bucket is split if, and only if, it encloses more than an l-node holds.
     """
     workload = Workload(size=300, dimensions=6, event_size=4, rule_size=3, match_probability=0.1)
-    expressions = encoded([text for _, text in workload.rules()])
+    expressions = encode([text for _, text in workload.rules()])
     for seed in range(3):
-        buckets = shuffled(expressions, seed).buckets
+        buckets = build_shuffled(expressions, seed).buckets
         divisible = [b for b in buckets if b.c != ROOT and not b.is_atomic]
         assert sum(b.is_split for b in divisible) > 10
         for bucket in divisible:
@@ -457,8 +457,8 @@ def test_a_cluster_directory_depends_only_on_its_expressions() -> None:
 
 def test_an_l_node_that_cannot_be_partitioned_grows_and_shrinks() -> None:
     """Nothing is partitioned by predicates that hold where their attribute is absent."""
-    expressions = encoded([f"a{i} IS NULL" for i in range(40)])
-    tree = expressions.filled(range(40), max_capacity=5)
+    expressions = encode([f"a{i} IS NULL" for i in range(40)])
+    tree = expressions.build_tree(range(40), max_capacity=5)
     assert Structure(tree).placement == {(): list(range(40))}
     grown = int(tree.nodes.cnode[ROOT, CAPACITY])
     assert grown >= 40
@@ -469,11 +469,11 @@ def test_an_l_node_that_cannot_be_partitioned_grows_and_shrinks() -> None:
 
 
 def test_a_rare_attribute_gets_no_partition() -> None:
-    expressions = encoded([f"a{i // 2} = {i % 2}" for i in range(30)])
-    assert Structure(expressions.filled(range(30), max_capacity=5)).placement == {
+    expressions = encode([f"a{i // 2} = {i % 2}" for i in range(30)])
+    assert Structure(expressions.build_tree(range(30), max_capacity=5)).placement == {
         (): list(range(30))
     }
-    partitioned = Structure(expressions.filled(range(30), max_capacity=5, min_partition=2))
+    partitioned = Structure(expressions.build_tree(range(30), max_capacity=5, min_partition=2))
     assert len(partitioned.directory(ROOT)) > 10
 
 
@@ -483,7 +483,7 @@ def test_a_rare_attribute_gets_no_partition() -> None:
 def test_deletion_down_to_an_empty_tree() -> None:
     expressions = everything(7, 250)
     order = list(range(len(expressions)))
-    tree = expressions.filled(order, max_capacity=4)
+    tree = expressions.build_tree(order, max_capacity=4)
     first = check(tree, expressions, order).placement
     assert len(first) > 30
     Random(8).shuffle(order)
@@ -493,7 +493,7 @@ def test_deletion_down_to_an_empty_tree() -> None:
             check(tree, expressions, order[place:])
     (root,) = Structure(tree).buckets
     assert [root.row[column] for column in (SIZE, USED, PARTITIONS, TOTAL)] == [0, 0, 0, 0]
-    assert tree.match(expressions.encoded([{"small": 1}])) == []
+    assert tree.match(expressions.encode([{"small": 1}])) == []
     used = int(tree.books.state[WORDS_USED])
     expressions.insert(tree, *sorted(order))
     assert check(tree, expressions, order).placement == first
@@ -501,8 +501,8 @@ def test_deletion_down_to_an_empty_tree() -> None:
 
 
 def test_numbers_are_unique() -> None:
-    expressions = encoded(["a = 1"])
-    tree = expressions.filled([0])
+    expressions = encode(["a = 1"])
+    tree = expressions.build_tree([0])
     assert 0 in tree
     assert 1 not in tree
     with pytest.raises(ValueError, match="expression 0 is already there"):
@@ -524,28 +524,28 @@ def test_expressions_tested_in_vain_are_moved() -> None:
     by_a = [f"a > 0 AND x{i} = 1" for i in range(40)]
     by_b = [f"b = 1 AND y{i} = 1" for i in range(25)]
     by_either = [f"a > 0 AND b = 1 AND z{i} = 1" for i in range(10)]
-    expressions = encoded([*by_a, *by_b, *by_either])
-    tree = expressions.filled(range(75), max_capacity=5, min_partition=20)
+    expressions = encode([*by_a, *by_b, *by_either])
+    tree = expressions.build_tree(range(75), max_capacity=5, min_partition=20)
     a, b = (expressions.rules.dictionary.attributes[name] for name in "ab")
 
-    def kept_by(attribute: int) -> list[int]:
+    def find_kept_by(attribute: int) -> list[int]:
         seen = check(tree, expressions, range(75))
         found = [
             n for p, leaf in seen.placement.items() if p and p[0][0] == attribute for n in leaf
         ]
         return sorted(found)
 
-    assert kept_by(a) == [*range(40), *range(65, 75)]
-    event = expressions.encoded([{"a": 5}])
+    assert find_kept_by(a) == [*range(40), *range(65, 75)]
+    event = expressions.encode([{"a": 5}])
     assert tree.measure_work(event).expressions == 50
     tree.observe(event)
     assert tree.recycled == 0
-    tree.observe(expressions.encoded([{"a": 5}] * 200))
+    tree.observe(expressions.encode([{"a": 5}] * 200))
     assert tree.recycled > 0
-    assert kept_by(a) == list(range(40))
-    assert kept_by(b) == list(range(40, 75))
+    assert find_kept_by(a) == list(range(40))
+    assert find_kept_by(b) == list(range(40, 75))
     assert tree.measure_work(event).expressions == 40
-    assert tree.match(expressions.encoded([{"b": 1, "z3": 1, "a": 5}])) == [68]
+    assert tree.match(expressions.encode([{"b": 1, "z3": 1, "a": 5}])) == [68]
 
 
 SIZE_OF_WORKLOADS = 1_500
@@ -561,13 +561,13 @@ def workloads() -> tuple[Expressions, list[dict[str, int]]]:
         )
         texts += [text for _, text in workload.rules()]
         events += workload.events(40)
-    return encoded(texts), events
+    return encode(texts), events
 
 
 def test_a_tree_adapts_from_uniform_to_zipf_and_back() -> None:
     """Like figure 13, but without time: the work returns to that of a new tree."""
     expressions, events = workloads()
-    rows = expressions.encoded(events)
+    rows = expressions.encode(events)
     size = len(expressions) // 2
     uniform, zipf = np.arange(size), np.arange(size, 2 * size)
     tree = expressions.tree()
@@ -598,7 +598,7 @@ def insert(tree: BeTree, expressions: Expressions, numbers: np.ndarray) -> None:
 def test_a_compacted_tree_is_the_same_tree() -> None:
     expressions = everything(9, 200)
     order = list(range(len(expressions)))
-    tree = expressions.filled(order, max_capacity=3)
+    tree = expressions.build_tree(order, max_capacity=3)
     for number in order[::2]:
         tree.delete(number)
     before = Structure(tree).placement
@@ -623,7 +623,7 @@ def parent_of(seen: Structure, bucket: Bucket) -> int:
 
 def test_a_batch_is_partitioned_by_the_rarest_attribute() -> None:
     common = [f"a = {i} AND b > {i % 3}" for i in range(60)]
-    expressions = encoded(
+    expressions = encode(
         [
             *common,
             *(f"a = {i} AND c = 1" for i in range(10)),
@@ -661,7 +661,7 @@ def test_the_root_partitions_by_the_preferred_attribute() -> None:
 
 def test_an_engine_adapts_to_a_sample_of_events() -> None:
     rules = [f"a > 0 AND x{i} = 1" for i in range(40)]
-    encoded_rules = encoded(rules).rules
+    encoded_rules = encode(rules).rules
     sample = EventEncoder(encoded_rules).encode_many([{"a": 5}] * 200)
     events = EventEncoder(encoded_rules).encode_many([{"a": 1, "x3": 1}, {"x4": 1}])
     for engine in (Betree(encoded_rules), Betree(encoded_rules, sample=sample)):

@@ -20,7 +20,7 @@ def tree_of(*rules: str) -> Gryphon:
     return Gryphon(encoder.finish())
 
 
-def found(engine: Gryphon, event: dict[str, Any]) -> list[int]:
+def match(engine: Gryphon, event: dict[str, Any]) -> list[int]:
     encoded = EventEncoder(engine.rules).encode(event)
     return sorted(engine.match_one(encoded).tolist())
 
@@ -60,34 +60,34 @@ def test_other_predicates_are_tested_one_by_one() -> None:
     )
     # In the weak logic <> holds on absence, as IS NULL does.
     assert edges_of(engine.arrays) == [(2, 4, 2)]
-    assert found(engine, {"a": 1}) == [0, 2, 7]
-    assert found(engine, {"a": 7}) == [1, 2, 3, 7]
-    assert found(engine, {"a": "ax"}) == [3, 5]
-    assert found(engine, {}) == [3, 4]
+    assert match(engine, {"a": 1}) == [0, 2, 7]
+    assert match(engine, {"a": 7}) == [1, 2, 3, 7]
+    assert match(engine, {"a": "ax"}) == [3, 5]
+    assert match(engine, {}) == [3, 4]
 
 
 def test_an_attribute_may_be_tested_twice() -> None:
     engine = tree_of("x > 3 AND x < 9", "x > 3 AND x <> 5 AND x < 9", "x > 3 AND x = 7")
-    assert found(engine, {"x": 5}) == [0]
-    assert found(engine, {"x": 7}) == [0, 1, 2]
-    assert found(engine, {"x": [1, 20]}) == [0, 1]
-    assert found(engine, {"x": [1, 20, 5]}) == [0]
-    assert found(engine, {"x": 20}) == []
+    assert match(engine, {"x": 5}) == [0]
+    assert match(engine, {"x": 7}) == [0, 1, 2]
+    assert match(engine, {"x": [1, 20]}) == [0, 1]
+    assert match(engine, {"x": [1, 20, 5]}) == [0]
+    assert match(engine, {"x": 20}) == []
 
 
 def test_values_with_the_same_code_follow_an_edge_once() -> None:
     """X > 9 holds on a single code, the gap above 9, so it is stored as an equality."""
     engine = tree_of("x > 9 AND y = 1", "x > 9")
     assert edges_of(engine.arrays)[0] == (0, 0, 1)
-    assert found(engine, {"x": [10, 11, 12], "y": 1}) == [0, 1]
+    assert match(engine, {"x": [10, 11, 12], "y": 1}) == [0, 1]
 
 
 def test_different_spellings_of_an_equality_are_one_test() -> None:
     engine = tree_of(
         "s = 'a' AND n = 1", "s LIKE 'a' AND n BETWEEN 1 AND 1", "s = 'a' AND s LIKE 'a'"
     )
-    assert found(engine, {"s": "a", "n": 1}) == [0, 1, 2]
-    assert found(engine, {"s": "a"}) == [2]
+    assert match(engine, {"s": "a", "n": 1}) == [0, 1, 2]
+    assert match(engine, {"s": "a"}) == [2]
 
 
 def test_a_common_prefix_of_tests_is_stored_once() -> None:
@@ -98,7 +98,7 @@ def test_a_common_prefix_of_tests_is_stored_once() -> None:
 def test_a_tree_without_tests() -> None:
     engine = tree_of("TRUE", "FALSE")
     assert len(engine.arrays.edge) == 0
-    assert found(engine, {"a": 1}) == found(engine, {}) == [0]
+    assert match(engine, {"a": 1}) == match(engine, {}) == [0]
 
 
 @pytest.mark.parametrize("compiled", [True, False])
@@ -111,6 +111,6 @@ def test_a_rule_that_is_encoded_as_a_program(
     lacking = " AND ".join(f"(d{i} IS NULL OR e{i} = 1)" for i in range(12))
     engine = tree_of(large, lacking, "a = 3")
     assert len(engine.rules.forms.program_rule) == 2
-    assert found(engine, {"b": 12}) == [0, 1]
-    assert found(engine, {"a": [3, 0], "b": 12, "d1": 1}) == [0, 2]
-    assert found(engine, {"a": 3, "c": 1}) == [1, 2]
+    assert match(engine, {"b": 12}) == [0, 1]
+    assert match(engine, {"a": [3, 0], "b": 12, "d1": 1}) == [0, 2]
+    assert match(engine, {"a": 3, "c": 1}) == [1, 2]

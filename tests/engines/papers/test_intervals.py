@@ -63,7 +63,7 @@ def intervals_of(pairs: Sequence[tuple[int, int]]) -> Intervals:
     return Intervals(low, high, np.arange(len(pairs)))
 
 
-def grown(name: str) -> TreeArrays:
+def grow_trees(name: str) -> TreeArrays:
     return plant_trees([(0, GROWN[name](intervals_of(EXAMPLE_4), CODES))], 1)
 
 
@@ -75,7 +75,7 @@ def row(trees: TreeArrays, node: int) -> tuple[int, ...]:
     return tuple(trees.node[node].tolist())
 
 
-def listed(trees: TreeArrays, node: int) -> tuple[list[int], list[int]]:
+def read_lists(trees: TreeArrays, node: int) -> tuple[list[int], list[int]]:
     run = slice(*trees.list_start[node : node + 2])
     return trees.rising[run, 0].tolist(), trees.falling[run, 0].tolist()
 
@@ -151,7 +151,7 @@ def test_a_balanced_tree_has_the_middle_of_every_run_on_top(size: int) -> None:
 
 
 def test_the_cluster_index() -> None:
-    trees = grown("cluster")
+    trees = grow_trees("cluster")
 
     def outline(node: int) -> Any:
         _, key, _, left, right = row(trees, node)
@@ -169,7 +169,7 @@ def test_the_cluster_index() -> None:
 
 
 def test_the_interval_index() -> None:
-    trees = grown("interval")
+    trees = grow_trees("interval")
     node = int(trees.root[0])
     path = []
     while node != NO_NODE:
@@ -190,7 +190,7 @@ def test_the_interval_index() -> None:
 
 def test_the_hybrid_index() -> None:
     """The Cluster Index above, and below it elementary intervals of the codes that lead there."""
-    trees = grown("hybrid")
+    trees = grow_trees("hybrid")
     kind, key, _, left, right = row(trees, int(trees.root[0]))
     assert (kind, key) == (PASS, 35)
     assert row(trees, left)[:2] == (PASS, 28)
@@ -220,7 +220,7 @@ def test_groups_are_split_down_to_the_least_cluster() -> None:
 
 def test_the_segment_tree() -> None:
     """Leaves 0 to 36; leaf 10 is the gap from 15 to 25. Its ancestors, from the top."""
-    trees = grown("segment")
+    trees = grow_trees("segment")
     node = int(trees.root[0])
     path = []
     while node != NO_NODE:
@@ -241,22 +241,22 @@ def test_the_segment_tree() -> None:
 
 
 def test_the_interval_tree() -> None:
-    trees = grown("interval-tree")
+    trees = grow_trees("interval-tree")
     root = int(trees.root[0])
     kind, key, _, left, right = row(trees, root)
     assert (kind, key) == (LISTED, 35)
-    assert listed(trees, root) == ([4, 6, 1, 2, 7], [7, 6, 4, 2, 1])
+    assert read_lists(trees, root) == ([4, 6, 1, 2, 7], [7, 6, 4, 2, 1])
     assert row(trees, left)[:4] == (LISTED, 25, 25, NO_NODE)
-    assert listed(trees, left) == ([0], [0])
+    assert read_lists(trees, left) == ([0], [0])
     assert row(trees, row(trees, left)[4])[1:] == (28, 28, NO_NODE, NO_NODE)
     assert row(trees, right)[1:] == (65, 65, NO_NODE, NO_NODE)
-    assert listed(trees, right) == ([3, 8], [8, 3])
+    assert read_lists(trees, right) == ([3, 8], [8, 3])
     # In the order of the paper; then 7 is compared, which does not contain it.
     assert search_tree(trees, 0, 20).found == [4, 6, 1, 2, 0]
 
 
 def test_evaluations_are_counted_as_the_paper_describes_the_search() -> None:
-    evaluations = {name: search_tree(grown(name), 0, 20).evaluations for name in GROWN}
+    evaluations = {name: search_tree(grow_trees(name), 0, 20).evaluations for name in GROWN}
     assert evaluations == {
         "cluster": 2,
         "interval": 4,

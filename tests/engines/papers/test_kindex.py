@@ -71,7 +71,7 @@ class Indexed(NamedTuple):
                 found.append((key, [self.entry(place) for place in places]))
         return sorted(found, key=lambda item: (item[1][0][0], item[1][0][1] == IN))
 
-    def encoded(self, event: Mapping[str, Any], weights: Weights | None = None) -> Events:
+    def encode_event(self, event: Mapping[str, Any], weights: Weights | None = None) -> Events:
         encoder = EventEncoder(self.engine.rules)
         if weights is None:
             return encoder.encode(dict(event))
@@ -95,7 +95,7 @@ def encode(rules: Sequence[str | Expr], logic: Logic, weights: Sequence[Weights]
     return encoder.finish()
 
 
-def indexed(
+def build_index(
     kind: type[Engine], rules: EncodedRules, values: Mapping[str, Sequence[Any]]
 ) -> Indexed:
     engine = kind(rules)
@@ -179,7 +179,7 @@ DNF_BOUNDS = {AGE_3: 1.0, AGE_4: 3.0, CA: 2.0, NY: 5.0, F: 2.0, M: 1.0, Z: 0.0}
 
 @pytest.fixture
 def figure_2() -> Indexed:
-    return indexed(KIndex, encode(FIGURE_1, "weak", DNF_WEIGHTS), DNF_VALUES)
+    return build_index(KIndex, encode(FIGURE_1, "weak", DNF_WEIGHTS), DNF_VALUES)
 
 
 def test_posting_lists_are_those_of_figure_2(figure_2: Indexed) -> None:
@@ -198,7 +198,7 @@ def test_posting_lists_are_those_of_figure_2(figure_2: Indexed) -> None:
 
 def test_the_conjunction_algorithm_goes_through_figures_3_to_6(figure_2: Indexed, steps) -> None:
     seen = steps(figure_2)
-    event = figure_2.encoded({"age": 3, "state": "CA", "gender": "M"})
+    event = figure_2.encode_event({"age": 3, "state": "CA", "gender": "M"})
     assert ids(figure_2, event) == [4, 5]
     figure_4, figure_5, figure_6, of_size_1, of_size_0 = seen
     assert figure_4 == Step(2, [(AGE_3, (1, IN)), (CA, (3, OUT)), (M, (3, IN))], None)
@@ -239,7 +239,7 @@ CNF_BOUNDS = {A1: 0.5, A2: 1.0, B1: 1.5, C1: 2.5, C2: 3.0, D1: 3.5, E1: 4.5, Z: 
 
 @pytest.fixture
 def figure_8() -> Indexed:
-    return indexed(KIndexCnf, encode(FIGURE_7, "weak", CNF_WEIGHTS), CNF_VALUES)
+    return build_index(KIndexCnf, encode(FIGURE_7, "weak", CNF_WEIGHTS), CNF_VALUES)
 
 
 def test_posting_lists_are_those_of_figure_8(figure_8: Indexed) -> None:
@@ -277,7 +277,7 @@ def test_the_counters_of_the_cnf_algorithm_are_those_of_the_text(
         counters[rule + 1] = counter[:count].tolist()
 
     monkeypatch.setattr(cnf, "trace_counters", trace_counters)
-    event = figure_8.encoded({"A": 1, "C": 2})
+    event = figure_8.encode_event({"A": 1, "C": 2})
     assert ids(figure_8, event) == [3, 4, 5]
     assert counters == {2: [1, 0], 3: [1, 1], 4: [1, 1], 5: [1, -1], 6: [0]}
     # Figure 9.
@@ -303,7 +303,7 @@ def test_conjunctions_are_ranked_and_pruned_as_in_figures_10_to_12(
     plain: Any = walk.bound_partition
     monkeypatch.setattr(dnf, "bound_partition", bound_partition)
     weights = {AGE_3: 0.8, NY: 1.0, F: 0.9}
-    event = index.encoded({"age": 3, "state": "NY", "gender": "F"}, weights)
+    event = index.encode_event({"age": 3, "state": "NY", "gender": "F"}, weights)
     rule, score = index.engine.top_one(event, 1)
     assert (rule + 1).tolist() == [1]
     assert score.tolist() == pytest.approx([4.08])
@@ -319,7 +319,7 @@ def test_conjunctions_are_ranked_and_pruned_as_in_figures_10_to_12(
 def test_cnfs_are_ranked_and_pruned_as_in_figure_13(figure_8: Indexed, steps) -> None:
     index = figure_8.with_bounds(CNF_BOUNDS)
     seen = steps(index)
-    event = index.encoded({"A": 1, "C": 2}, {A1: 0.1, C2: 0.9})
+    event = index.encode_event({"A": 1, "C": 2}, {A1: 0.1, C2: 0.9})
     rule, score = index.engine.top_one(event, 1)
     assert (rule + 1).tolist() == [3]
     assert score.tolist() == pytest.approx([2.46])
@@ -334,14 +334,14 @@ def test_cnfs_are_ranked_and_pruned_as_in_figure_13(figure_8: Indexed, steps) ->
 def test_a_strong_not_in_is_also_a_weak_not_in_of_null() -> None:
     rules = ["a NOT IN (1, 2) AND b = 1"]
     values = {"a": (1, 2), "b": (1,)}
-    weak = indexed(KIndex, encode(rules, "weak"), values)
-    strong = indexed(KIndex, encode(rules, "strong"), values)
+    weak = build_index(KIndex, encode(rules, "weak"), values)
+    strong = build_index(KIndex, encode(rules, "strong"), values)
     assert [key for key, _ in weak.lists(1)] == [("a", 1), ("a", 2), ("b", 1)]
     assert [key for key, _ in strong.lists(1)] == [("a", NULL), ("a", 1), ("a", 2), ("b", 1)]
     assert strong.lists(1)[0] == (("a", NULL), [(1, OUT)])
     for event, expected in (({"b": 1}, [[1], []]), ({"a": 3, "b": 1}, [[1], [1]])):
-        assert [ids(index, index.encoded(event)) for index in (weak, strong)] == expected
-        assert ids(weak, weak.encoded({**event, "a": 2})) == []
+        assert [ids(index, index.encode_event(event)) for index in (weak, strong)] == expected
+        assert ids(weak, weak.encode_event({**event, "a": 2})) == []
 
 
 @pytest.mark.parametrize("kind", [KIndex, KIndexCnf])

@@ -71,7 +71,7 @@ def _possible(event: Expr, name: str, value: Value) -> bool:
     return evaluate(And(tuple(said)), {name: value})
 
 
-def ordered(random: Random, among: Sequence[randoms.Attribute], size: int) -> Expr:
+def draw_ordered(random: Random, among: Sequence[randoms.Attribute], size: int) -> Expr:
     """A conjunction without patterns, and without IS NULL."""
     while True:
         made = randoms.conjunction(random, among, size)
@@ -92,8 +92,8 @@ def test_conjunctions_against_all_events_of_a_small_world(seed: int) -> None:
     random = Random(seed)
     found = set()
     for _ in range(60):
-        rule = ordered(random, FEW[:2], random.randint(1, 4))
-        event = ordered(random, FEW[:2], random.randint(1, 4))
+        rule = draw_ordered(random, FEW[:2], random.randint(1, 4))
+        event = draw_ordered(random, FEW[:2], random.randint(1, 4))
         logic = random.choice(LOGICS)
         expected = some_event_satisfies(rule, logic, event)
         assert verdict(rule, event, logic) == (Verdict.YES if expected else Verdict.NO)
@@ -109,14 +109,14 @@ def test_trees_against_all_events_of_a_small_world(seed: int) -> None:
             (
                 And(
                     (
-                        ordered(random, FEW, 1),
-                        Or((ordered(random, FEW, 2), ordered(random, FEW, 1))),
+                        draw_ordered(random, FEW, 1),
+                        Or((draw_ordered(random, FEW, 2), draw_ordered(random, FEW, 1))),
                     )
                 ),
-                ordered(random, FEW, 3),
+                draw_ordered(random, FEW, 3),
             )
         )
-        event = ordered(random, FEW[1:], random.randint(1, 3))
+        event = draw_ordered(random, FEW[1:], random.randint(1, 3))
         logic = random.choice(LOGICS)
         expected = some_event_satisfies(rule, logic, event)
         assert verdict(rule, event, logic) == (Verdict.YES if expected else Verdict.NO)

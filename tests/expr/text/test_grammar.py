@@ -333,7 +333,7 @@ def _parses_or_is_refused(text: str) -> None:
 # --- Limits -----------------------------------------------------------------------------
 
 
-def nested(depth: int, step: Callable[[Expr, int], Expr]) -> Expr:
+def nest(depth: int, step: Callable[[Expr, int], Expr]) -> Expr:
     expr: Expr = A
     for level in range(1, depth):
         expr = step(expr, level)
@@ -353,7 +353,7 @@ def test_the_deepest_rule_parses_far_down_the_stack(step: Callable[[Expr, int], 
     def deeper(frames: int) -> Expr:
         return deeper(frames - 1) if frames else parse(to_sql(expr))
 
-    expr = nested(MAX_DEPTH, step)
+    expr = nest(MAX_DEPTH, step)
     assert deeper(200) == expr
     with pytest.raises(RuleTooLargeError, match="nested more than"):
         parse(to_sql(step(expr, MAX_DEPTH)))

@@ -36,14 +36,14 @@ def outcome(read: Any, text: str) -> tuple[object, ...] | None:
     return None
 
 
-def encoded_texts(texts: Sequence[str], logic: Logic) -> EncodedRules:
+def encode_texts(texts: Sequence[str], logic: Logic) -> EncodedRules:
     encoder = RuleEncoder()
     for text in texts:
         encoder.add_text(text, logic)
     return encoder.finish()
 
 
-def encoded_models(texts: Sequence[str], logic: Logic) -> EncodedRules:
+def encode_models(texts: Sequence[str], logic: Logic) -> EncodedRules:
     encoder = RuleEncoder()
     for text in texts:
         encoder.add(parse(text), logic)
@@ -63,7 +63,7 @@ def agree(*texts: str) -> None:
     """Compare `texts`, new and repeated, with the full parse."""
     twice = [*texts, *texts]
     for logic in LOGICS:
-        fast, full = encoded_texts(twice, logic), encoded_models(twice, logic)
+        fast, full = encode_texts(twice, logic), encode_models(twice, logic)
         assert fast.size == full.size
         assert fast.dictionary.attributes == full.dictionary.attributes
         for ours, theirs in zip(arrays(fast), arrays(full), strict=True):
@@ -127,7 +127,7 @@ def test_random_rules_find_the_same_events(rules: list[Expr], seed: int) -> None
     events = [randoms.event(random, EVERYTHING) for _ in range(3)]
     events += [{"a": [1, "ab"], "b": 2, "age": 0.5, "state": "CA", "in": True}]
     for logic in LOGICS:
-        found = encoded_texts(texts, logic)
+        found = encode_texts(texts, logic)
         matches = Scan(found).match(EventEncoder(found).encode_many(events))
         for i, event in enumerate(events):
             held = sorted(matches.rule[matches.start[i] : matches.start[i + 1]].tolist())
@@ -299,7 +299,7 @@ def test_a_conjunction_of_too_many_nodes() -> None:
 def test_a_predicate_is_read_once(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     read: Counter[str] = Counter()
 
-    def counted(piece: str) -> Predicate | None:
+    def read_and_count(piece: str) -> Predicate | None:
         predicate = read_predicate(piece)
         read[piece] += predicate is not None
         return predicate
@@ -307,7 +307,7 @@ def test_a_predicate_is_read_once(monkeypatch: pytest.MonkeyPatch, form: str) ->
     def refuse(text: str) -> Expr:
         raise AssertionError(f"parsed in full: {text}")
 
-    monkeypatch.setattr("tamis.expr.text.two_levels.read_predicate", counted)
+    monkeypatch.setattr("tamis.expr.text.two_levels.read_predicate", read_and_count)
     monkeypatch.setattr("tamis.expr.text.bulk.parse", refuse)
     random = Random(1)
     pool = [f"a{i} = {i}" for i in range(20)] + [f"b{i} BETWEEN {i} AND 50" for i in range(10)]
@@ -361,10 +361,10 @@ def test_a_predicate_keeps_its_logic() -> None:
 
 
 def test_a_predicate_is_adapted() -> None:
-    def renamed(predicate: Predicate) -> Predicate:
+    def rename(predicate: Predicate) -> Predicate:
         return Predicate("z", Op.EQ, (7,), predicate.negated)
 
-    encoder = RuleEncoder(reader=BulkReader(renamed))
+    encoder = RuleEncoder(reader=BulkReader(rename))
     for _ in range(2):
         encoder.add_text("a <> 1", "strong")
     assert list(encoder.finish().dictionary.attributes) == ["z"]

@@ -21,7 +21,7 @@ def table(spark, rules: dict[str, str]):
     return spark.createDataFrame(list(rules.items()), RULES)
 
 
-def numbered(count: int) -> dict[str, str]:
+def make_rules(count: int) -> dict[str, str]:
     return {f"r{i}": f"x = {i % 7} OR y > {i}" for i in range(count)}
 
 
@@ -36,7 +36,7 @@ def path(tmp_path: Path) -> Path:
 
 def test_an_update_equals_a_rebuild(spark, path: Path) -> None:
     rng = random.Random(7)
-    rules = numbered(200)
+    rules = make_rules(200)
     ts.build(table(spark, rules), path, shards=4)
     events = pa.table({"x": [*range(8), None], "y": [rng.randrange(200) for _ in range(9)]})
     for step in range(2):
@@ -63,7 +63,7 @@ def test_an_update_equals_a_rebuild(spark, path: Path) -> None:
 
 
 def test_only_changed_shards_are_built(spark, path: Path) -> None:
-    before = ts.build(table(spark, numbered(100)), path, shards=4)
+    before = ts.build(table(spark, make_rules(100)), path, shards=4)
     contents = [files(shard) for shard in before.shards]
     after = ts.update(path, spark.createDataFrame([("r5", "x = 500", False)], CHANGES))
     same = [a == b for a, b in zip(before.shards, after.shards, strict=True)]
@@ -78,28 +78,28 @@ def test_only_changed_shards_are_built(spark, path: Path) -> None:
         assert matcher.stats()["segments"] == 1
         assert matcher.rule("r5").text == "x = 500"
     # The old version is unchanged, and its shared shards stay when it is removed.
-    assert read_texts(before) == numbered(100)
+    assert read_texts(before) == make_rules(100)
     assert ts.forget(path) == [1]
-    assert read_texts(ts.current(path)) == {**numbered(100), "r5": "x = 500"}
+    assert read_texts(ts.current(path)) == {**make_rules(100), "r5": "x = 500"}
 
 
 def test_changes_that_change_nothing(spark, path: Path) -> None:
-    before = ts.build(table(spark, numbered(10)), path, shards=2)
+    before = ts.build(table(spark, make_rules(10)), path, shards=2)
     changes = [("unknown", None, True), ("r1", "x =", False)]
     after = ts.update(path, spark.createDataFrame(changes, CHANGES))
     assert after.shards == before.shards
     assert after.number == 2
     # A refused change leaves the rule as it was.
-    assert read_texts(after) == numbered(10)
+    assert read_texts(after) == make_rules(10)
     assert [row[0] for row in read_quarantine(after)] == ["r1"]
 
 
 def test_the_quarantine_follows_the_rules(spark, path: Path) -> None:
     bad = {f"bad{i}": f"x = {i} AND" for i in range(10)}
-    ts.build(table(spark, numbered(10) | bad), path, shards=3)
+    ts.build(table(spark, make_rules(10) | bad), path, shards=3)
     changes = [("bad1", "x = 1", False), ("bad2", None, True), ("bad3", "y >", False)]
     version = ts.update(path, spark.createDataFrame(changes, CHANGES))
-    assert read_texts(version) == {**numbered(10), "bad1": "x = 1"}
+    assert read_texts(version) == {**make_rules(10), "bad1": "x = 1"}
     left = {id: rule for id, rule in bad.items() if id not in ("bad1", "bad2")}
     assert {row[0]: row[1] for row in read_quarantine(version)} == {**left, "bad3": "y >"}
     everything = [(f"bad{i}", None, True) for i in range(10)]
@@ -136,7 +136,7 @@ def test_bad_changes_are_refused(spark, path: Path) -> None:
     changes = spark.createDataFrame([("a", "x = 1", False)], CHANGES)
     with pytest.raises(StorageError, match="there is no such index"):
         ts.update(path, changes)
-    before = ts.build(table(spark, numbered(10)), path, shards=2)
+    before = ts.build(table(spark, make_rules(10)), path, shards=2)
     with pytest.raises(RuleError, match=r"changes has no column 'deleted'.* pass delete=None"):
         ts.update(path, changes.drop("deleted"))
     with pytest.raises(RuleError, match=r"'id' has ids of type long, .* of type string; cast it"):
