@@ -33,10 +33,10 @@ def name_of(temporary: Path) -> Path:
 
 
 def test_a_temporary_folder_of_our_own(temporary: Path) -> None:
-    found = java.packaged_java()
+    found = java.find_packaged_java()
     assert found is not None
     assert found.parent == name_of(temporary)
-    assert java.packaged_java() == found
+    assert java.find_packaged_java() == found
 
 
 def test_a_temporary_folder_that_others_may_write_to(temporary: Path) -> None:
@@ -54,7 +54,7 @@ def test_a_temporary_folder_that_is_a_link(temporary: Path, tmp_path: Path) -> N
 
 def check_elsewhere(temporary: Path) -> None:
     """The wrapper is in a new folder that only this user can write to."""
-    found = java.packaged_java()
+    found = java.find_packaged_java()
     assert found is not None
     assert found.parent.parent == temporary
     assert found.parent != name_of(temporary)
