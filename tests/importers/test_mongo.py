@@ -88,6 +88,7 @@ def test_conditions_keep_their_meaning(
         ({"a": {"$regex": 3}}, "takes a text"),
         ({"a": {"$vgt": 3}}, "is a text"),
         ({"a": {"$size": "3"}}, "takes a number"),
+        ({"a": {"$size": 0}}, "empty list"),
         ({"a": {"$inGroup": "vip"}}, "'vip' is not given"),
         ({"a": {"$elemMatch": {"x": 1, "y": 2}}}, "one element"),
         ({"a": {"$elemMatch": {"$ne": 2}}}, "one element"),

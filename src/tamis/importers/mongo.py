@@ -245,6 +245,11 @@ class _Reader:
             return all_of(present(name), self.read_field(name, value))
         if not is_number(value):
             raise RuleError(f"$size takes a number, not {value!r}")
+        if value == 0:
+            raise RuleError(
+                f"{attribute!r} is compared with an empty list, which is a missing attribute here; "
+                "use $exists if it may be missing, too"
+            )
         return Predicate(name, Op.EQ, (value,))
 
     def read_type(self, attribute: str, value: Any) -> Expr:
