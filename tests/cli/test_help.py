@@ -15,7 +15,8 @@ def test_version_prints_the_version() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [[], *([name] for name in "match explain stats lint ratify similar demo".split())]
+    "command",
+    [[], *([name] for name in "match explain stats check lint ratify similar demo".split())],
 )
 def test_help_fits_in_80_columns(command: list[str]) -> None:
     result = CliRunner(env={"COLUMNS": "80"}).invoke(app, [*command, "--help"])

@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 import tamis
 from tamis.cli.commands.build import build_index
+from tamis.cli.commands.check import check_rules
 from tamis.cli.commands.demo import run_demo
 from tamis.cli.commands.explain import explain_rule
 from tamis.cli.commands.export import export_rules
@@ -38,7 +39,12 @@ _PANELS: Final[dict[str, dict[str, Callable[..., None] | typer.Typer]]] = {
         "import": import_rules,
         "stats": show_stats,
     },
-    "Check rules": {"lint": lint_rules, "similar": find_similar, "ratify": ratify_rules},
+    "Check rules": {
+        "check": check_rules,
+        "lint": lint_rules,
+        "similar": find_similar,
+        "ratify": ratify_rules,
+    },
     "Run on Spark": {"pipeline": pipeline_app, "demo": run_demo},
     "Prepare": {"generate": generate_workload, "warmup": compile_kernels},
 }

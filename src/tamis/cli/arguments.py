@@ -13,6 +13,7 @@ import tamis
 from tamis.cli.console import ShowProgress, print_error
 from tamis.errors import UnknownRuleError
 from tamis.files import STDIN, load_rules
+from tamis.matcher.analysis.near_names import find_near, list_near
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.rule import Rule, RuleId
 from tamis.matcher.selection import Tagged, tagged
@@ -164,8 +165,19 @@ def add_rules(
 def select_rules(
     matcher: Matcher, only: list[str] | None, tags: list[str] | None
 ) -> Tagged | list[RuleId] | None:
-    """The rules that --only and --tag select; None selects all."""
+    """The rules that --only and --tag select; None selects all.
+
+    Raises
+    ------
+    UnknownRuleError
+        No rule has one of the ids or of the tags.
+    """
     if tags:
+        known = matcher.tags()
+        for tag in tags:
+            if tag not in known:
+                near = list_near(find_near(tag, known))
+                raise UnknownRuleError(f"no rule has the tag {tag!r}{near}")
         return tagged(*tags)
     return [find_rule_id(matcher, text) for text in only] if only else None
 

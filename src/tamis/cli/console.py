@@ -17,6 +17,7 @@ from rich.text import Text
 __all__ = [
     "ShowProgress",
     "escape_unprintable",
+    "is_on_terminal",
     "print_error",
     "print_json",
     "print_table",
@@ -79,6 +80,11 @@ def print_text(text: str) -> None:
 def print_json(value: Any) -> None:
     """Print plain data as one line of JSON."""
     sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
+
+
+def is_on_terminal() -> bool:
+    """Whether a person sees standard error as it is written."""
+    return sys.stderr.isatty()
 
 
 def print_error(message: str) -> None:

@@ -45,6 +45,7 @@ from tamis.matcher.write.responsive import clear_in_steps, keep_responsive
 from tamis.matcher.write.writer import Writer
 
 if TYPE_CHECKING:
+    from tamis.matcher.analysis.check import CheckReport
     from tamis.matcher.analysis.lint import Finding
     from tamis.matcher.analysis.ratify import Ratification
     from tamis.matcher.analysis.similar import Similar
@@ -379,6 +380,19 @@ class Matcher:
         joins = {name for name in names if name.startswith(JOINED)}
         bases = {base for name in names - joins for base in bases_of(name)}
         return frozenset(bases).union(*(join_named(name).news for name in joins))
+
+    def tags(self) -> frozenset[str]:
+        """Get the tags that rules have; ``tagged`` finds rules by no others.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("r1", "age > 18", tags=["gold", "eu"])
+        >>> sorted(m.tags())
+        ['eu', 'gold']
+        """
+        return frozenset(self._snapshot.tags())
 
     def __len__(self) -> int:
         return self._snapshot.size
@@ -994,6 +1008,60 @@ class Matcher:
         from tamis.matcher.analysis.lint import lint
 
         return lint(self, schema=self._schema, single_valued=single_valued, watch=watch)
+
+    def check(
+        self,
+        events: Any,
+        *,
+        watch: Callable[[int, float | None], None] = lambda count, fraction: None,
+    ) -> CheckReport:
+        """Find out why rules match nothing: compare what they mention with what events have.
+
+        An attribute that is misspelt is absent, and values of different kinds do not compare;
+        neither is an error when an event is matched. The check names attributes that rules mention
+        and no event has, and attributes whose values never compare with what rules say.
+
+        Parameters
+        ----------
+        events
+            Events like those to come, as for :meth:`match_many`. All are read, in chunks, and only
+            their attributes and kinds are kept.
+        watch
+            Called repeatedly: with the number of events read and None, then with the number of
+            rules checked and the fraction of all.
+
+        Returns
+        -------
+        CheckReport
+            The findings, those that affect the most rules first, and how many rules can match. It
+            prints as lines.
+
+        Raises
+        ------
+        EventError
+            `events` is not a container of events, or one of them is not a mapping.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("adults", "aeg >= 18")
+        >>> m.add("french", 'country = "FR"')
+        >>> report = m.check([{"age": 30, "country": "FR"}])
+        >>> print(report.findings[0])
+        no event has 'aeg'; did you mean 'age'? (1 rule: 'adults')
+        >>> report.possible, report.rules
+        (0, 2)
+        """
+        from tamis.matcher.analysis.check import check
+
+        return check(
+            self._snapshot,
+            events,
+            mentioned=self.attributes(),
+            schema=self._schema,
+            watch=watch,
+        )
 
     def stats(self) -> dict[str, Any]:
         """Get figures about the rules and the index: numbers of rules and segments, sizes in bytes.

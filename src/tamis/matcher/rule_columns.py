@@ -70,6 +70,10 @@ class _Tags(NamedTuple):
         numbers = self.tag[self.start[place] : self.start[place + 1]].tolist()
         return tuple(self.names.at(number) for number in numbers)
 
+    def used(self) -> set[str]:
+        """The tags that some rule has; `names` may list others as well."""
+        return {self.names.at(number) for number in np.unique(self.tag).tolist()}
+
     def find(self, name: str) -> NDArray[np.int64]:
         """Find the places of the rules with the tag `name`."""
         wanted = name.encode()
@@ -159,6 +163,10 @@ class RuleColumns:
     def rule(self, place: int) -> Rule:
         """The rule at `place`."""
         return self.row(place).rule()
+
+    def tags(self, places: NDArray[np.integer] | None) -> set[str]:
+        """The tags of the rules at these places; None stands for all places."""
+        return (self._tags if places is None else self._tags.take(places)).used()
 
     def mask_tagged(self, tagged: Tagged) -> NDArray[np.uint8]:
         """A mask of the rules with certain tags."""

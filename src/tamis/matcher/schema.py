@@ -67,6 +67,11 @@ class Schema:
         """The schema as a mapping of attributes to types."""
         return {n: d.type + "[]" * d.is_list for n, d in self._declared.items()}
 
+    @property
+    def kinds(self) -> dict[str, Kind]:
+        """The kinds of the values of declared attributes."""
+        return {name: declared.kind for name, declared in self._declared.items()}
+
     def adapt(self, predicate: Predicate) -> Predicate:
         """Convert texts of a predicate to timestamps if its attribute is declared as one.
 

@@ -204,6 +204,23 @@ class Snapshot:
             yield from view.segment.ids.array(places).tolist()
         yield from (entry.rule.id for entry in self.tail if entry.rule.validity.end <= at)
 
+    def tags(self) -> set[str]:
+        """The tags of all living rules."""
+        tags = {tag for entry in self.tail for tag in entry.rule.tags}
+        for view in self.views:
+            alive = view.alive()
+            places = None if alive is None else np.flatnonzero(alive)
+            tags |= view.segment.columns.tags(places)
+        return tags
+
+    def rules(self) -> Iterator[Rule]:
+        """All living rules, in the order in which they were added."""
+        for view in self.views:
+            columns = view.segment.columns
+            yield from map(columns.rule, view.places().tolist())
+        for entry in self.tail:
+            yield entry.rule
+
     def ids(self) -> Iterator[RuleId]:
         """The ids of all living rules, in the order in which they were added."""
         for view in self.views:

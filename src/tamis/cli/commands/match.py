@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated
 
+import pyarrow.compute as pc
 import typer
 
 from tamis.cli.arguments import (
@@ -19,8 +21,15 @@ from tamis.cli.arguments import (
     reject_overwriting,
     select_rules,
 )
-from tamis.cli.console import progress
-from tamis.files import STDIN, Query, match_expression, match_file, open_match_writer
+from tamis.cli.console import is_on_terminal, print_error, progress
+from tamis.files import (
+    STDIN,
+    MatchBatch,
+    Query,
+    match_expression,
+    match_file,
+    open_match_writer,
+)
 
 __all__ = ["match_events"]
 
@@ -111,11 +120,24 @@ def match_events(
             writer.write(match_expression(matcher, expression, query))
             return
         assert events is not None
-        done = 0
+        done = found = 0
         show("Matching events", done, None)
         for matches in match_file(matcher, events, query):
             writer.write(matches)
             done += len(matches.keys)
+            found += _count_matches(matches)
             show("Matching events", done, matches.fraction)
         if publish:
             matcher.close()
+    if done and not found and is_on_terminal():
+        # A misspelt attribute and kinds that do not compare give no rows, and no error either.
+        print_error(
+            f"no rule matches any event ({done:,} in all); "
+            f"tamis check {shlex.join([rules, events])} looks for the reason"
+        )
+
+
+def _count_matches(matches: MatchBatch) -> int:
+    if "matches" in matches.table.column_names:
+        return int(pc.sum(matches.table["matches"]).as_py() or 0)
+    return int(matches.table.num_rows)
