@@ -78,7 +78,7 @@ class BatchSearcher:
                     ]
                     matches = merge_matches(self._segments, parts, chunk.first + begin)
                     columns = [pa.array(matches.event), matches.rule]
-                    yield from pa.table(columns, schema=schema).to_batches()
+                    yield from _split(columns, schema)
                     rows = _affordable_rows(len(matches.event), end - begin)
                     begin = end
 
@@ -116,7 +116,7 @@ class BatchSearcher:
                     best.rule,
                     pa.array(best.score),
                 ]
-                yield from pa.table(columns, schema=schema).to_batches()
+                yield from _split(columns, schema)
 
         return _answer(events, schema, batches())
 
@@ -136,6 +136,18 @@ class BatchSearcher:
 def _affordable_rows(matches: int, rows: int) -> int:
     """How many events to match next, after `rows` events had so many matches."""
     return max(1, min(_MOST_ROWS, rows * _MATCHES // max(matches, 1)))
+
+
+def _split(
+    columns: Sequence[pa.Array | pa.ChunkedArray], schema: pa.Schema
+) -> list[pa.RecordBatch]:
+    """The batches of columns that may have several chunks; at least one, which may be empty."""
+    table = pa.table(columns, schema=schema)
+    # Arrow cannot combine the chunks of a union of which there are none.
+    if not table.num_rows:
+        return [pa.record_batch([column.chunk(0) for column in table.columns], schema=schema)]
+    batches: list[pa.RecordBatch] = table.to_batches()
+    return batches
 
 
 def _answer(
