@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pandas as pd
@@ -208,6 +210,8 @@ def test_batches_in_every_form() -> None:
         [(id, rule, "strong") for id, rule in rules.items()],
         [Rule(id, rule, "strong") for id, rule in rules.items()],
         [Rule(id, rule) for id, rule in rules.items()],
+        [{"id": id, "rule": rule} for id, rule in rules.items()],
+        [{"id": id, "rule": rule, "logic": None, "note": 1} for id, rule in rules.items()],
         table,
         table.select(["id", "rule"]),
         table.to_batches()[0],
@@ -229,6 +233,59 @@ def test_a_table_may_have_a_logic_column() -> None:
         matcher = Matcher(logic=logic)
         matcher.add_many(table)
         assert matcher.match({}) == expected
+
+
+def test_the_complete_form_of_a_rule_in_mappings_and_tables() -> None:
+    start, end = datetime(2024, 1, 1, tzinfo=UTC), datetime(2030, 1, 1, tzinfo=UTC)
+    rows: list[dict[str, Any]] = [
+        {
+            "id": "full",
+            "rule": "a IN (1, 2)",
+            "logic": "weak",
+            "weights": [["a", 1, 2.5]],
+            "payload": {"to": ["x", 1]},
+            "tags": ["gold", "eu"],
+            "priority": -3,
+            "valid_from": start,
+            "valid_until": end,
+        },
+        {"id": "bare", "rule": "a = 1"},
+    ]
+    as_text = [
+        {
+            **row,
+            "weights": json.dumps(row["weights"]) if "weights" in row else None,
+            "payload": json.dumps(row["payload"]) if "payload" in row else None,
+        }
+        for row in rows
+    ]
+    names = list(rows[0])
+    table = pa.table({name: [row.get(name) for row in as_text] for name in names})
+    structs = table.set_column(names.index("payload"), "payload", [[{"to": ["x"]}, None]])
+    mapped = [{**rows[0], "weights": {("a", 1): 2.5}}, rows[1]]
+    for form in (rows, mapped, table, table.to_reader(), structs, pl.from_arrow(table)):
+        matcher = Matcher()
+        assert matcher.add_many(form) == (2, [])
+        full, bare = matcher.rule("full"), matcher.rule("bare")
+        assert (full.logic, sorted(full.tags), full.priority) == ("weak", ["eu", "gold"], -3)
+        assert (full.valid_from, full.valid_until) == (start, end)
+        assert full.payload == {"to": ["x"] if form is structs else ["x", 1]}
+        assert bare == Rule("bare", "a = 1")
+        assert matcher.top({"a": 1}, at=start) == [("full", 2.5), ("bare", 1.0)]
+
+
+def test_bad_fields_of_rules_are_skipped_and_reported() -> None:
+    bad: list[dict[str, Any]] = [
+        {"id": "no rule"},
+        {"rule": "a = 1"},
+        {"id": "tags", "rule": "a = 1", "tags": "gold"},
+        {"id": "priority", "rule": "a = 1", "priority": "high"},
+        {"id": "time", "rule": "a = 1", "valid_until": "soon"},
+        {"id": "weights", "rule": "a = 1", "weights": "?"},
+    ]
+    report = Matcher().add_many([*bad, {"id": "good", "rule": "a = 1"}], on_error="skip")
+    assert report.added == 1
+    assert [refused.id for refused in report.bad] == [row.get("id") for row in bad]
 
 
 @pytest.mark.parametrize(

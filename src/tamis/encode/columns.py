@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import lru_cache
+from itertools import islice
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -30,9 +32,27 @@ Conform: TypeAlias = Callable[[str, pa.Array, bool], pa.Array]
 _EVENT = ""
 """The name of a column that holds whole events."""
 
+_DAY: Final = 86_400
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+"""The first day of year 1 and the last day of year 9999, in days since 1970."""
+
+_PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
 
 class AttributeConflict(Exception):  # a signal to the caller, not an error
     """Two columns have values of one attribute, so the batch must be encoded row by row."""
+
+
+class _UnreadableValue(Exception):
+    """A column holds a value that no kind can hold; the caller knows the number of the event."""
+
+    def __init__(self, row: int, message: str) -> None:
+        super().__init__(message)
+        self.row = row
+
+    def error(self, first: int) -> EventError:
+        """The error for users, where the first row is the event `first`."""
+        return EventError(f"event {first + self.row}: {self}")
 
 
 class _Leaf(NamedTuple):
@@ -93,13 +113,13 @@ class ColumnEncoder:
         self._guards = Guards(rules, sorted(rules.texts.attributes), texts=True)
         self._columns = columns_of(self._attributes)
 
-    def encode(self, batch: pa.RecordBatch) -> Events:
-        """Encode the rows of a batch, each an event.
+    def encode(self, batch: pa.RecordBatch, first: int = 0) -> Events:
+        """Encode the rows of a batch, each an event; `first` is the number of the first one.
 
         Raises
         ------
         EventError
-            A column that rules mention has a type that Tamis cannot read.
+            A column that rules mention holds a value that Tamis cannot read.
         AttributeConflict
             Two columns have values of one attribute.
         """
@@ -107,7 +127,11 @@ class ColumnEncoder:
         texts: list[_Leaf] = []
         self._check_names(batch)
         last = -1
-        for leaf in sorted(self._leaves(batch), key=lambda leaf: leaf.attribute):
+        try:
+            leaves = sorted(self._leaves(batch), key=lambda leaf: leaf.attribute)
+        except _UnreadableValue as unreadable:
+            raise unreadable.error(first) from None
+        for leaf in leaves:
             if leaf.attribute == last:
                 raise AttributeConflict
             last = leaf.attribute
@@ -117,18 +141,11 @@ class ColumnEncoder:
                 self._derive(derived, leaf._replace(rows=rows), codes, texts)
             if leaf.attribute >= len(self._axes):
                 continue
-            try:
-                leaf_codes = self._codes(leaf)
-            except pa.ArrowInvalid as error:
-                name = self._names[leaf.attribute]
-                raise EventError(
-                    f"column {name!r} holds a value that does not fit in 64 bits: {error}"
-                ) from None
-            codes.append(_drop_absent(_Entries(leaf.attribute, rows, leaf_codes)))
+            codes.append(_drop_absent(_Entries(leaf.attribute, rows, self._codes(leaf))))
             if leaf.attribute in self._texts.attributes and _is_string(leaf.values.type):
                 texts.append(leaf._replace(rows=rows))
         if self._by_row:
-            self._derive_by_row(batch, codes)
+            self._derive_by_row(batch, first, codes)
         start, attribute, code = _assemble(codes, batch.num_rows)
         no_texts = np.zeros_like(start), NO_INT32
         events = Events(start, attribute, code, *no_texts, NO_DOUBLES, NO_DOUBLES)
@@ -177,10 +194,10 @@ class ColumnEncoder:
             derived_values = pa.DictionaryArray.from_arrays(pa.array(places), strings)
             texts.append(_Leaf(derived.number, derived_values, rows))
 
-    def _derive_by_row(self, batch: pa.RecordBatch, codes: list[_Entries]) -> None:
+    def _derive_by_row(self, batch: pa.RecordBatch, first: int, codes: list[_Entries]) -> None:
         """Derive the attributes that depend on several others, or on a list as a whole."""
         bases = {item.attribute for derived in self._by_row for item in derived.how.inputs}
-        events = [self._read(row) for row in read_rows(batch, columns_of(bases))]
+        events = [self._read(row) for row in read_rows(batch, bases, first)]
         for derived in self._by_row:
             rows: list[int] = []
             row_codes: list[int] = []
@@ -191,9 +208,9 @@ class ColumnEncoder:
             entries = np.array(rows, np.int64), np.array(row_codes, np.int32)
             codes.append(_Entries(derived.number, *entries))
 
-    def rows(self, batch: pa.RecordBatch) -> list[dict[str, Any]]:
-        """The rows of a batch as mappings, with only the columns that rules mention."""
-        return read_rows(batch, self._columns)
+    def rows(self, batch: pa.RecordBatch, first: int = 0) -> list[dict[str, Any]]:
+        """The rows of a batch as mappings, with only the attributes that rules mention."""
+        return read_rows(batch, self._attributes, first)
 
     def _leaves(self, batch: pa.RecordBatch) -> Iterator[_Leaf]:
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
@@ -215,9 +232,8 @@ class ColumnEncoder:
             inner = np.repeat(_rows_of(values, rows), _lengths(values))
             yield from self._walk(path, values.flatten(), inner)
         elif path in self._attributes:
-            _check_type(path, kind)
-            if not pa.types.is_null(kind):
-                values = _without_views(values)
+            values = _readable(path, values, rows)
+            if not pa.types.is_null(values.type):
                 if self._conform is not None:
                     values = self._conform(path, values, rows is not None)
                 leaf = _Leaf(self._attributes[path], values, rows)
@@ -227,19 +243,8 @@ class ColumnEncoder:
         self, path: str, values: pa.MapArray, rows: NDArray[np.int64] | None
     ) -> Iterator[_Leaf]:
         inner = np.repeat(_rows_of(values, rows), _lengths(values))
-        keys, items = _as_list(values).flatten().flatten()
-        items = _without_views(items)
-        keys = pc.dictionary_encode(keys)
-        numbers = keys.indices.to_numpy(zero_copy_only=False)
-        if len(keys.dictionary) < 1 << 16:
-            numbers = numbers.astype(np.uint16)  # NumPy sorts these in linear time
-        order = np.argsort(numbers, kind="stable")
-        ends = np.cumsum(np.bincount(numbers, minlength=len(keys.dictionary)))
-        begin = 0
-        for key, end in zip(keys.dictionary.to_pylist(), ends.tolist(), strict=True):
-            here, begin, name = order[begin:end], end, _within(path, key)
-            if name in self._columns:
-                yield from self._walk(name, items.take(pa.array(here)), inner[here])
+        for name, items, places in _map_columns(path, values, inner, self._columns):
+            yield from self._walk(name, items, inner[places])
 
     def _codes(self, leaf: _Leaf) -> NDArray[np.int32]:
         axis = self._axes[leaf.attribute]
@@ -275,16 +280,108 @@ def columns_of(attributes: Iterable[str]) -> frozenset[str]:
     return names | prefixes | {_EVENT}
 
 
-def read_rows(batch: pa.RecordBatch, columns: Container[str]) -> list[dict[str, Any]]:
-    """The rows of a batch as mappings; values of columns with the same name become a list."""
+def read_rows(
+    batch: pa.RecordBatch, attributes: Collection[str], first: int = 0
+) -> list[dict[str, Any]]:
+    """The rows of a batch as mappings, with only these attributes.
+
+    Values of columns with the same name become a list, and so do those of a repeated key of a map.
+
+    Parameters
+    ----------
+    batch
+        Each row is an event.
+    attributes
+        The attributes to read.
+    first
+        The number of the first event, for errors.
+
+    Raises
+    ------
+    EventError
+        One of these attributes has a value that no kind can hold.
+    """
+    wanted = _Wanted(frozenset(attributes), columns_of(attributes))
     rows: list[dict[str, Any]] = [{} for _ in range(batch.num_rows)]
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        if name not in columns:
+        if name not in wanted.columns:
             continue
-        for row, value in zip(rows, column.to_pylist(maps_as_pydicts="strict"), strict=True):
+        try:
+            values = _python_values(name, column, None, wanted)
+        except _UnreadableValue as unreadable:
+            raise unreadable.error(first) from None
+        for row, value in zip(rows, values, strict=True):
             for key, item in (value or {}).items() if name == _EVENT else [(name, value)]:
-                row[key] = [row[key], item] if key in row else item
+                _add_item(row, key, item)
     return rows
+
+
+class _Wanted(NamedTuple):
+    """What to read of a batch."""
+
+    attributes: frozenset[str]
+    columns: frozenset[str]
+    """The columns, structs and maps that may have these attributes."""
+
+
+def _add_item(row: dict[str, Any], key: str, item: Any) -> None:
+    row[key] = [row[key], item] if key in row else item
+
+
+def _python_values(
+    path: str, values: pa.Array, rows: NDArray[np.int64] | None, wanted: _Wanted
+) -> list[Any]:
+    """The values of a column as Python's, without the attributes that are not wanted."""
+    kind = values.type
+    if pa.types.is_dictionary(kind) and pa.types.is_nested(kind.value_type):
+        values = values.dictionary_decode()
+        kind = values.type
+    result: list[Any] = [None] * len(values)
+    if path not in wanted.columns:
+        return result
+    if pa.types.is_struct(kind):
+        result = [{} for _ in result]
+        for field, child in zip(kind, values.flatten(), strict=True):
+            name = _within(path, field.name)
+            for row, item in zip(result, _python_values(name, child, rows, wanted), strict=True):
+                _add_item(row, field.name, item)
+    elif pa.types.is_map(kind):
+        result = [{} for _ in result]
+        lengths = _lengths(values)
+        owners = np.repeat(np.arange(len(values)), lengths)
+        inner = np.repeat(_rows_of(values, rows), lengths)
+        for name, items, places in _map_columns(path, values, inner, wanted.columns):
+            key = name[len(path) + 1 :] if path else name
+            found = _python_values(name, items, inner[places], wanted)
+            for owner, item in zip(owners[places].tolist(), found, strict=True):
+                _add_item(result[owner], key, item)
+    elif _is_list(kind):
+        lengths = _lengths(values)
+        inner = np.repeat(_rows_of(values, rows), lengths)
+        items = iter(_python_values(path, values.flatten(), inner, wanted))
+        result = [list(islice(items, length)) for length in lengths.tolist()]
+    elif path in wanted.attributes:
+        result = _readable(path, values, rows).to_pylist()
+    return result
+
+
+def _map_columns(
+    path: str, values: pa.MapArray, rows: NDArray[np.int64], columns: Collection[str]
+) -> Iterator[tuple[str, pa.Array, NDArray[np.int64]]]:
+    """The items under each key of a map that is among `columns`: name, items and their places."""
+    keys, items = _as_list(values).flatten().flatten()
+    items = _without_views(items)
+    keys = pc.dictionary_encode(_readable(path, keys, rows))
+    numbers = keys.indices.to_numpy(zero_copy_only=False)
+    if len(keys.dictionary) < 1 << 16:
+        numbers = numbers.astype(np.uint16)  # NumPy sorts these in linear time
+    order = np.argsort(numbers, kind="stable")
+    ends = np.cumsum(np.bincount(numbers, minlength=len(keys.dictionary)))
+    begin = 0
+    for key, end in zip(keys.dictionary.to_pylist(), ends.tolist(), strict=True):
+        here, begin, name = order[begin:end], end, _within(path, key)
+        if name in columns:
+            yield name, items.take(pa.array(here)), here
 
 
 def _number_values(values: list[Value | None]) -> tuple[NDArray[np.int64], list[Value]]:
@@ -339,22 +436,120 @@ def _is_list(kind: pa.DataType) -> bool:
     )
 
 
-def _check_type(path: str, kind: pa.DataType) -> None:
-    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
-    known = (
-        _is_string(inner)
-        or pa.types.is_boolean(inner)
-        or pa.types.is_integer(inner)
-        or pa.types.is_floating(inner)
-        or pa.types.is_timestamp(inner)
-        or pa.types.is_date(inner)
-        or pa.types.is_null(inner)
-    )
-    if not known:
-        raise EventError(
+def _readable(path: str, values: pa.Array, rows: NDArray[np.int64] | None) -> pa.Array:
+    """The values of an attribute, with times in UTC and microseconds.
+
+    Raises
+    ------
+    _UnreadableValue
+        One of them is a value that no kind can hold.
+    """
+    kind = values.type
+    if pa.types.is_null(kind) or values.null_count == len(values):
+        return pa.nulls(len(values))
+    if pa.types.is_dictionary(kind):
+        try:
+            distinct = _readable(path, values.dictionary, None)
+        except _UnreadableValue:
+            # It names a place in the dictionary, and perhaps no row has that value.
+            return _readable(path, values.dictionary_decode(), rows)
+        if pa.types.is_null(distinct.type):
+            return pa.nulls(len(values))
+        return pa.DictionaryArray.from_arrays(values.indices, distinct)
+    if _is_string(kind):
+        values = _without_views(values)
+        _check_unicode(path, values, rows)
+    elif pa.types.is_timestamp(kind):
+        values = _read_times(path, values, rows)
+    elif pa.types.is_date(kind):
+        _check_dates(path, values, rows)
+    elif pa.types.is_uint64(kind):
+        _check_integers(path, values, rows)
+    elif not (pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        raise _UnreadableValue(
+            _first_row(values.is_valid(), rows),
             f"column {path!r} has the type {kind}, which rules cannot compare; "
-            "cast it to a string, an integer, a double, a boolean or a timestamp"
+            "cast it to a string, an integer, a double, a boolean or a timestamp",
         )
+    return values
+
+
+def _check_unicode(path: str, values: pa.Array, rows: NDArray[np.int64] | None) -> None:
+    try:
+        values.validate(full=True)
+    except pa.ArrowInvalid:
+        is_large = pa.types.is_large_string(values.type)
+        raw = values.view(pa.large_binary() if is_large else pa.binary())
+        broken = pa.array([not (item is None or _is_utf8(item)) for item in raw.to_pylist()])
+        raise _UnreadableValue(
+            _first_row(broken, rows), f"column {path!r} holds a string that is not valid UTF-8"
+        ) from None
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _read_times(path: str, values: pa.Array, rows: NDArray[np.int64] | None) -> pa.Array:
+    """Timestamps as microseconds, in UTC if they have a zone."""
+    kind = values.type
+    if kind.tz is not None and not _is_zone(kind.tz):
+        message = f"column {path!r} has the unknown time zone {kind.tz!r}; cast it to UTC"
+        raise _UnreadableValue(_first_row(values.is_valid(), rows), message)
+    counts = values.cast(pa.int64())
+    per_second = _PER_SECOND[kind.unit]
+    if kind.unit == "ns":  # which cannot leave these years
+        floored = counts.fill_null(0).to_numpy() // 1000
+        counts = pa.array(floored, mask=values.is_null().to_numpy(zero_copy_only=False))
+    else:
+        _check_days(path, counts, rows, _DAY * per_second)
+        counts = pc.multiply(counts, 10**6 // per_second)
+    return counts.cast(pa.timestamp("us", None if kind.tz is None else "UTC"))
+
+
+def _check_dates(path: str, values: pa.Array, rows: NDArray[np.int64] | None) -> None:
+    is_32 = pa.types.is_date32(values.type)
+    counts = values.cast(pa.int32()).cast(pa.int64()) if is_32 else values.cast(pa.int64())
+    _check_days(path, counts, rows, 1 if is_32 else _DAY * 1000)
+
+
+def _check_days(path: str, counts: pa.Array, rows: NDArray[np.int64] | None, per_day: int) -> None:
+    """Refuse times outside the years 1 to 9999."""
+    least, most = _FIRST_DAY * per_day, (_LAST_DAY + 1) * per_day - 1
+    span = pc.min_max(counts)
+    if span["min"].as_py() < least or span["max"].as_py() > most:
+        outside = pc.or_(pc.less(counts, least), pc.greater(counts, most))
+        message = f"column {path!r} holds a time that lies outside the years 1 to 9999"
+        raise _UnreadableValue(_first_row(outside, rows), message)
+
+
+@lru_cache(maxsize=256)
+def _is_zone(name: str) -> bool:
+    """Whether Python knows a time zone."""
+    try:
+        pa.lib.string_to_tzinfo(name)
+    except Exception:  # of several types, some of packages that may be absent
+        return False
+    return True
+
+
+def _check_integers(path: str, values: pa.Array, rows: NDArray[np.int64] | None) -> None:
+    """Refuse unsigned integers that are too large for 64 bits with a sign."""
+    beyond = pc.greater(values, pa.scalar(2**63 - 1, pa.uint64()))
+    if pc.any(beyond).as_py():
+        held = values.filter(beyond)[0].as_py()
+        message = f"column {path!r} holds {held}, which does not fit in 64 bits"
+        raise _UnreadableValue(_first_row(beyond, rows), message)
+
+
+def _first_row(is_bad: pa.Array, rows: NDArray[np.int64] | None) -> int:
+    """The row of the first value that is bad; there is one."""
+    at: int = is_bad.index(True).as_py()
+    return at if rows is None else int(rows[at])
 
 
 def _without_views(values: pa.Array) -> pa.Array:
@@ -430,9 +625,6 @@ def _array_codes(axis: Axis, values: pa.Array) -> NDArray[np.int32]:
 
 
 def _as_microseconds(values: pa.Array) -> NDArray[np.int64]:
-    if pa.types.is_timestamp(values.type) and values.type.unit == "ns":
-        nanoseconds: NDArray[np.int64] = values.cast(pa.int64()).to_numpy()
-        return nanoseconds // 1000
     stamps = values.cast(pa.timestamp("us", getattr(values.type, "tz", None)))
     result: NDArray[np.int64] = stamps.cast(pa.int64()).to_numpy()
     return result

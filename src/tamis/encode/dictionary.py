@@ -61,6 +61,9 @@ NOTHING: Final = CodeRange(1, 0)
 
 _SMALL: Final = 1024
 """Up to how many mentioned values are all read into a dict when the first one is looked up."""
+_LEAST, _MOST = -(2**63), 2**63 - 1
+"""The integers that have 64 bits."""
+
 _MOST_CACHED: Final = 10_000
 """How many looked-up values of a larger axis are cached."""
 
@@ -183,7 +186,7 @@ class Axis:
             first, values = FIRST, self._lists[0]
         at = bisect_left(values, value)
         if at < len(values) and values[at] == value:
-            # Another thread has filled `exact` since the caller looked there.
+            # Another thread has filled `exact` since, or it is a double that `exact` leaves out.
             return first + 2 * at + 1
         return first + 2 * at
 
@@ -196,7 +199,10 @@ class Axis:
     def load(self) -> None:
         """Read all mentioned numbers and strings into `exact`."""
         numbers, strings = self.numbers, self.strings
-        exact: dict[int | float | str, int] = {v: FIRST + 2 * i + 1 for i, v in enumerate(numbers)}
+        # An integer of more than 64 bits equals one of the doubles left out, and must not be found.
+        exact: dict[int | float | str, int] = {
+            v: FIRST + 2 * i + 1 for i, v in enumerate(numbers) if _LEAST <= v <= _MOST
+        }
         exact.update((v, self.strings_at + 2 * i + 1) for i, v in enumerate(strings))
         self.exact.update(exact)
         self._lists = numbers, strings
@@ -216,9 +222,10 @@ class Axis:
             span = self._numbers
             at, found = self._values.place_of_number(value, span.start, span.stop)
             code = FIRST + 2 * (at - span.start) + found
-        if len(self.exact) >= _MOST_CACHED:
-            self.exact.clear()
-        self.exact[value] = code
+        if isinstance(value, str) or _LEAST <= value <= _MOST:
+            if len(self.exact) >= _MOST_CACHED:
+                self.exact.clear()
+            self.exact[value] = code
         return code
 
     def _time_code(self, time: int) -> int:

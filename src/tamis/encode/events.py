@@ -12,7 +12,7 @@ from tamis.encode.derived import DerivedAttribute, DerivedAttributes
 from tamis.encode.guards import Guards
 from tamis.encode.rules import EncodedRules
 from tamis.errors import EventError
-from tamis.expr.event import Event, FlatEvent, flatten
+from tamis.expr.event import Event, FlatEvent, flatten, refuse_unreadable
 from tamis.expr.model import Value, is_unicode
 from tamis.expr.weights import EventWeights
 
@@ -94,6 +94,7 @@ class AxesEncoder:
         self._axes = axes
         self._text_attributes = text_attributes
         self._derived = derived
+        self._bases = derived.bases if derived else frozenset()
 
     def encode(self, event: Event) -> Events:
         """Encode one event, given as a mapping."""
@@ -101,11 +102,19 @@ class AxesEncoder:
         self._add(event, rows)
         return self._finish(rows)
 
-    def encode_flat(self, events: Iterable[FlatEvent]) -> Events:
-        """Encode events that are flattened already."""
+    def encode_flat(self, events: Iterable[FlatEvent], first: int | None = None) -> Events:
+        """Encode events that are flattened already.
+
+        An error names the event by its number, counted from `first`, unless that is None.
+        """
         rows = _Rows()
-        for event in events:
-            self._add_flat(event, rows)
+        for number, event in enumerate(events, first or 0):
+            try:
+                self._add_flat(event, rows)
+            except EventError as error:
+                if first is None:
+                    raise
+                raise EventError(f"event {number}: {error}") from None
         return self._finish(rows)
 
     def _finish(self, rows: _Rows) -> Events:
@@ -153,6 +162,7 @@ class AxesEncoder:
         return True
 
     def _add_flat(self, event: FlatEvent, rows: _Rows, weights: EventWeights | None = None) -> None:
+        refuse_unreadable(event, self._axes, self._bases)
         axis_of, texts = self._axes.get, self._text_attributes
         for name, values in event.items():
             found = axis_of(name)

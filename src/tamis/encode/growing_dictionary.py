@@ -94,12 +94,19 @@ class _OrderedCodes:
         The range of codes. The first one is for what is below all mentioned values.
     """
 
-    __slots__ = ("_after_last", "_before_first", "_codes", "_values")
+    __slots__ = ("_after_last", "_before_first", "_beyond", "_codes", "_values")
 
     def __init__(self, codes: dict[Any, int], first: int, last: int) -> None:
         self._codes = codes
+        # Events with integers of more than 64 bits, which equal such doubles, must not find them.
+        self._beyond: dict[Any, int] = {}
         self._before_first, self._after_last = first - 1, last + 1
         self._values: list[Any] = []
+
+    def code(self, value: Any) -> int | None:
+        """The code of a value that rules mention; None for all others."""
+        code = self._codes.get(value)
+        return self._beyond.get(value) if code is None else code
 
     def around(self, value: Any) -> tuple[int, int]:
         """The codes of the neighbours, below and above, of a value that has no code."""
@@ -111,8 +118,8 @@ class _OrderedCodes:
             # Another thread may insert a value between these lines; then the neighbours are wrong.
             if (below is None or below <= value) and (above is None or value < above):
                 return (
-                    self._before_first if below is None else self._codes[below],
-                    self._after_last if above is None else self._codes[above],
+                    self._before_first if below is None else self._known(below),
+                    self._after_last if above is None else self._known(above),
                 )
 
     def mention(self, value: Any) -> _Range:
@@ -121,9 +128,14 @@ class _OrderedCodes:
         if above - below < 4:
             return below + 1, above - 1, False
         code = min(max(self._ideal_code(value, below, above), below + 2), above - 2)
-        self._codes[value] = code
+        (self._beyond if _is_beyond(value) else self._codes)[value] = code
         insort(self._values, value)
         return code, code, True
+
+    def _known(self, value: Any) -> int:
+        code = self.code(value)
+        assert code is not None
+        return code
 
     def _ideal_code(self, value: Any, below: int, above: int) -> int:
         """The best code for a value: distances of codes should reflect distances of values."""
@@ -135,11 +147,15 @@ class _OrderedCodes:
             at = bisect_right(values, value)
             share = _share(value - values[at - 1], values[at] - values[at - 1])
             return below + int(room * min(max(share, _NEAREST), 1 - _NEAREST))
-        span = self._codes[highest] - self._codes[lowest]
+        span = self._known(highest) - self._known(lowest)
         distance = value - highest if value > highest else lowest - value
         step = room / _FIRST_STEP if span == 0 else span * _share(distance, highest - lowest)
         step = int(min(step, room / _FARTHEST))
         return below + step if value > highest else above - step
+
+
+def _is_beyond(value: Any) -> bool:
+    return isinstance(value, float) and not -(2.0**63) <= value < 2.0**63
 
 
 def _share(part: Any, whole: Any) -> float:
@@ -172,16 +188,21 @@ class _GrowingAxis:
             return known
         if isinstance(value, str):
             return _OTHER_STRING
-        return self._ordered[kind_of(value)].around(value)[0] + 1
+        ordered = self._ordered[kind_of(value)]
+        code = ordered.code(value)
+        return ordered.around(value)[0] + 1 if code is None else code
 
     def mention(self, value: Value) -> _Range:
         """The codes of a value that a rule mentions, which gets one if possible."""
         if value.__class__ is bool:
             return _BOOLEANS[0] + value, _BOOLEANS[0] + value, True
         code = self.exact.get(value)
+        if code is None and not isinstance(value, str):
+            ordered = self._ordered[kind_of(value)]
+            code = ordered.code(value)
+            if code is None:
+                return ordered.mention(value)
         if code is None:
-            if not isinstance(value, str):
-                return self._ordered[kind_of(value)].mention(value)
             code = _OTHER_STRING + 1 + self._strings * _SPREAD % _SPREAD_OVER
             self._strings += 1
             self.exact[value] = code

@@ -34,8 +34,14 @@ def kernel(function: Callable[..., Any]) -> Any:
     contain code of kernels in other files. Here it is fresh as long as all files that may have
     kernels are unchanged. Their stamp is part of the version, which Numba compares first: loading
     cached kernels fails where they name a NamedTuple that no longer exists.
+
+    Where no folder can be written to, kernels are compiled anew in every process.
     """
-    dispatcher: Any = numba.njit(cache=True, nogil=True, _nrt=False)(function)
+    dispatcher: Any = numba.njit(nogil=True, _nrt=False)(function)
+    try:
+        dispatcher.enable_caching()
+    except RuntimeError:  # Numba finds no folder for the cache.
+        return dispatcher
     dispatcher._cache._cache_file._version = (numba.__version__, _STAMP)
     return dispatcher
 

@@ -10,8 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tamis.errors import RuleError
-from tamis.expr.event import Event, FlatEvent, extend_event, flatten
-from tamis.expr.functions.derive import make_comparable, values_of
+from tamis.expr.event import (
+    Event,
+    FlatEvent,
+    extend_event,
+    flatten,
+    has_unreadable,
+    refuse_unreadable,
+    require_readable,
+)
+from tamis.expr.functions.derive import bases_of, make_comparable, values_of
 from tamis.expr.joins.predicate import Comparison, Condition, Every, Join, Quantifier, Some, Test
 from tamis.expr.joins.subqueries import join_named
 from tamis.expr.json import from_json
@@ -40,6 +48,7 @@ __all__ = [
     "evaluate_flat",
     "is_true",
     "join_truth",
+    "refuse_unreadable_in",
     "score",
     "score_flat",
 ]
@@ -72,10 +81,14 @@ def evaluate(
     RuleError
         The rule is refused.
     EventError
-        The event is not a mapping, or has a value that no rule can compare.
+        The event is not a mapping, or has a value that no rule can compare in an attribute that
+        the rule mentions.
     """
     model = _to_model(expr)
-    flat = add_joins(model, flatten(event), [flatten(document) for document in documents])
+    plain = flatten(event)
+    refuse_unreadable_in(model, plain)
+    seen = [require_readable(flatten(document)) for document in documents]
+    flat = add_joins(model, plain, seen)
     return evaluate_flat(model, flat, check_logic(logic)) is True
 
 
@@ -89,6 +102,15 @@ def _to_model(rule: Any) -> Expr:
     raise RuleError(
         f"a rule is a text, a model or the JSON form (a dict), not {type(rule).__name__}"
     )
+
+
+def refuse_unreadable_in(expr: Expr, event: FlatEvent) -> None:
+    """Raise an EventError if a rule mentions an attribute with a value that no kind can hold."""
+    if not has_unreadable(event):
+        return
+    for name in {predicate.attribute for predicate in predicates(expr)}:
+        bases = join_named(name).news if name.startswith(JOINED) else bases_of(name)
+        refuse_unreadable(event, frozenset(bases))
 
 
 def evaluate_flat(expr: Expr, event: FlatEvent, logic: Logic) -> bool | None:
@@ -203,9 +225,11 @@ def score(
         The weights of the event: ``{("author", "Smith"): 0.8}``; 1 by default.
     """
     model = _to_model(expr)
+    flat = flatten(event)
+    refuse_unreadable_in(model, flat)
     return score_flat(
         nnf(model, check_logic(logic)),
-        flatten(event),
+        flat,
         RuleWeights.of(weights, model).map(make_comparable),
         EventWeights.of(event_weights),
     )

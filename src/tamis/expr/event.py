@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, date, datetime
 from enum import IntEnum
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -20,8 +20,11 @@ __all__ = [
     "derived_values",
     "extend_event",
     "flatten",
+    "has_unreadable",
     "kind_of",
     "list_sizes",
+    "refuse_unreadable",
+    "require_readable",
     "value_key",
     "value_of_item",
 ]
@@ -33,6 +36,15 @@ FlatEvent: TypeAlias = dict[str, list[Value]]
 """An event's present attributes; no list is empty or has a value twice."""
 
 
+class _Unreadable(NamedTuple):
+    """A value that no kind can hold."""
+
+    path: str
+    is_object: bool
+    """Whether the attributes below the path cannot be read either."""
+    message: str
+
+
 class _Flattened(dict[str, list[Value]]):
     """A flat event that remembers which attributes were lists.
 
@@ -42,14 +54,17 @@ class _Flattened(dict[str, list[Value]]):
         How many values each list has, including repeated ones.
     derived
         The values of derived attributes, computed once for all rules.
+    unreadable
+        The values that no kind can hold; see `refuse_unreadable`.
     """
 
-    __slots__ = ("derived", "sizes")
+    __slots__ = ("derived", "sizes", "unreadable")
 
     def __init__(self) -> None:
         super().__init__()
         self.sizes: dict[str, int] = {}
         self.derived: dict[str, list[Value]] = {}
+        self.unreadable: list[_Unreadable] = []
 
 
 _MAX_DEPTH = 200
@@ -88,13 +103,14 @@ def flatten(event: Event) -> FlatEvent:
     """The present attributes of `event` and their distinct values, in order of appearance.
 
     Nulls, NaNs, empty lists and empty objects are dropped. A flat key ``a.b`` and a nested
-    ``{"a": {"b": …}}`` are one attribute with the values of both.
+    ``{"a": {"b": …}}`` are one attribute with the values of both. Values that no kind can hold are
+    set aside: they matter only where a rule mentions the attribute, as
+    :func:`refuse_unreadable` finds out.
 
     Raises
     ------
     EventError
-        `event` is not a mapping, a key is not a string, or a value has a type that no rule
-        can compare; the message names the attribute.
+        `event` is not a mapping, or a key of it is not a valid name.
     """
     if not isinstance(event, Mapping):
         raise EventError(
@@ -115,6 +131,42 @@ def flatten(event: Event) -> FlatEvent:
     return flat
 
 
+def has_unreadable(event: FlatEvent) -> bool:
+    """Whether the event has values that no kind can hold, in whichever attributes."""
+    return isinstance(event, _Flattened) and bool(event.unreadable)
+
+
+def require_readable(event: FlatEvent) -> FlatEvent:
+    """Return an event all of whose values must be readable, as rules yet to come may mention any.
+
+    Raises
+    ------
+    EventError
+        A value is one that no kind can hold; the message names its attribute.
+    """
+    if isinstance(event, _Flattened) and event.unreadable:
+        raise EventError(event.unreadable[0].message)
+    return event
+
+
+def refuse_unreadable(event: FlatEvent, *attributes: Collection[str]) -> None:
+    """Raise an error if one of these attributes has a value that no kind can hold.
+
+    Raises
+    ------
+    EventError
+        It has; the message names the attribute.
+    """
+    if not isinstance(event, _Flattened):
+        return
+    for path, is_object, message in event.unreadable:
+        if any(path in names for names in attributes):
+            raise EventError(message)
+        # Few events have such objects, so that the names may be tried one by one.
+        if is_object and any(name.startswith(f"{path}.") for names in attributes for name in names):
+            raise EventError(message)
+
+
 def extend_event(event: FlatEvent, more: Mapping[str, list[Value]]) -> FlatEvent:
     """A copy of `event` with more attributes."""
     if not isinstance(event, _Flattened):
@@ -123,6 +175,7 @@ def extend_event(event: FlatEvent, more: Mapping[str, list[Value]]) -> FlatEvent
     result.update(event)
     result.update(more)
     result.sizes, result.derived = event.sizes, event.derived
+    result.unreadable = event.unreadable
     return result
 
 
@@ -152,15 +205,25 @@ def derived_values(event: FlatEvent) -> dict[str, list[Value]]:
 
 def _collect(path: str, item: Any, flat: _Flattened, depth: int, in_list: bool) -> None:
     if depth > _MAX_DEPTH:
-        raise EventError(f"the event is nested more than {_MAX_DEPTH} levels deep")
-    if isinstance(item, Mapping):
+        message = f"the event is nested more than {_MAX_DEPTH} levels deep"
+        flat.unreadable.append(_Unreadable(path, True, message))
+    elif isinstance(item, Mapping):
         for name, inner in item.items():
-            _collect(f"{path}.{_check_name(name, path)}", inner, flat, depth + 1, in_list)
+            try:
+                _check_name(name, path)
+            except EventError as error:
+                flat.unreadable.append(_Unreadable(path, True, str(error)))
+                continue
+            _collect(f"{path}.{name}", inner, flat, depth + 1, in_list)
     elif isinstance(item, Sequence | set | frozenset) and not isinstance(item, _SCALARS):
         for inner in item:
             _collect(path, inner, flat, depth + 1, True)
     else:
-        value = value_of_item(path, item)
+        try:
+            value = value_of_item(path, item)
+        except EventError as error:
+            flat.unreadable.append(_Unreadable(path, False, str(error)))
+            return
         if value is not None:
             flat.setdefault(path, []).append(value)
             if in_list:

@@ -27,8 +27,7 @@ from tamis.files.csv_records import read_records
 from tamis.files.json_lines import read_objects
 from tamis.files.source import Format, Source, open_source
 from tamis.matcher.matcher import Matcher
-from tamis.matcher.rule import Rule, RuleId, make_rule, read_weights
-from tamis.matcher.validity import Validity
+from tamis.matcher.rule import Rule, RuleId, rule_of_fields
 
 __all__ = ["LoadReport", "load_rule", "load_rules"]
 
@@ -153,24 +152,7 @@ def _build_unique_rule(
 
 
 def _build_rule(fields: dict[str, Any], logic: str) -> Rule:
-    for name in _REQUIRED:
-        if fields.get(name) is None:
-            raise RuleError(f"the rule has no {name!r}")
-    try:
-        return make_rule(
-            fields["id"],
-            fields["rule"],
-            fields.get("logic") or logic,
-            read_weights(fields.get("weights")),
-            fields.get("payload"),
-            _read_tags(fields.get("tags")),
-            Validity.of(
-                _read_priority(fields), fields.get("valid_from"), fields.get("valid_until")
-            ),
-        )
-    except RuleError as error:
-        error.rule_id = fields["id"]
-        raise
+    return rule_of_fields({**fields, "priority": _read_priority(fields)}, logic)
 
 
 def _read_priority(fields: dict[str, Any]) -> Any:
@@ -181,12 +163,6 @@ def _read_priority(fields: dict[str, Any]) -> Any:
         except ValueError:
             return priority
     return priority
-
-
-def _read_tags(tags: Any) -> list[str]:
-    if tags is None or isinstance(tags, list):
-        return tags or []
-    raise RuleError(f"tags are a list of strings, not {tags!r}")
 
 
 def _read_records(source: Source) -> Iterator[Iterable[_Record]]:

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 import msgspec
 
 from tamis.errors import EventError, UnknownDocumentError
-from tamis.expr.event import FlatEvent
+from tamis.expr.event import FlatEvent, require_readable
 from tamis.expr.joins.predicate import Join
 from tamis.expr.joins.subqueries import join_named
 from tamis.expr.model import is_unicode
@@ -126,7 +126,7 @@ class DocumentStore:
         if id is not None and not (isinstance(id, str) and is_unicode(id)):
             raise EventError(f"a document's id must be a string, not {id!r}")
         self.check_writable()
-        encoded = _encode(document)
+        encoded = _encode(require_readable(document))
         with self.lock:
             number, came = self.next, 0.0
             if self._keeps_time:

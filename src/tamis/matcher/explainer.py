@@ -6,6 +6,7 @@ import msgspec
 
 from tamis.expr.analysis.explain import Explanation, explain_flat
 from tamis.expr.analysis.why_not import Obstacles, find_obstacles
+from tamis.expr.evaluate import refuse_unreadable_in
 from tamis.expr.event import Event, FlatEvent
 from tamis.expr.model import Expr, predicates
 from tamis.expr.names import JOINED
@@ -48,6 +49,7 @@ class Explainer:
     def _read(self, event: Event, expr: Expr) -> FlatEvent:
         """Read `event`, and evaluate the join predicates of `expr` for it."""
         flat = self._schema.read(event)
+        refuse_unreadable_in(expr, flat)
         names = {p.attribute for p in predicates(expr) if p.attribute.startswith(JOINED)}
         return (
             add_join_attributes(flat, self._documents.evaluate_joins(names, flat))

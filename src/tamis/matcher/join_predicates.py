@@ -14,8 +14,9 @@ from itertools import chain
 from typing import Self
 
 from tamis.encode.arrays import Events
-from tamis.encode.columns import columns_of, read_rows
-from tamis.expr.event import Event, FlatEvent, extend_event
+from tamis.encode.columns import read_rows
+from tamis.errors import EventError
+from tamis.expr.event import Event, FlatEvent, extend_event, refuse_unreadable
 from tamis.expr.joins.predicate import Join
 from tamis.expr.joins.subqueries import join_named
 from tamis.expr.model import Value
@@ -65,6 +66,8 @@ class JoinPredicates:
     ----------
     usages
         How the rules use each of them, by its attribute.
+    news
+        The attributes of new documents that they compare.
     """
 
     def __init__(self, views: Sequence[View], tail: Iterable[TailRule]) -> None:
@@ -77,6 +80,7 @@ class JoinPredicates:
         for usage in chain(*(joins.usages.values() for joins in segments), in_tail.values()):
             by_name.setdefault(usage.name, []).append(usage)
         self.usages = {name: _merge_usages(usages) for name, usages in by_name.items()}
+        self.news = _news_of(self.usages)
         self._order = _Order(sum(_cost(join_named(name)) for name in by_name))
 
     @classmethod
@@ -89,6 +93,7 @@ class JoinPredicates:
         self, views: Sequence[View], event: FlatEvent, documents: DocumentStore
     ) -> tuple[list[Events], FlatEvent]:
         """The event encoded for each view, and the event itself, both with join attributes."""
+        refuse_unreadable(event, self.news)
         if self._has_texts or not self._order.constants_first():
             truths = documents.evaluate_used_joins(self.usages, self.usages, event)
             whole = add_join_attributes(event, truths)
@@ -134,10 +139,20 @@ def evaluate_batch_joins(
     """
     rows: Iterable[Event] = chunk
     if not isinstance(chunk, list):
-        compared = chain.from_iterable(join_named(name).news for name in names)
-        rows = read_rows(chunk, columns_of(compared))
+        rows = read_rows(chunk, _news_of(names), first)
     events = schema.read_many(rows, first)
+    news = _news_of(names)
+    for number, event in enumerate(events, first):
+        try:
+            refuse_unreadable(event, news)
+        except EventError as error:
+            raise EventError(f"event {number}: {error}") from None
     return [add_join_attributes({}, documents.evaluate_joins(names, event)) for event in events]
+
+
+def _news_of(names: Collection[str]) -> frozenset[str]:
+    """The attributes of new documents that join predicates compare."""
+    return frozenset(chain.from_iterable(join_named(name).news for name in names))
 
 
 def _usages_of(entry: TailRule) -> Iterator[tuple[str, JoinUsage]]:

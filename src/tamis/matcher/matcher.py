@@ -28,7 +28,7 @@ from tamis.matcher.batch_searcher import BatchSearcher
 from tamis.matcher.explainer import Explainer
 from tamis.matcher.expression_searcher import ExpressionSearcher
 from tamis.matcher.inputs import iterate_rules, split_events
-from tamis.matcher.rule import Rule, RuleId, RuleSource, make_rule, to_expr
+from tamis.matcher.rule import Rule, RuleId, RuleSource, make_rule, rule_of_fields, to_expr
 from tamis.matcher.schema import Schema
 from tamis.matcher.searcher import Searcher
 from tamis.matcher.segment import Segment
@@ -207,8 +207,11 @@ class Matcher:
         Parameters
         ----------
         rules
-            Pairs of id and rule (or triples with the logic), :class:`Rule` objects, a mapping,
-            or an Arrow table with the columns id, rule and, optionally, logic.
+            Pairs of id and rule (or triples with the logic), :class:`Rule` objects, a mapping of
+            ids to rules, or the complete form: mappings as in JSON lines, with the fields ``id``,
+            ``rule`` and optionally ``logic``, ``weights``, ``payload``, ``tags``, ``priority``,
+            ``valid_from`` and ``valid_until``, or an Arrow table with such columns. There
+            ``weights`` and ``payload`` may be JSON as text.
         on_error
             ``"skip"`` leaves out the rules that are refused, and reports each of them.
         replace
@@ -1294,13 +1297,20 @@ class Matcher:
         if isinstance(item, tuple | list) and len(item) in (2, 3):
             id, source, *logic = item
             return make_rule(id, source, (logic[0] if logic else None) or self._logic)
-        raise RuleError(f"expected a pair of id and rule, or a triple with the logic, not {item!r}")
+        if isinstance(item, Mapping):
+            return rule_of_fields(item, self._logic)
+        raise RuleError(
+            "expected a pair of id and rule, a triple with the logic, or a mapping with the fields "
+            f"of a rule, not {item!r}"
+        )
 
 
 def _find_id(item: Any) -> Any:
     """The id in an item of `add_many`, as far as it has one."""
     if isinstance(item, Rule):
         return item.id
+    if isinstance(item, Mapping):
+        return item.get("id")
     return item[0] if isinstance(item, tuple | list) and item else None
 
 

@@ -40,6 +40,7 @@ __all__ = [
     "check_tags",
     "make_rule",
     "read_weights",
+    "rule_of_fields",
     "to_expr",
 ]
 
@@ -233,6 +234,46 @@ def make_rule(
         check_tags(tags) if tags != () else frozenset(),
         validity,
     )
+
+
+def rule_of_fields(fields: Mapping[str, Any], logic: str) -> Rule:
+    """Build a rule from its complete form: a mapping as in JSON lines, or a row of a table.
+
+    Parameters
+    ----------
+    fields
+        The ``id``, the ``rule`` and optionally ``logic``, ``weights`` (a mapping, or the list that
+        `read_weights` takes), ``payload``, ``tags``, ``priority``, ``valid_from`` and
+        ``valid_until``. None stands for the default.
+    logic
+        The logic of a rule that names none.
+
+    Raises
+    ------
+    RuleError
+        A field is missing or refused.
+    """
+    for name in ("id", "rule"):
+        if fields.get(name) is None:
+            raise RuleError(f"the rule has no {name!r}", rule_id=fields.get("id"))
+    weights, tags, priority = (fields.get(name) for name in ("weights", "tags", "priority"))
+    try:
+        return make_rule(
+            fields["id"],
+            fields["rule"],
+            fields.get("logic") or logic,
+            weights if isinstance(weights, Mapping) else read_weights(weights),
+            fields.get("payload"),
+            () if tags is None else tags,
+            Validity.of(
+                0 if priority is None else priority,
+                fields.get("valid_from"),
+                fields.get("valid_until"),
+            ),
+        )
+    except RuleError as error:
+        error.rule_id = fields["id"]
+        raise
 
 
 def to_expr(source: RuleSource) -> Expr:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tamis.errors import EventError, RuleError, SchemaError
-from tamis.expr.event import Event, FlatEvent, Kind, flatten, kind_of
+from tamis.expr.event import Event, FlatEvent, Kind, flatten, kind_of, refuse_unreadable
 from tamis.expr.joins.predicate import map_tests
 from tamis.expr.joins.subqueries import join_named
 from tamis.expr.joins.write import join_predicate
@@ -120,10 +120,13 @@ class Schema:
 
         Raises
         ------
+        EventError
+            A declared attribute has a value that no kind can hold.
         SchemaError
             A declared scalar has a list, or a value is not of the declared type.
         """
         flat = flatten(event)
+        refuse_unreadable(flat, self._declared)
         for name, declared in self._declared.items():
             values = flat.get(name)
             if values is None:

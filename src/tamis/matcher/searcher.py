@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.expr.evaluate import score_flat
-from tamis.expr.event import Event, FlatEvent
+from tamis.expr.event import Event, FlatEvent, refuse_unreadable
 from tamis.expr.weights import EventWeights
 from tamis.joins.document_store import DocumentStore
 from tamis.matcher.ids import Ids
@@ -112,6 +112,7 @@ class Searcher:
         if joins is not None or weights is not None or snapshot.tail or not snapshot.views:
             flat = self._schema.read(event)
         if joins is not None and flat is not None:
+            refuse_unreadable(flat, joins.news)
             flat = add_join_attributes(flat, self._documents.evaluate_joins(joins.usages, flat))
         scored: list[tuple[RuleId, float]] = []
         for view in snapshot.views:

@@ -194,20 +194,20 @@ class _Encoders:
         if isinstance(chunk, list):
             return self._encode_mappings(chunk, first)
         try:
-            return self.columns.encode(chunk)
+            return self.columns.encode(chunk, first)
         except AttributeConflict:
-            return self._encode_mappings(self.columns.rows(chunk), 0)
+            return self._encode_mappings(self.columns.rows(chunk, first), first)
 
     def encode_joins(self, chunk: EventChunk, first: int, joins: Sequence[FlatEvent]) -> Events:
         """Encode events with their join attributes."""
         is_list = isinstance(chunk, list)
-        rows = self._schema.read_many(chunk if is_list else self.columns.rows(chunk), first)
-        return self.events.encode_flat(map(extend_event, rows, joins))
+        rows = self._schema.read_many(chunk if is_list else self.columns.rows(chunk, first), first)
+        return self.events.encode_flat(map(extend_event, rows, joins), first)
 
     def _encode_mappings(self, events: Sequence[Event], first: int) -> Events:
         if not self._schema:
             return self.events.encode_many(events, first)
-        return self.events.encode_flat(self._schema.read_many(events, first))
+        return self.events.encode_flat(self._schema.read_many(events, first), first)
 
 
 def _invert(order: NDArray[np.int32]) -> NDArray[np.int32] | None:

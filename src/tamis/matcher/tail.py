@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from tamis.engines.betree.live_tree import LiveTree
-from tamis.expr.evaluate import evaluate_flat
+from tamis.expr.evaluate import evaluate_flat, refuse_unreadable_in
 from tamis.expr.event import Event, FlatEvent
 from tamis.expr.model import Atom, Expr, Op, Predicate
 from tamis.expr.weights import RuleWeights
@@ -75,7 +75,9 @@ class LazyEvent:
 
     def satisfies(self, entry: TailRule) -> bool:
         """Whether the event satisfies a rule."""
-        return bool(evaluate_flat(entry.tree, self.flat, entry.rule.logic))
+        flat = self.flat
+        refuse_unreadable_in(entry.tree, flat)
+        return bool(evaluate_flat(entry.tree, flat, entry.rule.logic))
 
     def find_in(self, tree: LiveTree) -> list[int]:
         """The numbers of the rules that the tree finds; doubtful ones have to be evaluated."""
