@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from tamis.engines.betree.live_tree import LiveTree
 from tamis.expr.evaluate import evaluate_flat, refuse_unreadable_in
-from tamis.expr.event import Event, FlatEvent
+from tamis.expr.event import Event, FlatEvent, has_unreadable
 from tamis.expr.model import Atom, Expr, Op, Predicate
 from tamis.expr.weights import RuleWeights
 from tamis.matcher.rule import Rule, RuleId
@@ -59,24 +59,27 @@ class LazyEvent:
         The event's values by attribute, if they are known already.
     """
 
-    __slots__ = ("_flat", "_schema", "event")
+    __slots__ = ("_flat", "_has_unreadable", "_schema", "event")
 
     def __init__(self, event: Event, schema: Schema, flat: FlatEvent | None = None) -> None:
         self.event = event
         self._schema = schema
         self._flat = flat
+        self._has_unreadable = flat is not None and has_unreadable(flat)
 
     @property
     def flat(self) -> FlatEvent:
         """The event's values by attribute."""
         if self._flat is None:
             self._flat = self._schema.read(self.event)
+            self._has_unreadable = has_unreadable(self._flat)
         return self._flat
 
     def satisfies(self, entry: TailRule) -> bool:
         """Whether the event satisfies a rule."""
         flat = self.flat
-        refuse_unreadable_in(entry.tree, flat)
+        if self._has_unreadable:
+            refuse_unreadable_in(entry.tree, flat)
         return bool(evaluate_flat(entry.tree, flat, entry.rule.logic))
 
     def find_in(self, tree: LiveTree) -> list[int]:
