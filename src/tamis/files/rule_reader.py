@@ -27,7 +27,7 @@ from tamis.files.csv_records import read_records
 from tamis.files.json_lines import read_objects
 from tamis.files.source import Format, Source, open_source
 from tamis.matcher.matcher import Matcher
-from tamis.matcher.rule import Rule, RuleId, rule_of_fields
+from tamis.matcher.rule import Rule, RuleId, read_weights, rule_of_fields
 
 __all__ = ["LoadReport", "load_rule", "load_rules"]
 
@@ -152,7 +152,13 @@ def _build_unique_rule(
 
 
 def _build_rule(fields: dict[str, Any], logic: str) -> Rule:
-    return rule_of_fields({**fields, "priority": _read_priority(fields)}, logic)
+    try:
+        weights = read_weights(fields.get("weights"))
+    except RuleError as error:
+        error.rule_id = fields.get("id")
+        raise
+    read = {"priority": _read_priority(fields), "weights": weights}
+    return rule_of_fields({**fields, **read}, logic)
 
 
 def _read_priority(fields: dict[str, Any]) -> Any:
