@@ -60,6 +60,7 @@ class Rule(msgspec.Struct, frozen=True, gc=False):
     source: str | Expr
     """The rule's text as the caller gave it, or its model."""
     logic: Logic = "strong"
+    """Part of the rule: the default of a matcher does not apply to a `Rule`."""
     weights: Mapping[Any, float] | None = None
     payload: Any = None
     """Any JSON that the caller attached to the rule."""
