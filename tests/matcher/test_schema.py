@@ -346,3 +346,12 @@ def test_a_schema_does_not_change_answers_for_single_values(logic: str) -> None:
         assert declared.match(event) == free.match(event)
     assert declared.match_many(events).equals(free.match_many(events))
     assert declared.top_many(events, 50).equals(free.top_many(events, 50))
+
+
+def test_a_column_without_values_contradicts_the_schema_by_its_type() -> None:
+    m = tamis.Matcher(schema={"price": "double"})
+    m.add("cheap", "price < 3")
+    empty = pa.table({"price": pa.array([None], pa.string())})
+    with pytest.raises(tamis.SchemaError, match="'price' is declared as double"):
+        m.match_many(empty)
+    assert m.match_many(pa.table({"price": pa.array([None], pa.null())})).num_rows == 0

@@ -232,10 +232,14 @@ class ColumnEncoder:
             inner = np.repeat(_rows_of(values, rows), _lengths(values))
             yield from self._walk(path, values.flatten(), inner)
         elif path in self._attributes:
-            values = _readable(path, values, rows)
-            if not pa.types.is_null(values.type):
-                if self._conform is not None:
-                    values = self._conform(path, values, rows is not None)
+            readable = _readable(path, values, rows)
+            is_empty = pa.types.is_null(readable.type)
+            if self._conform is not None:
+                # The type of a column may contradict the schema although no row has a value.
+                column = _without_views(values) if is_empty else readable
+                readable = self._conform(path, column, rows is not None)
+            if not is_empty:
+                values = readable
                 leaf = _Leaf(self._attributes[path], values, rows)
                 yield leaf if rows is None else _drop_repeats(leaf)
 
