@@ -19,11 +19,12 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "tamis"
 ROOT = "tamis"
 """The package itself: ``import tamis``, or a public name taken from it."""
 
-BELOW_MATCHER = {"errors", "expr", "encode", "engines", "joins"}
+BELOW_MATCHER = {"errors", "limits", "expr", "encode", "engines", "joins"}
 PUBLIC = BELOW_MATCHER | {"matcher"}
 
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
+    "limits": set(),
     "expr": {"errors"},
     "encode": {"errors", "expr"},
     "engines": {"errors", "expr", "encode"},

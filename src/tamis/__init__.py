@@ -48,6 +48,7 @@ from tamis.expr.text.grammar import parse
 from tamis.expr.text.write import to_sql
 from tamis.joins.documents import Documents
 from tamis.joins.retention import Retention
+from tamis.limits import Limits
 from tamis.matcher.matcher import AddReport, BadRule, Matcher
 from tamis.matcher.open import open_matcher as open  # noqa: A004  the name users know
 from tamis.matcher.rule import Rule
@@ -65,6 +66,7 @@ __all__ = [
     "Explanation",
     "Expr",
     "InputFileError",
+    "Limits",
     "LockedError",
     "Matcher",
     "MissingExtraError",

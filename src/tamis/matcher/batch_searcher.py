@@ -11,6 +11,7 @@ import pyarrow as pa
 from tamis.encode.arrays import Events, rows_between
 from tamis.expr.event import FlatEvent
 from tamis.joins.document_store import DocumentStore
+from tamis.matcher.event_limits import EventLimits
 from tamis.matcher.inputs import split_events
 from tamis.matcher.join_predicates import JoinPredicates, evaluate_batch_joins
 from tamis.matcher.results import id_type, merge_matches, merge_tops
@@ -52,10 +53,19 @@ class BatchSearcher:
         The declared types of attributes.
     documents
         The documents that join predicates refer to.
+    limits
+        The largest events to take.
     """
 
-    def __init__(self, views: Sequence[View], schema: Schema, documents: DocumentStore) -> None:
+    def __init__(
+        self,
+        views: Sequence[View],
+        schema: Schema,
+        documents: DocumentStore,
+        limits: EventLimits | None = None,
+    ) -> None:
         self._views = views
+        self._limits = limits
         self._segments = [view.segment for view in views]
         self._schema = schema
         self._documents = documents
@@ -125,6 +135,8 @@ class BatchSearcher:
         first = 0
         names = JoinPredicates(self._views, ()).usages
         for chunk in split_events(events):
+            if self._limits is not None and isinstance(chunk, list):
+                self._limits.check_many(chunk, first)
             joins: list[FlatEvent] = []
             if names:
                 joins = evaluate_batch_joins(chunk, first, names, self._schema, self._documents)

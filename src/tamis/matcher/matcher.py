@@ -24,7 +24,9 @@ from tamis.expr.weights import EventWeights
 from tamis.joins.document_store import DocumentStore
 from tamis.joins.documents import Documents
 from tamis.joins.retention import Retention
+from tamis.limits import Limits
 from tamis.matcher.batch_searcher import BatchSearcher
+from tamis.matcher.event_limits import EventLimits
 from tamis.matcher.explainer import Explainer
 from tamis.matcher.expression_searcher import ExpressionSearcher
 from tamis.matcher.inputs import iterate_rules, split_events
@@ -88,6 +90,8 @@ class Matcher:
     documents
         How long :meth:`publish` remembers events, for rules with join predicates; for ever by
         default. With ``False``, rules with join predicates are refused.
+    limits
+        The largest rules and events to take, and the longest search; see :class:`Limits`.
 
     Examples
     --------
@@ -106,9 +110,12 @@ class Matcher:
         clock: Clock | None = None,
         *,
         documents: Retention | Literal[False] | None = None,
+        limits: Limits | None = None,
         _store: Store | None = None,
     ) -> None:
         self._logic = check_logic(logic)
+        self._limits = limits or Limits()
+        self._event_limits = EventLimits.of(self._limits)
         self._now = make_clock(clock)
         if _store is None:
             takes_joins = documents is not False
@@ -417,6 +424,11 @@ class Matcher:
         where = "" if self._store is None else f", {str(self._store.folder)!r}"
         return f"<tamis.Matcher: {len(self):,} rules, engine {self._engine.name!r}{where}>"
 
+    @property
+    def limits(self) -> Limits:
+        """The largest rules and events that this matcher takes, and the longest search."""
+        return self._limits
+
     # --- One event ---
 
     def match(
@@ -459,6 +471,7 @@ class Matcher:
         """
         if weights is not None:
             EventWeights.of(weights)
+        self._check_size(event)
         return self._searcher.match(event, self._select(only, at))
 
     def match_array(
@@ -490,6 +503,7 @@ class Matcher:
         >>> m.match_array({"age": 30})
         array([7])
         """
+        self._check_size(event)
         return self._searcher.match_array(event, self._select(only, at))
 
     def first(
@@ -526,6 +540,7 @@ class Matcher:
         ['sale']
         """
         _check_n(n)
+        self._check_size(event)
         return self._searcher.first(event, n, self._select(only, at))
 
     def top(
@@ -571,6 +586,7 @@ class Matcher:
         [('new', 1.5), ('smith', 1.0)]
         """
         _check_n(n)
+        self._check_size(event)
         return self._searcher.top(event, n, self._select(only, at), weights)
 
     def match_expression(
@@ -757,6 +773,7 @@ class Matcher:
         >>> [m.publish({"price": price}) for price in (30, 40, 20)]
         [['new low'], [], ['new low']]
         """
+        self._check_size(event)
         flat = self._schema.read(event)
         with self._document_store.publishing:
             ids = self._searcher.match_flat(flat, self._select(only, at))
@@ -804,6 +821,7 @@ class Matcher:
           ✓ age > 18   [age = 30: held]
           ✗ country = 'FR'   [country = 'BE': did not hold]
         """
+        self._check_size(event)
         return self._explainer.explain(self.rule(id), event)
 
     def why(
@@ -835,6 +853,7 @@ class Matcher:
           ✓ age > 18   [age = 30: held]
           ∅ country = 'FR'   [country is absent: absent]
         """
+        self._check_size(event)
         rules = self._searcher.match_rules(event, self._select(only, at))
         return {rule.id: self._explainer.explain(rule, event) for rule in rules}
 
@@ -871,6 +890,7 @@ class Matcher:
         it would match with:
           country = 'FR'   [country = 'BE']
         """
+        self._check_size(event)
         return self._explainer.find_obstacles(self.rule(id), event, self._microseconds(at))
 
     # --- Analysis ---
@@ -1236,7 +1256,17 @@ class Matcher:
         return searcher
 
     def _batch_searcher(self) -> BatchSearcher:
-        return BatchSearcher(self._frozen_views(self._snapshot), self._schema, self._document_store)
+        return BatchSearcher(
+            self._frozen_views(self._snapshot),
+            self._schema,
+            self._document_store,
+            self._event_limits,
+        )
+
+    def _check_size(self, event: Any) -> None:
+        """Refuse an event that is larger than the limits."""
+        if self._event_limits is not None:
+            self._event_limits.check(event)
 
     def _frozen_views(self, snapshot: Snapshot) -> tuple[View, ...]:
         """Views of segments with all rules of `snapshot`.

@@ -11,6 +11,7 @@ from tamis.engines.registry import load_engine
 from tamis.errors import StorageError
 from tamis.expr.model import check_logic
 from tamis.joins.retention import Retention
+from tamis.limits import Limits
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.schema import Schema
 from tamis.matcher.storage.directory import create_directory, is_index, read_settings
@@ -34,6 +35,7 @@ def open_matcher(
     sync: bool = True,
     verify: bool | Literal["background"] = "background",
     documents: Retention | None = None,
+    limits: Limits | None = None,
 ) -> Matcher:
     """Open the rules that are stored in a directory, or create the directory.
 
@@ -62,6 +64,8 @@ def open_matcher(
         Lengths, headers and logs are always checked before returning.
     documents
         How long :meth:`Matcher.publish` remembers events; by default as stored.
+    limits
+        As in :class:`Matcher`. Rules that are stored already are taken as they are.
 
     Returns
     -------
@@ -113,6 +117,7 @@ def open_matcher(
             settings.schema,
             clock,
             documents=documents or _read_retention(folder),
+            limits=limits,
             _store=store,
         )
     except BaseException:
