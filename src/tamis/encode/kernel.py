@@ -1,25 +1,15 @@
-"""How kernels are compiled, and when their cached code is out of date."""
+"""How kernels are compiled."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numba
 
+from tamis.encode.kernel_cache import KernelCache
+
 __all__ = ["kernel", "part"]
-
-
-def _stamp() -> tuple[tuple[str, int, int], ...]:
-    """The name, time of change and size of each file that may have kernels."""
-    package = Path(__file__).parent.parent
-    files = sorted((*package.glob("encode/**/*.py"), *package.glob("engines/**/*.py")))
-    states = [(file, file.stat()) for file in files]
-    return tuple((file.name, state.st_mtime_ns, state.st_size) for file, state in states)
-
-
-_STAMP = _stamp()
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -30,19 +20,11 @@ def kernel(function: Callable[..., Any]) -> Any:
     additions, which made a loop over conjunctions eight times slower (docs/decisions/0003). A
     kernel that allocates does not compile.
 
-    Numba considers a cached kernel fresh as long as its own file is unchanged, although it may
-    contain code of kernels in other files. Here it is fresh as long as all files that may have
-    kernels are unchanged. Their stamp is part of the version, which Numba compares first: loading
-    cached kernels fails where they name a NamedTuple that no longer exists.
-
-    Where no folder can be written to, kernels are compiled anew in every process.
+    Numba's own cache considers a kernel fresh as long as its file is unchanged, although it may
+    contain code of kernels in other files; `tamis.encode.kernel_cache` knows better.
     """
     dispatcher: Any = numba.njit(nogil=True, _nrt=False)(function)
-    try:
-        dispatcher.enable_caching()
-    except RuntimeError:  # Numba finds no folder for the cache.
-        return dispatcher
-    dispatcher._cache._cache_file._version = (numba.__version__, _STAMP)
+    dispatcher._cache = KernelCache(dispatcher)
     return dispatcher
 
 
