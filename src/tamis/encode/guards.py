@@ -238,9 +238,14 @@ def _guard_programs(table, codes, forms, bits, bits_of_rule, arrays):
         if begin == end:
             arrays.always[0] |= woken
         for i in range(begin, end):
-            width = _width(table, bits, forms.cover_atom[i])
+            atom = forms.cover_atom[i]
+            width = _width(table, bits, atom)
             if width == _NO_GUARD:
-                arrays.always[0] |= woken
+                if bits[atom] == 0 and table[atom, 1] & (IF_ABSENT | TEXT) == 0:
+                    # It is negated, and needs its attribute.
+                    arrays.by_presence[table[atom, 0]] |= woken
+                else:
+                    arrays.always[0] |= woken
             else:
                 _wake(table, codes, forms.cover_atom[i], width, woken, arrays)
 

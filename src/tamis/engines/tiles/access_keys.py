@@ -17,7 +17,14 @@ from tamis.encode.rules import EncodedRules
 from tamis.engines.atom_order import TEXT_SHARE
 from tamis.engines.tiles.arrays import ALWAYS
 
-__all__ = ["Filings", "Keys", "choose_keys", "estimate_likelihood", "file_candidates"]
+__all__ = [
+    "Filings",
+    "Keys",
+    "choose_keys",
+    "cost_of_key",
+    "estimate_likelihood",
+    "file_candidates",
+]
 
 _PIECE_COST = 0.25
 """The cost of each further tree node that a key is filed under, relative to its likelihood."""
@@ -60,12 +67,13 @@ def estimate_likelihood(rules: EncodedRules, sample: Events | None = None) -> ND
     """Estimate for each atom the share of events that satisfy its positive form.
 
     Without a sample, attributes and values are assumed to be as common in events as they are in
-    conjunctions; a sample outweighs this as it grows. A negated atom counts by the presence of its
-    attribute alone, since it can be a key only by that.
+    conjunctions and programs; a sample outweighs this as it grows. A negated atom counts by the
+    presence of its attribute alone, since it can be a key only by that.
     """
     atoms, forms, dictionary = rules.atoms, rules.forms, rules.dictionary
     attributes = len(dictionary.axes)
-    uses = np.bincount(forms.conjunction_atom, minlength=len(atoms.table)).astype(np.float64)
+    used = np.concatenate((forms.conjunction_atom, forms.program[:, 0]))
+    uses = np.bincount(used, minlength=len(atoms.table)).astype(np.float64)
     mentioned = np.bincount(atoms.attribute, weights=uses, minlength=attributes)
     presence: NDArray[np.float64] = mentioned / max(mentioned.max(initial=0), 1)
     mentions = np.zeros(dictionary.base[-1])
@@ -107,7 +115,7 @@ def _blend_sample(
 
 @kernel
 def _count_mentions(table, codes, uses, base, mentions):
-    """Count the conjunctions that require each code by equality or in a list."""
+    """Count the uses of each code by equality or in a list."""
     for atom in range(len(table)):
         first = base[table[atom, 0]]
         test = table[atom, 1] & 3
@@ -159,6 +167,12 @@ def _count_nodes(table, sizes, atom):
 
 
 @kernel
+def cost_of_key(table, sizes, likely, atom):
+    """What it costs to file a candidate under an atom, mostly how often events satisfy it."""
+    return likely[atom] * (1 + _PIECE_COST * (_count_nodes(table, sizes, atom) - 1))
+
+
+@kernel
 def choose_keys(table, sizes, start, conjunction_atom, likely, chosen):
     """Write for each conjunction the atom of its key and its two rarest other atoms, or -1."""
     for conjunction in range(len(start) - 1):
@@ -168,7 +182,7 @@ def choose_keys(table, sizes, start, conjunction_atom, likely, chosen):
             atom = conjunction_atom[i]
             if table[atom, 1] & IF_ABSENT:
                 continue
-            cost = likely[atom] * (1 + _PIECE_COST * (_count_nodes(table, sizes, atom) - 1))
+            cost = cost_of_key(table, sizes, likely, atom)
             if cost < best_cost:
                 best = atom
                 best_cost = cost

@@ -24,6 +24,7 @@ from tamis.engines.tiles.access_keys import (
 )
 from tamis.engines.tiles.arrays import GROUP_BITS, PRESENT_LEVEL, TileArrays
 from tamis.engines.tiles.columns import build_columns
+from tamis.engines.tiles.covers import choose_covers
 from tamis.engines.tiles.flat_entries import pack_atoms
 from tamis.engines.tiles.groups import hash_of
 from tamis.engines.tiles.layout import Layout, lay_out
@@ -36,7 +37,9 @@ def build(rules: EncodedRules, sample: Events | None) -> Parts:
     """File all rules, lay them out, and renumber them in the order of the layout."""
     rules = sort_atoms(rules)
     keys = Keys.of(rules)
-    filed, rarest = _file_rules(rules, keys, sample)
+    likely = estimate_likelihood(rules, sample)
+    rules = choose_covers(rules, keys, likely)
+    filed, rarest = _file_rules(rules, keys, likely)
     by_rule = bound_rules(rules)
     layout = lay_out(rules, filed, rarest, _bound_candidates(rules, by_rule))
     columns = build_columns(rules, layout.tiles, layout.filings.candidate, layout.filings.atom)
@@ -68,7 +71,7 @@ def build(rules: EncodedRules, sample: Events | None) -> Parts:
 
 
 def _file_rules(
-    rules: EncodedRules, keys: Keys, sample: Events | None
+    rules: EncodedRules, keys: Keys, likely: NDArray[np.float64]
 ) -> tuple[Filings, NDArray[np.int32]]:
     """File all candidates, and find the two rarest atoms of each besides that of its key.
 
@@ -82,7 +85,7 @@ def _file_rules(
         keys.sizes,
         forms.conjunction_start,
         forms.conjunction_atom,
-        estimate_likelihood(rules, sample),
+        likely,
         chosen,
     )
     program, uncovered = list_numbers(forms.cover_start), empty_lists(forms.cover_start)
