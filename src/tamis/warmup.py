@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
 
 from tamis.engines.registry import load_engine
 from tamis.matcher.matcher import Matcher
+from tamis.matcher.open import open_matcher
 from tamis.matcher.rule import Rule
 from tamis.matcher.selection import tagged
 from tamis.matcher.tail import warm_up
@@ -68,9 +70,17 @@ def _compile_engine(engine: str) -> float:
     matcher.remove("list-3")
     matcher.optimize()
     _match_in_every_way(matcher)
+    _read_from_disk(matcher)
     matcher.close()
     _count_plain_rules(engine)
     return time.perf_counter() - started
+
+
+def _read_from_disk(matcher: Matcher) -> None:
+    """Read stored rules, which checks them."""
+    with TemporaryDirectory() as folder:
+        matcher.save(f"{folder}/rules")
+        open_matcher(f"{folder}/rules", read_only=True).close()
 
 
 def _count_plain_rules(engine: str) -> None:

@@ -38,6 +38,7 @@ __all__ = [
     "CodeRange",
     "Dictionary",
     "code_range",
+    "count_codes",
 ]
 
 ABSENT: Final = 0
@@ -297,7 +298,7 @@ class Dictionary:
             Axis(values, *ranges) for ranges in zip(numbers, strings, times, orders, strict=True)
         ]
         """The axis of each attribute."""
-        self.base = starts(axis.size for axis in self.axes)
+        self.base = starts(count_codes(arrays))
         """Where each attribute's codes begin when those of all attributes are laid end to end."""
         if self.base[-1] > _MAX_CODES:
             raise OverflowError("the rules mention more than a billion distinct values")
@@ -322,6 +323,13 @@ class Dictionary:
         """Free what `load` read of large axes."""
         for axis in self.axes:
             axis.unload()
+
+
+def count_codes(arrays: DictionaryArrays) -> NDArray[np.int64]:
+    """How many codes each attribute has."""
+    numbers, strings, times = arrays.number_start, arrays.string_start, arrays.time_start
+    # Of each kind the values, the gaps between them, and a gap at either end.
+    return FIRST + 3 + 2 * (np.diff(numbers) + np.diff(strings) + np.diff(times))
 
 
 def _ranges(start: NDArray[np.int64]) -> list[range]:

@@ -1,7 +1,8 @@
 """Encoded rules as named arrays, which can be written to a file and mapped into memory.
 
-Every array has one or two dimensions and a basic numeric type. Restoring rules reads none of the
-values that they mention, so it takes as long for a thousand rules as for a million.
+Every array has one or two dimensions and a basic numeric type. Unless arrays are checked, restoring
+rules reads none of the values that they mention, so it takes as long for a thousand rules as for a
+million.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from tamis.encode.arrays import (
     ScoreArrays,
     TextArrays,
 )
+from tamis.encode.check_rules import check_rules
+from tamis.encode.checks import refuse
 from tamis.encode.dictionary import Dictionary
 from tamis.encode.rules import EncodedRules
 from tamis.encode.text_predicates import TextIndex
@@ -43,19 +46,40 @@ def to_arrays(rules: EncodedRules) -> dict[str, NDArray[Any]]:
     return {"size": np.array([rules.size]), **arrays}
 
 
-def from_arrays(arrays: Mapping[str, NDArray[Any]]) -> EncodedRules:
-    """The rules that `to_arrays` was given. The arrays may be read-only; nothing is copied."""
+def from_arrays(arrays: Mapping[str, NDArray[Any]], check_size: int | None = None) -> EncodedRules:
+    """The rules that `to_arrays` was given. The arrays may be read-only; nothing is copied.
+
+    Parameters
+    ----------
+    arrays
+        The result of `to_arrays`.
+    check_size
+        The number of rules, to check the arrays against it and against each other; None if they
+        are trusted.
+
+    Raises
+    ------
+    ArrayError
+        The arrays contradict each other.
+    KeyError
+        An array is missing.
+    """
 
     def group(name: str, fields: tuple[str, ...]) -> dict[str, Any]:
         return {field: arrays[f"{name}.{field}"] for field in fields}
 
     scores = group("scores", ScoreArrays._fields)
     scores["depth"] = int(scores["depth"][0])
-    return EncodedRules(
-        int(arrays["size"][0]),
+    size = int(arrays["size"][0])
+    rules = (
         AtomArrays(**group("atoms", AtomArrays._fields)),
         FormArrays(**group("forms", FormArrays._fields)),
         ScoreArrays(**scores),
-        Dictionary(DictionaryArrays(**group("dictionary", DictionaryArrays._fields))),
-        TextIndex(TextArrays(**group("texts", TextArrays._fields))),
     )
+    dictionary = DictionaryArrays(**group("dictionary", DictionaryArrays._fields))
+    texts = TextArrays(**group("texts", TextArrays._fields))
+    if check_size is not None:
+        if size != check_size:
+            refuse("size", f"is {size:,}, not {check_size:,}")
+        check_rules(size, *rules, dictionary, texts)
+    return EncodedRules(size, *rules, Dictionary(dictionary), TextIndex(texts))

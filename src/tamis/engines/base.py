@@ -127,6 +127,10 @@ class Engine:
     arrays_type: ClassVar[type[tuple[Any, ...]]] = tuple
     """The type of the engine's own arrays: a NamedTuple of arrays, numbers and further such
     NamedTuples. Files store the fields by name. `tuple` where the engine has no arrays."""
+    check_arrays: ClassVar[Callable[[EncodedRules, Any], None] | None] = None
+    """Refuses stored arrays with which a kernel could leave its arrays, by raising `ArrayError`;
+    takes the rules, which were checked, and the arrays. Where an engine has no such check, files
+    are not trusted with its arrays: they are built anew."""
     kernel: ClassVar[Callable[..., int]]
     """Matches events as `run` says. Takes `kernel_inputs`, then events, row, last and mask, then
     `Scratch.arguments`, then out and counts."""

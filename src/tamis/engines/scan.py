@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.encode.checks import check_lengths, check_numbers, check_types
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
 from tamis.engines.atom_order import order_atoms
@@ -29,6 +30,12 @@ class ScanArrays(NamedTuple):
 
     conjunction_atom: NDArray[np.int32]
     """As in `FormArrays`, but with the least likely atoms of each conjunction first."""
+
+
+def _check(rules: EncodedRules, arrays: ScanArrays) -> None:
+    check_types(arrays)
+    check_lengths(len(rules.forms.conjunction_atom), conjunction_atom=arrays.conjunction_atom)
+    check_numbers("conjunction_atom", arrays.conjunction_atom, 0, len(rules.atoms.table))
 
 
 @kernel
@@ -64,6 +71,7 @@ class Scan(Engine):
 
     name: ClassVar[str] = "scan"
     arrays_type: ClassVar[type[tuple[Any, ...]]] = ScanArrays
+    check_arrays: ClassVar[Any] = staticmethod(_check)
     kernel: ClassVar[Any] = staticmethod(_scan)
 
     @classmethod

@@ -15,6 +15,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import NO_INT64
+from tamis.encode.checks import (
+    check_lengths,
+    check_numbers,
+    check_order,
+    check_type,
+    check_types,
+)
 from tamis.encode.hashes import hash_texts
 from tamis.engines.kernels.sorting import take
 from tamis.matcher.rule import RuleId
@@ -112,6 +119,20 @@ class Ids:
         numbers = np.empty(len(places), np.int64)
         take(self.numbers, places, numbers)
         return numbers
+
+    def check(self, size: int) -> None:
+        """Check ids of `size` rules that were read from a file."""
+        check_type("numbers", self.numbers, np.int64)
+        check_type("is_text", self.is_text, np.uint8)
+        self.texts.check("texts", size if self.has_texts else 0)
+        check_lengths(0 if self.has_texts and not len(self.is_text) else size, numbers=self.numbers)
+        if len(self.is_text):
+            check_lengths(size, is_text=self.is_text, texts=self.texts.start[1:])
+        index = self.index
+        check_types(index)
+        check_lengths(size, key=index.key, key_place=index.place)
+        check_order("key_place", index.place)
+        check_numbers("is_text", self.is_text, 0, 2)
 
     # --- Kinds ---
 

@@ -1235,15 +1235,7 @@ class Matcher:
 
     @property
     def _snapshot(self) -> Snapshot:
-        """The newest snapshot.
-
-        Raises
-        ------
-        CorruptFileError
-            A file that it depends on turned out to be damaged.
-        """
-        if self._writer.damage is not None:
-            raise self._writer.damage
+        """The newest snapshot."""
         return self._writer.snapshot
 
     @property

@@ -13,8 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import NO_INT32, NO_INT64
+from tamis.encode.checks import (
+    check_lengths,
+    check_lists,
+    check_numbers,
+    check_type,
+    check_types,
+)
 from tamis.matcher.ids import IdIndex, Ids
-from tamis.matcher.rule import Row, Rule
+from tamis.matcher.rule import IS_MODEL, Row, Rule
 from tamis.matcher.selection import Tagged
 from tamis.matcher.string_column import NO_STRINGS, Strings, select_lists
 from tamis.matcher.validity import Validities
@@ -69,6 +76,13 @@ class _Tags(NamedTuple):
             return ()
         numbers = self.tag[self.start[place] : self.start[place + 1]].tolist()
         return tuple(self.names.at(number) for number in numbers)
+
+    def check(self, size: int) -> None:
+        """Check tags of `size` rules that were read from a file."""
+        check_types(self)
+        self.names.check("tag_names")
+        check_lists("tag_start", self.start, len(self.tag), size if len(self.tag) else None)
+        check_numbers("tag", self.tag, 0, self.names.size)
 
     def used(self) -> set[str]:
         """The tags that some rule has; `names` may list others as well."""
@@ -201,6 +215,24 @@ class RuleColumns:
             **_arrays_of("payloads", self._payloads),
             **_arrays_of("tag_names", self._tags.names),
         }
+
+    def check(self, size: int) -> None:
+        """Check columns of `size` rules that were read from a file.
+
+        Raises
+        ------
+        ArrayError
+            They contradict each other.
+        """
+        self.ids.check(size)
+        check_type("kind", self._kind, np.uint8)
+        check_lengths(size, kind=self._kind)
+        check_numbers("kind", self._kind, 0, 2 * IS_MODEL)
+        self._sources.check("sources", size)
+        for name, strings in (("weights", self._weights), ("payloads", self._payloads)):
+            strings.check(name, size if strings.size else 0)
+        self._tags.check(size)
+        self.validities.check(size)
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> RuleColumns:

@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tamis.encode.checks import check_texts, check_types
+
 __all__ = ["NO_STRINGS", "Strings", "select_lists"]
 
 
@@ -43,6 +45,11 @@ class Strings(NamedTuple):
         starts = np.frombuffer(start, np.int64)[array.offset : array.offset + len(array) + 1]
         bytes_ = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
         return cls(starts, bytes_[: starts[-1]])
+
+    def check(self, name: str, size: int | None = None) -> None:
+        """Check a column that was read from a file; of `size` texts, if that is known."""
+        check_types(self)
+        check_texts(name, self.start, self.data, size)
 
     @property
     def size(self) -> int:

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.encode.checks import check_lengths, check_numbers, check_type
 from tamis.errors import RuleError
 from tamis.expr.times import count_microseconds, to_timestamp
 
@@ -166,6 +167,15 @@ class Validities:
         if len(self.numbers):
             return self.numbers
         return np.tile(np.array(ALWAYS, np.int64), (count, 1))
+
+    def check(self, size: int) -> None:
+        """Check the validities of `size` rules that were read from a file."""
+        check_type("lives", self.numbers, np.int64, 3)
+        if len(self.numbers):
+            check_lengths(size, lives=self.numbers)
+        ends = self.numbers[:, 1:]
+        moments = ends[(ends != _FIRST) & (ends != _LAST)]
+        check_numbers("lives", moments, _EARLIEST, _LATEST + 1)
 
     def take(self, places: NDArray[np.integer]) -> Validities:
         """The validities at these places, in this order."""

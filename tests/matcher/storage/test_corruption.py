@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shutil
 import struct
-import threading
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -69,7 +68,7 @@ def outcome(folder: Path, changed: str, read_only: bool) -> Any:
     """The rules of a damaged directory; None if the error names the file and nothing changed."""
     before = content(folder)
     try:
-        with tamis.open(folder, read_only=read_only, verify=True) as matcher:
+        with tamis.open(folder, read_only=read_only) as matcher:
             return describe(matcher)
     except StorageError as error:
         assert changed in str(error), error
@@ -190,49 +189,25 @@ def damage_segment(folder: Path) -> str:
     return name
 
 
-def eventually(function: Callable[[], Any]) -> Any:
-    """The error that `function` raises at last."""
-    for _ in range(3_000):
-        try:
-            function()
-        except StorageError as error:
-            return error
-        threading.Event().wait(0.01)
-    raise AssertionError("no error came")
-
-
 @pytest.mark.parametrize("read_only", [True, False])
-def test_damage_is_found_in_the_background(damaged: Path, read_only: bool) -> None:
+def test_a_damaged_segment_is_not_opened_unless_trusted(damaged: Path, read_only: bool) -> None:
     name = damage_segment(damaged)
-    matcher = tamis.open(damaged, read_only=read_only)
-    for call in (
-        lambda: matcher.match({"x": 1}),
-        lambda: matcher.match_many([{"x": 1}]),
-        lambda: len(matcher),
-    ):
-        error = eventually(call)
-        assert isinstance(error, CorruptFileError)
-        assert name in str(error)
-    if not read_only:
-        with pytest.raises(CorruptFileError):
-            matcher.add("new", "x = 1")
     before = content(damaged)
-    with pytest.raises(CorruptFileError):
-        matcher.close()
+    for engine in (None, "tiles"):
+        with pytest.raises(CorruptFileError, match=name):
+            tamis.open(damaged, read_only=read_only, engine=engine)
     assert content(damaged) == before
+    with tamis.open(damaged, read_only=True, verify=False) as matcher:
+        assert "more 8" in matcher.match({"x": 8})
 
 
-def test_a_damaged_segment_is_not_merged(damaged: Path) -> None:
-    damage_segment(damaged)
-    matcher = tamis.open(damaged, read_only=True, verify=False)
-    matcher.match({"x": 1})
-    matcher = tamis.open(damaged)
-    before = content(damaged)
-    with pytest.raises(CorruptFileError):
-        matcher.optimize()
-    assert content(damaged) == before
-    with pytest.raises(CorruptFileError):
-        matcher.close()
+def test_a_reader_that_refreshes_verifies_new_files(damaged: Path) -> None:
+    reader = tamis.open(damaged, read_only=True)
+    with tamis.open(damaged) as matcher:
+        matcher.add_many([(f"newest {n}", "s LIKE 'a%'") for n in range(40)])
+    name = damage_segment(damaged)
+    with pytest.raises(CorruptFileError, match=name):
+        reader.refresh()
 
 
 def test_a_newer_log(damaged: Path) -> None:

@@ -557,7 +557,7 @@ def test_a_rule_that_is_refused_is_not_in_the_log(tmp_path: Path) -> None:
 
 
 def test_an_unknown_way_to_verify(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="background"):
+    with pytest.raises(ValueError, match="True or False"):
         tamis.open(tmp_path / "index", verify="later")  # type: ignore[arg-type]
 
 

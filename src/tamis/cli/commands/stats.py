@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -16,7 +16,6 @@ from tamis.cli.arguments import (
     RulesPath,
     add_rules,
     is_stored,
-    reject_if,
 )
 from tamis.cli.console import ShowProgress, print_json, print_table, progress
 from tamis.expr.model import Op, Predicate, predicates
@@ -35,18 +34,11 @@ def show_stats(
     rules: RulesPath,
     engine: EngineOverride = None,
     logic: LogicOverride = None,
-    verify: Annotated[
-        bool,
-        typer.Option("--verify", help="Check all files of a directory against their checksums."),
-    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show how large a collection is; for a file, also the attributes its rules use."""
-    reject_if(verify and not is_stored(rules), "--verify needs a directory written by tamis build.")
     if is_stored(rules):
-        with tamis.open(
-            rules, read_only=True, engine=engine, logic=logic, verify=verify
-        ) as matcher:
+        with tamis.open(rules, read_only=True, engine=engine, logic=logic) as matcher:
             stats = matcher.stats()
         if as_json:
             print_json(stats)

@@ -31,6 +31,7 @@ from tamis.engines.tiles.arrays import (
 )
 
 __all__ = [
+    "APART",
     "ColumnWorkspace",
     "add_columns",
     "build_columns",
@@ -50,8 +51,8 @@ _CHANGES = 2 * WIDE * WORD * _MOST_CODES + WIDE * WORD
 _CODES_PER_CUT = 3
 """With up to this many codes for each cut, each code gets its own position."""
 
-_APART = 3
-_SPECIAL_ROW, _ABSENT_ROW, _OTHER_ROW = range(_APART)
+APART = 3
+_SPECIAL_ROW, _ABSENT_ROW, _OTHER_ROW = range(APART)
 """The rows of the special code, of absence, and of codes outside of the cuts."""
 
 _STEPS = 3
@@ -105,7 +106,7 @@ def new_column_workspace(rules: EncodedRules) -> ColumnWorkspace:
         np.empty(_CHANGES, np.int32),
         np.empty(_CODES_PER_CUT * _CHANGES + 3, np.int32),
         np.empty(_CODES_PER_CUT * _CHANGES + 3, np.int32),
-        np.empty((_APART, WIDE), np.uint64),
+        np.empty((APART, WIDE), np.uint64),
         np.empty(WIDE, np.uint64),
     )
 
@@ -308,7 +309,7 @@ def _find_special(table, codes, sizes, workspace, begin, end, cuts, low, positio
 def _find_changes(table, codes, sizes, workspace, begin, end, cuts, low, special):
     """Write the rows that stand apart and all changes; returns how many changes there are."""
     for word in range(WIDE):
-        for row in range(_APART):
+        for row in range(APART):
             workspace.row[row, word] = ~np.uint64(0)
     changes = 0
     for i in range(begin, end):
@@ -391,7 +392,7 @@ def _plan_rows(workspace, positions, words):
     """
     for steps in range(_STEPS, -1, -1):
         size = 1 << steps
-        rows = _APART
+        rows = APART
         spill = 0
         most = 0
         for first in range(0, positions, size):
@@ -417,10 +418,10 @@ def _write_rows(workspace, positions, steps, words, out, begin, end):
     """Write the rows of a column: those that stand apart, then one for 2 ** steps positions."""
     stride = 2 * words
     out[begin:end] = np.uint64(0)
-    for row in range(_APART):
+    for row in range(APART):
         for word in range(words):
             out[begin + stride * row + word] = workspace.row[row, word]
-    at = begin + stride * _APART
+    at = begin + stride * APART
     spill = at + stride * ((positions + (1 << steps) - 1) >> steps)
     change = 0
     for first in range(0, positions, 1 << steps):

@@ -21,6 +21,7 @@ from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Engine, Parts, Scratch
 from tamis.engines.tiles.arrays import TileArrays
 from tamis.engines.tiles.build import build
+from tamis.engines.tiles.check import check_tiles
 from tamis.engines.tiles.count import Batch, count_rows, new_batch
 from tamis.engines.tiles.match import match_rows
 from tamis.engines.tiles.top import top_rows
@@ -55,6 +56,7 @@ class Tiles(Engine):
     arrays: TileArrays
     name: ClassVar[str] = "tiles"
     arrays_type: ClassVar[type[tuple[Any, ...]]] = TileArrays
+    check_arrays: ClassVar[Any] = staticmethod(check_tiles)
     kernel: ClassVar[Any] = staticmethod(match_rows)
     top_kernel: ClassVar[Any] = staticmethod(top_rows)
 

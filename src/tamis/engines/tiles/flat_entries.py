@@ -19,7 +19,7 @@ from tamis.encode.kernel import kernel, part
 from tamis.encode.rules import EncodedRules
 from tamis.engines.kernels.truth import SEVERAL, atom_holds, find_code
 
-__all__ = ["NOTHING_TO_TEST", "pack_atoms", "packed_holds"]
+__all__ = ["NOTHING_TO_TEST", "mark_packed", "pack_atoms", "packed_holds"]
 
 NOTHING_TO_TEST = -1
 """In place of the place of a conjunction that has no atoms to test."""
@@ -106,6 +106,30 @@ def pack_atoms(
     out = np.empty(_pack(*rules.atoms, *lists, place, out), np.uint64)
     _pack(*rules.atoms, *lists, place, out)
     return out, place
+
+
+@kernel
+def mark_packed(packed, attributes, texts, atoms, begins):
+    """Mark where packed conjunctions begin; False if an atom has what is not there, or no end."""
+    at = np.int64(0)
+    is_first = True
+    while at < len(packed):
+        word = np.int64(packed[at])
+        begins[at] = is_first
+        is_first = word & _LAST_ATOM != 0
+        at += 1
+        test = word & 3
+        if (word >> _ATTRIBUTE_AT) & _ATTRIBUTE_MASK >= attributes:
+            return False
+        number = word >> _LOW_AT
+        if test == _FAR and (number < 0 or number >= atoms):
+            return False
+        if test == TEXT and (number < 0 or number >= texts):
+            return False
+        if test == SET:
+            count = (word >> _LOW_AT) & _CODE_MASK
+            at += (count + _CODES_TO_A_WORD - 1) // _CODES_TO_A_WORD
+    return is_first and at == len(packed)
 
 
 @part

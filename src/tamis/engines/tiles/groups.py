@@ -11,7 +11,7 @@ from tamis.encode.kernel import kernel, part
 from tamis.engines.kernels.bits import ONE, lowest_bit
 from tamis.engines.tiles.arrays import ALWAYS, GROUP_BITS, PRESENT_LEVEL
 
-__all__ = ["clear_visited", "hash_of", "list_groups"]
+__all__ = ["clear_visited", "find_group", "hash_of", "list_groups"]
 
 
 @kernel
@@ -19,6 +19,18 @@ def hash_of(key):
     """The hash of a key, before it is reduced to the size of the table."""
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
     return mixed ^ (mixed >> np.uint64(29))
+
+
+@kernel
+def find_group(slot, key):
+    """The group of a key, or -1."""
+    mask = np.uint64(len(slot) - 1)
+    at = hash_of(key) & mask
+    while slot[at] >= 0:
+        if slot[at] >> GROUP_BITS == key:
+            return slot[at] & ((1 << GROUP_BITS) - 1)
+        at = (at + ONE) & mask
+    return -1
 
 
 @kernel

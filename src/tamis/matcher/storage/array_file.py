@@ -27,6 +27,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.engines.threads import map_in_threads
 from tamis.errors import CorruptFileError
 from tamis.matcher.storage.atomic import open_regular, storage_errors, write_atomically
 from tamis.matcher.storage.file_format import CHECKSUM, FORMAT, check_format
@@ -40,7 +41,8 @@ _START: Final = _HEADER.size + CHECKSUM.size
 """Where the directory begins."""
 _ALIGNMENT: Final = 64
 _CHECKED_AT_ONCE: Final = 1 << 22
-"""Bytes."""
+_LARGE: Final = 1 << 24
+"""Bytes; threads share the work on a file that is larger than the second."""
 
 
 class _Section(msgspec.Struct, frozen=True):
@@ -84,15 +86,24 @@ class Sections:
         return select_group(self.arrays, name)
 
     def verify(self) -> None:
-        """Read all arrays and compare them with their checksums.
+        """Read all arrays and compare them with their checksums, in several threads if large.
 
         Raises
         ------
         CorruptFileError
             One is damaged.
         """
-        for name, section in self._sections.items():
-            if _checksum(self.arrays[name]) != section.checksum:
+        names = sorted(self.arrays, key=lambda name: -self.arrays[name].nbytes)
+
+        def is_damaged(place: int) -> bool:
+            array = self.arrays[names[place]]
+            return _checksum(array) != self._sections[names[place]].checksum
+
+        is_small = sum(array.nbytes for array in self.arrays.values()) < _LARGE
+        places = range(len(names))
+        found = map(is_damaged, places) if is_small else map_in_threads(is_damaged, places)
+        for name, damaged in zip(names, found, strict=True):
+            if damaged:
                 _refuse(self.path, f"its part {name!r} does not match its checksum")
 
 

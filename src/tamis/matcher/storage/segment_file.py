@@ -8,11 +8,12 @@ from typing import Any, Final, NamedTuple, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.encode.checks import ArrayError, check_order, check_type
 from tamis.encode.merge.rules import merge_rules
 from tamis.encode.rules import EncodedRules
 from tamis.encode.serialize import from_arrays, to_arrays
 from tamis.engines.base import Engine, Parts
-from tamis.errors import CorruptFileError
+from tamis.errors import CorruptFileError, TamisError
 from tamis.matcher.rule_columns import RuleColumns
 from tamis.matcher.schema import Schema
 from tamis.matcher.segment import Segment
@@ -27,15 +28,16 @@ class StoredSegment(NamedTuple):
     """A segment that was mapped from a file."""
 
     segment: Segment
-    sections: Sections
     is_as_stored: bool
     """Whether the engine was stored; otherwise it was built, and rules may stand elsewhere."""
+    order: NDArray[np.int32]
+    """The age of each rule by its place in the file."""
 
     def places(self, stored: NDArray[np.int32]) -> NDArray[np.int32]:
         """The places in the segment of rules given by their places in the file."""
         if self.is_as_stored:
             return stored
-        return self.segment.places_of(self.sections.arrays["order"][stored])
+        return self.segment.places_of(self.order[stored])
 
 
 def write_segment(path: Path, segment: Segment) -> None:
@@ -50,10 +52,18 @@ def write_segment(path: Path, segment: Segment) -> None:
     write_sections(path, _KIND, {"engine": engine.name, "rules": len(segment)}, arrays)
 
 
-def map_segment(
-    path: Path, engine: type[Engine], schema: Schema, verify: bool = False
-) -> StoredSegment:
+def map_segment(path: Path, engine: type[Engine], schema: Schema, verify: bool) -> StoredSegment:
     """Map a segment from its file; `engine` is built only if another one was stored.
+
+    Parameters
+    ----------
+    path
+        The file.
+    engine, schema
+        Those of the segment.
+    verify
+        Whether to compare the file with its checksums and to check that its arrays fit together,
+        so that no kernel can leave them. Otherwise the file is trusted.
 
     Raises
     ------
@@ -64,18 +74,42 @@ def map_segment(
     if verify:
         sections.verify()
     try:
-        rules = from_arrays(sections.group("rules"))
-        columns = RuleColumns.of_arrays(sections.group("records"))
-        order = sections.arrays["order"]
-        arrays = _read_engine_arrays(engine, sections)
-    except (KeyError, IndexError, ValueError, TypeError) as error:
+        return _restore(sections, engine, schema, verify)
+    except (LookupError, ValueError, TypeError, OverflowError, TamisError) as error:
+        reason = str(error) if isinstance(error, ArrayError) else repr(error)
         raise CorruptFileError(
-            f"the file is damaged: its parts do not fit together ({error!r})", path=str(path)
+            f"the file is damaged: its parts do not fit together ({reason})", path=str(path)
         ) from error
+
+
+def _restore(
+    sections: Sections, engine: type[Engine], schema: Schema, check: bool
+) -> StoredSegment:
+    order = sections.arrays["order"]
+    if check:
+        check_type("order", order, np.int32)
+        check_order("order", order)
+    rules = from_arrays(sections.group("rules"), len(order) if check else None)
+    columns = RuleColumns.of_arrays(sections.group("records"))
+    if check:
+        columns.check(len(order))
+    arrays = _read_engine_arrays(engine, sections)
+    if arrays is not None and check:
+        arrays = _check_engine_arrays(engine, rules, arrays)
     if arrays is not None:
         stored = engine(rules, Parts(rules, order, arrays))
-        return StoredSegment(Segment(columns, stored, schema), sections, True)
-    return StoredSegment(_rebuild(columns, rules, order, engine, schema), sections, False)
+        return StoredSegment(Segment(columns, stored, schema), True, order)
+    return StoredSegment(_rebuild(columns, rules, order, engine, schema), False, order)
+
+
+def _check_engine_arrays(
+    engine: type[Engine], rules: EncodedRules, arrays: tuple[Any, ...]
+) -> tuple[Any, ...] | None:
+    """The arrays, once checked; None if they cannot be."""
+    if engine.check_arrays is None:
+        return None
+    engine.check_arrays(rules, arrays)
+    return arrays
 
 
 def _rebuild(

@@ -15,10 +15,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.encode.checks import ArrayError, check_numbers, check_type
 from tamis.errors import CorruptFileError, RuleError, SchemaError, StorageError
 from tamis.matcher.segment import Segment
 from tamis.matcher.snapshot import View
-from tamis.matcher.storage.array_file import Sections
 from tamis.matcher.storage.atomic import MissingFileError
 from tamis.matcher.storage.directory import (
     lock_directory,
@@ -63,7 +63,6 @@ class _Loaded(NamedTuple):
     state: State
     segments: dict[str, Segment]
     """By file, those that are in memory as they are stored."""
-    unverified: list[tuple[Segment, Sections]]
     logs: list[_ReplayedLog]
 
 
@@ -82,7 +81,7 @@ class Store:
         Whether changes are on the disk when they are acknowledged. Otherwise the operating system
         has them then.
     verify
-        Whether to verify the checksums of all files now. Otherwise `maintain` does so.
+        Whether to verify all files that are read. Otherwise they are trusted.
     """
 
     def __init__(
@@ -92,13 +91,14 @@ class Store:
         self.read_only = read_only
         self.builder = builder
         self._sync = sync
+        self._verify = verify
         self._pid = os.getpid()
         self._is_closed = False
         self._lock = None if read_only else lock_directory(folder)
         self._log: Log | None = None
         try:
             fingerprint = self._fingerprint()
-            loaded = self._load({}, verify)
+            loaded = self._load({})
             self._remember(loaded, fingerprint)
             if not read_only:
                 for log in loaded.logs[:-1]:
@@ -128,7 +128,6 @@ class Store:
         self._files = weakref.WeakKeyDictionary(
             {segment: file for file, segment in loaded.segments.items()}
         )
-        self._unverified = weakref.WeakKeyDictionary(dict(loaded.unverified))
         self._last_fingerprint = fingerprint
 
     # --- The journal ---
@@ -166,38 +165,15 @@ class Store:
             self._log.undo()
 
     def needs_maintenance(self) -> bool:
-        """Whether a file is unverified, or a checkpoint is due."""
-        if self._unverified:
-            return True
+        """Whether a checkpoint is due."""
         return self._log is not None and (
             self._has_other_engine or self._log.length > _CHECKPOINT_BYTES
         )
 
     def maintain(self, take_snapshot: TakeSnapshot) -> None:
-        """Verify a file, or make a checkpoint."""
-        for segment in list(self._unverified)[:1]:
-            self.verify([segment])
-            return
+        """Make a checkpoint, if one is due."""
         if self.needs_maintenance():
             self._checkpoint(take_snapshot)
-
-    def verify(self, segments: Sequence[Segment]) -> None:
-        """Verify the checksums of the files of these segments, where that was not done yet.
-
-        Raises
-        ------
-        CorruptFileError
-            A file is damaged.
-        """
-        for segment in segments:
-            sections = self._unverified.get(segment)
-            if sections is not None:
-                sections.verify()
-                self._unverified.pop(segment, None)
-
-    def trust_files(self) -> None:
-        """Verify none of the files that are open now."""
-        self._unverified.clear()
 
     def close(self, take_snapshot: TakeSnapshot | None) -> None:
         """Make a last checkpoint, if there is something to store, and release the lock.
@@ -273,7 +249,7 @@ class Store:
         fingerprint = self._fingerprint()
         if not self.read_only or fingerprint == self._last_fingerprint:
             return None
-        loaded = self._load({file: segment for segment, file in self._files.items()}, False)
+        loaded = self._load({file: segment for segment, file in self._files.items()})
         self._remember(loaded, fingerprint)
         return loaded.state
 
@@ -287,45 +263,39 @@ class Store:
                 files.append((name, found.st_ino, found.st_mtime_ns, found.st_size))
         return tuple(files)
 
-    def _load(self, known: Mapping[str, Segment], verify: bool) -> _Loaded:
+    def _load(self, known: Mapping[str, Segment]) -> _Loaded:
         """Read the directory; try again if a writer replaces files meanwhile."""
         tries = _TRIES if self.read_only else 1
         for number in range(1, tries + 1):
             try:
-                return self._load_once(known, verify)
+                return self._load_once(known)
             except (MissingFileError, _TornBeforeOthersError) as error:
                 if number == tries:
                     raise CorruptFileError(error.message, path=error.path) from error
                 time.sleep(0.001 * number)
         raise AssertionError("the last try returns or raises")
 
-    def _load_once(self, known: Mapping[str, Segment], verify: bool) -> _Loaded:
+    def _load_once(self, known: Mapping[str, Segment]) -> _Loaded:
         """Map the segments that the manifest names, and replay the logs on top of them.
 
-        Parameters
-        ----------
-        known
-            Segments in memory, by file. They are not mapped again.
-        verify
-            Whether to verify the checksums of segments.
+        Segments in memory, which are `known` by file, are not mapped again.
         """
         manifest = open_manifest(self.folder)
         views: list[View] = []
         segments: dict[str, Segment] = {}
-        unverified: list[tuple[Segment, Sections]] = []
         for file, removed in manifest.views:
             path = self.folder / file
             segment = known.get(file)
             if segment is None:
-                stored = map_segment(path, self.builder.engine, self.builder.schema, verify)
+                stored = map_segment(path, self.builder.engine, self.builder.schema, self._verify)
+                _check_removed(removed, len(stored.segment), path)
                 segment, removed = stored.segment, stored.places(removed)
                 if stored.is_as_stored:
                     segments[file] = segment
-                if not verify:
-                    unverified.append((segment, stored.sections))
             else:
+                _check_removed(removed, len(segment), path)
                 segments[file] = segment
-            views.append(_view(segment, removed, path))
+            views.append(_view(segment, removed))
         changes, logs = self._read_logs(manifest)
         try:
             state = replay(State(tuple(views), NO_TAIL), changes, self.builder)
@@ -333,7 +303,7 @@ class Store:
             raise StorageError(
                 f"a stored rule is refused: {error}", path=str(self.folder)
             ) from error
-        return _Loaded(manifest, state, segments, unverified, logs)
+        return _Loaded(manifest, state, segments, logs)
 
     def _read_logs(self, manifest: Manifest) -> tuple[list[Change], list[_ReplayedLog]]:
         """The changes in all logs that the manifest does not make superfluous."""
@@ -359,11 +329,19 @@ class _TornBeforeOthersError(CorruptFileError):
     """A log is torn, although a later one has records."""
 
 
-def _view(segment: Segment, removed: NDArray[np.int32], path: Path) -> View:
+def _check_removed(removed: NDArray[np.int32], size: int, path: Path) -> None:
+    try:
+        check_type("removed", removed, np.int32)
+        check_numbers("removed", removed, 0, size)
+    except ArrayError as error:
+        raise CorruptFileError(
+            "the manifest removes rules that are not in it", path=str(path)
+        ) from error
+
+
+def _view(segment: Segment, removed: NDArray[np.int32]) -> View:
     if not len(removed):
         return View(segment)
-    if removed.min() < 0 or removed.max() >= len(segment):
-        raise CorruptFileError("the manifest removes rules that are not in it", path=str(path))
     marks = np.ones(len(segment), np.uint8)
     marks[removed] = 0
     return View(segment, marks)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias
 
-from tamis.matcher.segment import Segment
 from tamis.matcher.snapshot import Snapshot
 from tamis.matcher.write.changes import Change
 
@@ -37,10 +36,7 @@ class Journal(Protocol):
         """Whether `maintain` has something to do."""
 
     def maintain(self, take_snapshot: TakeSnapshot) -> None:
-        """Do one piece of maintenance: verify a file, or make a checkpoint."""
-
-    def verify(self, segments: Sequence[Segment]) -> None:
-        """Raise `CorruptFileError` if a file that one of these segments maps is damaged."""
+        """Make a checkpoint."""
 
     def close(self, take_snapshot: TakeSnapshot | None) -> None:
         """Record no more changes.

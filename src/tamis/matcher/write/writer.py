@@ -28,7 +28,6 @@ from typing import Final, NamedTuple, TypeAlias
 
 from tamis.errors import (
     BackgroundError,
-    CorruptFileError,
     DuplicateRuleError,
     TamisError,
     UnknownRuleError,
@@ -127,8 +126,6 @@ class Writer:
     ----------
     snapshot
         The newest state.
-    damage
-        A damaged file, after which no answer can be trusted; None as long as none was found.
     """
 
     def __init__(
@@ -143,7 +140,6 @@ class Writer:
         self._worker = Worker(self)
         self._failure: Exception | None = None
         """An error of the background thread, for the next writer."""
-        self.damage: CorruptFileError | None = None
         self.snapshot = self._make_snapshot(state)
         self._singles = 0
         """How many rules came one by one, or a few at a time."""
@@ -363,7 +359,6 @@ class Writer:
 
     def _merge(self, views: tuple[View, ...], sample: Sequence[EventChunk] = ()) -> None:
         """Put one segment in the place of several neighbouring ones."""
-        self._verify(views)
         with keep_responsive():
             ages = number_merged_rules(views)
             segment = self._builder.merge(views, sample)
@@ -372,15 +367,6 @@ class Writer:
             # None if all rules were replaced in the meantime.
             if state is not None:
                 self._swap(state)
-
-    def _verify(self, views: Sequence[View]) -> None:
-        """Check the files that are to be merged: a merge would hide their damage."""
-        if self._journal is not None:
-            try:
-                self._journal.verify([view.segment for view in views])
-            except CorruptFileError as error:
-                self.damage = error
-                raise
 
     def _take_snapshot(self, function: Callable[[], None]) -> Snapshot:
         """Call a function between two changes, and return the snapshot of that moment."""
@@ -402,13 +388,8 @@ class Writer:
     # --- Failures, closing, forks ---
 
     def note_failure(self, error: Exception) -> None:
-        """Keep an error of the background thread: the next writer raises it.
-
-        If a file is damaged, all readers raise it, too.
-        """
+        """Keep an error of the background thread: the next writer raises it."""
         self._failure = error
-        if isinstance(error, CorruptFileError):
-            self.damage = error
 
     def _check_writable(self) -> None:
         if self._journal is not None:
@@ -416,7 +397,7 @@ class Writer:
         self._raise_failure()
 
     def _raise_failure(self) -> None:
-        failure, self._failure = self._failure, self.damage
+        failure, self._failure = self._failure, None
         if isinstance(failure, TamisError):
             raise failure
         if failure is not None:
@@ -435,8 +416,7 @@ class Writer:
             with self._compacting:
                 with self._writing:
                     self._settle()
-                self._journal.close(None if self.damage else self._take_snapshot)
-        self._failure = self._failure or self.damage
+                self._journal.close(self._take_snapshot)
         self._raise_failure()
 
     def after_fork(self) -> None:

@@ -195,7 +195,7 @@ def open_shards(shards: tuple[str, ...], shipped: bool = False) -> list[tamis.Ma
 
 def _open(path: str, shipped: bool) -> tamis.Matcher:
     try:
-        return tamis.open(path, read_only=True, verify=False)
+        return tamis.open(path, read_only=True)
     except StorageError as error:
         raise StorageError(f"{error.message}; {_hint(error, shipped)}", path=error.path) from error
 
