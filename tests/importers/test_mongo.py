@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import tamis
-from tamis.importers import mongo
+from tamis.importers import mongo, paths_of, widened
 from tamis.importers.mongo import Dialect, parse_condition
 
 # Cases that GrowthBook's own tests lack, decided by how its JavaScript SDK treats null.
@@ -42,6 +42,44 @@ GROWTHBOOK: list[tuple[Any, dict[str, Any], bool]] = [
     ({"a": {"$type": "string"}}, {"a": 1}, False),
     ({"a": {"$type": "number"}}, {"a": -1.5}, True),
     ({"a": {"$type": "boolean"}}, {"a": False}, True),
+    ({"a": {"$type": "array"}}, {"a": []}, True),
+    ({"a": {"$type": "array"}}, {"a": {"b": [1]}}, False),
+    ({"a.b": {"$type": "array"}}, {"a": {"b": [1]}}, True),
+    ({"a": {"$type": "object"}}, {}, False),
+    # The size of an empty list is 0; only lists have a size.
+    ({"l": {"$size": 0}}, {"l": []}, True),
+    ({"l": {"$size": 0}}, {"l": [None]}, False),
+    ({"l": {"$size": 0}}, {"l": ["a"]}, False),
+    ({"l": {"$size": 0}}, {"l": ""}, False),
+    ({"l": {"$size": 0}}, {}, False),
+    ({"l": {"$size": {"$lt": 2}}}, {"l": []}, True),
+    ({"l": {"$size": {"$not": {"$gt": 1}}}}, {"l": []}, True),
+    ({"l": {"$not": {"$size": 0}}}, {"l": []}, False),
+    ({"l": {"$not": {"$size": 0}}}, {}, True),
+    # A text that spells a number is that number, for all but $eq, $ne, $in and $nin.
+    ({"n": {"$gt": 5, "$lt": 10}}, {"n": " 8.0 "}, True),
+    ({"n": {"$gt": 5, "$lt": 10}}, {"n": "80"}, False),
+    ({"n": {"$gt": 5}}, {"n": "eight"}, False),
+    ({"n": {"$lt": 5}}, {"n": "eight"}, False),
+    ({"n": {"$gt": "5"}}, {"n": 10}, True),
+    ({"n": {"$gt": "5"}}, {"n": "10"}, False),
+    ({"n": {"$elemMatch": {"$gt": 1, "$lt": 5}}}, {"n": ["0", "3"]}, True),
+    ({"n": 5}, {"n": "5.0"}, True),
+    ({"n": 5}, {"n": "5x"}, False),
+    ({"n": 0}, {}, True),
+    ({"n": "5"}, {"n": 5}, True),
+    ({"n": "5.5"}, {"n": 5.5}, True),
+    ({"n": "5.0"}, {"n": 5}, False),
+    ({"n": {"$eq": 5}}, {"n": "5"}, False),
+    ({"n": {"$ne": 5}}, {"n": "5"}, True),
+    ({"n": {"$in": [5]}}, {"n": "5"}, False),
+    # Lists and objects are equal if their JSON is.
+    ({"l": ["a", 1]}, {"l": ["a", 1.0]}, True),
+    ({"l": ["a", 1]}, {"l": [1, "a"]}, False),
+    ({"l": []}, {"l": []}, True),
+    ({"l": []}, {}, False),
+    ({"o": {"a": {"b": None}}}, {"o": {"a": {"b": None}}}, True),
+    ({"o": {"a": 1}}, {"o": {"a": 1, "b": 2}}, False),
 ]
 
 # From MongoDB's manual: null and a missing field, lists, and negations.
@@ -70,17 +108,21 @@ def test_conditions_keep_their_meaning(
     dialect: Dialect, cases: list[tuple[Any, dict[str, Any], bool]]
 ) -> None:
     for document, event, expected in cases:
-        rule = parse_condition(document, dialect=dialect)
-        assert tamis.evaluate(rule, event, "weak") is expected, (document, event)
+        assert holds(document, event, dialect) is expected, (document, event)
+
+
+def holds(document: Any, event: dict[str, Any], dialect: Dialect = Dialect.GROWTHBOOK) -> bool:
+    (rule,) = mongo.read({"r": document}, dialect=dialect).rules
+    return tamis.evaluate(rule.expr, widened(event, paths_of([rule])), "weak")
 
 
 @pytest.mark.parametrize(
     ("document", "reason"),
     [
-        ({"tags": ["a", "b"]}, "whole list"),
-        ({"tags": {"a": 1}}, "whole object"),
-        ({"tags": {}}, "whole object"),
-        ({"a": {"$type": "array"}}, "type 'array'"),
+        ({"tags": {"$eq": ["a", "b"]}}, "whole list"),
+        ({"tags": {"$eq": {"a": 1}}}, "whole object"),
+        ({"a": {"$type": "date"}}, "type 'date'"),
+        ({"": [1]}, "has no path"),
         ({"a": {"$near": 3}}, r"\$near"),
         ({"a": {"$gt": True}}, "not a number"),
         ({"a": {"$in": [[1]]}}, "holds a list"),
@@ -88,7 +130,6 @@ def test_conditions_keep_their_meaning(
         ({"a": {"$regex": 3}}, "takes a text"),
         ({"a": {"$vgt": 3}}, "is a text"),
         ({"a": {"$size": "3"}}, "takes a number"),
-        ({"a": {"$size": 0}}, "empty list"),
         ({"a": {"$inGroup": "vip"}}, "'vip' is not given"),
         ({"a": {"$elemMatch": {"x": 1, "y": 2}}}, "one element"),
         ({"a": {"$elemMatch": {"$ne": 2}}}, "one element"),
@@ -112,6 +153,9 @@ def test_unsupported_rules_are_refused(document: Any, reason: str) -> None:
         {"a": {"$type": "null"}},
         {"a": {"$mod": [0, 1]}},
         {"a": {"$size": {"$gt": 1}}},
+        {"a": [1, 2]},
+        {"a": {"b": 1}},
+        {"a": {"$type": "array"}},
         {"a": {"$vgt": "1"}},
     ],
 )
@@ -129,7 +173,7 @@ def test_the_payload_of_growthbooks_sdks_is_read() -> None:
         },
         "savedGroups": {"vip": [7, 8]},
     }
-    imported = mongo.read(payload)
+    imported = mongo.read(payload, typed=True)
     assert [(rule.id, rule.text) for rule in imported.rules] == [
         ("dark:1", "x = 1"),
         ("beta:0", "id IN (7, 8)"),
@@ -143,11 +187,26 @@ def test_the_payload_of_growthbooks_sdks_is_read() -> None:
         ({"n": {"$mod": [4, 1]}}, {"n": 8}, False),
         ({"l": {"$size": 2}}, {"l": ["a", "a"]}, True),
         ({"l": {"$size": 1}}, {"l": "a"}, False),
+        ({"l": {"$size": 0}}, {"l": []}, True),
+        ({"n": {"$gt": 5}}, {"n": "8"}, False),
     ],
 )
 def test_mod_and_size_of_mongodb(document: Any, event: dict[str, Any], expected: bool) -> None:
-    rule = parse_condition(document, dialect=Dialect.MONGODB)
-    assert tamis.evaluate(rule, event, "weak") is expected
+    assert holds(document, event, Dialect.MONGODB) is expected
+
+
+def test_typed_events_need_no_conversions() -> None:
+    documents = {"a": {"n": {"$gt": 5}}, "b": {"n": "5"}, "c": {"n": 0}}
+    assert [rule.text for rule in mongo.read(documents, typed=True).rules] == [
+        "n > 5",
+        "n = '5'",
+        "n = 0 OR n IS NULL",
+    ]
+    assert [rule.text for rule in mongo.read(documents).rules] == [
+        "number(n) > 5",
+        "n IN ('5', 5)",
+        "number(n) = 0 OR n IS NULL",
+    ]
 
 
 def test_refused_conditions_are_named() -> None:
@@ -159,7 +218,7 @@ def test_refused_conditions_are_named() -> None:
         {"id": "c"},
         "d",
     ]
-    imported = mongo.read(documents)
+    imported = mongo.read(documents, typed=True)
     assert [(rule.id, rule.text, rule.logic) for rule in imported.rules] == [("a", "x = 1", "weak")]
     assert [(refused.id, refused.place) for refused in imported.refused] == [
         ("b", "number 2"),

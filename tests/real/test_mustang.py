@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import tamis
-from tamis.importers import mustang
+from tamis.importers import mustang, paths_of, widened
 from tamis.matcher.rule import Rule
 
 NO_MATCH = -1.0
@@ -77,7 +77,7 @@ class Replay:
 
 
 def widen(event: dict[str, Any], rules: list[Rule]) -> dict[str, Any]:
-    return mustang.widened(event, mustang.paths_of(rules))
+    return widened(event, paths_of(rules))
 
 
 def score(rule: Rule, event: dict[str, Any]) -> float:

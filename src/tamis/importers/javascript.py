@@ -9,8 +9,9 @@ from typing import Any, Final
 from tamis.expr.model import Op
 from tamis.importers.predicates import COMPARISONS
 
-__all__ = ["as_number", "compare", "loosely_equal", "strictly_equal"]
+__all__ = ["as_number", "compare", "loosely_equal", "number_text", "strictly_equal"]
 
+_EXPONENT_FROM: Final = 1e21
 _NUMERAL: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
@@ -22,6 +23,14 @@ def as_number(value: Any) -> float:
             return float(text)
         return math.nan if text else 0.0
     return float(value or 0)
+
+
+def number_text(number: float) -> str | None:
+    """The text of a number; None where JavaScript writes an exponent, which this does not."""
+    if number.is_integer() and abs(number) < _EXPONENT_FROM:
+        return str(int(number))
+    text = repr(number)
+    return None if set(text) & set("einf") else text
 
 
 def strictly_equal(left: Any, right: Any) -> bool:

@@ -6,22 +6,25 @@ version 0 when comparing it with a version.
 
 Here, an attribute of one value is a list of one, also for ``$elemMatch`` and ``$all``. ``$eq`` and
 ``$gt`` hold for a list if they hold for one of its values; GrowthBook compares the whole list, and
-so never matches. GrowthBook also converts between texts and numbers to compare them; here a value
-keeps its type.
+so never matches. GrowthBook reads the number that a text spells where it compares with a number,
+and so do the imported rules, by ``number(x)``.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
 from tamis.errors import RuleError
+from tamis.expr.evaluate import evaluate
 from tamis.expr.functions.semver import semver_key
 from tamis.expr.functions.terms import Attribute, Constant, call, name_of
 from tamis.expr.model import FALSE, TRUE, Expr, Op, Predicate, all_of, any_of
 from tamis.importers.entries import RuleSource, identify_by, read_entries
-from tamis.importers.javascript import compare
+from tamis.importers.event_paths import json_at, json_text, length_at, path_to, type_at
+from tamis.importers.javascript import as_number, compare, number_text
 from tamis.importers.predicates import (
     COMPARISONS,
     absent,
@@ -61,6 +64,7 @@ def read(
     *,
     dialect: Dialect = Dialect.GROWTHBOOK,
     groups: Mapping[str, Sequence[Any]] | None = None,
+    typed: bool = False,
 ) -> Imported:
     """Import the conditions of `source`.
 
@@ -74,6 +78,9 @@ def read(
         The system that the conditions come from.
     groups
         GrowthBook's saved groups, for ``$inGroup``.
+    typed
+        Events never hold a number as text. Then a comparison with a number tests the attribute
+        itself, which is faster than the number that it spells.
     """
     known_groups = dict(groups or {})
 
@@ -85,7 +92,7 @@ def read(
         return _list_conditions(documents["features"])
 
     def build(id: RuleId, document: Any) -> Rule:
-        expr = parse_condition(document, dialect=dialect, groups=known_groups)
+        expr = parse_condition(document, dialect=dialect, groups=known_groups, typed=typed)
         return make_rule(id, expr, "weak")
 
     identify = identify_by("condition", "query", "filter")
@@ -107,6 +114,7 @@ def parse_condition(
     *,
     dialect: Dialect = Dialect.GROWTHBOOK,
     groups: Mapping[str, Sequence[Any]] | None = None,
+    typed: bool = False,
 ) -> Expr:
     """Turn one condition into a rule for the weak logic.
 
@@ -115,12 +123,14 @@ def parse_condition(
     RuleError
         No rule has the same meaning; the message says why.
     """
-    return _Reader(Dialect(dialect), groups or {}).read_condition(document)
+    return _Reader(Dialect(dialect), groups or {}, typed).read_condition(document)
 
 
 class _Reader:
-    def __init__(self, dialect: Dialect, groups: Mapping[str, Sequence[Any]]) -> None:
+    def __init__(self, dialect: Dialect, groups: Mapping[str, Sequence[Any]], typed: bool) -> None:
         self.growthbook = dialect is Dialect.GROWTHBOOK
+        self.converts = self.growthbook and not typed
+        """Whether a text may spell the number that it is compared with."""
         self.groups = groups
         self.in_element = False
         """Whether the condition is on an element of a list, which cannot be missing."""
@@ -156,12 +166,32 @@ class _Reader:
     def read_field(self, attribute: str, value: Any) -> Expr:
         """The condition on one field: a value to equal, or operators."""
         if not _has_operators(value):
-            return self.read_equality(attribute, value)
+            return self.read_value(attribute, value)
         operators = dict(value)
         regex_options = operators.pop("$options", None)
         if regex_options is not None:
             operators["$regex"] = _add_options(operators.get("$regex"), regex_options)
         return all_of(*[self.read_operator(attribute, o, v) for o, v in operators.items()])
+
+    def read_value(self, attribute: str, value: Any) -> Expr:
+        """A value to equal. GrowthBook converts to its type here, though not for ``$eq``."""
+        if self.growthbook and isinstance(value, list | dict):
+            return Predicate(json_at(path_to(attribute)), Op.EQ, (json_text(value),))
+        if self.converts and isinstance(value, str) and number_text(as_number(value)) == value:
+            return equals_any(attribute, (value, _as_whole(as_number(value))))
+        if self.growthbook and is_number(value):
+            return or_absent(
+                Predicate(self.name_number(attribute), Op.EQ, (value,)),
+                attribute,
+                value == 0 and not self.in_element,
+            )
+        return self.read_equality(attribute, value)
+
+    def name_number(self, attribute: str) -> str:
+        """The attribute with the number of `attribute`, or the number that it spells."""
+        if not self.converts:
+            return attribute
+        return name_of(call("number", (Attribute(attribute),)))
 
     def read_equality(self, attribute: str, value: Any) -> Expr:
         if value is None:
@@ -190,7 +220,13 @@ class _Reader:
         if not is_scalar(value) or isinstance(value, bool):
             raise RuleError(f"{attribute!r} is compared with {value!r}, not a number or a text")
         matches_absent = self.growthbook and not self.in_element and compare(op, None, value)
-        return or_absent(Predicate(attribute, op, (value,)), attribute, matches_absent)
+        if is_number(value):
+            tested: Expr = Predicate(self.name_number(attribute), op, (value,))
+        else:
+            tested = Predicate(attribute, op, (value,))
+            if self.converts and not math.isnan(number := as_number(value)):
+                tested = any_of(tested, Predicate(attribute, op, (_as_whole(number),)))
+        return or_absent(tested, attribute, matches_absent)
 
     def read_version(self, attribute: str, op: Op, value: Any) -> Expr:
         if not isinstance(value, str):
@@ -221,7 +257,7 @@ class _Reader:
         try:
             if not _has_operators(value):
                 return require_one_value(self.read_condition(value, attribute + "."))
-            if len(value) == 2 and (found := _read_range(attribute, value)) is not None:
+            if len(value) == 2 and (found := self.read_range(attribute, value)) is not None:
                 return found
             return require_one_value(self.read_field(attribute, value))
         finally:
@@ -239,18 +275,20 @@ class _Reader:
 
     def read_size(self, attribute: str, value: Any) -> Expr:
         """The number of values in a list: a number, or for GrowthBook operators on it."""
-        name = name_of(call("size", (Attribute(attribute),)))
-        if self.growthbook and _has_operators(value):
+        if not (self.growthbook and _has_operators(value)) and not is_number(value):
+            raise RuleError(f"$size takes a number, not {value!r}")
+        converts, self.converts = self.converts, False
+        try:
+            length = length_at(path_to(attribute))
+            of_length = self.read_field(length, value)
+            # An empty list is a missing attribute, and only its length tells them apart.
+            if evaluate(of_length, {length: 0}, "weak"):
+                return all_of(present(length), of_length)
+            name = name_of(call("size", (Attribute(attribute),)))
             # Only a list has a size.
             return all_of(present(name), self.read_field(name, value))
-        if not is_number(value):
-            raise RuleError(f"$size takes a number, not {value!r}")
-        if value == 0:
-            raise RuleError(
-                f"{attribute!r} is compared with an empty list, which is a missing attribute here; "
-                "use $exists if it may be missing, too"
-            )
-        return Predicate(name, Op.EQ, (value,))
+        finally:
+            self.converts = converts
 
     def read_type(self, attribute: str, value: Any) -> Expr:
         if value in ("bool", "boolean"):
@@ -261,7 +299,16 @@ class _Reader:
             return Predicate(attribute, Op.GE, ("",))
         if value == "null" and self.growthbook:
             return absent(attribute)
+        if value in ("array", "object") and self.growthbook:
+            return Predicate(type_at(path_to(attribute)), Op.EQ, (value,))
         raise RuleError(f"the test of {attribute!r} for the type {value!r} is not supported")
+
+    def read_range(self, attribute: str, operators: Mapping[str, Any]) -> Expr | None:
+        """``{"$gt": 1, "$lte": 5}`` on one element of a list; None if it is something else."""
+        if operators.keys() - _ORDER.keys() or not all(map(is_number, operators.values())):
+            return None
+        bounds = [(_ORDER[name], bound) for name, bound in operators.items()]
+        return within_bounds(self.name_number(attribute), bounds)
 
 
 _Read = Callable[[_Reader, str, Any], Expr]
@@ -325,11 +372,8 @@ def _read_remainder(attribute: str, value: Any) -> Expr:
     raise RuleError(f"$mod takes a divisor and a remainder, not {value!r}")
 
 
-def _read_range(attribute: str, operators: Mapping[str, Any]) -> Expr | None:
-    """``{"$gt": 1, "$lte": 5}`` on one element of a list; None if it is something else."""
-    if operators.keys() - _ORDER.keys() or not all(map(is_number, operators.values())):
-        return None
-    return within_bounds(attribute, [(_ORDER[name], n) for name, n in operators.items()])
+def _as_whole(number: float) -> int | float:
+    return int(number) if number.is_integer() else number
 
 
 def _add_options(pattern: Any, options: Any) -> Any:

@@ -184,6 +184,19 @@ def test_other_functions_of_numbers(db: duckdb.DuckDBPyConnection) -> None:
     assert results("bin(x)", {"x": [-1, 2.0, 2.5, "2"]}) == ["1" * 64, "10", None, None]
 
 
+def test_numbers_in_texts(db: duckdb.DuckDBPyConnection) -> None:
+    spelled = "0 8 -8 +8 8.50 .5 5. 1e3 1.5E-3 007 9223372036854775807 -9223372036854775808".split()
+    spelled += [" 8 ", "9007199254740993", "18446744073709551616", "0." + "1" * 400]
+    doubles = query(db, "TRY_CAST(x AS DOUBLE)", {"x": spelled})
+    found = results("number(x)", {"x": spelled})
+    assert [None if n is None else float(n) for n in found] == doubles
+    # DuckDB also takes infinities, NaN and underscores.
+    others = ["", " ", "x", "8x", "0x10", "1_000", "1,5", "Infinity", "nan", "1e400", "--8", "٣", "e3", "."]
+    assert results("number(x)", {"x": others}) == [None] * len(others)
+    exact: list[Any] = [9007199254740993, 8, 2.5, None]
+    assert results("number(x)", {"x": ["9007199254740993", 8, 2.5, True]}) == exact
+
+
 def test_comparisons_of_two_attributes(db: duckdb.DuckDBPyConnection) -> None:
     numbers = [*INTEGERS[:5], 0.5, 7.5, None]
     pairs = [(x, y) for x in numbers for y in numbers]

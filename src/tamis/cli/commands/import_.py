@@ -15,7 +15,16 @@ from tamis.files import STDIN, write_rules
 from tamis.files.atomic import write_atomically
 from tamis.files.json_lines import read_objects
 from tamis.files.source import open_source
-from tamis.importers import eventbridge, jsonlogic, mongo, mustang, sigma, unleash
+from tamis.importers import (
+    eventbridge,
+    jsonlogic,
+    mongo,
+    mustang,
+    paths_of,
+    sigma,
+    unleash,
+    widened,
+)
 from tamis.importers.mongo import Dialect
 from tamis.importers.result import Imported
 
@@ -50,7 +59,8 @@ def import_rules(
         bool,
         typer.Option(
             "--typed",
-            help="For jsonlogic: events never hold a number as text, or a text as a list.",
+            help="For growthbook, jsonlogic, mustang: events hold no number as text, no text as a "
+            "list, and lists where rules name them.",
         ),
     ] = False,
     pipeline: Annotated[
@@ -72,7 +82,7 @@ def import_rules(
         typer.Option(
             "--events",
             metavar="FILE",
-            help="For mustang: events to extend with the values at the rules' paths.",
+            help="Events to extend with what rules need beside their attributes.",
         ),
     ] = None,
     events_out: Annotated[
@@ -86,10 +96,12 @@ def import_rules(
 
     Names every rule that it cannot import, with the reason.
     """
-    reject_if(typed and kind is not Kind.JSONLOGIC, "--typed is for jsonlogic only.")
+    reject_if(
+        typed and kind not in (Kind.GROWTHBOOK, Kind.JSONLOGIC, Kind.MUSTANG),
+        "--typed is for growthbook, jsonlogic and mustang only.",
+    )
     reject_if(pipeline is not None and kind is not Kind.SIGMA, "--pipeline is for sigma only.")
     reject_if(zone != "UTC" and kind is not Kind.MUSTANG, "--zone is for mustang only.")
-    reject_if(events is not None and kind is not Kind.MUSTANG, "--events is for mustang only.")
     reject_if((events is None) != (events_out is None), "Give --events and --events-output.")
     for output in (out, events_out):
         reject_overwriting(output, source, pipeline, events)
@@ -103,8 +115,7 @@ def import_rules(
     written = write_rules(imported.rules, out)
     summary = f"{written:,} rules taken, {len(imported.refused):,} not"
     typer.echo(summary if out == STDIN else f"{summary}; in {out}", err=out == STDIN)
-    if kind is Kind.MUSTANG:
-        _extend_events(mustang.paths_of(imported.rules), events, events_out)
+    _extend_events(paths_of(imported.rules), events, events_out)
 
 
 def _read_rules(kind: Kind, source: str, typed: bool, pipeline: str | None, zone: str) -> Imported:
@@ -112,11 +123,11 @@ def _read_rules(kind: Kind, source: str, typed: bool, pipeline: str | None, zone
         case Kind.EVENTBRIDGE:
             return eventbridge.read(source)
         case Kind.GROWTHBOOK | Kind.MONGODB:
-            return mongo.read(source, dialect=Dialect(kind))
+            return mongo.read(source, dialect=Dialect(kind), typed=typed)
         case Kind.JSONLOGIC:
             return jsonlogic.read(source, typed=typed)
         case Kind.MUSTANG:
-            return mustang.read(source, zone=zone)
+            return mustang.read(source, zone=zone, typed=typed)
         case Kind.SIGMA:
             return sigma.read(source, pipeline=pipeline)
         case Kind.UNLEASH:
@@ -124,13 +135,11 @@ def _read_rules(kind: Kind, source: str, typed: bool, pipeline: str | None, zone
 
 
 def _extend_events(paths: list[str], events: str | None, events_out: str | None) -> None:
-    """Add the values at `paths` to events, or warn that events need them."""
+    """Add the attributes `paths` to events, or warn that events need them."""
     if events is None or events_out is None:
         for path in paths:
             print_error(f"events need a value for {path!r}; add it with --events")
         return
     with open_source(events) as source, write_atomically(events_out) as file:
         for block in read_objects(source):
-            file.write(
-                _ENCODER.encode_lines([mustang.widened(event, paths) for event in block.objects])
-            )
+            file.write(_ENCODER.encode_lines([widened(event, paths) for event in block.objects]))

@@ -8,7 +8,9 @@ No function raises at match time.
 from __future__ import annotations
 
 import ipaddress
+import math
 import operator
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -18,7 +20,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from zoneinfo import ZoneInfo
 
 from tamis.errors import RuleError
-from tamis.expr.event import kind_of
+from tamis.expr.event import Kind, kind_of
 from tamis.expr.functions.semver import semver_key
 from tamis.expr.functions.time_patterns import time_reader
 from tamis.expr.functions.versions import version_key
@@ -159,6 +161,25 @@ def _of_number(compute: Callable[[Any], int | Fraction]) -> Callable[[], Scalar]
     return lambda: scalar
 
 
+_NUMERAL: Final = re.compile(
+    r"\s*(?:(?P<whole>[+-]?[0-9]{1,19})|[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*"
+)
+"""Decimal digits; up to 19 of them may be an integer of 64 bits, which a double would round."""
+
+
+def _read_number(value: Value) -> Value | None:
+    """The number itself, or the one that a text spells in decimal digits."""
+    if not isinstance(value, str):
+        return value if kind_of(value) is Kind.NUMBER else None
+    spelled = _NUMERAL.fullmatch(value)
+    if spelled is None:
+        return None
+    if spelled["whole"]:
+        return _number(int(spelled["whole"]))
+    number = float(value)
+    return None if math.isinf(number) else number
+
+
 def _bin() -> Scalar:
     def scalar(value: Value) -> Value | None:
         exact = _exact(value)
@@ -285,6 +306,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "negative": Function((Type.NUMBER,), Type.NUMBER, _of_number(operator.neg)),
     "abs": Function((Type.NUMBER,), Type.NUMBER, _of_number(abs)),
     "bin": Function((Type.NUMBER,), Type.STRING, _bin),
+    "number": Function((Type.ANY,), Type.NUMBER, lambda: _read_number),
     "length": Function((Type.STRING,), Type.NUMBER, _of_string(len)),
     "lower": Function((Type.STRING,), Type.STRING, _of_string(str.lower)),
     "upper": Function((Type.STRING,), Type.STRING, _of_string(str.upper)),

@@ -12,7 +12,6 @@ user.age > 18 AND state <> 'CA'
 """
 
 from tamis.importers.mustang.criteria import read
-from tamis.importers.mustang.paths import paths_of, widened
 from tamis.importers.mustang.write import write
 
-__all__ = ["paths_of", "read", "widened", "write"]
+__all__ = ["read", "write"]

@@ -33,8 +33,9 @@ from tamis.expr.model import (
 from tamis.expr.names import display_name
 from tamis.expr.times import EPOCH
 from tamis.importers.entries import Entry, RuleSource, read_entries
-from tamis.importers.mustang.operations import Kind, Subject, build_subjects
-from tamis.importers.mustang.paths import attribute_of
+from tamis.importers.event_paths import length_at
+from tamis.importers.mustang.operations import Kind, Subject, build_size, build_subjects
+from tamis.importers.mustang.paths import attribute_of, normal_path
 from tamis.importers.predicates import (
     absent,
     any_number,
@@ -58,7 +59,7 @@ _BITS: Final = 32
 """The number of digits of Mustang's binary numbers."""
 
 
-def read(source: RuleSource, *, zone: str = "UTC") -> Imported:
+def read(source: RuleSource, *, zone: str = "UTC", typed: bool = False) -> Imported:
     """Import the criteria of `source`.
 
     Parameters
@@ -67,6 +68,10 @@ def read(source: RuleSource, *, zone: str = "UTC") -> Imported:
         A file, or criteria: one, a list, or a mapping whose values are criteria.
     zone
         The time zone of the machine that Mustang runs on; it decides the hour or the day of a time.
+    typed
+        Events have a list of values, neither empty nor with nulls, wherever a path has ``[*]`` or a
+        predicate ``SIZE``. Then the rules need nothing but the attributes that events have; see
+        :func:`tamis.importers.paths_of`.
     """
     try:
         ZoneInfo(zone)
@@ -76,7 +81,7 @@ def read(source: RuleSource, *, zone: str = "UTC") -> Imported:
         ) from None
 
     def build(id: RuleId, document: Any) -> Rule:
-        reader = _Reader(zone)
+        reader = _Reader(zone, typed)
         expr = reader.read_criteria(document)
         weights = {key: weight for key, weight in reader.weights.items() if weight != 1}
         return make_rule(id, expr, "weak", weights)
@@ -101,8 +106,9 @@ def _identify(entry: Entry) -> tuple[RuleId, Any]:
 class _Reader:
     """Reads one criteria, and collects the weights of its predicates."""
 
-    def __init__(self, zone: str) -> None:
+    def __init__(self, zone: str, typed: bool) -> None:
         self.zone = zone
+        self.typed = typed
         self.weights: dict[Any, float] = {}
 
     def read_criteria(self, document: Any) -> Expr:
@@ -144,14 +150,12 @@ class _Reader:
             detail = {"caveat": "EQUALITY", "values": document.get("values")}
         if not isinstance(detail, Mapping) or str(detail.get("caveat")) not in _DETAILS:
             raise RuleError(f"the detail {detail!r} has no supported caveat")
-        attribute = attribute_of(document["lhs"])
         operations = document.get("preOperations")
         if operations is None:
             operations = [document["preOperation"]] if document.get("preOperation") else []
         if not isinstance(operations, list):
             raise RuleError(f"preOperations are a list, not {operations!r}")
-        subjects = build_subjects(attribute, operations, self.zone)
-        expr = _DETAILS[str(detail["caveat"])](_Test(attribute, subjects, detail))
+        expr = self.read_test(document["lhs"], operations, detail)
         match document.get("type"):
             case "INCLUDED":
                 self.note_weight(expr, document.get("weight") or 1)
@@ -161,6 +165,21 @@ class _Reader:
         raise RuleError(
             f"the type of a predicate is INCLUDED or EXCLUDED, not {document.get('type')!r}"
         )
+
+    def read_test(self, path: str, operations: Sequence[Any], detail: Mapping[str, Any]) -> Expr:
+        """The test of the values at a path; after SIZE of a list, of its size alone."""
+        attribute = attribute_of(path, typed=self.typed)
+        read_detail = _DETAILS[str(detail["caveat"])]
+        length = length_at(normal_path(path))
+        by_size = call("size", (Attribute(attribute),)) if self.typed else Attribute(length)
+        size = build_size(by_size, operations, self.zone)
+        if size is not None and self.typed:
+            return read_detail(_Test(size.name, [size], detail))
+        subjects = build_subjects(attribute, operations, self.zone)
+        expr = read_detail(_Test(attribute, subjects, detail))
+        if size is None:
+            return expr
+        return any_of(read_detail(_Test(length, [size], detail)), all_of(absent(length), expr))
 
     def note_weight(self, expr: Expr, weight: Any) -> None:
         """Note the weight of a predicate for each of its values, or for the predicate itself."""

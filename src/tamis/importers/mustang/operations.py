@@ -2,7 +2,8 @@
 
 Mustang leaves a value unchanged if an operation is for another type: 8.95 has no substring, and
 stays 8.95. So a chain of operations is followed separately for each type of value. Each gives a
-subject, which a predicate then tests.
+subject, which a predicate then tests. Of the operations only ``SIZE`` is for lists, and it leaves
+everything else unchanged.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tamis.errors import RuleError
 from tamis.expr.functions.terms import Attribute, Call, Constant, call, name_of
 from tamis.importers.predicates import is_number
 
-__all__ = ["Kind", "Subject", "build_subjects"]
+__all__ = ["Kind", "Subject", "build_size", "build_subjects"]
 
 
 class Kind(Enum):
@@ -71,20 +72,30 @@ _JAVA_LETTERS: Final = frozenset("GuyDMLdQqYwWEecFaBhKkHmsSAnNVvzOXxZp")
 def build_subjects(attribute: str, operations: Sequence[Any], zone: str) -> list[Subject]:
     """Apply `operations` to texts, numbers and booleans, in this order.
 
-    A chain that starts with ``SIZE`` gives one subject, the number of values in a list.
+    Raises
+    ------
+    RuleError
+        An operation is unknown, or not supported.
+    """
+    steps = [step for step in operations if _type(step) not in ("IDENTITY", "SIZE")]
+    start = Attribute(attribute)
+    kinds = (Kind.TEXT, Kind.NUMBER, Kind.BOOLEAN)
+    return [_apply_all(Subject(start, kind), steps, zone) for kind in kinds]
+
+
+def build_size(size: Attribute | Call, operations: Sequence[Any], zone: str) -> Subject | None:
+    """Apply to the size of a list what follows ``SIZE``; None if `operations` have no ``SIZE``.
 
     Raises
     ------
     RuleError
         An operation is unknown, or not supported.
     """
-    steps = [step for step in operations if _type(step) != "IDENTITY"]
-    if steps and _type(steps[0]) == "SIZE":
-        size = Subject(call("size", (Attribute(attribute),)), Kind.NUMBER)
-        return [_apply_all(size, steps[1:], zone)]
-    start = Attribute(attribute)
-    kinds = (Kind.TEXT, Kind.NUMBER, Kind.BOOLEAN)
-    return [_apply_all(Subject(start, kind), steps, zone) for kind in kinds]
+    types = [_type(step) for step in operations]
+    if "SIZE" not in types:
+        return None
+    steps = [step for step in operations[types.index("SIZE") + 1 :] if _type(step) != "IDENTITY"]
+    return _apply_all(Subject(size, Kind.NUMBER), steps, zone)
 
 
 def _type(operation: Any) -> str:
@@ -96,6 +107,8 @@ def _type(operation: Any) -> str:
 def _apply_all(subject: Subject, operations: Sequence[_Operation], zone: str) -> Subject:
     for operation in operations:
         name = _type(operation)
+        if name == "SIZE":
+            continue
         if subject.kind in (Kind.BITS, Kind.QUOTIENT):
             raise RuleError(
                 f"the preoperation {name} after DIVISION or BINARY_CONVERSION is not supported"

@@ -21,7 +21,7 @@ from tamis.expr.names import is_computed
 from tamis.expr.patterns import like_parts
 from tamis.expr.text.write import to_sql
 from tamis.expr.weights import RuleWeights
-from tamis.importers.mustang.paths import path_to
+from tamis.importers.event_paths import path_to
 from tamis.importers.predicates import is_number
 from tamis.matcher.rule import Rule
 
