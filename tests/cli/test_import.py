@@ -22,7 +22,9 @@ def test_import_writes_rules_and_names_the_others() -> None:
     done = import_rules("growthbook", "conditions.json", "-o", "rules.jsonl")
     assert done.exit_code == 0
     assert done.stdout == "1 rules taken, 1 not; in rules.jsonl\n"
-    assert done.stderr.startswith("tamis: not taken: conditions.json: b: rule 'b': the operator $near")
+    assert done.stderr.startswith(
+        "tamis: not taken: conditions.json: b: rule 'b': the operator $near"
+    )
     matcher = tamis.Matcher(engine="scan")
     load_rules(matcher, "rules.jsonl")
     assert matcher.match({"x": 4}) == ["a"]

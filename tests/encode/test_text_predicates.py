@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import re2
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from tamis.encode import text_predicates as texts
+from tamis.encode.required_texts import required_text_of_regex
 from tamis.encode.text_predicates import TextIndex
 from tamis.errors import PatternError
 from tamis.expr.model import Op, Predicate
@@ -89,25 +91,22 @@ def test_more_patterns_than_fit_one_set() -> None:
 
 
 class Counted:
-    """Counts how often patterns are tried one by one."""
+    """Counts how often expressions are tried one by one."""
 
     def __init__(self) -> None:
         self.tried = 0
+        self.compile = texts._compile
 
-    def __call__(self, predicate: Predicate) -> Any:
-        test = text_test(predicate)
-
-        def counted(value: str) -> bool:
-            self.tried += 1
-            return test(value)
-
-        return counted
+    def __call__(self, regex: str) -> Any:
+        self.tried += 1
+        return self.compile(regex)
 
 
 @pytest.fixture
 def one_by_one(monkeypatch: pytest.MonkeyPatch) -> Counted:
     counted = Counted()
-    monkeypatch.setattr(texts, "text_test", counted)
+    monkeypatch.setattr(texts, "_compile", counted)
+    monkeypatch.setattr(texts, "_FEW", 0)
     return counted
 
 
@@ -148,6 +147,99 @@ def test_a_silent_set_is_not_trusted(
     with monkeypatch.context() as patch:
         patch.setattr(re2.Set, "SearchSet", lambda options: SilentSet())
         agree(predicates, values)
+
+
+# --- Required texts ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("regex", "text"),
+    [
+        ("(a|b)*a(a|b){18}c17", "c17"),
+        ("abc", "abc"),
+        ("abc?", "ab"),
+        ("abc*d+e", "ab"),
+        ("xab+c", "xab"),
+        ("(?:abc)+d", "abc"),
+        ("(?P<n>abc){2}", None),
+        ("(abc)?xy", "xy"),
+        ("abc|abd", None),
+        ("ab(cd|ef)ghi", "ghi"),
+        ("(?i)abc", None),
+        ("ab(?i:c)", None),
+        ("(?s)ab.cde", "cde"),
+        (r"a\.b\\c", r"a.b\c"),
+        (r"ab\d+cde", "cde"),
+        (r"\Qa+b\E", None),
+        (r"\x{61}bc", None),
+        (r"[]x)(abc]yz", "yz"),
+        (r"[[:alpha:]\]ab]yz", "yz"),
+        ("a{2}bc", "bc"),
+        ("ab{,2}", "ab{,2}"),
+        ("ab+?cd", "ab"),
+        ("a", None),
+        ("", None),
+    ],
+)
+def test_the_text_that_a_match_must_contain(regex: str, text: str | None) -> None:
+    assert re2.compile(regex) is not None
+    assert required_text_of_regex(regex) == text
+
+
+PIECES = st.sampled_from((
+    "a", "b", "ab", "ba", "(", "(?:", "(?i:", ")", "|", "*", "+", "?", "{2}", "{0,1}", "{", "[ab]",
+    "[^a]", "[]b]", ".", "^", "$", r"\.", r"\\", r"\w", r"\b", r"\x61", "(?i)", "(?s)", "A",
+))  # fmt: skip
+
+
+@settings(max_examples=300)
+@given(st.lists(PIECES, max_size=9).map("".join), st.text("abAB.\\{", max_size=12))
+def test_no_match_lacks_its_required_text(regex: str, value: str) -> None:
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        compiled = re2.compile(regex, options)
+    except re2.error:
+        assume(False)
+    text = required_text_of_regex(regex)
+    if text is not None and compiled.search(value) is not None:
+        assert text in value
+
+
+HOSTILE = [Predicate("x", Op.RLIKE, (f"(a|b)*a(a|b){{{n % 18 + 1}}}c{n}",)) for n in range(100)]
+
+
+def test_values_without_a_required_text_reach_no_expression(one_by_one: Counted) -> None:
+    found = index(HOSTILE)
+    assert found.match(0, "ab" * 50_000) == ()
+    assert one_by_one.tried == 0
+    assert found.match(0, "ab" * 5_000 + "c17") == tuple(
+        n for n in (1, 17) if text_test(HOSTILE[n])("ab" * 50 + "c17")
+    )
+    assert one_by_one.tried == 2
+
+
+def test_long_values_never_reach_a_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A set takes time for each combination of its expressions, which a hostile value runs into."""
+    lengths = []
+    plain = texts._RegexSet(())._set.__class__
+
+    class Noted:
+        def __init__(self, options: Any) -> None:
+            self.set = plain.SearchSet(options)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.set, name)
+
+        def Match(self, value: str) -> Any:
+            lengths.append(len(value))
+            return self.set.Match(value)
+
+    monkeypatch.setattr(texts.re2, "Set", SimpleNamespace(SearchSet=Noted))
+    every = "".join(f"c{n}" for n in range(100))
+    agree(HOSTILE, ["ab" * 20 + every, "ab" * 5_000 + every, "ab" * 5_000])
+    assert lengths
+    assert max(lengths) < texts._LONG
 
 
 # --- The cache --------------------------------------------------------------------------

@@ -1,13 +1,15 @@
 """LIKE, ILIKE and RLIKE, evaluated once per distinct predicate and distinct value.
 
 Most patterns of real rules are a literal with or without a ``%`` at either end. An Aho-Corasick
-automaton finds all of those on one attribute in one pass over a value; RE2 matches the rest, many
-at a time. Results are cached by value.
+automaton finds all of those on one attribute in one pass over a value. For the rest, an automaton
+finds the texts that a match must contain (`required_texts.py`), and RE2 matches what remains: one
+by one where few remain or the value is long, many at a time otherwise. Results are cached by value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -17,9 +19,10 @@ import numpy as np
 import re2
 
 from tamis.encode.arrays import TextArrays
+from tamis.encode.required_texts import required_text
 from tamis.encode.values import pack_texts, unpack_texts
 from tamis.expr.model import Op, Predicate
-from tamis.expr.patterns import TextTest, fold, like_parts, regex_of, text_test
+from tamis.expr.patterns import fold, like_parts, regex_of
 
 __all__ = ["TextIndex"]
 
@@ -27,6 +30,19 @@ _SET_SIZE = 64
 _SET_MEMORY = 64 << 20
 """How many expressions share one RE2 set, and how many bytes it may use: a set needs far more
 memory than a single expression, and only a failure reveals that (see `_RegexSet`)."""
+
+_FEW = 4
+"""Up to how many expressions of a set are matched one by one: that takes less time than the set."""
+
+_LONG = 4096
+"""From how many characters on a value is matched with one expression after the other. A set has
+states for combinations of its expressions, and on a hostile value a new one for every character;
+RE2 notices that for a single expression, and then takes linear time, but not for a set."""
+
+_SINGLE_MEMORY = 1 << 20
+_SINGLES = 256
+"""How many bytes RE2 may use for the states of a single expression, and how many expressions keep
+theirs."""
 
 _MOST_CACHED = 100_000
 """How many values are cached for each attribute."""
@@ -103,6 +119,30 @@ class _LiteralSet:
                     result.add(text_id)
 
 
+class _Expression(NamedTuple):
+    """A pattern that is no literal."""
+
+    text_id: int
+    regex: str
+    """What RE2 finds in a value, or in a folded one."""
+    required: str | None
+    """A text that every match contains."""
+
+
+@lru_cache(maxsize=_SINGLES)
+def _compile(regex: str) -> Any:
+    options = re2.Options()
+    options.log_errors = False
+    options.never_capture = True
+    options.max_mem = _SINGLE_MEMORY
+    try:
+        return re2.compile(regex, options)
+    except re2.error:
+        # A large expression needs more; rules were checked with RE2's own limit.
+        options.max_mem = re2.Options().max_mem
+        return re2.compile(regex, options)
+
+
 class _RegexSet:
     """Expressions matched together by RE2.
 
@@ -112,27 +152,54 @@ class _RegexSet:
     failed.
     """
 
-    def __init__(self, tests: Sequence[tuple[int, str, TextTest]]) -> None:
+    def __init__(self, expressions: Sequence[_Expression]) -> None:
         options = re2.Options()
         options.log_errors = False
         options.never_capture = True
         options.max_mem = _SET_MEMORY
-        self._tests = tests
+        self._expressions = expressions
         self._set: Any = re2.Set.SearchSet(options)
-        for _, regex, _ in tests:
-            self._set.Add(regex)
-        self._always = len(tests)
+        for expression in expressions:
+            self._set.Add(expression.regex)
+        self._always = len(expressions)
         self._set.Add("")
         try:
             self._set.Compile()
         except re2.error:
             self._set = None
 
-    def match(self, value: str, folded: str) -> list[int]:
-        found = () if self._set is None else self._set.Match(folded)
-        if self._always in found:
-            return [self._tests[i][0] for i in found if i != self._always]
-        return [text_id for text_id, _, test in self._tests if test(value)]
+    def match(self, value: str, places: Collection[int]) -> list[int]:
+        """The ids of the expressions at `places` that match, and maybe of others that match."""
+        if self._set is not None and len(places) > _FEW and len(value) < _LONG:
+            found = self._set.Match(value)
+            if self._always in found:
+                return [self._expressions[i].text_id for i in found if i != self._always]
+        candidates = (self._expressions[place] for place in places)
+        return [e.text_id for e in candidates if _compile(e.regex).search(value) is not None]
+
+
+class _RegexIndex:
+    """Expressions, of which only those are matched whose required text is in the value."""
+
+    def __init__(self, expressions: Sequence[_Expression]) -> None:
+        self._sets = [
+            _RegexSet(expressions[i : i + _SET_SIZE]) for i in range(0, len(expressions), _SET_SIZE)
+        ]
+        texts = [(n, e.required) for n, e in enumerate(expressions) if e.required is not None]
+        literals = [(n, _Literal(text, False, False)) for n, text in texts]
+        self._texts = _LiteralSet(literals) if literals else None
+        self._always = [n for n, e in enumerate(expressions) if e.required is None]
+
+    def match(self, value: str) -> list[int]:
+        places: list[list[int]] = [[] for _ in self._sets]
+        required = () if self._texts is None else self._texts.match(value)
+        for number in (*self._always, *required):
+            places[number // _SET_SIZE].append(number % _SET_SIZE)
+        found: list[int] = []
+        for regexes, some in zip(self._sets, places, strict=True):
+            if some:
+                found += regexes.match(value, some)
+        return found
 
 
 class _AttributeTexts:
@@ -140,19 +207,17 @@ class _AttributeTexts:
 
     def __init__(self, predicates: Sequence[tuple[int, Predicate]]) -> None:
         literals: dict[bool, list[tuple[int, _Literal]]] = {False: [], True: []}
-        regex: dict[bool, list[tuple[int, str, TextTest]]] = {False: [], True: []}
+        regex: dict[bool, list[_Expression]] = {False: [], True: []}
         for text_id, predicate in predicates:
             folds = predicate.op is Op.ILIKE
             literal = _literal_of(predicate)
             if literal is not None:
                 literals[folds].append((text_id, literal))
             else:
-                regex[folds].append((text_id, regex_of(predicate), text_test(predicate)))
+                required = required_text(predicate)
+                regex[folds].append(_Expression(text_id, regex_of(predicate), required))
         self._literals = {folds: _LiteralSet(items) for folds, items in literals.items() if items}
-        self._regex = {
-            folds: [_RegexSet(items[i : i + _SET_SIZE]) for i in range(0, len(items), _SET_SIZE)]
-            for folds, items in regex.items()
-        }
+        self._regex = {folds: _RegexIndex(items) for folds, items in regex.items() if items}
         self.cache: dict[str, tuple[int, ...]] = {}
 
     def match(self, value: str) -> tuple[int, ...]:
@@ -168,8 +233,8 @@ class _AttributeTexts:
             seen = fold(value) if folds else value
             if folds in self._literals:
                 result |= self._literals[folds].match(seen)
-            for regexes in self._regex[folds]:
-                result.update(regexes.match(value, seen))
+            if folds in self._regex:
+                result.update(self._regex[folds].match(seen))
         return tuple(sorted(result))
 
 

@@ -280,11 +280,13 @@ class _Reader:
         converts, self.converts = self.converts, False
         try:
             length = length_at(path_to(attribute))
+            name = name_of(call("size", (Attribute(attribute),)))
+            if is_number(value):
+                return Predicate(name if value else length, Op.EQ, (value,))
             of_length = self.read_field(length, value)
             # An empty list is a missing attribute, and only its length tells them apart.
             if evaluate(of_length, {length: 0}, "weak"):
                 return all_of(present(length), of_length)
-            name = name_of(call("size", (Attribute(attribute),)))
             # Only a list has a size.
             return all_of(present(name), self.read_field(name, value))
         finally:

@@ -191,7 +191,22 @@ def test_numbers_in_texts(db: duckdb.DuckDBPyConnection) -> None:
     found = results("number(x)", {"x": spelled})
     assert [None if n is None else float(n) for n in found] == doubles
     # DuckDB also takes infinities, NaN and underscores.
-    others = ["", " ", "x", "8x", "0x10", "1_000", "1,5", "Infinity", "nan", "1e400", "--8", "٣", "e3", "."]
+    others = [
+        "",
+        " ",
+        "x",
+        "8x",
+        "0x10",
+        "1_000",
+        "1,5",
+        "Infinity",
+        "nan",
+        "1e400",
+        "--8",
+        "٣",
+        "e3",
+        ".",
+    ]
     assert results("number(x)", {"x": others}) == [None] * len(others)
     exact: list[Any] = [9007199254740993, 8, 2.5, None]
     assert results("number(x)", {"x": ["9007199254740993", 8, 2.5, True]}) == exact
