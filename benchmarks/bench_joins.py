@@ -5,7 +5,9 @@ and a join predicate, and documents of five attributes. The joins are
 
 - *simple*: two, four and eight quantified comparisons with the price, year, stock or author of
   documents;
-- *conjunctions*: four, each an equality and a comparison in one quantifier.
+- *conjunctions*: four, each an equality and a comparison in one quantifier;
+- *constants of documents*: eight that combine a comparison with a condition on old documents, such
+  as ``d.year >= 1950``, which many documents satisfy; each condition is in two of them.
 
 For each number of documents, up to a million:
 
@@ -56,6 +58,16 @@ CONJUNCTIONS = [
 ]
 
 
+SELECTIONS = [
+    form.format(year)
+    for year in (1920, 1950, 1980, 2010)
+    for form in (
+        "EXISTS (SELECT 1 FROM seen d WHERE d.year >= {} AND d.price > price)",
+        "price < ALL (SELECT d.price FROM seen d WHERE d.year >= {})",
+    )
+]
+
+
 AT_ONCE = 10_000
 """How many documents are drawn at a time, so that they take little room beside those remembered."""
 
@@ -75,7 +87,11 @@ def main() -> None:
     some = [("simple", SIMPLE[:count]) for count in (2, 4, 8)]
     cases = [
         (name, joins, rules, size, events, constants)
-        for name, joins in (*some, ("conjunctions", CONJUNCTIONS))
+        for name, joins in (
+            *some,
+            ("conjunctions", CONJUNCTIONS),
+            ("constants of documents", SELECTIONS),
+        )
         for size in sizes
     ]
     # Each in a process of its own: memory that one has freed would hide the need of the next.

@@ -13,8 +13,9 @@ from tamis.expr.evaluate import join_truth
 from tamis.expr.event import flatten
 from tamis.expr.joins.subqueries import join_named
 from tamis.expr.model import Predicate
-from tamis.joins import evaluate, ordered_index
+from tamis.joins import evaluate, ordered_index, selected_documents
 from tamis.joins.document_store import DocumentStore
+from tamis.joins.prefilter import JoinUsage
 
 VALUES = [1, 2, 3, 2.5, 2.0, -1, True, "a", "b", 2**53 + 1, float(2**53), float("inf")]
 VALUES.append(datetime(2020, 1, 1, tzinfo=UTC))
@@ -66,12 +67,16 @@ def name_of(random: Random) -> str:
     return predicate.attribute
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(12))
 def test_truths_agree_with_the_reference(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random = Random(seed)
     # Documents are checked one by one or by bit vectors, over few or many blocks.
     monkeypatch.setattr(evaluate, "_FEW", random.choice([0, 2, 128]))
     monkeypatch.setattr(ordered_index, "_BLOCK", random.choice([1, 2, 512]))
+    # There is room for selections, for one, or for some while documents are few.
+    room, small = random.choice([(8, 100), (0, 0), (1, 2)])
+    monkeypatch.setattr(selected_documents, "_ROOM", room)
+    monkeypatch.setattr(selected_documents, "_SMALL", small)
     names = [name_of(random) for _ in range(40)]
     store, several = DocumentStore(), seed % 2 == 0
     kept: dict[Any, Any] = {}
@@ -87,6 +92,61 @@ def test_truths_agree_with_the_reference(seed: int, monkeypatch: pytest.MonkeyPa
         for name in names:
             expected = join_truth(join_named(name), event, kept.values())
             assert store.evaluate_join(name, event) is expected, (name, event, kept)
+
+
+def attribute_of(text: str) -> str:
+    predicate = tamis.parse(text)
+    assert isinstance(predicate, Predicate)
+    return predicate.attribute
+
+
+def test_rules_with_the_same_constants_share_a_selection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the first event few documents are read, for equality, and no bit vector is built."""
+    store = DocumentStore(tamis.Retention(count=2_000))
+    for number in range(2_000):
+        store.add(flatten({"kind": "ab"[number % 2], "x": number, "y": -number}))
+    names = [
+        attribute_of(f"EXISTS (SELECT 1 FROM seen d WHERE d.kind = 'a' AND d.{old} {op} x)")
+        for old in "xy"
+        for op in OPS
+    ]
+    names += [
+        attribute_of(f"x {op} {many} (SELECT d.x FROM seen d WHERE d.kind = 'a')")
+        for op in OPS
+        for many in ("ANY", "ALL")
+    ]
+    event = flatten({"x": 700})
+    first = store.evaluate_joins(names, event)
+    assert len(store._selections) == 1
+    read: list[int] = []
+    plain = DocumentStore.document
+    monkeypatch.setattr(
+        DocumentStore, "document", lambda store, number: read.append(number) or plain(store, number)
+    )
+    monkeypatch.delattr(evaluate.JoinEvaluator, "_bits")
+    assert store.evaluate_joins(names, flatten({"x": 700})) == first
+    store.add(flatten({"kind": "a", "x": 3_000, "y": 0}))
+    store.add(flatten({"kind": "b", "x": 5_000, "y": 0}))
+    above = attribute_of("EXISTS (SELECT 1 FROM seen d WHERE d.kind = 'a' AND d.x > x)")
+    assert store.evaluate_joins([above], flatten({"x": 2_999})) == {above: True}
+    assert store.evaluate_joins([above], flatten({"x": 3_000})) == {above: False}
+    assert len(read) < 10
+
+
+def test_selections_that_no_rule_needs_any_more_are_dropped() -> None:
+    store = DocumentStore()
+    for number in range(1_000):
+        store.add(flatten({"kind": "a", "x": number}))
+    kinds = [
+        attribute_of(f"x < ALL (SELECT d.x FROM seen d WHERE d.kind IN ('a', '{kind}'))")
+        for kind in "bc"
+    ]
+    event = flatten({"x": 500})
+    for _ in range(2):
+        assert store.evaluate_joins(kinds, event) == dict.fromkeys(kinds, False)
+        assert len(store._selections) == 2
+        store.watch({kinds[0]: JoinUsage(kinds[0])})
+        assert len(store._selections) == 1
 
 
 def test_few_documents_with_numbers_far_apart() -> None:

@@ -7,6 +7,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
@@ -16,10 +17,11 @@ from tamis.expr.event import FlatEvent, require_readable
 from tamis.expr.joins.predicate import Join
 from tamis.expr.joins.subqueries import join_named
 from tamis.expr.model import is_unicode
-from tamis.joins.evaluate import JoinEvaluator
+from tamis.joins.evaluate import JoinEvaluator, list_selections
 from tamis.joins.ordered_index import AttributeIndex
 from tamis.joins.prefilter import JoinUsage, Prefilter
 from tamis.joins.retention import Retention
+from tamis.joins.selected_documents import Selections, Tests
 
 __all__ = ["DocumentId", "DocumentJournal", "DocumentStore", "StoredDocument"]
 
@@ -110,6 +112,7 @@ class DocumentStore:
         self._evaluators: dict[str, Callable[[FlatEvent], bool | None]] = {}
         """By join attribute."""
         self._prefilter = Prefilter(self)
+        self._selections = Selections(self)
 
     # --- Documents come and go ---
 
@@ -272,6 +275,10 @@ class DocumentStore:
         """The numbers of all documents, rising."""
         return iter(self._encoded)
 
+    def select(self, tests: Tests) -> JoinEvaluator | None:
+        """The evaluator over the documents that satisfy `tests`, if there is room for it."""
+        return self._selections.find(tests, self._evaluator)
+
     # --- Join predicates ---
 
     def evaluate_join(self, name: str, event: FlatEvent) -> bool | None:
@@ -318,6 +325,9 @@ class DocumentStore:
         """Keep the pre-filter up to date for these join predicates, and for no others."""
         with self.lock:
             self._prefilter.watch(usages)
+            if self._selections:
+                used = chain.from_iterable(list_selections(join_named(name)) for name in usages)
+                self._selections.keep(set(used))
 
     def bits(self, join: Join, event: FlatEvent) -> list[bool]:
         """Whether each document, oldest first, satisfies the condition of a join predicate."""
@@ -346,6 +356,7 @@ class DocumentStore:
             values = document.get(attribute)
             if values is not None:
                 index.add(number, values)
+        self._selections.add(number, document)
         self._prefilter.add(number, document)
         if self.retention.age is not None:
             moment = self.retention.moment(document, came)
@@ -364,6 +375,7 @@ class DocumentStore:
                 values = document.get(attribute)
                 if values is not None:
                     index.remove(number, values)
+            self._selections.remove(number, document)
         while self.oldest < self.next and self.oldest not in self._encoded:
             self.oldest += 1
         self._prefilter.remove(number)

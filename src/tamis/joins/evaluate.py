@@ -6,12 +6,15 @@ if one of the documents concerned lacks the attribute.
 
 An aggregate of the attribute's index decides a single comparison (∃ x < d.x is x < max). Of a
 conjunction, the condition with the fewest documents is looked up. If these are few they are checked
-one by one; otherwise the bit vectors of all conditions are intersected, smallest first.
+one by one. Otherwise the documents that satisfy the conjunction's constants become a selection with
+indexes of its own (`selected_documents.py`), in which the rest of the conjunction is evaluated; and
+if there is nothing to select, the bit vectors of all conditions are intersected, smallest first.
+The join predicates that an event needs share the bit vectors of equal conditions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -38,10 +41,13 @@ from tamis.joins.value_sets import (
     values_satisfying_predicate,
 )
 
-__all__ = ["IndexedDocuments", "JoinEvaluator"]
+__all__ = ["IndexedDocuments", "JoinEvaluator", "list_selections"]
 
 _FEW: Final = 128
 """Up to how many documents are checked one by one rather than by bit vectors."""
+
+_PROBE: Final = 16
+"""How many documents are checked before bit vectors: often one of them satisfies everything."""
 
 _SPARSE: Final = 16
 """How many bits for each document, besides a few, make a bit vector too sparse."""
@@ -70,6 +76,9 @@ class IndexedDocuments(Protocol):
     def numbers(self) -> Iterator[int]:
         """The numbers of all documents, rising."""
 
+    def select(self, tests: tuple[Predicate, ...]) -> JoinEvaluator | None:
+        """The evaluator over the documents that satisfy `tests`, if there is room for it."""
+
 
 class _Part(NamedTuple):
     """A part of a conjunction, and where to find the documents that satisfy it."""
@@ -87,6 +96,9 @@ class JoinEvaluator:
 
     def __init__(self, documents: IndexedDocuments) -> None:
         self._documents = documents
+        self._shared: dict[Condition, Bits] = {}
+        """Bit vectors for the event and the documents in `_shared_for`."""
+        self._shared_for: tuple[FlatEvent | None, int, int] = (None, 0, 0)
 
     def truth(self, join: Join, event: FlatEvent) -> bool | None:
         """The same as :func:`tamis.expr.evaluate.join_truth`, but faster."""
@@ -99,10 +111,9 @@ class JoinEvaluator:
         decisive = _negate(compared) if is_all else compared
         if self.exists(_both(where, decisive), event):
             return not is_all
-        if self._documents.index(compared.old).present < len(self._documents):
-            lacking = Test(Predicate(compared.old, Op.PRESENT, (), negated=True), of_old=True)
-            if self.exists(_both(where, lacking), event):
-                return None
+        some_lack = self._documents.index(compared.old).present < len(self._documents)
+        if some_lack and self.exists(_both(where, _lacks(compared)), event):
+            return None
         return is_all
 
     def compile(self, join: Join) -> Callable[[FlatEvent], bool | None]:
@@ -196,19 +207,30 @@ class JoinEvaluator:
         parts.sort(key=lambda part: part.estimate)
         whole = Every(conditions)
         if parts[0].estimate <= _FEW or self._is_sparse():
-            return any(
-                is_true(whole, self._documents.document(number), event)
-                for number in self._candidates(parts[0])
-            )
+            return self._any_of(whole, self._candidates(parts[0]), event)
+        tests = _tests_of_old(conditions)
+        selected = self._documents.select(tests) if tests else None
+        if selected is not None:
+            rest = tuple([c for c in conditions if not (isinstance(c, Test) and c.of_old)])
+            return selected.exists(rest[0] if len(rest) == 1 else Every(rest), event)
+        lookup, values = parts[0].lookup, parts[0].values
+        if lookup is not None and self._any_of(whole, lookup.some_numbers(values, _PROBE), event):
+            return True
         intersection: Bits | None = None
         for part in parts:
             if isinstance(part.condition, Test) and not part.condition.of_old:
                 continue
-            bits = self._bits(part.condition, event)
+            bits = self._shared_bits(part.condition, event)
             intersection = bits if intersection is None else intersection & bits
             if not intersection.any():
                 return False
         return True
+
+    def _any_of(self, condition: Condition, numbers: Iterable[int], event: FlatEvent) -> bool:
+        """Whether one of these documents satisfies a condition."""
+        return any(
+            is_true(condition, self._documents.document(number), event) for number in numbers
+        )
 
     def _part(self, condition: Condition, event: FlatEvent) -> _Part | None:
         """Where to find documents that satisfy a condition; None if there are none."""
@@ -249,11 +271,26 @@ class JoinEvaluator:
 
     def _any_bit(self, condition: Condition, event: FlatEvent) -> bool:
         if self._is_sparse():
-            documents = (self._documents.document(number) for number in self._documents.numbers())
-            return any(is_true(condition, document, event) for document in documents)
-        return bool(self._bits(condition, event).any())
+            return self._any_of(condition, self._documents.numbers(), event)
+        return bool(self._shared_bits(condition, event).any())
 
     # --- Bit vectors ---
+
+    def numbers_satisfying(self, tests: tuple[Predicate, ...]) -> NDArray[np.int64]:
+        """The numbers of the documents that satisfy all of `tests`, rising."""
+        bits = self._bits(Every(tuple([Test(test, of_old=True) for test in tests])), {})
+        return np.flatnonzero(bits) + self._documents.oldest
+
+    def _shared_bits(self, condition: Condition, event: FlatEvent) -> Bits:
+        """As `_bits`, computed once for all join predicates that an event needs."""
+        documents, (before, following, count) = self._documents, self._shared_for
+        if before is not event or (following, count) != (documents.next, len(documents)):
+            self._shared = {}
+            self._shared_for = event, documents.next, len(documents)
+        bits = self._shared.get(condition)
+        if bits is None:
+            bits = self._shared[condition] = self._bits(condition, event)
+        return bits
 
     def bits(self, join: Join, event: FlatEvent) -> Bits:
         """The document bit vector of a join predicate: which documents satisfy its condition."""
@@ -317,6 +354,28 @@ _NONE: Final = np.empty(0, np.int64)
 
 def _negate(comparison: Comparison) -> Comparison:
     return Comparison(comparison.old, comparison.op, comparison.new, negated=not comparison.negated)
+
+
+def _lacks(comparison: Comparison) -> Test:
+    """That an old document lacks the attribute that is compared."""
+    return Test(Predicate(comparison.old, Op.PRESENT, (), negated=True), of_old=True)
+
+
+def _tests_of_old(conditions: tuple[Condition, ...]) -> tuple[Predicate, ...]:
+    return tuple([c.predicate for c in conditions if isinstance(c, Test) and c.of_old])
+
+
+def list_selections(join: Join) -> Iterator[tuple[Predicate, ...]]:
+    """The tests of old documents by which evaluating a join predicate may select documents."""
+    conditions = [join.where]
+    if join.compared is not None:
+        conditions += [_both(join.where, join.compared), _both(join.where, _lacks(join.compared))]
+    while conditions:
+        condition = conditions.pop()
+        if isinstance(condition, Every):
+            yield _tests_of_old(condition.children)
+        if isinstance(condition, Every | Some):
+            conditions += condition.children
 
 
 def _both(where: Condition, other: Condition) -> Condition:

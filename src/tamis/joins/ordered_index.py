@@ -17,6 +17,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from itertools import chain, compress
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -85,6 +86,23 @@ class SortedEntries:
             self._numbers.append(array("q", [numbers[i] for i in some]))
             self._lasts.append(keys[some[-1]])
 
+    def restrict(self, renumbered: NDArray[np.int64], oldest: int) -> SortedEntries:
+        """The entries of some documents, as in :meth:`AttributeIndex.restrict`."""
+        restricted = SortedEntries(self._typecode)
+        if not self:
+            return restricted
+        numbers = np.concatenate([np.frombuffer(some, np.int64) for some in self._numbers])
+        numbers = renumbered[numbers - oldest]
+        kept = numbers >= 0
+        numbers = numbers[kept]
+        keys = list(compress(chain.from_iterable(self._keys), kept.tolist()))
+        for start in range(0, len(keys), _BLOCK):
+            some = keys[start : start + _BLOCK]
+            restricted._keys.append(self._block(some))
+            restricted._numbers.append(array("q", numbers[start : start + _BLOCK].tolist()))
+            restricted._lasts.append(some[-1])
+        return restricted
+
     def add(self, key: _Key, number: int) -> None:
         """Add one entry, whose number is the highest so far."""
         lasts = self._lasts
@@ -147,6 +165,15 @@ class SortedEntries:
             for i, numbers in enumerate(self._numbers[block : last + 1], block)
         ]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+    def some_numbers(self, span: Span, count: int) -> list[int]:
+        """The numbers of up to `count` entries at the start of a span; one if there is any."""
+        (block, at), (last, end) = self._place(span[0]), self._place(span[1])
+        if block >= last and at >= end:
+            return []
+        return self._numbers[block][
+            at : min(end, at + count) if block == last else at + count
+        ].tolist()
 
     def estimate(self, span: Span) -> int:
         """About how many entries there are within a span; 0 only if there are none."""
@@ -240,6 +267,30 @@ class AttributeIndex:
         for filled, keys_of, numbers_of in zip(self._entries, keys, numbers, strict=True):
             filled.fill(keys_of, numbers_of)
         self._find_ends()
+
+    def restrict(self, renumbered: NDArray[np.int64], oldest: int) -> AttributeIndex:
+        """The index of some of the documents.
+
+        Parameters
+        ----------
+        renumbered
+            The number of each document in the new index, -1 for those that are left out. The
+            numbers must rise.
+        oldest
+            The number of the first of these documents in this index.
+        """
+        restricted = AttributeIndex()
+        restricted._entries = [entries.restrict(renumbered, oldest) for entries in self._entries]
+        several = renumbered[np.array(sorted(self.several), np.int64) - oldest]
+        restricted.several = set(several[several >= 0].tolist())
+        restricted.present = len(np.unique(restricted.numbers()))
+        restricted.others = sum(
+            len(entries)
+            for place, entries in enumerate(restricted._entries)
+            if place not in _NUMBERS
+        )
+        restricted._find_ends()
+        return restricted
 
     def add(self, number: int, values: Sequence[Value]) -> None:
         """Add the values of a document, whose number is the highest so far."""
@@ -365,6 +416,16 @@ class AttributeIndex:
             if self._entries[place]
         ]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+    def some_numbers(self, values: ValueSet, count: int) -> list[int]:
+        """The numbers of up to `count` documents with one of `values`; one if there is any."""
+        found: list[int] = []
+        for kind, span in values:
+            for place in _PLACES_OF_KIND[kind]:
+                if self._entries[place] and len(found) < count:
+                    keys = _span_of_keys(span)
+                    found += self._entries[place].some_numbers(keys, count - len(found))
+        return found
 
     def estimate(self, values: ValueSet) -> int:
         """About how many indexed values are among `values`."""
