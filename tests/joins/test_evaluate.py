@@ -120,9 +120,12 @@ def test_rules_with_the_same_constants_share_a_selection(monkeypatch: pytest.Mon
     assert len(store._selections) == 1
     read: list[int] = []
     plain = DocumentStore.document
-    monkeypatch.setattr(
-        DocumentStore, "document", lambda store, number: read.append(number) or plain(store, number)
-    )
+
+    def note(store: DocumentStore, number: int) -> Any:
+        read.append(number)
+        return plain(store, number)
+
+    monkeypatch.setattr(DocumentStore, "document", note)
     monkeypatch.delattr(evaluate.JoinEvaluator, "_bits")
     assert store.evaluate_joins(names, flatten({"x": 700})) == first
     store.add(flatten({"kind": "a", "x": 3_000, "y": 0}))
