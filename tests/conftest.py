@@ -15,6 +15,10 @@ from hypothesis import HealthCheck, settings
 
 from tests.interpreted import interpret
 
+# Tests are about compiled kernels, unless they say otherwise: a kernel that is not on disk is
+# compiled when it is called, here and in the processes that tests start.
+os.environ.setdefault("TAMIS_KERNELS", "wait")
+
 # The first call of a kernel compiles it, so examples have no deadline, and the first ones may
 # look slow.
 _ANY_TIME = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

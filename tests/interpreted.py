@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from numba.core.registry import CPUDispatcher
 
+from tamis.engines.kernels import bits
 from tamis.engines.registry import ENGINES, load_engine
 
 
@@ -51,17 +52,13 @@ def interpret(monkeypatch: pytest.MonkeyPatch) -> None:
                 monkeypatch.setattr(module, intrinsic, twin)
 
 
-def lowest_bit(word: np.uint64) -> int:
-    return (int(word) & -int(word)).bit_length() - 1
-
-
 def prefetch(array: np.ndarray, place: int) -> None:
     """The place may lie past the end: a prefetch of it does nothing."""
     assert place >= 0
 
 
 INTRINSICS = {
-    "lowest_bit": lowest_bit,
-    "count_bits": lambda word: int(word).bit_count(),
+    "lowest_bit": bits.lowest_bit.plain,
+    "count_bits": bits.count_bits.plain,
     "prefetch": prefetch,
 }

@@ -52,7 +52,7 @@ print(len(compiled.buffer))
 @pytest.mark.slow
 def test_warmup_leaves_nothing_to_compile(tmp_path: Path) -> None:
     """Uses a cache of its own, so that kernels from other tests do not help."""
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kernels")}
+    environment = {**os.environ, "TAMIS_KERNEL_CACHE": str(tmp_path / "kernels")}
     engines = ["tiles", "scan"]
     warm = f"from tamis.warmup import warmup; warmup({engines})"
     for script, compiled in [(warm, ""), (USES.replace("tamis.engines()", str(engines)), "0\n")]:

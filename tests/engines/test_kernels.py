@@ -25,7 +25,6 @@ from tamis.expr.event import FlatEvent, flatten
 from tamis.expr.model import LOGICS, And, Atom, Expr, Logic, Op, Or, Predicate
 from tamis.expr.weights import EventWeights
 from tests import randoms
-from tests.interpreted import lowest_bit
 from tests.randoms import EVERYTHING
 
 
@@ -224,7 +223,10 @@ def test_bits_of_words() -> None:
         *(1 << i for i in range(64)),
         *(random.getrandbits(64) | 1 << 63 for _ in range(50)),
     ]:
-        assert _lowest_and_count(np.uint64(word)) == (lowest_bit(np.uint64(word)), word.bit_count())
+        assert _lowest_and_count(np.uint64(word)) == (
+            bits.lowest_bit.plain(np.uint64(word)),
+            word.bit_count(),
+        )
 
 
 def test_a_rule_is_written_once_and_only_if_masked_in() -> None:

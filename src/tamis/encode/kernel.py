@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numba
 
-from tamis.encode.kernel_cache import KernelCache
+from tamis.encode.compiler.background import find_code
+from tamis.encode.compiler.cache import KernelCache
 
-__all__ = ["kernel", "part"]
+__all__ = ["event_kernel", "kernel", "part"]
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -21,11 +23,18 @@ def kernel(function: Callable[..., Any]) -> Any:
     kernel that allocates does not compile.
 
     Numba's own cache considers a kernel fresh as long as its file is unchanged, although it may
-    contain code of kernels in other files; `tamis.encode.kernel_cache` knows better.
+    contain code of kernels in other files; `tamis.encode.compiler.cache` knows better. Until a
+    kernel is compiled it runs as plain Python; see `tamis.encode.compiler.background`.
     """
-    dispatcher: Any = numba.njit(nogil=True, _nrt=False)(function)
-    dispatcher._cache = KernelCache(dispatcher)
-    return dispatcher
+    return _make(function, per_event=False)
+
+
+def event_kernel(function: Callable[..., Any]) -> Any:
+    """A kernel that looks at few items of its arrays, however large they are.
+
+    So it never pays to wait until it is compiled.
+    """
+    return _make(function, per_event=True)
 
 
 def part(function: Callable[..., Any]) -> Any:
@@ -35,3 +44,11 @@ def part(function: Callable[..., Any]) -> Any:
     arrays, this costs more than the work it does.
     """
     return numba.njit(inline="always", _nrt=False)(function)
+
+
+def _make(function: Callable[..., Any], per_event: bool) -> Any:
+    dispatcher: Any = numba.njit(nogil=True, _nrt=False, no_cfunc_wrapper=True)(function)
+    dispatcher._cache = KernelCache(dispatcher)
+    # Numba asks this of an instance when it has no machine code for the types of a call.
+    dispatcher._compile_for_args = functools.partial(find_code, dispatcher, per_event)
+    return dispatcher

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.kernel import kernel, part
+from tamis.encode.kernel import event_kernel, kernel, part
 from tamis.engines.betree.arrays import (
     ATTRIBUTE,
     DIRECTORY,
@@ -238,7 +238,7 @@ def search(nodes, events, state, present):
     return found
 
 
-@kernel
+@event_kernel
 def find_matches(nodes, events, row, state):
     """Load the event `row`, `search`, and unload it."""
     found = search(nodes, events, state, begin_search(events, row, state))

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from tamis.encode.kernel import kernel
+from tamis.encode.kernel import event_kernel, kernel
 from tamis.engines.betree.arrays import (
     LIMBO,
     LIMBO_END,
@@ -42,7 +42,7 @@ def settle(nodes, books):
             return False
 
 
-@kernel
+@event_kernel
 def insert_all(nodes, books, numbers, table, codes, start, conjunction_atom, preferred, done):
     """Insert conjunctions from the one numbered `done` on; returns how many are done.
 

@@ -56,3 +56,9 @@ def prefetch(typing_context, array, place):  # noqa: ARG001  # as above
         return context.get_dummy_value()
 
     return types.void(array, types.int64), generate
+
+
+# What the intrinsics do, for kernels that run as plain Python.
+lowest_bit.plain = lambda word: (int(word) & -int(word)).bit_length() - 1
+count_bits.plain = lambda word: int(word).bit_count()
+prefetch.plain = lambda array, place: None

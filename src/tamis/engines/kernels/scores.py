@@ -10,7 +10,7 @@ last bit.
 from __future__ import annotations
 
 from tamis.encode.arrays import NEGATED, SET, TEXT
-from tamis.encode.kernel import kernel
+from tamis.encode.kernel import event_kernel, kernel
 from tamis.engines.kernels.truth import atom_holds, find_code, load_event, unload_event
 
 __all__ = ["ROUNDING", "keep_best", "rank_rules", "score_rule"]
@@ -137,7 +137,7 @@ def keep_best(rule, score, order, best_rule, best_score, found):
     return found
 
 
-@kernel
+@event_kernel
 def rank_rules(
     atoms, forms, scores, events, loaded, row, rules, order, stack, best_rule, best_score
 ):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.kernel import kernel, part
+from tamis.encode.kernel import event_kernel, kernel, part
 from tamis.engines.kernels.bits import count_bits
 from tamis.engines.tiles.arrays import NARROW, WIDE, WORD, TileArrays
 from tamis.engines.tiles.flat_entries import NOTHING_TO_TEST, packed_holds
@@ -164,7 +164,7 @@ def _count_flat(atoms, arrays, events, workspace, batch, counts):
         begin = end
 
 
-@kernel
+@event_kernel
 def count_rows(atoms, arrays, workspace, batch, events, row, last, counts):
     """Count the matches of events, where conjunction i is rule i and there are no text predicates.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from tamis.encode.arrays import AtomArrays, Events, FormArrays
-from tamis.encode.kernel import kernel, part
+from tamis.encode.kernel import event_kernel, kernel, part
 from tamis.engines.kernels.bits import ALL_BITS, ONE, count_bits, lowest_bit, prefetch
 from tamis.engines.kernels.truth import program_holds
 from tamis.engines.tiles.arrays import MOST_COLUMNS, NARROW, WIDE, WORD, TileArrays
@@ -262,7 +262,7 @@ _WORKSPACE_AT = _TILES_AT + len(TileArrays._fields)
 _EVENTS_AT = _WORKSPACE_AT + len(Workspace._fields)
 
 
-@kernel
+@event_kernel
 def match_rows(row, last, keep, mask, out, counts, *parts):
     """See `Engine.run`. Takes arrays one by one, since unpacking NamedTuples takes longer."""
     atoms = AtomArrays(*parts[:_FORMS_AT])

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tamis.encode.kernel import kernel, part
+from tamis.encode.kernel import event_kernel, kernel, part
 from tamis.engines.kernels.bits import ONE, lowest_bit
 from tamis.engines.kernels.ranking import Ranking, rank_rule
 from tamis.engines.kernels.scores import ROUNDING
@@ -147,7 +147,7 @@ def _rank_flat(rules, arrays, events, workspace, loaded, row, lacking, heaviest,
                 _rank_candidate(rules, events, loaded, row, ranking, candidate)
 
 
-@kernel
+@event_kernel
 def top_rows(
     rules,
     arrays,

@@ -70,7 +70,7 @@ def _default_settings(cores: int, memory: str) -> dict[str, Any]:
         "spark.ui.enabled": False,
         "spark.ui.showConsoleProgress": False,
     }
-    if "NUMBA_CACHE_DIR" in os.environ:
-        # Without this variable, compiled kernels are cached beside the source.
-        settings["spark.executorEnv.NUMBA_CACHE_DIR"] = os.environ["NUMBA_CACHE_DIR"]
+    for name in ("TAMIS_KERNELS", "TAMIS_KERNEL_CACHE"):
+        if name in os.environ:
+            settings[f"spark.executorEnv.{name}"] = os.environ[name]
     return settings

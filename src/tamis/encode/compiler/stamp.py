@@ -18,7 +18,7 @@ from numba.core.types import Type
 from numba.core.types.containers import BaseTuple
 from numba.extending import _Intrinsic
 
-__all__ = ["describe_types", "stamp"]
+__all__ = ["describe_types", "read_globals", "stamp"]
 
 
 @functools.cache
@@ -74,7 +74,7 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _codes(constant)
 
 
-def _globals(function: types.FunctionType) -> dict[str, Any]:
+def read_globals(function: types.FunctionType) -> dict[str, Any]:
     """The global and enclosing variables that a function may read.
 
     An attribute may have the name of a global; then the function has one more dependency.
@@ -89,7 +89,7 @@ def _references(value: Any) -> list[Any]:
     """The functions of Tamis that a function calls."""
     return [
         value
-        for value in _globals(_function(value)).values()
+        for value in read_globals(_function(value)).values()
         if isinstance(value, Dispatcher | _Intrinsic)
         or (isinstance(value, types.FunctionType) and value.__module__.startswith("tamis."))
     ]
@@ -101,7 +101,7 @@ def _describe_own_code(value: Any) -> str:
     function = _function(value)
     options = sorted(getattr(value, "targetoptions", {}).items())
     constants = [
-        (name, _describe(constant)) for name, constant in sorted(_globals(function).items())
+        (name, _describe(constant)) for name, constant in sorted(read_globals(function).items())
     ]
     return repr(
         (

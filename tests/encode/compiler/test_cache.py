@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tamis.encode import kernel_cache
-from tamis.encode.kernel_stamp import stamp
+from tamis.encode.compiler import cache
+from tamis.encode.compiler.stamp import stamp
 from tests.interpreted import dispatchers
 
 INNER = """
@@ -75,7 +75,7 @@ class Program:
     def start(self) -> subprocess.Popen[str]:
         path = os.pathsep.join([str(self.folder), *filter(None, sys.path)])
         environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
-        environment["NUMBA_CACHE_DIR"] = str(self.cache)
+        environment["TAMIS_KERNEL_CACHE"] = str(self.cache)
         command = [sys.executable, "-P", str(self.folder / "main.py")]
         return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
 
@@ -167,8 +167,8 @@ def test_kernels_that_were_not_used_for_long_are_removed(
         file = tmp_path / f"{age}.kernel"
         file.write_bytes(bytes(100))
         os.utime(file, (1e9 - age, 1e9 - age))
-    monkeypatch.setattr(kernel_cache, "_MOST_BYTES", 250)
-    kernel_cache._sweep(tmp_path)
+    monkeypatch.setattr(cache, "_MOST_BYTES", 250)
+    cache._sweep(tmp_path)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["0.kernel", "1.kernel"]
 
 

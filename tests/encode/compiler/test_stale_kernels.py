@@ -2,7 +2,7 @@
 
 Numba checks only the file of the kernel that is called. A kernel contains code of other files, so
 it would miss a change there and read arrays whose meaning has changed. The other cases are in
-tests/encode/test_kernel_cache.py, with kernels that compile in a moment.
+test_cache.py, with kernels that compile in a moment.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def run(source: Path, folder: Path) -> tuple[str, str]:
             **os.environ,
             "PYTHONPATH": str(source),
             "PYTHONDONTWRITEBYTECODE": "1",
-            "NUMBA_CACHE_DIR": str(folder / "kernels"),
+            "TAMIS_KERNEL_CACHE": str(folder / "kernels"),
         },
         cwd=folder,
         capture_output=True,
