@@ -10,19 +10,43 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from decimal import Decimal
 from random import Random
 from typing import Any
 
 from tamis.expr.event import kind_of
-from tamis.expr.model import FALSE, TRUE, And, Expr, Not, Op, Or, Predicate, Value
+from tamis.expr.model import (
+    FALSE,
+    TRUE,
+    And,
+    Expr,
+    Not,
+    Op,
+    Or,
+    Predicate,
+    Value,
+    value_of_literal,
+)
 
 INTEGERS = (-(2**53) + 1, -3, -1, 0, 1, 2, 3, 4, 5, 7, 100, 2**31, 2**53 - 1)
 HUGE_INTEGERS = (
     -(2**63), -(2**63) + 1, -(2**53) - 1, -(2**53), 0, 1,
     2**53 - 1, 2**53, 2**53 + 1, 2**53 + 2, 2**63 - 2, 2**63 - 1,
 )  # fmt: skip
+UNSIGNED = (2**63, 2**63 + 1, 2**64 - 1025, 2**64 - 1)
 DOUBLES = (-1e300, -2.5, -1.0, -0.0, 0.0, 5e-324, 0.1, 0.5, 1.0, 2.0, 2.5, 3.75, 100.0, 1e300)
 HUGE_DOUBLES = (-(2.0**63), -(2.0**53), 2.0**53, 2.0**53 + 2, 2.0**63, 1e19)
+DECIMALS = tuple(
+    value_of_literal(Decimal(text))
+    for text in (
+        "-0.1", "0.1", "0.5", "9.99", "0.10000000000000000001", "0.1000000000000000055", "1E-30",
+        "1.000000000931322574615478515625", "9007199254740992.5", "9007199254740993.5",
+        "9223372036854775807.5", "9223372036854775808.5", "18446744073709551615.25",
+        "1" + "0" * 37, "-99999999999999999999999999999999999999", "12345678901234567890123456789",
+        "12345678901234567890123456789.5",
+    )
+)  # fmt: skip
+"""Some are doubles or integers; the others lie between them."""
 STRINGS = (
     "", "a", "A", "ab", "aB", "AB", "b", "ba", "aab", "a b", "a\nb", "a%b", "a_b", "a.b",
     "é", "É", "eé", "ß", "ẞ", "İ", "i", "\u0131", "Σ", "σ", "ς", "k", "\u212a", "🙂", "a🙂b",
@@ -83,7 +107,7 @@ NUMBERED = [
 TEXTS = [attribute("s", STRINGS), attribute("user.name", STRINGS), attribute('o\'dd "n"', STRINGS)]
 MIXED = [
     attribute("mixed", (0, 1, 2), (0.0, 1.0, 1.5), BOOLEANS, ("1", "true", "a"), TIMESTAMPS[2:4]),
-    attribute("huge", HUGE_INTEGERS, HUGE_DOUBLES),
+    attribute("huge", HUGE_INTEGERS, UNSIGNED, HUGE_DOUBLES, DECIMALS),
 ]
 EVERYTHING = [
     *NUMBERED,

@@ -1,18 +1,30 @@
 """Hypothesis strategies for values, predicates and rules.
 
 By default they draw from small pools, so that random events match rules; `wild` draws anything that
-the model allows: every string, 64-bit integer, finite double and timestamp, and attribute names
-with any character. Every rule passes :func:`tamis.expr.validate.check`.
+the model allows: every string, 64-bit integer, finite double, decimal and timestamp, and attribute
+names with any character. Every rule passes :func:`tamis.expr.validate.check`.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from decimal import Decimal
 
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from tamis.expr.model import FALSE, TRUE, And, Expr, Not, Op, Or, Predicate, Value
+from tamis.expr.model import (
+    FALSE,
+    TRUE,
+    And,
+    Expr,
+    Not,
+    Op,
+    Or,
+    Predicate,
+    Value,
+    value_of_literal,
+)
 from tamis.expr.names import is_computed
 
 NAMES = ("a", "b", "age", "state", "user.name", "order.from", "0ad-data@v", "in", "o'dd \"`n")
@@ -38,7 +50,9 @@ def values(*, wild: bool = False) -> SearchStrategy[Value]:
         return st.sampled_from(pool)
     return st.one_of(
         st.booleans(),
-        st.integers(-(2**63), 2**63 - 1),
+        st.integers(-(2**63), 2**64 - 1),
+        st.decimals(allow_nan=False, allow_infinity=False, places=12).map(_literal),
+        st.integers(-(10**38) + 1, 10**38 - 1).map(lambda n: _literal(Decimal(n).scaleb(-9))),
         st.floats(allow_nan=False, allow_infinity=False),
         _strings(),
         st.datetimes(timezones=st.just(UTC)).map(lambda moment: moment.replace(fold=0)),
@@ -74,6 +88,10 @@ def expressions(*, wild: bool = False, max_leaves: int = 12) -> SearchStrategy[E
         return st.builds(Not, children) | st.builds(And, several) | st.builds(Or, several)
 
     return st.recursive(leaves, above, max_leaves=max_leaves)
+
+
+def _literal(decimal: Decimal) -> Value:
+    return value_of_literal(decimal) if len(decimal.as_tuple().digits) <= 38 else float(decimal)
 
 
 def _strings() -> SearchStrategy[str]:

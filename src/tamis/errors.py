@@ -26,6 +26,9 @@ A message names the culprit and, where there is one, the fix. It is one line lon
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 __all__ = [
     "BackgroundError",
     "CorruptFileError",
@@ -44,6 +47,7 @@ __all__ = [
     "UnknownDocumentError",
     "UnknownEngineError",
     "UnknownRuleError",
+    "combine_errors",
 ]
 
 _EXCERPT = 60
@@ -140,11 +144,27 @@ class UnknownDocumentError(TamisError, KeyError):
 
 
 class EventError(TamisError):
-    """An event is not a mapping, or has a value that Tamis cannot read."""
+    """An event is not a mapping, or has a value that Tamis cannot read.
+
+    Attributes
+    ----------
+    refused
+        Of many events, those that were found to be refused: the reason for each by its number.
+    """
+
+    refused: Mapping[int, TamisError] = MappingProxyType({})
 
 
 class SchemaError(TamisError):
-    """A schema is malformed, or a rule or an event contradicts it."""
+    """A schema is malformed, or a rule or an event contradicts it.
+
+    Attributes
+    ----------
+    refused
+        As in :class:`EventError`.
+    """
+
+    refused: Mapping[int, TamisError] = MappingProxyType({})
 
 
 class InputFileError(TamisError):
@@ -218,6 +238,14 @@ class UnknownEngineError(TamisError):
 
 class MissingExtraError(TamisError, ImportError):
     """An optional dependency is not installed; the message has the command that installs it."""
+
+
+def combine_errors(errors: Mapping[int, EventError | SchemaError]) -> EventError | SchemaError:
+    """One error for several events: that of the first, with its number, which knows all."""
+    number = min(errors)
+    combined = type(errors[number])(f"event {number}: {errors[number]}")
+    combined.refused = MappingProxyType(dict(errors))
+    return combined
 
 
 def _excerpt(text: str, position: int) -> str:

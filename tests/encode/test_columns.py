@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,7 @@ UNREADABLE: dict[str, tuple[str, pa.Array, str]] = {
     "the same in views": ("s", RAW.cast(pa.binary_view()).view(pa.string_view()), UTF_8),
     "the same in a dictionary": ("s", pa.DictionaryArray.from_arrays([0, 1], BROKEN), UTF_8),
     "the same in lists": ("s", pa.ListArray.from_arrays([0, 1, 2], BROKEN), UTF_8),
-    "a large unsigned integer": ("n", pa.array([1, 2**63], pa.uint64()), "9223372036854775808"),
+    "a long decimal": ("n", pa.array([1, Decimal(10**38 + 1)], pa.decimal256(39)), "38 digits"),
     "a duration": ("n", pa.array([None, 1], pa.duration("s")), "duration"),
     "bytes": ("n", pa.array([None, b"x"]), "binary"),
 }

@@ -439,12 +439,12 @@ def test_rows_are_numbered_through_all_chunks() -> None:
 # --- Types that rules cannot compare ----------------------------------------------------
 
 UNREADABLE: dict[str, tuple[pa.DataType, Any]] = {
-    "decimal": (pa.decimal128(10, 2), Decimal("1.5")),
+    "decimal": (pa.decimal256(40), Decimal(10**39 + 1)),
     "binary": (pa.binary(), b"x"),
     "duration": (pa.duration("s"), timedelta(1)),
     "time": (pa.time64("us"), time(1)),
     "list of binary": (pa.list_(pa.binary()), [b"x"]),
-    "struct of decimal": (pa.struct([("b", pa.decimal128(10, 2))]), {"b": Decimal("1.5")}),
+    "struct of decimal": (pa.struct([("b", pa.decimal256(40))]), {"b": Decimal(10**39 + 1)}),
 }
 
 
@@ -455,13 +455,6 @@ def test_an_unreadable_column_is_an_error_if_a_rule_mentions_it(name: str) -> No
     path = "a.b" if "struct" in name else "a"
     with pytest.raises(EventError, match=f"column '{path}'"):
         matcher_of([f"{path} = 1"]).match_many(table)
-    assert found_by(matcher_of(["ok = 1"]), table, 1) == [[0]]
-
-
-def test_an_unsigned_integer_past_64_bits_names_its_column() -> None:
-    table = pa.table({"a": pa.array([2**63], pa.uint64()), "ok": [1]})
-    with pytest.raises(EventError, match=r"'a'.*64 bits"):
-        matcher_of(["a = 1"]).match_many(table)
     assert found_by(matcher_of(["ok = 1"]), table, 1) == [[0]]
 
 

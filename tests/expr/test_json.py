@@ -91,7 +91,7 @@ def test_what_may_be_written_by_hand() -> None:
         ({"attr": "a", "=": None}, 'null is not a value; write "present": false, at ='),
         ({"attr": "a", "=": [1]}, "expected a value, not an array, at ="),
         ({"attr": "a", "=": {"a": 1}}, "expected a value, not an object, at ="),
-        ({"attr": "a", "=": 2**63}, "is too large; integers have 64 bits, at ="),
+        ({"attr": "a", "=": 2**64}, "is too large; integers have 64 bits, at ="),
         ({"attr": "a", "=": float("nan")}, "NaN is not a value"),
         ({"attr": "a", "=": b"1"}, "a value of type bytes is not supported"),
         ({"attr": "a", "in": 1}, "expected an array, not a number, at in"),

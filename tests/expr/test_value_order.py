@@ -5,18 +5,24 @@ from __future__ import annotations
 import math
 import sys
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tamis.expr.model import Value
+from tamis.expr.model import Value, value_of_literal
 from tamis.expr.value_order import BOOLEANS, INTEGERS, LINES, NUMBERS, STRINGS, TIMES, Line
 
 _EDGES = (0, 1, -1, 2**53, -(2**53), 2**63 - 1, -(2**63))
 INTEGER = st.builds(lambda edge, by: edge + by, st.sampled_from(_EDGES), st.integers(-3, 3)).filter(
-    lambda number: -(2**63) <= number < 2**63
+    lambda number: -(2**63) <= number < 2**64
+)
+DECIMAL = st.builds(
+    lambda whole, tail: value_of_literal(Decimal(f"{whole}.{tail:018}")),
+    INTEGER,
+    st.integers(0, 10**18 - 1),
 )
 DOUBLE = st.floats(allow_nan=False) | INTEGER.map(float)
 TIME = st.datetimes(timezones=st.just(UTC))
@@ -30,16 +36,19 @@ _BIG = sys.float_info.max
     [
         (BOOLEANS, False, True),
         (BOOLEANS, True, None),
-        (NUMBERS, 1, math.nextafter(1.0, 2.0)),
-        (NUMBERS, 2**53, 2**53 + 1),
-        (NUMBERS, 2**63 - 1, 2.0**63),
+        (NUMBERS, 1, value_of_literal(Decimal(f"1.{'0' * 36}1"))),
+        (NUMBERS, 2**53, value_of_literal(Decimal(f"{2**53}.{'0' * 21}1"))),
+        (NUMBERS, value_of_literal(Decimal(10**37)), value_of_literal(Decimal(10**37 + 1))),
+        (NUMBERS, 0, 5e-324),
         (NUMBERS, _BIG, math.inf),
         (NUMBERS, math.inf, None),
         (INTEGERS, 3, 4),
         (INTEGERS, 3.5, 4),
         (INTEGERS, -0.5, 0),
-        (INTEGERS, 2**63 - 1, 2.0**63),
-        (INTEGERS, math.nextafter(-(2.0**63), -math.inf), -(2**63)),
+        (INTEGERS, 2**63 - 1, 2**63),
+        (INTEGERS, 2**64 - 1, 2.0**64),
+        (INTEGERS, 2.0**64, value_of_literal(Decimal(2**64 + 1))),
+        (INTEGERS, -(2.0**63) - 2048, value_of_literal(Decimal(-(2**63) - 2047))),
         (INTEGERS, _BIG, None),
         (STRINGS, "a", "a\0"),
         (TIMES, datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, 0, 0, 0, 1, UTC)),
@@ -51,7 +60,7 @@ def test_the_value_that_comes_next(line: Line, value: Value, after: Value | None
 
 
 @given(
-    st.tuples(st.just(NUMBERS), INTEGER | DOUBLE, INTEGER | DOUBLE)
+    st.tuples(st.just(NUMBERS), INTEGER | DOUBLE | DECIMAL, INTEGER | DOUBLE | DECIMAL)
     | st.tuples(st.just(INTEGERS), INTEGER | DOUBLE, INTEGER)
     | st.tuples(st.just(STRINGS), STRING, STRING)
     | st.tuples(st.just(TIMES), TIME, TIME)
@@ -66,7 +75,7 @@ def test_nothing_lies_between_a_value_and_the_next(case: tuple[Line, Any, Any]) 
         assert other <= value or other >= after
 
 
-@given(st.lists(INTEGER | DOUBLE | STRING | TIME | st.booleans(), max_size=6))
+@given(st.lists(INTEGER | DOUBLE | DECIMAL | STRING | TIME | st.booleans(), max_size=6))
 def test_stretches_make_up_the_line(values: list[Value]) -> None:
     for line in LINES:
         stretches = line.cut(values)

@@ -15,10 +15,12 @@ __all__ = [
     "GOTO_FALSE",
     "GOTO_TRUE",
     "IF_ABSENT",
+    "LONG",
     "NEGATED",
     "NO_DOUBLES",
     "NO_INT32",
     "NO_INT64",
+    "NO_UINT8",
     "RANGE",
     "SET",
     "TEXT",
@@ -45,8 +47,12 @@ GOTO_TRUE: Final = -1
 GOTO_FALSE: Final = -2
 """Jump targets that end a program."""
 
+LONG: Final = 0xFFFF
+"""In `DictionaryArrays.number_below`: the number is a decimal that has its digits elsewhere."""
+
 NO_INT32: Final = np.empty(0, np.int32)
 NO_INT64: Final = np.empty(0, np.int64)
+NO_UINT8: Final = np.empty(0, np.uint8)
 NO_DOUBLES: Final = np.empty(0, np.float64)
 
 
@@ -141,7 +147,9 @@ class DictionaryArrays(NamedTuple):
     number: NDArray[np.float64]
     """The least double that is not below the number."""
     number_below: NDArray[np.uint16]
-    """How far the number lies below that double; empty if every number equals its double."""
+    """How far the number lies below that double; empty if every number equals its double. LONG for
+    a decimal that no integer or double equals: `long_place` has the place of each of these among
+    all numbers, rising, and `long_text` its digits."""
     string_start: NDArray[np.int64]
     text_start: NDArray[np.int64]
     text: NDArray[np.uint8]
@@ -151,6 +159,9 @@ class DictionaryArrays(NamedTuple):
     """Microseconds since 1970."""
     orders_strings: NDArray[np.uint8]
     """For each attribute, whether some rule does more with strings than test them for equality."""
+    long_place: NDArray[np.int64] = NO_INT64
+    long_start: NDArray[np.int64] = NO_INT64
+    long_text: NDArray[np.uint8] = NO_UINT8
 
 
 class TextArrays(NamedTuple):

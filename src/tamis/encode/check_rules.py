@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import (
     GOTO_FALSE,
     IF_ABSENT,
+    LONG,
     NEGATED,
     RANGE,
     SET,
@@ -32,6 +33,8 @@ from tamis.encode.checks import (
 )
 from tamis.encode.dictionary import count_codes
 from tamis.encode.kernel import kernel
+from tamis.encode.values import SortedValues, unpack_longs
+from tamis.expr.numbers import double_above
 
 __all__ = ["check_rules"]
 
@@ -76,9 +79,32 @@ def _check_dictionary(arrays: DictionaryArrays) -> None:
         check_lengths(len(arrays.number), number_below=arrays.number_below)
     if not _numbers_rise(arrays.number_start, arrays.number, arrays.number_below):
         refuse("number", "has numbers that do not rise")
+    _check_longs(arrays)
     if not _texts_rise(arrays.string_start, arrays.text_start, arrays.text):
         refuse("text", "has strings that do not rise")
     check_lengths(attributes, orders_strings=arrays.orders_strings)
+
+
+def _check_longs(arrays: DictionaryArrays) -> None:
+    """Check the decimals that have digits of their own, and their order among their neighbours."""
+    places = np.flatnonzero(arrays.number_below == LONG)
+    if not np.array_equal(places, arrays.long_place):
+        refuse("long_place", "does not say where the long decimals are")
+    if not len(places):
+        return
+    check_texts("long_text", arrays.long_start, arrays.long_text, len(places))
+    try:
+        longs = unpack_longs(arrays)
+    except ArithmeticError:
+        refuse("long_text", "has a text that is not a decimal")
+    if any(arrays.number[place] != double_above(long) for place, long in longs.items()):
+        refuse("long_text", "has a decimal that does not fit its double")
+    values = SortedValues(arrays)
+    begins = set(arrays.number_start.tolist())
+    for place in longs:
+        for upper in {place, place + 1} - begins:
+            if not values.number(upper - 1) < values.number(upper):
+                refuse("long_text", "has decimals that do not rise")
 
 
 def _distinct_texts(start: NDArray[np.int64], data: NDArray[np.uint8]) -> int:
@@ -153,7 +179,10 @@ def _numbers_rise(start, number, below):
                 return False
             if i == start[k] or number[i] > number[i - 1]:
                 continue
-            if number[i] != number[i - 1] or len(below) == 0 or below[i] >= below[i - 1]:
+            if number[i] != number[i - 1] or len(below) == 0:
+                return False
+            # The digits of long decimals are checked elsewhere.
+            if below[i] != LONG and below[i - 1] != LONG and below[i] >= below[i - 1]:
                 return False
     return True
 

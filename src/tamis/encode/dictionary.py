@@ -14,7 +14,7 @@ A value that no rule mentions falls into a gap.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
@@ -25,9 +25,16 @@ from numpy.typing import NDArray
 
 from tamis.encode.arrays import DictionaryArrays
 from tamis.encode.ragged import starts
-from tamis.encode.values import SortedValues, pack_numbers, pack_texts, unpack_texts
+from tamis.encode.values import (
+    SortedValues,
+    pack_longs,
+    pack_numbers,
+    pack_texts,
+    unpack_texts,
+)
 from tamis.expr.event import Kind, kind_of
 from tamis.expr.model import Op, Predicate, Value
+from tamis.expr.numbers import INT_MAX, INT_MIN, Number
 from tamis.expr.patterns import mentioned_values, prefix_of
 from tamis.expr.times import count_microseconds, to_timestamp
 
@@ -62,9 +69,6 @@ NOTHING: Final = CodeRange(1, 0)
 
 _SMALL: Final = 1024
 """Up to how many mentioned values are all read into a dict when the first one is looked up."""
-_LEAST, _MOST = -(2**63), 2**63 - 1
-"""The integers that have 64 bits."""
-
 _MOST_CACHED: Final = 10_000
 """How many looked-up values of a larger axis are cached."""
 
@@ -102,15 +106,15 @@ class Axis:
         """How many codes there are."""
         self.orders_strings = orders
         """Whether some rule does more with strings than test them for equality."""
-        self.exact: dict[int | float | str, int] = {}
+        self.exact: dict[Number | str, int] = {}
         """The codes of the numbers and strings that were read so far. Always the same dict; `find`
         looks up the others."""
-        self._lists: tuple[list[int | float], list[str]] | None = None
+        self._lists: tuple[list[Number], list[str]] | None = None
         """All mentioned numbers and strings, once they are in `exact`."""
         self._ceilings: tuple[NDArray[np.int64], NDArray[np.bool_]] | None = None
 
     @property
-    def numbers(self) -> list[int | float]:
+    def numbers(self) -> list[Number]:
         """The mentioned numbers, rising."""
         return self._values.numbers(self._numbers.start, self._numbers.stop)
 
@@ -176,7 +180,7 @@ class Axis:
         code = self.exact.get(value)
         return self.find(value) if code is None else code
 
-    def find(self, value: int | float | str) -> int:
+    def find(self, value: Number | str) -> int:
         """The code of a number or a string that is not in `exact`."""
         if self._lists is None:
             return self._find_first(value)
@@ -191,7 +195,7 @@ class Axis:
             return first + 2 * at + 1
         return first + 2 * at
 
-    def _find_first(self, value: int | float | str) -> int:
+    def _find_first(self, value: Number | str) -> int:
         if len(self._numbers) + len(self._strings) > _SMALL:
             return self._look_up(value)
         self.load()
@@ -201,8 +205,8 @@ class Axis:
         """Read all mentioned numbers and strings into `exact`."""
         numbers, strings = self.numbers, self.strings
         # An integer of more than 64 bits equals one of the doubles left out, and must not be found.
-        exact: dict[int | float | str, int] = {
-            v: FIRST + 2 * i + 1 for i, v in enumerate(numbers) if _LEAST <= v <= _MOST
+        exact: dict[Number | str, int] = {
+            v: FIRST + 2 * i + 1 for i, v in enumerate(numbers) if INT_MIN <= v <= INT_MAX
         }
         exact.update((v, self.strings_at + 2 * i + 1) for i, v in enumerate(strings))
         self.exact.update(exact)
@@ -214,7 +218,7 @@ class Axis:
             self._lists = None
             self.exact.clear()
 
-    def _look_up(self, value: int | float | str) -> int:
+    def _look_up(self, value: Number | str) -> int:
         if isinstance(value, str):
             span = self._strings
             at, found = self._values.place_of_text(value, span.start, span.stop)
@@ -223,7 +227,7 @@ class Axis:
             span = self._numbers
             at, found = self._values.place_of_number(value, span.start, span.stop)
             code = FIRST + 2 * (at - span.start) + found
-        if isinstance(value, str) or _LEAST <= value <= _MOST:
+        if isinstance(value, str) or INT_MIN <= value <= INT_MAX:
             if len(self.exact) >= _MOST_CACHED:
                 self.exact.clear()
             self.exact[value] = code
@@ -239,6 +243,10 @@ class Axis:
         if self._ceilings is None:
             self._ceilings = self._values.ceilings(self._numbers.start, self._numbers.stop)
         return _codes(values, *self._ceilings, FIRST)
+
+    def codes_of_numbers(self, values: Sequence[Number]) -> NDArray[np.int32]:
+        """The codes of numbers of any type."""
+        return np.fromiter(map(self.code, values), np.int32, len(values))
 
     def codes_of_doubles(self, values: NDArray[np.float64]) -> NDArray[np.int32]:
         """The codes of an array of doubles; NaN is absent."""
@@ -343,7 +351,7 @@ class _Mentioned:
     __slots__ = ("numbers", "orders_strings", "strings", "times")
 
     def __init__(self) -> None:
-        self.numbers: set[int | float] = set()
+        self.numbers: set[Number] = set()
         self.strings: set[str] = set()
         self.times: set[int] = set()
         self.orders_strings = False
@@ -362,18 +370,19 @@ class _Mentioned:
 
 def _arrays(mentioned: dict[str, _Mentioned]) -> DictionaryArrays:
     all_of = mentioned.values()
-    number, below = pack_numbers([v for seen in all_of for v in sorted(seen.numbers)])
+    numbers = pack_numbers([v for seen in all_of for v in sorted(seen.numbers)])
     times = [time for seen in all_of for time in sorted(seen.times)]
     return DictionaryArrays(
         *pack_texts(mentioned),
         starts(len(seen.numbers) for seen in all_of),
-        number,
-        below.astype(np.uint16) if below.any() else np.empty(0, np.uint16),
+        numbers.double,
+        numbers.below,
         starts(len(seen.strings) for seen in all_of),
         *pack_texts([text for seen in all_of for text in sorted(seen.strings)]),
         starts(len(seen.times) for seen in all_of),
         np.array(times, np.int64),
         np.array([seen.orders_strings for seen in all_of], np.uint8),
+        **pack_longs(numbers.longs),
     )
 
 

@@ -11,14 +11,13 @@ from tamis.encode.arrays import NO_DOUBLES, NO_INT32, Events
 from tamis.encode.derived import DerivedAttribute, DerivedAttributes
 from tamis.encode.guards import Guards
 from tamis.encode.rules import EncodedRules
-from tamis.errors import EventError
+from tamis.errors import EventError, SchemaError, combine_errors
 from tamis.expr.event import Event, FlatEvent, flatten, refuse_unreadable
 from tamis.expr.model import Value, is_unicode
+from tamis.expr.numbers import INT_MAX, INT_MIN
 from tamis.expr.weights import EventWeights
 
 __all__ = ["AxesEncoder", "EventEncoder", "KnownAxis"]
-
-_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 _ONE_ROW = [np.array([0, size], np.int64) for size in range(64)]
 """`Events.start` of a single event, by its number of entries: the case that must be fast."""
@@ -108,14 +107,25 @@ class AxesEncoder:
         An error names the event by its number, counted from `first`, unless that is None.
         """
         rows = _Rows()
-        for number, event in enumerate(events, first or 0):
-            try:
+        if first is None:
+            for event in events:
                 self._add_flat(event, rows)
-            except EventError as error:
-                if first is None:
-                    raise
-                raise EventError(f"event {number}: {error}") from None
+        else:
+            self._add_all(self._add_flat, events, first, rows)
         return self._finish(rows)
+
+    def _add_all(
+        self, add: Callable[[Any, _Rows], None], events: Iterable[Any], first: int, rows: _Rows
+    ) -> None:
+        """Add all events; an error knows all that are refused."""
+        errors: dict[int, EventError | SchemaError] = {}
+        for number, event in enumerate(events, first):
+            try:
+                add(event, rows)
+            except EventError as error:
+                errors[number] = error
+        if errors:
+            raise combine_errors(errors)
 
     def _finish(self, rows: _Rows) -> Events:
         return rows.events()
@@ -237,11 +247,7 @@ class EventEncoder(AxesEncoder):
     def encode_many(self, events: Iterable[Event], first: int = 0) -> Events:
         """Encode events given as mappings; an error names the event, counted from `first`."""
         rows = _Rows()
-        for number, event in enumerate(events, first):
-            try:
-                self._add(event, rows)
-            except EventError as error:
-                raise EventError(f"event {number}: {error}") from None
+        self._add_all(self._add, events, first, rows)
         return self._finish(rows)
 
     def encode_weighted(self, event: FlatEvent, weights: EventWeights) -> Events:
@@ -289,5 +295,5 @@ def _is_scalar(value: Any) -> bool:
     if kind is str:
         return is_unicode(value)
     if kind is int:
-        return bool(_INT64_MIN <= value <= _INT64_MAX)
+        return bool(INT_MIN <= value <= INT_MAX)
     return kind is float or kind is bool or value is None

@@ -31,6 +31,7 @@ from tamis.encode.events import KnownAxis
 from tamis.expr.event import Kind, kind_of
 from tamis.expr.model import Atom, Op, Predicate, Value
 from tamis.expr.names import is_computed
+from tamis.expr.numbers import INT_MAX, INT_MIN, LongDecimal
 
 __all__ = ["CODES", "GrowingDictionary"]
 
@@ -57,6 +58,7 @@ _REGION_OF_CLASS = {
     bool: _BOOLEANS,
     int: _NUMBERS,
     float: _NUMBERS,
+    LongDecimal: _NUMBERS,
     str: _STRINGS,
     datetime: _TIMES,
 }
@@ -145,17 +147,26 @@ class _OrderedCodes:
         lowest, highest = values[0], values[-1]
         if lowest < value < highest:
             at = bisect_right(values, value)
-            share = _share(value - values[at - 1], values[at] - values[at - 1])
+            share = _share(_distance(value, values[at - 1]), _distance(values[at], values[at - 1]))
             return below + int(room * min(max(share, _NEAREST), 1 - _NEAREST))
         span = self._known(highest) - self._known(lowest)
-        distance = value - highest if value > highest else lowest - value
-        step = room / _FIRST_STEP if span == 0 else span * _share(distance, highest - lowest)
+        is_above = value > highest
+        distance = _distance(value, highest) if is_above else _distance(lowest, value)
+        widest = _distance(highest, lowest)
+        step = room / _FIRST_STEP if span == 0 else span * _share(distance, widest)
         step = int(min(step, room / _FARTHEST))
-        return below + step if value > highest else above - step
+        return below + step if is_above else above - step
 
 
 def _is_beyond(value: Any) -> bool:
-    return isinstance(value, float) and not -(2.0**63) <= value < 2.0**63
+    return isinstance(value, float) and not INT_MIN <= value <= INT_MAX
+
+
+def _distance(a: Any, b: Any) -> Any:
+    """About how far `a` is above `b`."""
+    if a.__class__ is LongDecimal or b.__class__ is LongDecimal:
+        return float(a) - float(b)
+    return a - b
 
 
 def _share(part: Any, whole: Any) -> float:

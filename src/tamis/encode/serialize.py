@@ -28,6 +28,10 @@ from tamis.encode.text_predicates import TextIndex
 
 __all__ = ["from_arrays", "to_arrays"]
 
+_LONG_DECIMALS = tuple(DictionaryArrays._field_defaults)
+"""The arrays that are stored only if rules mention long decimals."""
+_REQUIRED = tuple(name for name in DictionaryArrays._fields if name not in _LONG_DECIMALS)
+
 
 def to_arrays(rules: EncodedRules) -> dict[str, NDArray[Any]]:
     """The arrays of `rules` by name, such as ``atoms.table``; nothing is copied."""
@@ -43,6 +47,9 @@ def to_arrays(rules: EncodedRules) -> dict[str, NDArray[Any]]:
         for group, values in groups.items()
         for field, value in values._asdict().items()  # type: ignore[attr-defined]  # NamedTuples
     }
+    if not len(rules.dictionary.arrays.long_place):
+        for field in _LONG_DECIMALS:
+            del arrays[f"dictionary.{field}"]
     return {"size": np.array([rules.size]), **arrays}
 
 
@@ -76,7 +83,9 @@ def from_arrays(arrays: Mapping[str, NDArray[Any]], check_size: int | None = Non
         FormArrays(**group("forms", FormArrays._fields)),
         ScoreArrays(**scores),
     )
-    dictionary = DictionaryArrays(**group("dictionary", DictionaryArrays._fields))
+    has_longs = "dictionary.long_place" in arrays
+    named = group("dictionary", _REQUIRED + (_LONG_DECIMALS if has_longs else ()))
+    dictionary = DictionaryArrays(**named)
     texts = TextArrays(**group("texts", TextArrays._fields))
     if check_size is not None:
         if size != check_size:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from enum import IntEnum
 from typing import Any, NamedTuple, TypeAlias
 
@@ -12,6 +13,7 @@ import numpy as np
 from tamis.errors import EventError
 from tamis.expr.model import Value, is_unicode
 from tamis.expr.names import is_computed
+from tamis.expr.numbers import INT_MAX, INT_MIN, MAX_DIGITS, LongDecimal, number_of_decimal
 
 __all__ = [
     "Event",
@@ -71,8 +73,6 @@ _MAX_DEPTH = 200
 _SCALARS = (str, bytes, bytearray, memoryview)
 """Sequences that are values, not lists of values."""
 
-_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
-
 
 class Kind(IntEnum):
     """The kinds of values. Two values compare only when they are of one kind."""
@@ -84,10 +84,10 @@ class Kind(IntEnum):
 
 
 def kind_of(value: Value) -> Kind:
-    """The kind of `value`; integers and doubles are both numbers."""
+    """The kind of `value`; integers, doubles and decimals are all numbers."""
     if isinstance(value, bool):
         return Kind.BOOLEAN
-    if isinstance(value, int | float):
+    if isinstance(value, int | float | LongDecimal):
         return Kind.NUMBER
     if isinstance(value, str):
         return Kind.STRING
@@ -185,7 +185,7 @@ def _is_plain(item: Any) -> bool:
         return bool(item.isascii())
     if kind is float:
         return bool(item == item)
-    return kind is int and bool(_INT64_MIN <= item <= _INT64_MAX)
+    return kind is int and bool(INT_MIN <= item <= INT_MAX)
 
 
 def list_sizes(event: FlatEvent) -> Mapping[str, int]:
@@ -248,11 +248,13 @@ def value_of_item(path: str, item: Any) -> Value | None:
             raise EventError(f"attribute {path!r} holds half a surrogate pair, no valid Unicode")
         return item
     if isinstance(item, int):
-        if not _INT64_MIN <= item <= _INT64_MAX:
+        if not INT_MIN <= item <= INT_MAX:
             raise EventError(f"attribute {path!r} holds {item}, which does not fit in 64 bits")
         return item
     if isinstance(item, float):
         return item if item == item else None
+    if isinstance(item, Decimal):
+        return _number_of_item(path, item)
     if isinstance(item, datetime):
         if item != item:  # pandas' NaT is a datetime that equals nothing
             return None
@@ -265,12 +267,23 @@ def value_of_item(path: str, item: Any) -> Value | None:
         raise EventError(f"attribute {path!r} holds {item}, which lies outside the years 1 to 9999")
     if isinstance(item, date):
         return datetime(item.year, item.month, item.day, tzinfo=UTC)
+    if isinstance(item, LongDecimal):
+        return item
     if hasattr(item, "tolist"):  # NumPy scalars and arrays; both unwrap to Python values
         return _unwrap(path, item)
     raise EventError(
         f"attribute {path!r} holds a value of type {type(item).__name__}; expected a string, "
-        "an integer, a double, a boolean, a datetime, or a list of them"
+        "an integer, a double, a decimal, a boolean, a datetime, or a list of them"
     )
+
+
+def _number_of_item(path: str, item: Decimal) -> Value | None:
+    try:
+        return number_of_decimal(item)
+    except ValueError:
+        raise EventError(
+            f"attribute {path!r} holds {item:.60}, and decimals have up to {MAX_DIGITS} digits"
+        ) from None
 
 
 def _as_utc(path: str, item: datetime) -> datetime:

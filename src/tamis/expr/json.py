@@ -16,7 +16,8 @@ A join predicate is its text: ``{"join": "EXISTS (SELECT 1 FROM seen d WHERE d.x
 Predicates are combined by ``{"and": […]}``, ``{"or": […]}`` and ``{"not": …}``; ``true`` and
 ``false`` are rules, too. ``derived`` in place of ``attr`` takes the text of a derived attribute:
 ``{"derived": "length(name)", ">": 3}``, ``{"derived": "a < b", "=": true}``. A
-timestamp, which JSON lacks, is ``{"timestamp": "…"}``.
+timestamp, which JSON lacks, is ``{"timestamp": "…"}``, and a decimal of more than 15 digits
+``{"decimal": "…"}``.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable
 from datetime import datetime
+from decimal import Decimal, InvalidOperation
 from typing import Any, Final, TypeAlias, TypeVar
 
 from tamis.errors import PatternError, RuleError, RuleSyntaxError, RuleTooLargeError
@@ -47,6 +49,7 @@ from tamis.expr.model import (
     value_of_literal,
 )
 from tamis.expr.names import DERIVED, JOINED, display_name, is_computed
+from tamis.expr.numbers import LongDecimal
 from tamis.expr.text.grammar import parse
 from tamis.expr.text.literals import read_timestamp
 from tamis.expr.text.write import to_sql
@@ -134,6 +137,8 @@ def _write_value(value: Value) -> Any:
     value = value_of_literal(value)
     if isinstance(value, datetime):
         return {"timestamp": value.replace(tzinfo=None).isoformat() + "Z"}
+    if isinstance(value, LongDecimal):
+        return {"decimal": str(value)}
     return value
 
 
@@ -233,6 +238,8 @@ class _Reader:
             if not isinstance(obj, str):
                 raise self.error(f"a timestamp is a string, not {_kind(obj)}", path)
             return self.blame(path, read_timestamp, obj)
+        if isinstance(obj, dict) and obj.keys() == {"decimal"}:
+            return self.blame(path, _read_decimal, obj["decimal"])
         if obj is None:
             raise self.error('null is not a value; write "present": false', path)
         if isinstance(obj, dict | list):
@@ -255,6 +262,13 @@ class _Reader:
 
     def error(self, message: str, path: _Path) -> RuleSyntaxError:
         return RuleSyntaxError(_locate(message, path), text=reprlib.repr(self.root))
+
+
+def _read_decimal(text: Any) -> Value:
+    try:
+        return value_of_literal(Decimal(text))
+    except (InvalidOperation, TypeError, ValueError):
+        raise RuleError(f"a decimal is a text such as '9.99', not {text!r}") from None
 
 
 def _locate(message: str, path: _Path) -> str:

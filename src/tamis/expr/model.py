@@ -13,12 +13,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
 from tamis.errors import RuleError, RuleTooLargeError
+from tamis.expr.numbers import INT_MAX, INT_MIN, MAX_DIGITS, LongDecimal, Number, number_of_decimal
 
 __all__ = [
     "FALSE",
@@ -46,8 +48,8 @@ __all__ = [
     "value_of_literal",
 ]
 
-Value: TypeAlias = bool | int | float | str | datetime
-"""A string, a 64-bit integer, a double, a boolean, or a timestamp (a UTC ``datetime``)."""
+Value: TypeAlias = bool | Number | str | datetime
+"""A string, a number, a boolean, or a timestamp (a UTC ``datetime``)."""
 
 Logic: TypeAlias = Literal["strong", "weak"]
 """Whether a negated predicate on an absent attribute is unknown ("strong") or true ("weak")."""
@@ -59,8 +61,6 @@ MAX_DEPTH: Final = 128
 
 MAX_NODES: Final = 250_000
 """The most nodes a rule may have; a list of values is one node, however long."""
-
-_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
 class Op(StrEnum):
@@ -271,7 +271,7 @@ def value_of_literal(value: Any) -> Value:
             raise RuleError("a string contains half a surrogate pair; it is not valid Unicode")
         return value
     if isinstance(value, int):
-        if not _INT64_MIN <= value <= _INT64_MAX:
+        if not INT_MIN <= value <= INT_MAX:
             raise RuleError(f"the number {value} is too large; integers have 64 bits")
         return value
     if isinstance(value, float):
@@ -280,6 +280,8 @@ def value_of_literal(value: Any) -> Value:
         if math.isinf(value):
             raise RuleError("the number is too large for a double")
         return value
+    if isinstance(value, Decimal | LongDecimal):
+        return _number_of_literal(value)
     if isinstance(value, datetime):
         try:
             return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
@@ -289,5 +291,21 @@ def value_of_literal(value: Any) -> Value:
         return datetime(value.year, value.month, value.day, tzinfo=UTC)
     raise RuleError(
         f"a value of type {type(value).__name__} is not supported; expected a string, "
-        "an integer, a double, a boolean or a timestamp"
+        "an integer, a double, a decimal, a boolean or a timestamp"
     )
+
+
+def _number_of_literal(value: Decimal | LongDecimal) -> Number:
+    if isinstance(value, LongDecimal):
+        return value
+    try:
+        number = number_of_decimal(value)
+    except ValueError:
+        raise RuleError(
+            f"the decimal {value} is too long; decimals have up to {MAX_DIGITS} digits"
+        ) from None
+    if number is None:
+        raise RuleError("NaN is not a value; it equals nothing")
+    if isinstance(number, float) and math.isinf(number):
+        raise RuleError("the number is too large for a double")
+    return number

@@ -1,9 +1,9 @@
 r"""The order of the values of each kind, and the value that comes next.
 
-An attribute's values lie on lines, one for each kind. No line is dense: 64-bit integers, doubles,
-microseconds and strings are discrete, so every value but the last has a next one. That makes it
-possible to decide exactly whether a value lies between two others: there is no number between 1 and
-the least double above it, and no string between ``'a'`` and ``'a\0'``.
+An attribute's values lie on lines, one for each kind. No line is dense: numbers have at most 38
+digits, and microseconds and strings are discrete, so every value but the last has a next one. That
+makes it possible to decide exactly whether a value lies between two others: there is no number
+between 1 and the decimal of 38 digits above it, and no string between ``'a'`` and ``'a\0'``.
 """
 
 from __future__ import annotations
@@ -12,16 +12,26 @@ import math
 import sys
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from decimal import Decimal
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from tamis.expr.event import Kind, kind_of
 from tamis.expr.model import Value
+from tamis.expr.numbers import (
+    MAX_DIGITS,
+    LongDecimal,
+    Number,
+    next_number,
+    number_of_decimal,
+    on_line,
+)
 from tamis.expr.times import MICROSECOND
 
 __all__ = ["BOOLEANS", "INTEGERS", "LINES", "NUMBERS", "STRINGS", "TIMES", "Line", "Stretch"]
 
-_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+_WHOLE_END: Final = 10**MAX_DIGITS
+"""Up to here all whole numbers are on the line."""
 _LAST_TIME = datetime.max.replace(tzinfo=UTC)
 
 
@@ -64,45 +74,26 @@ class Stretch(NamedTuple):
         return self.line.after(self.first) == self.end
 
 
-def _after_number(number: int | float) -> int | float | None:
-    """The next 64-bit integer or double; infinity is the last."""
-    return _lesser(_next_integer(number), _next_double(number))
-
-
-def _after_integer(number: int | float) -> int | float | None:
-    """The next 64-bit integer; beyond those, the next double, which is always whole."""
-    double = _next_double(number)
-    whole_double = double if double is not None and double.is_integer() else None
-    return _lesser(_next_integer(number), whole_double)
-
-
-def _next_integer(number: int | float) -> int | None:
-    if not _INT64_MIN - 1 <= number < _INT64_MAX:
-        return None
-    return math.floor(number) + 1
-
-
-def _next_double(number: int | float) -> float | None:
-    if number == math.inf:
-        return None
-    nearest = float(number)
-    return nearest if nearest > number else math.nextafter(nearest, math.inf)
-
-
-def _lesser(a: int | None, b: float | None) -> int | float | None:
-    return min((number for number in (a, b) if number is not None), default=None)
+def _after_integer(number: Number) -> Number | None:
+    """The next whole number; beyond 38 digits, the next number of all, which is whole."""
+    if -_WHOLE_END <= number < _WHOLE_END:
+        return number_of_decimal(Decimal(math.floor(on_line(number)) + 1))
+    after = next_number(number)
+    return None if after == math.inf else after
 
 
 def _after_time(time: datetime) -> datetime | None:
     return None if time == _LAST_TIME else time + MICROSECOND
 
 
-def _is_whole(number: int | float) -> bool:
+def _is_whole(number: Number) -> bool:
+    if isinstance(number, LongDecimal):
+        return number.decimal == number.decimal.to_integral_value()
     return isinstance(number, int) or number.is_integer()
 
 
 BOOLEANS: Final = Line(Kind.BOOLEAN, False, lambda flag: None if flag else True)
-NUMBERS: Final = Line(Kind.NUMBER, -math.inf, _after_number)
+NUMBERS: Final = Line(Kind.NUMBER, -math.inf, next_number)
 INTEGERS: Final = Line(Kind.NUMBER, -sys.float_info.max, _after_integer, _is_whole)
 """The numbers of an attribute that is declared as an integer; they may come as doubles."""
 STRINGS: Final = Line(Kind.STRING, "", lambda text: text + "\0")

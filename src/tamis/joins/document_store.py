@@ -7,6 +7,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from decimal import Decimal
 from itertools import chain
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -17,6 +18,7 @@ from tamis.expr.event import FlatEvent, require_readable
 from tamis.expr.joins.predicate import Join
 from tamis.expr.joins.subqueries import join_named
 from tamis.expr.model import is_unicode
+from tamis.expr.numbers import LongDecimal
 from tamis.joins.evaluate import JoinEvaluator, list_selections
 from tamis.joins.ordered_index import AttributeIndex
 from tamis.joins.prefilter import JoinUsage, Prefilter
@@ -427,8 +429,23 @@ class DocumentStore:
 _OVERHEAD = 48
 """About how many bytes a document takes in a file besides its attributes."""
 
-_encode = msgspec.msgpack.encode
-_decode: Callable[[bytes], FlatEvent] = msgspec.msgpack.decode
+_DECIMAL = 1
+"""The code of a decimal in MessagePack, which has none."""
+
+
+def _write_decimal(value: object) -> msgspec.msgpack.Ext:
+    assert isinstance(value, LongDecimal)
+    return msgspec.msgpack.Ext(_DECIMAL, str(value.decimal).encode())
+
+
+def _read_decimal(code: int, text: memoryview[int]) -> LongDecimal:
+    if code != _DECIMAL:
+        raise msgspec.DecodeError(f"unknown extension {code}")
+    return LongDecimal(Decimal(text.tobytes().decode()))
+
+
+_encode = msgspec.msgpack.Encoder(enc_hook=_write_decimal).encode
+_decode: Callable[[bytes], FlatEvent] = msgspec.msgpack.Decoder(ext_hook=_read_decimal).decode
 
 _stores: weakref.WeakSet[DocumentStore] = weakref.WeakSet()
 

@@ -3,7 +3,7 @@
 The values of one type are sorted, each with the number of its document, in blocks of some hundreds:
 a tree of two levels without stored inner nodes. Blocks are typed arrays where values are numbers,
 so an entry takes sixteen bytes. Python's bisection compares integers with doubles exactly, so each
-type has sorted values of its own, and both are searched.
+type has sorted values of its own, and all are searched.
 
 A tree with bit vectors at its nodes would have to change one at each level for every document that
 is added or removed. Here the bit vector of a span is built from its entries when it is needed.
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from tamis.expr.event import Kind, kind_of
 from tamis.expr.model import Op, Value
+from tamis.expr.numbers import LongDecimal
 from tamis.expr.times import count_microseconds
 from tamis.joins.value_sets import EVERYTHING, HIGHEST, LOWEST, Span, ValueSet
 
@@ -205,15 +206,18 @@ class SortedEntries:
 
 _PLACES_OF_KIND: Final = {
     Kind.BOOLEAN: (0,),
-    Kind.NUMBER: (1, 2),
+    Kind.NUMBER: (1, 2, 5),
     Kind.STRING: (3,),
     Kind.TIMESTAMP: (4,),
 }
-_TYPECODES: Final = ("b", "q", "d", "", "q")
-"""An index has sorted booleans, integers, doubles, strings and timestamps, in this order."""
+_TYPECODES: Final = ("b", "q", "d", "", "q", "")
+"""An index has sorted booleans, integers, doubles, strings, timestamps, and numbers that fit in
+neither an integer with a sign nor a double, in this order."""
 
-_NUMBERS: Final = (1, 2)
-_PLACE_OF_CLASS: Final[dict[type, int]] = {int: 1, float: 2, str: 3, datetime: 4}
+_NUMBERS: Final = (1, 2, 5)
+_LONG_NUMBERS: Final = 5
+_PLACE_OF_CLASS: Final[dict[type, int]] = {float: 2, str: 3, datetime: 4}
+_INT64_END: Final = 2**63
 
 _SIGNS: Final[dict[Op, Callable[[Any, Any], bool]]] = {
     Op.LT: operator.lt,
@@ -340,7 +344,7 @@ class AttributeIndex:
             kind = value.__class__
             if kind is float or kind is int:
                 if compare is None:
-                    if self._entries[1].has(value) or self._entries[2].has(value):
+                    if any(self._entries[place].has(value) for place in _NUMBERS):
                         return True
                 elif compare(value, self.lowest, self.highest):
                     return True
@@ -360,14 +364,14 @@ class AttributeIndex:
 
         With `negated`, all documents must have a single value.
         """
-        ints, doubles = self._entries[1], self._entries[2]
+        ints, doubles, longs = (self._entries[place] for place in _NUMBERS)
         if op is Op.EQ:
             if negated:
                 return lambda v: (
                     bool(self.others or v != self.lowest or v != self.highest)
                     and (self.present > 0)
                 )
-            return lambda v: ints.has(v) or doubles.has(v)
+            return lambda v: ints.has(v) or doubles.has(v) or longs.has(v)
         sign = _SIGNS[_OPPOSITE[op] if negated else op]
         is_low = sign in (operator.lt, operator.le)
         if negated and is_low:
@@ -441,9 +445,11 @@ def _place_of(value: Value) -> int:
     if isinstance(value, bool):
         return 0
     if isinstance(value, int):
-        return 1
+        return 1 if value < _INT64_END else _LONG_NUMBERS
     if isinstance(value, float):
         return 2
+    if isinstance(value, LongDecimal):
+        return _LONG_NUMBERS
     return 3 if isinstance(value, str) else 4
 
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tamis.expr.event import FlatEvent
+from tamis.expr.numbers import LongDecimal
 
 __all__ = ["Retention"]
 
@@ -65,5 +66,5 @@ class Retention:
 def _seconds(value: Any) -> float | None:
     if isinstance(value, datetime):
         return value.timestamp()
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    is_number = isinstance(value, int | float | LongDecimal) and not isinstance(value, bool)
     return float(value) if is_number else None

@@ -14,7 +14,7 @@ from itertools import chain
 from typing import Self
 
 from tamis.encode.arrays import Events
-from tamis.encode.columns import read_rows
+from tamis.encode.arrow_rows import read_rows
 from tamis.errors import EventError
 from tamis.expr.event import Event, FlatEvent, extend_event, refuse_unreadable
 from tamis.expr.joins.predicate import Join

@@ -15,7 +15,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tamis.errors import EventError, RuleError, SchemaError
+from tamis.errors import EventError, RuleError, SchemaError, combine_errors
 from tamis.expr.event import Event, FlatEvent, Kind, flatten, kind_of, refuse_unreadable
 from tamis.expr.joins.predicate import map_tests
 from tamis.expr.joins.subqueries import join_named
@@ -142,11 +142,14 @@ class Schema:
     def read_many(self, events: Iterable[Event], first: int) -> list[FlatEvent]:
         """Read many events; an error names the event by its number, counted from `first`."""
         flat = []
+        errors: dict[int, EventError | SchemaError] = {}
         for number, event in enumerate(events, first):
             try:
                 flat.append(self.read(event))
             except (EventError, SchemaError) as error:
-                raise type(error)(f"event {number}: {error}") from None
+                errors[number] = error
+        if errors:
+            raise combine_errors(errors)
         return flat
 
     def conform(self, name: str, column: pa.Array, in_list: bool) -> pa.Array:
@@ -166,7 +169,8 @@ class Schema:
             )
         if declared.kind is Kind.TIMESTAMP and _is_text(column.type):
             return _read_timestamps(name, column)
-        if declared.type == "integer" and pa.types.is_floating(column.type):
+        is_decimal = pa.types.is_decimal(column.type)
+        if declared.type == "integer" and (is_decimal or pa.types.is_floating(column.type)):
             return _check_whole(name, column)
         if not _fits(declared, column.type):
             raise SchemaError(
@@ -212,8 +216,8 @@ def _conform_value(name: str, declared: _Declared, value: Value) -> Value:
             )
         return read
     fits = kind_of(value) is declared.kind
-    if fits and declared.type == "integer" and isinstance(value, float):
-        fits = value.is_integer()
+    if fits and declared.type == "integer":
+        fits = INTEGERS.holds(value)
     if not fits:
         raise SchemaError(
             f"attribute {name!r} is declared as {declared.type}, but the event holds {value!r}"
@@ -242,7 +246,8 @@ def _fits(declared: _Declared, kind: pa.DataType) -> bool:
             return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
         case Kind.NUMBER:
             is_integer = bool(pa.types.is_integer(kind))
-            return is_integer or (declared.type == "double" and bool(pa.types.is_floating(kind)))
+            has_fractions = bool(pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+            return is_integer or (declared.type == "double" and has_fractions)
 
 
 def _read_timestamps(name: str, column: pa.Array) -> pa.Array:
@@ -261,10 +266,11 @@ def _read_timestamps(name: str, column: pa.Array) -> pa.Array:
 
 
 def _check_whole(name: str, column: pa.Array) -> pa.Array:
-    """Check that doubles are whole numbers: pandas turns integers with gaps into doubles."""
-    values = column.cast(pa.float64())
+    """Check that numbers are whole: pandas turns integers with gaps into doubles."""
+    values = column if pa.types.is_decimal(column.type) else column.cast(pa.float64())
     broken = pc.fill_null(pc.not_equal(values, pc.floor(values)), False)
-    broken = pc.and_(broken, pc.invert(pc.fill_null(pc.is_nan(values), True)))
+    if not pa.types.is_decimal(values.type):
+        broken = pc.and_(broken, pc.invert(pc.fill_null(pc.is_nan(values), True)))
     if pc.any(broken).as_py():
         culprit = values.filter(broken)[0].as_py()
         raise SchemaError(

@@ -15,6 +15,7 @@ from tamis.expr.analysis.event_expressions import Verdict, find_alternatives, st
 from tamis.expr.evaluate import evaluate
 from tamis.expr.model import LOGICS, And, Expr, Logic, Op, Or, Predicate, Value, predicates
 from tamis.expr.normalize import nnf
+from tamis.expr.numbers import LongDecimal
 from tamis.expr.text.grammar import parse
 from tamis.expr.value_order import INTEGERS, LINES, Line
 from tests import randoms
@@ -42,6 +43,8 @@ def neighbours(value: Value) -> list[Value]:
         return [value, math.nextafter(value, -math.inf), math.nextafter(value, math.inf)]
     if isinstance(value, str):
         return [value, value + "\0", value + "\0\0", value + "zz", "", value[:-1]]
+    if isinstance(value, LongDecimal):
+        return [value, float(value)]
     step = timedelta(microseconds=1)
     return [value, value - step, value + step]
 

@@ -255,7 +255,7 @@ BAD = [
     ('"" = 1', "an attribute's name is a non-empty string", 0),
     ('"\ud800" = 1', "half a surrogate pair", 0),
     ("x = '\ud800'", "half a surrogate pair", 4),
-    ("x = 9223372036854775808", "is too large; integers have 64 bits", 4),
+    ("x = 18446744073709551616", "is too large; integers have 64 bits", 4),
     ("x = -9223372036854775809", "is too large; integers have 64 bits", 4),
     ("x = 1" + "0" * 5000, "is too large; integers have 64 bits", 4),
     ("x IN (1, 1e999)", "too large for a double", 9),

@@ -83,7 +83,12 @@ def test_any_text(text: str) -> None:
     [
         ("x1 = 1", "x2 = 2", "x1 = 2", "x1 = x2"),
         ("x = 5", "x = -5", "x=-5", "x = - 5", "x - 5 = 3", "x = 5 - 3"),
-        ("x = 9223372036854775807", "x = 9223372036854775808", "x = 1", "x = 00000000000000000001"),
+        (
+            "x = 18446744073709551615",
+            "x = 18446744073709551616",
+            "x = 1",
+            "x = 00000000000000000001",
+        ),
         ("x = -9223372036854775808", "x = -9223372036854775809", "x = -1"),
         ("x = 1.0", "x = 1", "x = 1.", "x = .5", "x = 1e5", "x = 1E-5", "x = 1e", "x = 1e999"),
         ("x = 1.5.2", "x = 1..2", "x = 1a", "x = 1_000", "x = 0x10", "x.1 = 2"),
@@ -164,7 +169,7 @@ def test_a_literal_that_does_not_fit_is_refused() -> None:
     found = shapes.split("x = 2")
     assert found is not None
     with pytest.raises(RuleError, match="too large"):
-        found[0].fill(["9223372036854775808"])
+        found[0].fill(["18446744073709551616"])
 
 
 def test_the_number_of_templates_is_bounded() -> None:

@@ -17,20 +17,21 @@ The new dictionary mentions only the values that such an end or a list names.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import RANGE, SET, TEXT, AtomArrays, DictionaryArrays, TextArrays
+from tamis.encode.arrays import LONG, RANGE, SET, TEXT, AtomArrays, DictionaryArrays, TextArrays
 from tamis.encode.atoms import take_atoms
 from tamis.encode.dictionary import FIRST, Dictionary
 from tamis.encode.kernel import kernel
 from tamis.encode.ragged import concatenate_lists, starts, take_lists
 from tamis.encode.rules import EncodedRules
 from tamis.encode.text_predicates import TextIndex
-from tamis.encode.values import pack_texts, unpack_texts
+from tamis.encode.values import pack_longs, pack_texts, unpack_longs, unpack_texts
+from tamis.expr.numbers import LongDecimal, Number
 
 __all__ = ["UnitedAtoms", "unite_atoms"]
 
@@ -62,16 +63,23 @@ class _Values(NamedTuple):
     """The values of all sets, end to end; as in `DictionaryArrays`."""
 
     number: NDArray[np.float64]
-    below: NDArray[np.uint16]
+    below: NDArray[np.uint32]
+    """Orders the numbers that have the same double, falling: their distances to it, or where there
+    are long decimals, their ranks."""
     text_start: NDArray[np.int64]
     text: NDArray[np.uint8]
     time: NDArray[np.int64]
 
     @classmethod
-    def of(cls, dictionaries: Sequence[DictionaryArrays]) -> _Values:
+    def of(
+        cls,
+        dictionaries: Sequence[DictionaryArrays],
+        below: NDArray[np.uint16],
+        longs: Mapping[int, LongDecimal],
+    ) -> _Values:
         return cls(
-            np.concatenate([d.number for d in dictionaries]),
-            np.concatenate([_all_below(d) for d in dictionaries]),
+            number := np.concatenate([d.number for d in dictionaries]),
+            _order_below(number, below, longs),
             *concatenate_lists([(d.text_start, d.text) for d in dictionaries]),
             np.concatenate([d.time for d in dictionaries]),
         )
@@ -81,7 +89,9 @@ def unite_atoms(parts: Sequence[EncodedRules], chosen: Sequence[NDArray[np.int64
     """The `chosen` atoms of each part, with one dictionary of the values that they mention."""
     dictionaries = [part.dictionary.arrays for part in parts]
     old = _gather_atoms(parts, chosen)
-    values, layout = _Values.of(dictionaries), _layout(dictionaries)
+    below = np.concatenate([_all_below(d) for d in dictionaries])
+    longs = _all_longs(dictionaries)
+    values, layout = _Values.of(dictionaries, below, longs), _layout(dictionaries)
     kind_start = starts([len(values.number), len(values.text_start) - 1, len(values.time)])
     layout.first[:] += kind_start[:-1]
     names, attribute = _unite_attributes(parts, np.unique(old.table[:, 0]))
@@ -100,7 +110,7 @@ def unite_atoms(parts: Sequence[EncodedRules], chosen: Sequence[NDArray[np.int64
     orders = np.zeros(len(names), np.uint8)
     table, codes = np.empty_like(old.table), np.empty_like(old.codes)
     _recode(old, layout, new, attribute, place, text_id, orders, table, codes)
-    dictionary = Dictionary(_dictionary_arrays(names, values, lists, orders))
+    dictionary = Dictionary(_dictionary_arrays(names, values, lists, orders, below, longs))
     return UnitedAtoms(AtomArrays(table, codes), dictionary, TextIndex(texts))
 
 
@@ -138,6 +148,34 @@ def _layout(dictionaries: Sequence[DictionaryArrays]) -> _Layout:
 def _all_below(dictionary: DictionaryArrays) -> NDArray[np.uint16]:
     below = dictionary.number_below
     return below if len(below) else np.zeros(len(dictionary.number), np.uint16)
+
+
+def _all_longs(dictionaries: Sequence[DictionaryArrays]) -> dict[int, LongDecimal]:
+    """The long decimals of all sets, by their place among the numbers of all."""
+    longs: dict[int, LongDecimal] = {}
+    first = 0
+    for dictionary in dictionaries:
+        longs.update((first + at, long) for at, long in unpack_longs(dictionary).items())
+        first += len(dictionary.number)
+    return longs
+
+
+def _order_below(
+    number: NDArray[np.float64], below: NDArray[np.uint16], longs: Mapping[int, LongDecimal]
+) -> NDArray[np.uint32]:
+    """What orders the numbers that have the same double; see `_Values.below`."""
+    order = below.astype(np.uint32)
+    if not longs:
+        return order
+    doubles = np.unique(number[np.fromiter(longs, np.int64, len(longs))])
+    places = np.flatnonzero(np.isin(number, doubles) & (below > 0)).tolist()
+    # An integer is that far below its double, which is whole.
+    exact: dict[int, Number] = {
+        at: longs[at] if at in longs else int(number[at]) - int(below[at]) for at in places
+    }
+    ranks = {value: rank for rank, value in enumerate(sorted(set(exact.values()), reverse=True), 1)}
+    order[places] = [ranks[exact[at]] for at in places]
+    return order
 
 
 def _unite_attributes(
@@ -206,9 +244,12 @@ def _dictionary_arrays(
     values: _Values,
     lists: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
     orders: NDArray[np.uint8],
+    below: NDArray[np.uint16],
+    longs: Mapping[int, LongDecimal],
 ) -> DictionaryArrays:
     (number_start, numbers), (string_start, strings), (time_start, times) = lists
-    below = values.below[numbers]
+    below = below[numbers]
+    kept = {i: longs[int(numbers[i])] for i in np.flatnonzero(below == LONG).tolist()}
     return DictionaryArrays(
         *pack_texts(names),
         number_start,
@@ -219,6 +260,7 @@ def _dictionary_arrays(
         time_start,
         values.time[times],
         orders,
+        **pack_longs(kept),
     )
 
 

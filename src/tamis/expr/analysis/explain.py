@@ -13,6 +13,7 @@ from tamis.expr.event import FlatEvent
 from tamis.expr.functions.derive import describe_attribute, values_of
 from tamis.expr.model import And, Expr, Logic, Not, Or, Predicate, Value
 from tamis.expr.names import JOINED
+from tamis.expr.numbers import LongDecimal
 from tamis.expr.text.write import to_sql
 
 __all__ = ["Explanation", "Status", "explain_flat", "format_values", "values_to_json"]
@@ -110,8 +111,14 @@ def format_values(values: Sequence[Value]) -> str:
 
 def values_to_json(values: Sequence[Value]) -> list[Any]:
     """An event's values of an attribute, for programs."""
-    return [value.isoformat() if isinstance(value, datetime) else value for value in values]
+    return [_plain(value) for value in values]
+
+
+def _plain(value: Value) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return str(value) if isinstance(value, LongDecimal) else value
 
 
 def _literal(value: Value) -> str:
-    return value.isoformat() if isinstance(value, datetime) else repr(value)
+    return repr(value) if isinstance(value, str) else str(_plain(value))

@@ -16,6 +16,7 @@ from tamis.expr.functions.families import FAMILIES, condition_text
 from tamis.expr.functions.scalar import Type
 from tamis.expr.functions.terms import Attribute, Call, Term, call, name_of
 from tamis.expr.model import And, Expr, Op, Or, Predicate, Value
+from tamis.expr.numbers import LongDecimal
 from tamis.expr.text.literals import spell
 
 __all__ = ["CONDITIONS", "Condition"]
@@ -81,7 +82,7 @@ def _cidr(terms: _Terms, values: _Values) -> Expr:
 def _within_box(terms: _Terms, values: _Values) -> Expr:
     south, west, north, east = values
     for value in values:
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        if isinstance(value, bool) or not isinstance(value, int | float | LongDecimal):
             raise RuleError(f"within_box takes degrees, not {spell(value)}")
     latitude, longitude = map(_name, terms)
     between = validate.build_predicate(latitude, Op.BETWEEN, (south, north))

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.errors import RuleError
-from tamis.expr.event import kind_of, value_key
+from tamis.expr.event import Kind, kind_of, value_key
 from tamis.expr.functions.scalar import Type
 from tamis.expr.model import Value
 from tamis.expr.text.literals import read_literal, spell
@@ -145,8 +145,7 @@ _SLACK: Final = 1e-9
 
 def _circle(values: tuple[Value, ...]) -> tuple[Value, ...]:
     latitude, longitude, km = values
-    is_number = isinstance(km, int | float) and not isinstance(km, bool)
-    if not (is_number and _is_place((latitude, longitude)) and km >= 0):  # type: ignore[operator]  # a number
+    if not (kind_of(km) is Kind.NUMBER and _is_place((latitude, longitude)) and km >= 0):  # type: ignore[operator]  # a number
         raise RuleError(
             "within_km takes a latitude of -90 to 90, a longitude of -180 to 180 and kilometres, "
             f"not {', '.join(map(spell, values))}"
@@ -157,12 +156,9 @@ def _circle(values: tuple[Value, ...]) -> tuple[Value, ...]:
 def _is_place(row: Row) -> bool:
     latitude, longitude = row
     return (
-        isinstance(latitude, int | float)
-        and isinstance(longitude, int | float)
-        and not isinstance(latitude, bool)
-        and not isinstance(longitude, bool)
-        and abs(latitude) <= 90
-        and abs(longitude) <= 180
+        kind_of(latitude) is kind_of(longitude) is Kind.NUMBER
+        and abs(float(latitude)) <= 90  # type: ignore[arg-type]  # a number
+        and abs(float(longitude)) <= 180  # type: ignore[arg-type]  # a number
     )
 
 

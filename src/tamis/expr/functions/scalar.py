@@ -25,6 +25,7 @@ from tamis.expr.functions.semver import semver_key
 from tamis.expr.functions.time_patterns import time_reader
 from tamis.expr.functions.versions import version_key
 from tamis.expr.model import Value
+from tamis.expr.numbers import LongDecimal
 from tamis.expr.text import literals
 from tamis.expr.times import EPOCH
 
@@ -105,6 +106,7 @@ def _time_zone(value: Value) -> ZoneInfo:
 # --- Numbers ----------------------------------------------------------------------------
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+"""The integers that functions return; beyond them, doubles."""
 
 
 def _exact(value: Value) -> int | Fraction | None:
@@ -115,6 +117,8 @@ def _exact(value: Value) -> int | Fraction | None:
         return value
     if isinstance(value, float) and value - value == 0:
         return Fraction(Decimal(repr(value)))
+    if isinstance(value, LongDecimal):
+        return Fraction(value.decimal)
     return None
 
 
@@ -347,7 +351,7 @@ ALIASES: Final = {
 # --- Values that derived attributes are compared with -----------------------------------
 
 _KINDS: Final[dict[Type, tuple[type, ...]]] = {
-    Type.NUMBER: (int, float),
+    Type.NUMBER: (int, float, LongDecimal),
     Type.STRING: (str,),
     Type.BOOLEAN: (bool,),
     Type.TIMESTAMP: (datetime,),

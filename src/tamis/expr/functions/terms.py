@@ -19,6 +19,7 @@ from tamis.expr.functions.families import FAMILIES
 from tamis.expr.functions.scalar import COMPARISONS, FUNCTIONS, SIGNS, Type
 from tamis.expr.model import Value
 from tamis.expr.names import DERIVED
+from tamis.expr.numbers import LongDecimal
 from tamis.expr.text.literals import spell
 from tamis.expr.text.tokens import RESERVED
 
@@ -175,7 +176,7 @@ def _check_comparable(left: Term, right: Term) -> None:
 def _type_of_value(value: Value) -> Type:
     if isinstance(value, bool):
         return Type.BOOLEAN
-    if isinstance(value, int | float):
+    if isinstance(value, int | float | LongDecimal):
         return Type.NUMBER
     return Type.STRING if isinstance(value, str) else Type.TIMESTAMP
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Final
 
 from tamis.errors import RuleError
 from tamis.expr.model import Value, value_of_literal
+from tamis.expr.numbers import LongDecimal, Number, number_of_decimal
 
 __all__ = [
     "read_day",
@@ -22,6 +24,12 @@ __all__ = [
 ]
 
 _INT64_DIGITS: Final = 19
+"""Integers of fewer digits have 64 bits."""
+_MOST_DIGITS: Final = 20
+"""Integers of more digits do not."""
+
+_DOUBLE_DIGITS: Final = 15
+"""A decimal of so many digits is the shortest spelling of a double."""
 
 _TIMESTAMP: Final = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
@@ -31,17 +39,29 @@ _TIMESTAMP: Final = re.compile(
 """A day, optionally with a time and a zone; Python's own parser accepts far more."""
 
 
-def read_number(numeral: str) -> int | float:
-    """The number of an unsigned `numeral`: a double if it has a point or an exponent.
+def read_number(numeral: str) -> Number:
+    """The number of an unsigned `numeral`: a decimal with a point, a double with an exponent.
 
     The range of an integer is checked only roughly, since the sign is not known here.
     """
     if not numeral.isdigit():
-        return float(numeral)
+        return _read_fraction(numeral)
     significant = numeral.lstrip("0") or "0"
-    if len(significant) > _INT64_DIGITS:
+    if len(significant) > _MOST_DIGITS:
         raise RuleError(f"the number {numeral[:30]}… is too large; integers have 64 bits")
     return int(significant)
+
+
+def _read_fraction(numeral: str) -> Number:
+    """The number of a numeral with a point or an exponent; beyond 38 digits the nearest double."""
+    if len(numeral) > _DOUBLE_DIGITS + 1 and "." in numeral and numeral.isascii():
+        whole, _, fraction = numeral.partition(".")
+        if fraction.isdigit() and (whole.isdigit() or not whole):
+            try:
+                return number_of_decimal(Decimal(numeral)) or 0.0
+            except ValueError:
+                pass
+    return float(numeral)
 
 
 def read_day(text: str) -> datetime:
@@ -80,6 +100,8 @@ def spell(value: Value) -> str:
         return int.__repr__(value)
     if isinstance(value, float):
         return float.__repr__(value)
+    if isinstance(value, LongDecimal):
+        return str(value)
     return f"TIMESTAMP '{value.replace(tzinfo=None).isoformat(' ')}'"
 
 
@@ -99,7 +121,7 @@ def read_integer(source: str) -> Value:
 
 def read_double(source: str) -> Value:
     """The double of the numeral in `source`."""
-    return value_of_literal(float(source))
+    return value_of_literal(_read_fraction(source))
 
 
 def read_negative(source: str) -> Value:

@@ -14,6 +14,7 @@ from tamis.expr.event import Event, FlatEvent, value_key
 from tamis.expr.functions.derive import bases_of
 from tamis.expr.model import Expr, Value, predicates
 from tamis.expr.names import JOINED, is_computed
+from tamis.expr.numbers import INT_MAX, INT_MIN, LongDecimal, Number, next_number
 from tamis.expr.patterns import mentioned_values
 from tamis.expr.times import MICROSECOND
 from tamis.matcher.rule import Rule
@@ -32,8 +33,6 @@ _ATTRIBUTES: Final = 40
 
 _TRIES: Final = 8
 """How many other values are tried in the place of one."""
-
-_INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
 class EventSampler:
@@ -160,11 +159,15 @@ def _neighbours(value: Value) -> Iterable[Value]:
     if isinstance(value, bool):
         yield not value
     elif isinstance(value, int):
-        yield from (n for n in (value - 1, value + 1) if _INT64_MIN <= n <= _INT64_MAX)
+        yield from (n for n in (value - 1, value + 1) if INT_MIN <= n <= INT_MAX)
         yield float(value)
     elif isinstance(value, float):
         yield math.nextafter(value, -math.inf)
         yield math.nextafter(value, math.inf)
+        yield from _nearest_decimals(value)
+    elif isinstance(value, LongDecimal):
+        yield from _nearest_decimals(value)
+        yield float(value)
     elif isinstance(value, str):
         yield value + "\0"
         yield value[:-1]
@@ -175,6 +178,13 @@ def _neighbours(value: Value) -> Iterable[Value]:
                 yield value + step
             except OverflowError:
                 continue
+
+
+def _nearest_decimals(value: Number) -> Iterable[Value]:
+    above = next_number(value)
+    # The line of numbers is symmetric about 0.
+    below = next_number(-value)
+    yield from (n for n in (above, None if below is None else -below) if n is not None)
 
 
 def drop_derived(event: FlatEvent) -> FlatEvent:

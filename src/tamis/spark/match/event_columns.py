@@ -16,6 +16,7 @@ from pyspark.sql.types import (
     ByteType,
     DataType,
     DateType,
+    DecimalType,
     DoubleType,
     FloatType,
     IntegerType,
@@ -40,6 +41,7 @@ _READABLE = (
     BooleanType,
     ByteType,
     DateType,
+    DecimalType,
     DoubleType,
     FloatType,
     IntegerType,
@@ -208,5 +210,5 @@ def _check_value(path: str, data_type: DataType) -> None:
     if not isinstance(data_type, (*_READABLE, StructType, ArrayType, MapType)):
         raise EventError(
             f"column {path!r} has the type {data_type.simpleString()}, which rules cannot compare; "
-            "cast it to a string, an integer, a double, a boolean or a timestamp"
+            "cast it to a string, a number, a boolean or a timestamp"
         )
