@@ -19,17 +19,18 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "tamis"
 ROOT = "tamis"
 """The package itself: ``import tamis``, or a public name taken from it."""
 
-BELOW_MATCHER = {"errors", "limits", "expr", "encode", "engines", "joins"}
+BELOW_MATCHER = {"errors", "limits", "deadline", "expr", "encode", "engines", "joins"}
 PUBLIC = BELOW_MATCHER | {"matcher"}
 
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "limits": set(),
+    "deadline": {"errors"},
     "expr": {"errors"},
-    "encode": {"errors", "expr"},
+    "encode": {"errors", "deadline", "expr"},
     "engines": {"errors", "expr", "encode"},
     # Documents are independent of rules, codes and engines.
-    "joins": {"errors", "expr"},
+    "joins": {"errors", "deadline", "expr"},
     "matcher": BELOW_MATCHER,
     "interrupts": set(),
     ROOT: PUBLIC | {"interrupts"},

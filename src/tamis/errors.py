@@ -11,6 +11,7 @@
     ├── UnknownRuleError        no rule has that id (also a KeyError)
     ├── UnknownDocumentError    no document has that id (also a KeyError)
     ├── EventError              an event is not a mapping, or has a value Tamis cannot read
+    │   └── TimeLimitError        its search took longer than the limit
     ├── SchemaError             a schema is malformed, or a rule or an event contradicts it
     ├── InputFileError          a file is missing, empty or malformed; knows the line
     ├── StorageError            a directory of stored rules cannot be opened, read or written
@@ -44,6 +45,7 @@ __all__ = [
     "SchemaError",
     "StorageError",
     "TamisError",
+    "TimeLimitError",
     "UnknownDocumentError",
     "UnknownEngineError",
     "UnknownRuleError",
@@ -153,6 +155,10 @@ class EventError(TamisError):
     """
 
     refused: Mapping[int, TamisError] = MappingProxyType({})
+
+
+class TimeLimitError(EventError):
+    """A search took longer than the limit ``milliseconds``. Nothing was found or changed."""
 
 
 class SchemaError(TamisError):

@@ -20,11 +20,14 @@ class Limits:
     event_values
         The most values that an event may have, those of lists and nested objects included.
     rule_bytes
-        The most bytes that the text of a rule may have in UTF-8.
+        The most bytes that the text of a rule may have in UTF-8; for a rule in another form, the
+        text that says the same.
     rule_nodes
         The most predicates, ANDs, ORs and NOTs that a rule may have.
     milliseconds
-        The longest time that the search for one event may take.
+        The longest time that the search for one event may take. The clock is looked at between the
+        steps of a search, so that it ends soon after the limit, but not at once. Many events that
+        are read together share the sum of their times.
 
     Examples
     --------

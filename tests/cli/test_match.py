@@ -131,3 +131,22 @@ def test_at_decides_which_rules_are_valid() -> None:
     )
     (printed,) = parse_lines(run("export", "timed.jsonl"))
     assert (printed["priority"], printed["valid_from"]) == (2, "2026-05-01T12:00:00+00:00")
+
+
+def test_limits_of_events_and_rules_are_kept() -> None:
+    Path("wide.jsonl").write_text('{"x": 1}\n{"x": [1, 2, 3]}\n')
+    error = run_failing("match", "rules.jsonl", "wide.jsonl", "--limit", "event_values=2")
+    assert "wide.jsonl:2: the event has more than 2 values, the limit event_values" in error
+    for command in (("match", "rules.jsonl", "wide.jsonl"), ("build", "rules.jsonl", "-o", "new")):
+        error = run_failing(*command, "--limit", "milliseconds=1e6", "--limit", "rule_bytes=3")
+        assert "rule 'teens': the rule has more than 3 bytes, the limit rule_bytes" in error
+    assert not Path("new").exists()
+
+
+@pytest.mark.parametrize(
+    "text", ["event_values", "event_values=", "event_values=0", "milliseconds=fast", "nodes=3"]
+)
+def test_limits_that_do_not_exist_or_are_no_numbers(text: str) -> None:
+    done = CliRunner().invoke(app, ["match", "rules.jsonl", "events.jsonl", "--limit", text])
+    assert done.exit_code == 2
+    assert "limit" in done.stderr

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -13,6 +14,7 @@ import tamis
 from tamis.cli.console import ShowProgress, print_error
 from tamis.errors import UnknownRuleError
 from tamis.files import STDIN, load_rules
+from tamis.limits import Limits
 from tamis.matcher.analysis.near_names import find_near, list_near
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.rule import Rule, RuleId
@@ -23,6 +25,7 @@ __all__ = [
     "AtTime",
     "EngineName",
     "EngineOverride",
+    "LimitTexts",
     "Logic",
     "LogicName",
     "LogicOverride",
@@ -36,6 +39,7 @@ __all__ = [
     "find_rule_id",
     "is_stored",
     "open_rules",
+    "read_limits",
     "reject_if",
     "reject_overwriting",
     "select_rules",
@@ -97,6 +101,15 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 SkipBadRules = Annotated[
     bool, typer.Option("--skip-bad-rules", help="Leave out invalid rules, and name each of them.")
 ]
+LimitTexts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--limit",
+        metavar="NAME=N",
+        help="Refuse what is larger or takes longer: "
+        f"{', '.join(field.name for field in fields(Limits))}; may be repeated.",
+    ),
+]
 OnlyIds = Annotated[
     list[str] | None,
     typer.Option("--only", metavar="ID", help="Use only the rule of this id; may be repeated."),
@@ -137,13 +150,36 @@ def open_rules(
     skip_bad: bool,
     show: ShowProgress,
     writable: bool = False,
+    limits: Limits | None = None,
 ) -> Matcher:
     """Open the rules of a file or a directory; a `writable` directory also takes documents."""
     if is_stored(rules):
-        return tamis.open(rules, read_only=not writable, engine=engine, logic=logic)
-    matcher = Matcher(engine or "auto", logic or Logic.STRONG)
+        return tamis.open(rules, read_only=not writable, engine=engine, logic=logic, limits=limits)
+    matcher = Matcher(engine or "auto", logic or Logic.STRONG, limits=limits)
     add_rules(matcher, rules, logic or Logic.STRONG, skip_bad, show)
     return matcher
+
+
+def read_limits(texts: list[str] | None) -> Limits:
+    """The limits given as ``NAME=N``; exits with code 2 if one is not."""
+    limits: dict[str, float] = {}
+    known = [field.name for field in fields(Limits)]
+    for text in texts or ():
+        name, _, number = text.partition("=")
+        near = list_near(find_near(name, known))
+        reject_if(
+            name not in known, f"there is no limit {name!r}{near}; give one of {', '.join(known)}."
+        )
+        try:
+            limits[name] = float(number) if name == "milliseconds" else int(number)
+        except ValueError:
+            raise typer.BadParameter(
+                f"the limit {name} is a positive number, not {number!r}"
+            ) from None
+    try:
+        return Limits(**limits)  # type: ignore[arg-type]  # Limits checks the types
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}.") from None
 
 
 def add_rules(

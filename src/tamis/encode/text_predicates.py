@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 import re2
 
+from tamis.deadline import check_time
 from tamis.encode.arrays import TextArrays
 from tamis.encode.required_texts import required_text
 from tamis.encode.values import pack_texts, unpack_texts
@@ -106,6 +107,7 @@ class _LiteralSet:
     def _look_up(self, value: str, result: set[int]) -> None:
         """Add the literals of `value` to `result`, which has some of them."""
         for word, uses in self._words.items():
+            check_time()
             for text_id, at_start, at_end in uses:
                 if text_id in result:
                     continue
@@ -174,8 +176,13 @@ class _RegexSet:
             found = self._set.Match(value)
             if self._always in found:
                 return [self._expressions[i].text_id for i in found if i != self._always]
-        candidates = (self._expressions[place] for place in places)
-        return [e.text_id for e in candidates if _compile(e.regex).search(value) is not None]
+        matching: list[int] = []
+        for place in places:
+            expression = self._expressions[place]
+            check_time()
+            if _compile(expression.regex).search(value) is not None:
+                matching.append(expression.text_id)
+        return matching
 
 
 class _RegexIndex:
@@ -198,6 +205,7 @@ class _RegexIndex:
         found: list[int] = []
         for regexes, some in zip(self._sets, places, strict=True):
             if some:
+                check_time()
                 found += regexes.match(value, some)
         return found
 

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
+from tamis.deadline import check_time
 from tamis.errors import EventError, UnknownDocumentError
 from tamis.expr.event import FlatEvent, require_readable
 from tamis.expr.joins.predicate import Join
@@ -286,6 +287,7 @@ class DocumentStore:
     def evaluate_join(self, name: str, event: FlatEvent) -> bool | None:
         """The truth of a join predicate, named by its attribute; None where it is unknown."""
         self.evaluated += 1
+        check_time()
         return (self._evaluators.get(name) or self._compile(name))(event)
 
     def _compile(self, name: str) -> Callable[[FlatEvent], bool | None]:
@@ -318,6 +320,7 @@ class DocumentStore:
                     truths[name] = False
                     continue
                 self.evaluated += 1
+                check_time()
                 truth = (evaluators.get(name) or self._compile(name))(event)
                 if truth is not None:
                     truths[name] = truth

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from tamis.deadline import limit_time
 from tamis.encode.arrays import Events, rows_between
 from tamis.expr.event import FlatEvent
 from tamis.joins.document_store import DocumentStore
@@ -55,6 +56,8 @@ class BatchSearcher:
         The documents that join predicates refer to.
     limits
         The largest events to take.
+    milliseconds
+        How long an event may take, on average over those that are read at once.
     """
 
     def __init__(
@@ -63,9 +66,11 @@ class BatchSearcher:
         schema: Schema,
         documents: DocumentStore,
         limits: EventLimits | None = None,
+        milliseconds: float | None = None,
     ) -> None:
         self._views = views
         self._limits = limits
+        self._milliseconds = milliseconds
         self._segments = [view.segment for view in views]
         self._schema = schema
         self._documents = documents
@@ -138,9 +143,10 @@ class BatchSearcher:
             if self._limits is not None and isinstance(chunk, list):
                 self._limits.check_many(chunk, first)
             joins: list[FlatEvent] = []
-            if names:
-                joins = evaluate_batch_joins(chunk, first, names, self._schema, self._documents)
-            parts = [segment.encode_chunk(chunk, first, joins) for segment in self._segments]
+            with limit_time(self._milliseconds, len(chunk)):
+                if names:
+                    joins = evaluate_batch_joins(chunk, first, names, self._schema, self._documents)
+                parts = [segment.encode_chunk(chunk, first, joins) for segment in self._segments]
             yield _EncodedChunk(first, len(chunk), parts)
             first += len(chunk)
 

@@ -31,6 +31,7 @@ from tamis.matcher.explainer import Explainer
 from tamis.matcher.expression_searcher import ExpressionSearcher
 from tamis.matcher.inputs import iterate_rules, split_events
 from tamis.matcher.rule import Rule, RuleId, RuleSource, make_rule, rule_of_fields, to_expr
+from tamis.matcher.rule_limits import RuleLimits
 from tamis.matcher.schema import Schema
 from tamis.matcher.searcher import Searcher
 from tamis.matcher.segment import Segment
@@ -41,6 +42,7 @@ from tamis.matcher.storage.document_file import write_documents
 from tamis.matcher.storage.manifest import Settings
 from tamis.matcher.storage.store import Store
 from tamis.matcher.stored_documents import StoredDocuments
+from tamis.matcher.timed_searcher import TimedSearcher
 from tamis.matcher.validity import Clock, Validity, make_clock, to_microseconds
 from tamis.matcher.write.builder import BadRule, SegmentBuilder
 from tamis.matcher.write.responsive import clear_in_steps, keep_responsive
@@ -116,6 +118,7 @@ class Matcher:
         self._logic = check_logic(logic)
         self._limits = limits or Limits()
         self._event_limits = EventLimits.of(self._limits)
+        self._rule_limits = RuleLimits.of(self._limits)
         self._now = make_clock(clock)
         if _store is None:
             takes_joins = documents is not False
@@ -197,6 +200,7 @@ class Matcher:
         try:
             validity = Validity.of(priority, valid_from, valid_until)
             added = make_rule(id, rule, logic or self._logic, weights, payload, tags, validity)
+            self._check_rule(added)
         except RuleError as error:
             error.rule_id = id
             raise
@@ -1244,8 +1248,14 @@ class Matcher:
         snapshot, searcher = self._snapshot, self._last_searcher
         if searcher is None or searcher.snapshot is not snapshot:
             # Two threads may both build one; either is right.
-            searcher = self._last_searcher = Searcher(snapshot, self._schema, self._document_store)
+            searcher = self._last_searcher = self._build_searcher(snapshot)
         return searcher
+
+    def _build_searcher(self, snapshot: Snapshot) -> Searcher:
+        milliseconds = self._limits.milliseconds
+        if milliseconds is None:
+            return Searcher(snapshot, self._schema, self._document_store)
+        return TimedSearcher(milliseconds, snapshot, self._schema, self._document_store)
 
     def _batch_searcher(self) -> BatchSearcher:
         return BatchSearcher(
@@ -1253,7 +1263,13 @@ class Matcher:
             self._schema,
             self._document_store,
             self._event_limits,
+            self._limits.milliseconds,
         )
+
+    def _check_rule(self, rule: Rule) -> None:
+        """Refuse a rule that is larger than the limits."""
+        if self._rule_limits is not None:
+            self._rule_limits.check(rule)
 
     def _check_size(self, event: Any) -> None:
         """Refuse an event that is larger than the limits."""
@@ -1296,7 +1312,9 @@ class Matcher:
         read: list[Rule] = []
         for item in iterate_rules(rules):
             try:
-                read.append(self._read_rule(item))
+                rule = self._read_rule(item)
+                self._check_rule(rule)
+                read.append(rule)
             except RuleError as error:
                 error.rule_id = _find_id(item)
                 if bad is None:

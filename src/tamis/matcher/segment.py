@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.deadline import check_time
 from tamis.encode.arrays import NO_INT32, Events
 from tamis.encode.columns import AttributeConflict, ColumnEncoder
 from tamis.encode.derived import DerivedAttributes
@@ -134,12 +135,14 @@ class Segment:
 
     def encode(self, event: Event) -> Events:
         """Encode one event for this segment."""
+        check_time()
         if self._schema:
             return self._encoders.events.encode_flat([self._schema.read(event)])
         return self._encoders.events.encode(event)
 
     def encode_flat(self, event: FlatEvent) -> Events:
         """Encode one event that the schema has already read."""
+        check_time()
         return self._encoders.events.encode_flat([event])
 
     def encode_weighted(self, event: FlatEvent, weights: EventWeights) -> Events:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.deadline import check_time
 from tamis.matcher.rule import Rule, RuleId
 from tamis.matcher.segment import Segment
 from tamis.matcher.selection import Selection
@@ -194,6 +195,7 @@ class Snapshot:
 
     def match_tail(self, event: LazyEvent, selection: Selection) -> list[TailRule]:
         """Find the selected rules of the tail that an event satisfies, oldest first."""
+        check_time()
         return [entry for entry in self.tail.match(event) if selection.includes(entry.rule)]
 
     def find_ended(self, at: int) -> Iterator[RuleId]:

@@ -9,11 +9,13 @@ import typer
 
 from tamis.cli.arguments import (
     EngineName,
+    LimitTexts,
     Logic,
     LogicName,
     RulesFile,
     SkipBadRules,
     add_rules,
+    read_limits,
 )
 from tamis.cli.console import progress
 from tamis.errors import StorageError
@@ -34,6 +36,7 @@ def build_index(
     engine: EngineName = "auto",
     logic: LogicName = Logic.STRONG,
     skip_bad_rules: SkipBadRules = False,
+    limit: LimitTexts = None,
 ) -> None:
     """Store rules in a directory that opens without parsing.
 
@@ -41,7 +44,7 @@ def build_index(
     """
     if not overwrite and Path(out).is_dir() and any(Path(out).iterdir()):
         raise StorageError("the directory is not empty; replace it with --overwrite", path=out)
-    matcher = Matcher(engine, logic)
+    matcher = Matcher(engine, logic, limits=read_limits(limit))
     with progress() as show:
         add_rules(matcher, rules, logic, skip_bad_rules, show)
         show("Writing", len(matcher), None)

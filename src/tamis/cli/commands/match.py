@@ -11,12 +11,14 @@ import typer
 from tamis.cli.arguments import (
     AtTime,
     EngineOverride,
+    LimitTexts,
     LogicOverride,
     OnlyIds,
     OnlyTags,
     RulesPath,
     SkipBadRules,
     open_rules,
+    read_limits,
     reject_if,
     reject_overwriting,
     select_rules,
@@ -85,6 +87,7 @@ def match_events(
     engine: EngineOverride = None,
     logic: LogicOverride = None,
     skip_bad_rules: SkipBadRules = False,
+    limit: LimitTexts = None,
 ) -> None:
     """Find the rules that each event satisfies.
 
@@ -104,11 +107,14 @@ def match_events(
     reject_if(bool(only and tag), "Give either --only or --tag.")
     reject_if(rules == events == STDIN, "Only one of RULES and EVENTS can be -; name a file.")
     reject_overwriting(out, rules, events)
+    limits = read_limits(limit)
     with (
         open_match_writer(out) as writer,
         progress(results_on_stdout=out is None) as show,
     ):
-        matcher = open_rules(rules, engine, logic, skip_bad_rules, show, writable=publish)
+        matcher = open_rules(
+            rules, engine, logic, skip_bad_rules, show, writable=publish, limits=limits
+        )
         query = Query(
             kind="publish" if publish else "count" if count else "match" if top is None else "top",
             n=top or 0,
