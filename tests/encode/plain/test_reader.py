@@ -1,0 +1,307 @@
+"""The compiled reader of plain rules: the same rules as from the parser, or none at all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tamis.encode.arrays import SET, TEXT
+from tamis.encode.plain import piece_table, reader
+from tamis.encode.plain.reader import PlainReader, PlainRules
+from tamis.encode.rule_forms import expand_scores
+from tamis.encode.rules import EncodedRules, RuleEncoder
+from tamis.encode.values import pack_texts
+from tamis.expr.model import LOGICS, Logic, Op, Predicate
+from tamis.expr.text.bulk import BulkReader
+from tamis.expr.text.write import to_sql
+from tests.strategies import expressions, predicates
+
+
+def read(texts: Sequence[str], logics: Sequence[Logic], plain: PlainReader) -> PlainRules:
+    weak = np.array([logic == "weak" for logic in logics], np.uint8)
+    plain.add(*pack_texts(list(texts)), weak)
+    return plain.finish()
+
+
+def describe_atoms(rules: EncodedRules) -> list[tuple[Any, ...]]:
+    """Every atom, independent of how attributes, atoms and texts are numbered."""
+    names = list(rules.dictionary.attributes)
+    described = []
+    for attribute, test, low, high in rules.atoms.table.tolist():
+        operand: Any = (low, high)
+        if test & 3 == SET:
+            operand = tuple(rules.atoms.codes[low:high].tolist())
+        elif test & 3 == TEXT:
+            predicate = rules.texts._predicate(low)
+            operand = (predicate.op, predicate.values)
+        described.append((names[attribute], test, operand))
+    return described
+
+
+def describe(rules: EncodedRules) -> tuple[list[Counter[Any]], list[list[Any]], dict[str, Any]]:
+    """The conjunctions and the score code of each rule, and the values of each attribute."""
+    atoms = describe_atoms(rules)
+    forms, scores = rules.forms, expand_scores(rules.forms, rules.scores)
+    assert len(forms.program_rule) == 0
+    conjunctions: list[Counter[Any]] = [Counter() for _ in range(rules.size)]
+    for number in range(len(forms.conjunction_start) - 1):
+        first, last = forms.conjunction_start[number : number + 2]
+        numbers = forms.conjunction_atom[first:last].tolist()
+        assert len(set(numbers)) == len(numbers)
+        conjunction = frozenset(atoms[atom] for atom in numbers)
+        owners = [number]
+        if len(forms.owner):
+            owners = forms.owner[forms.owner_start[number] : forms.owner_start[number + 1]].tolist()
+        for rule in owners:
+            conjunctions[rule][conjunction] += 1
+    codes = []
+    for rule in range(rules.size):
+        code = scores.code[scores.start[rule] : scores.start[rule + 1]].tolist()
+        codes.append([atoms[item] if item >= 0 else item for item in code if item != -3])
+    axes = {
+        name: (axis.numbers, axis.strings, axis.times, axis.orders_strings)
+        for name, axis in zip(rules.dictionary.attributes, rules.dictionary.axes, strict=True)
+    }
+    return conjunctions, codes, axes
+
+
+def check(texts: Sequence[str], logics: Sequence[Logic] | None = None) -> list[bool]:
+    """Compare the plain ones among `texts` with the parser; returns which are plain."""
+    logics = ["strong"] * len(texts) if logics is None else logics
+    plain, encoded = read(texts, logics, PlainReader())
+    encoder = RuleEncoder()
+    for text, logic, is_plain in zip(texts, logics, plain.tolist(), strict=True):
+        if is_plain:
+            encoder.add_text(text, logic)
+    expected = encoder.finish()
+    assert encoded.size == expected.size
+    assert describe(encoded) == describe(expected)
+    return plain.tolist()
+
+
+# --- Equal to the parser ----------------------------------------------------------------
+
+
+@given(
+    st.lists(
+        st.tuples(st.lists(predicates(wild=True), min_size=1, max_size=4), st.sampled_from(LOGICS)),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_wild_conjunctions(rules: list[tuple[list[Predicate], Logic]]) -> None:
+    texts = [" AND ".join(map(to_sql, conjunction)) for conjunction, _ in rules]
+    check(texts, [logic for _, logic in rules])
+
+
+@given(st.lists(expressions(), min_size=1, max_size=6), st.sampled_from(LOGICS))
+def test_random_rules(rules: list[Any], logic: Logic) -> None:
+    check([to_sql(rule) for rule in rules], [logic] * len(rules))
+
+
+NAMES = ("a", "B_1", "user.name", '"in"', "`a b`", "é", "in", "x.in", '"a""b"', '"a"."b"', "DATE")
+VALUES = (
+    *("1", "-2", "0", "-0", "007", "9007199254740992", "9007199254740993", "-9223372036854775808"),
+    *("1.5", "-0.0", "1e3", "1E-2", "0.1", "3.14159265358979323", "1e23", "''", "'a'", "'it''s'"),
+    *("'\u00e9 AND b'", "'a OR (b'", "TRUE", "false", "'\\'", "DATE '2024-02-29'"),
+    *("TIMESTAMP '2024-02-29 12:30:15.25Z'", "timestamp '1969-12-31T23:59'", "DATE  '0001-01-01'"),
+    *("TIMESTAMP '2024-01-01 10:00+01:00'", "TIMESTAMP '2024-02-29 12:30 z'", "DATE'2024-01-01'"),
+)
+ODD_VALUES = (
+    *("9223372036854775808", "1e400", "1.", ".5", "1e", "123456789012345678901", "1_0", "0x1"),
+    *("--1", "- 1", "+1", "NULL", "b", "date '2023-02-29'", "DATE '2024-02-29 10:00'", "b + 1"),
+    *("TIMESTAMP '2024-02-29 24:00'", "DATE '2024-1-1'", "TIMESTAMP '2024-02-29 12:30 '"),
+    "lower(b)",
+)
+SIGNS = ("=", "<>", "!=", "<", "<=", ">", ">=", "==", "< =", "=!")
+SPACES = ("", " ", "  ", "\n", "\t ", "\r\n", "\u00a0", "\f")
+AND, OR = ("AND", "and", "And"), ("OR", "or", "oR")
+
+
+def spell_predicate(rng: Random) -> str:
+    """A predicate in any spelling; many are none."""
+    space = lambda: rng.choice(SPACES) if rng.random() < 0.05 else " "  # noqa: E731
+    value = lambda: rng.choice(VALUES if rng.random() < 0.97 else ODD_VALUES)  # noqa: E731
+    name = rng.choice(NAMES[:5] if rng.random() < 0.9 else NAMES)
+    negation = rng.choice(("", "", "", "NOT ", "not "))
+    rest = rng.choice(
+        (
+            rng.choice(SIGNS[:7] if rng.random() < 0.95 else SIGNS) + space() + value(),
+            rng.choice(SIGNS[:7]) + space() + value(),
+            f"{negation}IN{space()}({f'{space()},{space()}'.join(value() for _ in range(3))})",
+            f"{negation}in ({value()},{value()})",
+            f"{negation}BETWEEN{space()}{value()}{space()}{rng.choice(AND)}{space()}{value()}",
+            f"{negation}LIKE {rng.choice(('a%', '%b', '_', 'ab')).__repr__()}",
+            f"{negation}ILIKE 'x%'",
+            f"IS {negation}NULL",
+            f"is{space()}null",
+            "IN (1)" if rng.random() < 0.9 else "IN ()",
+        )
+    )
+    return rng.choice(("", "", "", "NOT ", "not  not ")) + name + space() + rest
+
+
+def spell_rule(rng: Random) -> str:
+    """A rule of a few levels in any spelling; some are none."""
+    space = lambda: rng.choice(SPACES) if rng.random() < 0.05 else " "  # noqa: E731
+
+    def join(items: Sequence[str], words: Sequence[str]) -> str:
+        text = items[0]
+        for item in items[1:]:
+            text += space() + rng.choice(words) + space() + item
+        return text
+
+    def group(words: Sequence[str]) -> str:
+        inner = join([spell_predicate(rng) for _ in range(rng.randint(1, 3))], words)
+        return f"({space()}{inner}{space()})" if rng.random() < 0.8 else inner
+
+    outer, inner = rng.choice(((AND, OR), (OR, AND), (AND, AND), (OR, OR), (AND, (*AND, *OR))))
+    return join([group(inner) for _ in range(rng.randint(1, 3))], outer)
+
+
+def test_all_spellings() -> None:
+    rng = Random(17)
+    plain = 0
+    for _ in range(60):
+        texts = [spell_rule(rng) for _ in range(50)]
+        plain += sum(check(texts, [rng.choice(LOGICS) for _ in texts]))
+    assert plain > 500
+
+
+@given(st.randoms(use_true_random=False))
+def test_any_spelling(rng: Random) -> None:
+    texts = [spell_rule(rng) for _ in range(4)]
+    check(texts, [rng.choice(LOGICS) for _ in texts])
+
+
+@given(st.text("ab1 '\"`()=<>,.ANDORINT-!%\u00e9{#;/*+\n", max_size=30))
+@example("a=1 AND b=1")
+@example("a = 1AND b = 1")
+@example("a = 'x'AND b = 1")
+@example("a. and = 1 AND b = 2")
+@example("a .and = 1 AND b = 2")
+@example("a IN (1))")
+@example("(a = 1")
+@example("a = 1 {# b #} AND b = 1")
+@example("a = 1 -- b")
+@example("a BETWEEN 1 AND 2 AND b = 1")
+@example("a BETWEEN 1 OR 2")
+def test_any_text(text: str) -> None:
+    check([text, "a = 1"])
+
+
+# --- What is plain ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = 1",
+        "a = 1 AND b <> 'it' AND c IN (1, 2, 3) AND d BETWEEN 1.5 AND 2.5",
+        "a = 1 and not b = 2",
+        "(a = 1 AND b = 2) OR (c = 3 AND d = 4)",
+        "(a = 1 OR b = 2) AND (c = 3 OR d = 4)",
+        "a LIKE 'x%' AND b ILIKE '%y%' AND c IS NOT NULL",
+        "a > 3 AND a < 7",
+        "t >= DATE '2024-01-01' AND u < TIMESTAMP '2024-01-01 10:00:00'",
+        "`a b` = TRUE AND user.name = 'x'",
+        "a = 9223372036854775807 AND b = 'it''s'",
+    ],
+)
+def test_common_rules_are_plain(text: str) -> None:
+    assert check([text]) == [True]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "lower(a) = 'x'",
+        "a = b",
+        "a + 1 = 2",
+        "NOT (a = 1 AND b = 2)",
+        "a = 1 AND (b = 2 OR (c = 3 AND d = 4))",
+        "a = 1 AND a = 2",
+        "a = 1 OR a = 2",
+        "TRUE",
+        "",
+        "a = ",
+        "a = 'x",
+        " AND ".join(f"a{i} = 1" for i in range(201)),
+        " OR ".join(f"a{i} = 1" for i in range(65)),
+        "(" + ") AND (".join(f"a{i} = 1 OR b{i} = 1" for i in range(9)) + ")",
+    ],
+)
+def test_other_rules_are_left_out(text: str) -> None:
+    assert check([text, "a = 1"]) == [False, True]
+
+
+def test_rules_that_are_left_out_leave_no_trace() -> None:
+    _, encoded = read(["a = 1", "b = 'x' AND c ="], ["strong"] * 2, PlainReader())
+    assert list(encoded.dictionary.attributes) == ["a"]
+    assert len(encoded.atoms.table) == 1
+
+
+def test_no_rules() -> None:
+    assert read([], [], PlainReader()).encoded.size == 0
+
+
+def test_logics_are_kept_apart() -> None:
+    assert check(["a <> 1", "a <> 1"], ["strong", "weak"]) == [True, True]
+
+
+def test_a_long_list_is_sorted() -> None:
+    values = list(range(5000))
+    Random(3).shuffle(values)
+    texts = [f"a IN ({', '.join(map(str, values))})", "a IN (" + "7, " * 99 + "7)"]
+    assert check(texts) == [True, True]
+
+
+def test_scalars_are_left_to_be_intersected() -> None:
+    texts = ["a > 1 AND a < 5", "b > 1 AND b < 5"]
+    plain = read(texts, ["strong"] * 2, PlainReader(scalars={"a"}))
+    assert plain.is_plain.tolist() == [False, True]
+
+
+def test_predicates_are_adapted() -> None:
+    def adapt(predicate: Predicate) -> Predicate:
+        return Predicate(predicate.attribute, Op.EQ, (7,), predicate.negated)
+
+    texts = ["a = 'x' AND b = 1", "c = 2"]
+    plain = read(texts, ["strong"] * 2, PlainReader(adapt, adapted={"a"}))
+    encoder = RuleEncoder(reader=BulkReader(adapt))
+    encoder.add_text("a = 'x'", "strong")
+    assert describe(plain.encoded)[2]["a"] == describe(encoder.finish())[2]["a"]
+    assert describe(plain.encoded)[2]["b"][0] == [1]
+
+
+def test_tables_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_BYTES_AT_ONCE", 64)
+    rng = Random(5)
+    texts = [
+        f"a{rng.randrange(6000)} = 'v{rng.randrange(9000)}' AND b = {rng.randrange(9000)} "
+        f"AND c = {i}"
+        for i in range(7000)
+    ]
+    assert all(check(texts))
+
+
+def test_equal_hashes_are_compared() -> None:
+    table = piece_table.PieceTable()
+    start, data = pack_texts(["ab", "ac"])
+    weak = np.zeros(1, np.uint8)
+    table.number(data, start[:1], start[1:2], weak)
+    # Every slot has the hash of the first piece, so the second one meets it.
+    taken = table._slots[table._slots != 0][0]
+    other = piece_table.PieceTable()
+    other.number(data, start[1:2], start[2:], weak)
+    table._slots[other._slots != 0] = (other._slots.max() & ~np.uint64(0xFFFFFFFF)) | (
+        taken & np.uint64(0xFFFFFFFF)
+    )
+    assert table.number(data, start[1:2], start[2:], weak).tolist() == [1]
