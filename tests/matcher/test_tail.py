@@ -37,7 +37,7 @@ def buffers(matcher: Matcher) -> list[tuple[int, int, bool]]:
 def test_random_operations_on_the_tail(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tail, "RIPE", 100)
     monkeypatch.setattr(tail, "MOST", 150)
-    monkeypatch.setattr(builder, "_TAIL_BATCH", 50)
+    monkeypatch.setattr(builder, "FEW_RULES", 50)
     shadow = Shadow(Random(seed))
     matcher = Matcher(engine="scan")
     longest = 0

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tamis.encode.kernel import kernel
 
-__all__ = ["hash_texts"]
+__all__ = ["hash_texts", "read_only"]
 
 _OFFSET: Final = np.uint64(0xCBF29CE484222325)
 _PRIME: Final = np.uint64(0x100000001B3)
@@ -23,11 +23,11 @@ _HALF: Final = np.uint64(32)
 def hash_texts(start: NDArray[np.int64], data: NDArray[np.uint8]) -> NDArray[np.uint64]:
     """The hash of each of the texts data[start[i]:start[i + 1]]."""
     out = np.empty(len(start) - 1, np.uint64)
-    _hash(_read_only(start), _read_only(data), out)
+    _hash(read_only(start), read_only(data), out)
     return out
 
 
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+def read_only(array: NDArray[Any]) -> NDArray[Any]:
     """A read-only view: arrays from Arrow are read-only, and one compiled kernel serves all."""
     view = array.view()
     view.setflags(write=False)

@@ -222,6 +222,18 @@ class Ids:
             at += 1
         return None
 
+    def find_repeated(self) -> NDArray[np.int64]:
+        """The places of ids that may be there more than once, rising; few others are among them."""
+        keys = self._keys()
+        order = np.argsort(keys)
+        sorted_keys = keys[order]
+        is_equal = sorted_keys[1:] == sorted_keys[:-1]
+        if not is_equal.any():
+            return NO_INT64
+        marks = np.zeros(self.size, np.bool_)
+        marks[order[1:][is_equal]] = marks[order[:-1][is_equal]] = True
+        return np.flatnonzero(marks)
+
     def find_all(self, others: Ids) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Find the ids that are also in `others`: their places here, and there."""
         if not (self.size and others.size):

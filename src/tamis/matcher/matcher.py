@@ -29,8 +29,8 @@ from tamis.matcher.batch_searcher import BatchSearcher
 from tamis.matcher.event_limits import EventLimits
 from tamis.matcher.explainer import Explainer
 from tamis.matcher.expression_searcher import ExpressionSearcher
-from tamis.matcher.inputs import iterate_rules, split_events
-from tamis.matcher.rule import Rule, RuleId, RuleSource, make_rule, rule_of_fields, to_expr
+from tamis.matcher.inputs import split_events
+from tamis.matcher.rule import Rule, RuleId, RuleSource, make_rule, to_expr
 from tamis.matcher.rule_limits import RuleLimits
 from tamis.matcher.schema import Schema
 from tamis.matcher.searcher import Searcher
@@ -44,8 +44,10 @@ from tamis.matcher.storage.store import Store
 from tamis.matcher.stored_documents import StoredDocuments
 from tamis.matcher.timed_searcher import TimedSearcher
 from tamis.matcher.validity import Clock, Validity, make_clock, to_microseconds
-from tamis.matcher.write.builder import BadRule, SegmentBuilder
-from tamis.matcher.write.responsive import clear_in_steps, keep_responsive
+from tamis.matcher.write.bad_rules import BadRule
+from tamis.matcher.write.builder import SegmentBuilder
+from tamis.matcher.write.new_rules import NewRules, read_rules
+from tamis.matcher.write.responsive import keep_responsive
 from tamis.matcher.write.writer import Writer
 
 if TYPE_CHECKING:
@@ -200,7 +202,8 @@ class Matcher:
         try:
             validity = Validity.of(priority, valid_from, valid_until)
             added = make_rule(id, rule, logic or self._logic, weights, payload, tags, validity)
-            self._check_rule(added)
+            if self._rule_limits is not None:
+                self._rule_limits.check(added)
         except RuleError as error:
             error.rule_id = id
             raise
@@ -249,7 +252,6 @@ class Matcher:
         with keep_responsive():
             read, bad = self._read_rules(rules, on_error)
             added = self._writer.add(read, replace, bad)
-            clear_in_steps([read])
         return AddReport(added, bad or [])
 
     def replace_all(self, rules: Any, *, on_error: Literal["raise", "skip"] = "raise") -> AddReport:
@@ -283,7 +285,6 @@ class Matcher:
         with keep_responsive():
             read, bad = self._read_rules(rules, on_error)
             added = self._writer.replace_all(read, bad)
-            clear_in_steps([read])
         return AddReport(added, bad or [])
 
     def remove(self, id: RuleId) -> None:
@@ -1266,11 +1267,6 @@ class Matcher:
             self._limits.milliseconds,
         )
 
-    def _check_rule(self, rule: Rule) -> None:
-        """Refuse a rule that is larger than the limits."""
-        if self._rule_limits is not None:
-            self._rule_limits.check(rule)
-
     def _check_size(self, event: Any) -> None:
         """Refuse an event that is larger than the limits."""
         if self._event_limits is not None:
@@ -1304,54 +1300,14 @@ class Matcher:
     def _microseconds(self, at: datetime | None) -> int:
         return self._now() if at is None else to_microseconds(at)
 
-    def _read_rules(self, rules: Any, on_error: str) -> tuple[list[Rule], list[BadRule] | None]:
+    def _read_rules(
+        self, rules: Any, on_error: str
+    ) -> tuple[list[Rule] | NewRules, list[BadRule] | None]:
         """Read the rules of `add_many`, and a list of the bad ones; None if these raise."""
         if on_error not in ("raise", "skip"):
             raise ValueError(f"on_error is 'raise' or 'skip', not {on_error!r}")
         bad: list[BadRule] | None = [] if on_error == "skip" else None
-        read: list[Rule] = []
-        for item in iterate_rules(rules):
-            try:
-                rule = self._read_rule(item)
-                self._check_rule(rule)
-                read.append(rule)
-            except RuleError as error:
-                error.rule_id = _find_id(item)
-                if bad is None:
-                    raise
-                bad.append(BadRule.of(error.rule_id, error))
-        return read, bad
-
-    def _read_rule(self, item: Any) -> Rule:
-        """Read one item of the rules of `add_many`."""
-        if isinstance(item, Rule):
-            return make_rule(
-                item.id,
-                item.source,
-                item.logic,
-                item.weights,
-                item.payload,
-                item.tags,
-                item.validity,
-            )
-        if isinstance(item, tuple | list) and len(item) in (2, 3):
-            id, source, *logic = item
-            return make_rule(id, source, (logic[0] if logic else None) or self._logic)
-        if isinstance(item, Mapping):
-            return rule_of_fields(item, self._logic)
-        raise RuleError(
-            "expected a pair of id and rule, a triple with the logic, or a mapping with the fields "
-            f"of a rule, not {item!r}"
-        )
-
-
-def _find_id(item: Any) -> Any:
-    """The id in an item of `add_many`, as far as it has one."""
-    if isinstance(item, Rule):
-        return item.id
-    if isinstance(item, Mapping):
-        return item.get("id")
-    return item[0] if isinstance(item, tuple | list) and item else None
+        return read_rules(rules, self._logic, bad, self._rule_limits), bad
 
 
 def _check_n(n: int) -> None:

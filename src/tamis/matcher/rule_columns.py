@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import NO_INT32, NO_INT64
@@ -162,6 +163,33 @@ class RuleColumns:
             self.validities.take(places),
         )
 
+    @property
+    def kinds(self) -> NDArray[np.uint8]:
+        """`Row.kind` of each rule."""
+        return self._kind
+
+    @property
+    def sources(self) -> Strings:
+        """The text of each rule, or the JSON form of its model."""
+        return self._sources
+
+    def rows(self, begin: int, end: int) -> list[Row]:
+        """The stored forms of the rules at the places from `begin` to `end` (exclusive)."""
+        if self._weights.size or self._payloads.size or len(self._tags.tag):
+            return [self.row(place) for place in range(begin, end)]
+        places = np.arange(begin, end)
+        validities = [self.validities.at(place) for place in range(begin, end)]
+        return [
+            Row(id, kind, source, validity=validity)
+            for id, kind, source, validity in zip(
+                self.ids.array(places).tolist(),
+                self._kind[begin:end].tolist(),
+                self._sources.between(begin, end).arrow(pa.large_string()).to_pylist(),
+                validities,
+                strict=True,
+            )
+        ]
+
     def row(self, place: int) -> Row:
         """The stored form of the rule at `place`."""
         return Row(
@@ -276,9 +304,21 @@ class RuleColumnsBuilder:
         if rows:
             self._parts.append(_build_columns(rows))
 
+    def add_texts(self, ids: Ids, texts: Strings, kinds: NDArray[np.uint8]) -> None:
+        """Add rules that are texts with an id and a logic, as `Row` has it, and nothing else."""
+        if ids.size:
+            self._parts.append(
+                RuleColumns(ids, kinds, texts, NO_STRINGS, NO_STRINGS, _UNTAGGED, Validities())
+            )
+
+    def __len__(self) -> int:
+        """How many rules were added."""
+        return sum(map(len, self._parts))
+
     def finish(self) -> RuleColumns:
         """Build the columns of all rules added."""
-        return RuleColumns.concat(self._parts or [_build_columns([])])
+        parts, self._parts = self._parts, []
+        return RuleColumns.concat(parts or [_build_columns([])])
 
 
 def _build_columns(rows: Sequence[Row]) -> RuleColumns:

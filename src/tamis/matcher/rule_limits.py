@@ -26,6 +26,10 @@ class RuleLimits:
             return None
         return cls(limits)
 
+    def allow_texts(self, longest: int) -> bool:
+        """Whether all texts of at most so many bytes pass, since none can have more nodes."""
+        return all(limit is None or longest <= limit for limit in (self._bytes, self._nodes))
+
     def check(self, rule: Rule) -> None:
         """Refuse a rule whose text has too many bytes, or whose tree has too many nodes.
 

@@ -72,6 +72,11 @@ class Schema:
         """The kinds of the values of declared attributes."""
         return {name: declared.kind for name, declared in self._declared.items()}
 
+    @property
+    def timestamps(self) -> frozenset[str]:
+        """The attributes declared as timestamps: `adapt` changes no predicates of others."""
+        return frozenset(n for n, d in self._declared.items() if d.kind is Kind.TIMESTAMP)
+
     def adapt(self, predicate: Predicate) -> Predicate:
         """Convert texts of a predicate to timestamps if its attribute is declared as one.
 

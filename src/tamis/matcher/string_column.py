@@ -24,7 +24,7 @@ class Strings(NamedTuple):
     @classmethod
     def of(cls, items: Sequence[str] | Sequence[bytes]) -> Strings:
         """Make a column of these texts."""
-        return cls._of_arrow(pa.array(items, pa.large_binary()))
+        return cls.of_arrow(pa.array(items, pa.large_binary()))
 
     @classmethod
     def blank(cls, count: int) -> Strings:
@@ -37,10 +37,11 @@ class Strings(NamedTuple):
         if len(parts) == 1:
             return parts[0]
         whole = pa.concat_arrays([NO_STRINGS.arrow(), *(part.arrow() for part in parts)])
-        return cls._of_arrow(whole)
+        return cls.of_arrow(whole)
 
     @classmethod
-    def _of_arrow(cls, array: pa.Array) -> Strings:
+    def of_arrow(cls, array: pa.Array) -> Strings:
+        """Make a column of large binaries or large strings, without copying them."""
         _, start, data = array.buffers()
         starts = np.frombuffer(start, np.int64)[array.offset : array.offset + len(array) + 1]
         bytes_ = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
@@ -66,7 +67,7 @@ class Strings(NamedTuple):
 
     def take(self, places: NDArray[np.integer]) -> Strings:
         """The texts at these places."""
-        return self._of_arrow(self.arrow().take(pa.array(places)))
+        return self.of_arrow(self.arrow().take(pa.array(places)))
 
     def between(self, begin: int, end: int) -> Strings:
         """The texts at the places from `begin` to `end` (exclusive), which share memory."""

@@ -99,7 +99,7 @@ def word_code(data, begin, end):
         return 0
     code = 0
     for at in range(begin, end):
-        letter = np.int64(data[at] | _LOWER) - _BEFORE_A
+        letter = (data[at] | _LOWER) - _BEFORE_A
         if letter < 1 or letter > _LETTERS:
             return 0
         code = (code << 5) | letter

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.encode.hashes import read_only
 from tamis.encode.kernel import kernel
 from tamis.encode.plain.characters import (
     CLASSES,
@@ -79,7 +80,14 @@ def cut_texts(start: NDArray[np.int64], data: NDArray[np.uint8]) -> Cuts:
     part_end, rule_end = np.empty(room, np.int64), np.empty(size, np.int64)
     form = np.empty(size, np.uint8)
     pieces, parts = _cut_all(
-        start, data, begin, end, np.empty(room, np.uint8), part_end, rule_end, form
+        read_only(start),
+        read_only(data),
+        begin,
+        end,
+        np.empty(room, np.uint8),
+        part_end,
+        rule_end,
+        form,
     )
     return Cuts(begin[:pieces], end[:pieces], part_end[:parts], rule_end, form)
 

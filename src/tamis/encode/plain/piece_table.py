@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.encode.hashes import read_only
 from tamis.encode.kernel import kernel
 
 __all__ = ["PieceTable", "grow"]
@@ -55,6 +56,8 @@ class PieceTable:
     ) -> NDArray[np.int32]:
         """The numbers of the pieces data[begin[i]:end[i]]."""
         numbers = np.empty(len(begin), np.int32)
+        data, weak = read_only(data), read_only(weak)
+        begin, end = read_only(begin), read_only(end)
         done = 0
         while True:
             done, self.size = _number(

@@ -173,9 +173,17 @@ class PlainReader:
         self._value_numbers.append(numbers)
         self._value_count += len(numbers)
 
-    def finish(self) -> PlainRules:
-        """Encode all plain rules that were added. The reader is of no more use afterwards."""
+    def finish(self, allowed: NDArray[np.bool_] | None = None) -> PlainRules:
+        """Encode the plain rules among all that were added; the reader is then of no more use.
+
+        Parameters
+        ----------
+        allowed
+            Marks the rules that may be plain; all by default.
+        """
         parts = self._join_chunks()
+        if allowed is not None:
+            parts.form[~allowed] = NOT_PLAIN
         rare = self._read_rare()
         size = self._read
         good = self._op[:size] != OTHER
@@ -304,10 +312,10 @@ class PlainReader:
         atoms = _replace_rows(atoms, pieces, rare, dictionary, texts)
         # All rows are taken for different parts, so equal ones get the same number.
         numbering = number_atoms(atoms, np.arange(len(pieces)))
-        atom = np.full(size, -1, np.int32)
-        atom[pieces] = numbering.number
+        atom_of_piece = np.full(size, -1, np.int32)
+        atom_of_piece[pieces] = numbering.number
         index = TextIndex.of(texts, dictionary.attributes)
-        return atom, take_atoms(atoms, numbering.first), dictionary, index
+        return atom_of_piece, take_atoms(atoms, numbering.first), dictionary, index
 
     def _number_rare_values(self, atom: Atom) -> NDArray[np.int32]:
         """Number the values that an atom mentions."""

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tamis.encode.merge.rules import merge_rules
-from tamis.encode.rules import RuleEncoder
+from tamis.encode.plain.reader import PlainReader, PlainRules
+from tamis.encode.reorder import reorder_rules
+from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.base import Engine
 from tamis.errors import DuplicateRuleError, RuleError, SchemaError
 from tamis.expr.functions.derive import make_comparable
@@ -21,42 +26,19 @@ from tamis.matcher.schema import Schema
 from tamis.matcher.segment import Segment
 from tamis.matcher.snapshot import View
 from tamis.matcher.tail import TailRule
+from tamis.matcher.write.bad_rules import BadRule, refuse
+from tamis.matcher.write.new_rules import FEW_RULES, NewRules
 from tamis.matcher.write.responsive import clear_in_steps, take_in_steps
 from tamis.matcher.write.state import Batch
 
-__all__ = ["BadRule", "SegmentBuilder", "refuse"]
+__all__ = ["SegmentBuilder"]
 
-_TAIL_BATCH = 16
-"""A batch of up to so many rules goes to the tail; a larger one becomes a segment at once."""
+_LEAST_FOR_KERNELS: Final = 256
+"""Fewer rules are read without the kernels of `tamis.encode.plain`, which take time to load."""
 
 _NO_WEIGHTS: Final = RuleWeights.of(None, TRUE)
 
 _TWICE: Final = "the id appears twice in the batch"
-
-
-class BadRule(NamedTuple):
-    """A rule that was refused and skipped."""
-
-    id: Any
-    position: int | None
-    """The offset of the culprit in the rule's text, if it is known."""
-    message: str
-
-    @classmethod
-    def of(cls, id: Any, error: RuleError | SchemaError) -> BadRule:
-        """The rule `id`, refused with `error`."""
-        position = error.position if isinstance(error, RuleError) else None
-        return cls(id, position, error.message if isinstance(error, RuleError) else str(error))
-
-
-def refuse(id: Any, error: RuleError | SchemaError, bad: list[BadRule] | None) -> None:
-    """Append the rule `id` to `bad`; without such a list, raise the error."""
-    if bad is not None:
-        bad.append(BadRule.of(id, error))
-        return
-    if isinstance(error, RuleError):
-        error.rule_id = id
-    raise error
 
 
 class SegmentBuilder:
@@ -82,13 +64,17 @@ class SegmentBuilder:
         """In a forked child: replace a lock that a thread of the parent may have held."""
         self._reader.after_fork()
 
-    def prepare(self, rules: Sequence[Rule], bad: list[BadRule] | None) -> Batch:
+    def prepare(self, rules: list[Rule] | NewRules, bad: list[BadRule] | None) -> Batch:
         """Read and check new rules, and build a segment if they are many.
 
         Refused rules are appended to `bad`; without such a list, the first one raises.
         """
-        if len(rules) > _TAIL_BATCH:
-            return self._prepare_segment(rules, bad)
+        if isinstance(rules, NewRules):
+            if len(rules.columns) > FEW_RULES:
+                return self._prepare_segment(rules, bad)
+            rules = rules.rules()
+        elif len(rules) > FEW_RULES:
+            return self._prepare_segment(NewRules.of(rules), bad)
         entries: dict[RuleId, TailRule] = {}
         for rule in rules:
             try:
@@ -100,26 +86,44 @@ class SegmentBuilder:
         kept = tuple(entries.values())
         return Batch([entry.rule for entry in kept], kept, None)
 
-    def _prepare_segment(self, rules: Sequence[Rule], bad: list[BadRule] | None) -> Batch:
-        encoder, columns = self._encoder(), RuleColumnsBuilder()
-        accepted: list[Rule] = []
-        ids: set[RuleId] = set()
-        for some in take_in_steps(rules):
-            first = len(accepted)
-            for rule in some:
-                try:
-                    if rule.id in ids:
-                        raise DuplicateRuleError(_TWICE)
-                    self._encode(encoder, rule)
-                except (RuleError, SchemaError) as error:
-                    refuse(rule.id, error, bad)
-                else:
-                    ids.add(rule.id)
-                    accepted.append(rule)
-            columns.add(accepted[first:])
-        segment = self._finish(columns, encoder)
-        clear_in_steps([ids])
-        return Batch(accepted, (), segment)
+    def _prepare_segment(self, new: NewRules, bad: list[BadRule] | None) -> Batch:
+        columns, is_plain, plain = new.columns, *self._read_plain(new)
+        others = self._encoder()
+        repeated = frozenset(columns.ids.find_repeated().tolist())
+        accepted: set[RuleId] = set()
+        """Ids that are there more than once, and taken by a rule."""
+        refused: list[int] = []
+        others_at: list[int] = []
+        for place in sorted(repeated.union(np.flatnonzero(~is_plain).tolist())):
+            id = columns.ids.at(place)
+            try:
+                if id in accepted:
+                    raise DuplicateRuleError(_TWICE)
+                if not is_plain[place]:
+                    self._encode(others, new.rule(place))
+            except (RuleError, SchemaError) as error:
+                refuse(id, error, bad)
+                refused.append(place)
+                continue
+            if place in repeated:
+                accepted.add(id)
+            if not is_plain[place]:
+                others_at.append(place)
+        encoded = _join(is_plain, plain, refused, others, others_at)
+        clear_in_steps(others.leftovers)
+        if refused:
+            columns = columns.take(np.delete(np.arange(len(columns)), refused))
+        segment = Segment.build(columns, encoded, self.engine, self.schema)
+        return Batch(columns, (), segment)
+
+    def _read_plain(self, new: NewRules) -> PlainRules:
+        """The rules that kernels read."""
+        are_texts, sources = new.are_texts(), new.columns.sources
+        if len(are_texts) < _LEAST_FOR_KERNELS:
+            return PlainRules(np.zeros(len(are_texts), np.bool_), RuleEncoder().finish())
+        reader = PlainReader(self._adapt, self.schema.timestamps, self.schema.scalars)
+        reader.add(sources.start, sources.data, new.columns.kinds & np.uint8(1))
+        return reader.finish(are_texts)
 
     def read_rule(self, rule: Rule) -> TailRule:
         """Read a rule for the tail.
@@ -204,6 +208,32 @@ class SegmentBuilder:
         else:
             expr = rule.expr
             encoder.add(expr, rule.logic, self._weights(rule, expr))
+
+
+def _join(
+    is_plain: NDArray[np.bool_],
+    plain: EncodedRules,
+    refused: Sequence[int],
+    others: RuleEncoder,
+    others_at: Sequence[int],
+) -> EncodedRules:
+    """Join the plain rules that were not refused with the others, in the order of their places."""
+    is_kept = is_plain.copy()
+    is_kept[list(refused)] = False
+    kept = np.flatnonzero(is_kept)
+    if not others_at and len(kept) == plain.size:
+        return plain
+    if len(kept) == 0:
+        return others.finish()
+    chosen = (np.cumsum(is_plain) - 1)[kept]
+    parts = [(plain, chosen)]
+    if others_at:
+        parts.append((others.finish(), np.arange(len(others_at))))
+    merged = merge_rules(parts)
+    order = np.argsort(np.concatenate((kept, np.array(others_at, np.int64))))
+    conjunctions = len(merged.forms.conjunction_start) - 1
+    is_rule = len(merged.forms.owner) == 0 and conjunctions
+    return reorder_rules(merged, order, order if is_rule else np.arange(conjunctions))
 
 
 def _has_joins(tree: Expr) -> bool:

@@ -5,12 +5,13 @@ Their wire format is MessagePack, as the classes below declare it. It is part of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 import msgspec
 
 from tamis.matcher.rule import Row, Rule, RuleId
+from tamis.matcher.rule_columns import RuleColumns
 from tamis.matcher.write.responsive import take_in_steps
 
 __all__ = ["Added", "Change", "Removed", "decode_changes", "encode_changes", "encode_rules"]
@@ -51,6 +52,9 @@ _encode_rows = msgspec.msgpack.Encoder().encode
 _decode_rows = msgspec.msgpack.Decoder(list[Row]).decode
 
 
-def encode_rules(rules: Iterable[Rule]) -> tuple[bytes, ...]:
+def encode_rules(rules: Sequence[Rule] | RuleColumns) -> tuple[bytes, ...]:
     """Encode rules for `Added.rows`: lists of `Row`, one after the other."""
+    if isinstance(rules, RuleColumns):
+        steps = take_in_steps(range(len(rules)))
+        return tuple(_encode_rows(rules.rows(some[0], some[-1] + 1)) for some in steps)
     return tuple(_encode_rows([Row.of(rule) for rule in some]) for some in take_in_steps(rules))

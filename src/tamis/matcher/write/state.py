@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tamis.encode.arrays import NO_INT32, NO_INT64
 from tamis.matcher.rule import Rule, RuleId
+from tamis.matcher.rule_columns import RuleColumns
 from tamis.matcher.segment import Segment
 from tamis.matcher.snapshot import View
 from tamis.matcher.tail import NO_TAIL, Tail, TailRule
@@ -48,7 +49,7 @@ EMPTY: Final = State((), NO_TAIL)
 class Batch(NamedTuple):
     """Valid rules, ready to be appended to a state."""
 
-    rules: Sequence[Rule]
+    rules: Sequence[Rule] | RuleColumns
     """All of them, in the order in which they were given."""
     entries: tuple[TailRule, ...]
     """The same rules for the tail, if they are few."""

@@ -37,10 +37,12 @@ from tamis.matcher.rule import Rule, RuleId
 from tamis.matcher.snapshot import Snapshot, View, is_id
 from tamis.matcher.tail import NO_TAIL, Tail, is_warm, warm_up
 from tamis.matcher.write.background import Worker
-from tamis.matcher.write.builder import BadRule, SegmentBuilder, refuse
+from tamis.matcher.write.bad_rules import BadRule, refuse
+from tamis.matcher.write.builder import SegmentBuilder
 from tamis.matcher.write.changes import Added, Change, Removed, encode_rules
 from tamis.matcher.write.journal import Journal
 from tamis.matcher.write.merge_policy import Load, find_run_to_merge
+from tamis.matcher.write.new_rules import NewRules
 from tamis.matcher.write.responsive import keep_responsive
 from tamis.matcher.write.state import (
     EMPTY,
@@ -155,7 +157,9 @@ class Writer:
 
     # --- Writes ---
 
-    def add(self, rules: Sequence[Rule], replace: bool, bad: list[BadRule] | None = None) -> int:
+    def add(
+        self, rules: list[Rule] | NewRules, replace: bool, bad: list[BadRule] | None = None
+    ) -> int:
         """Add rules by one swap, and return how many.
 
         Refused rules are appended to `bad`; without such a list, the first one raises and nothing
@@ -179,7 +183,7 @@ class Writer:
 
         return self._commit(write)
 
-    def replace_all(self, rules: Sequence[Rule], bad: list[BadRule] | None = None) -> int:
+    def replace_all(self, rules: list[Rule] | NewRules, bad: list[BadRule] | None = None) -> int:
         """Replace all rules by these with one swap, and return how many they are."""
         self._check_writable()
         batch = self._builder.prepare(rules, bad)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tamis.matcher.storage.atomic import write_atomically
-from tamis.matcher.write.builder import BadRule
+from tamis.matcher.write.bad_rules import BadRule
 from tamis.spark.index.layout import QUARANTINE, Version
 from tamis.spark.index.rows import ID, RULE
 

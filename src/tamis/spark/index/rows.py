@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from tamis.errors import RuleError, RuleSyntaxError, SchemaError
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.rule import make_rule, read_weights
-from tamis.matcher.write.builder import BadRule
+from tamis.matcher.write.bad_rules import BadRule
 
 __all__ = [
     "DELETED",

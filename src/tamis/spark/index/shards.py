@@ -30,7 +30,7 @@ from tamis.matcher.matcher import Matcher
 from tamis.matcher.merge_directories import merge_directories
 from tamis.matcher.storage.atomic import storage_errors
 from tamis.matcher.storage.file_names import LOCK
-from tamis.matcher.write.builder import BadRule
+from tamis.matcher.write.bad_rules import BadRule
 from tamis.spark.index.quarantine import select_refused, write_part
 from tamis.spark.index.rows import DELETED, ID, RULE, SHARD, RefusedRuleError, add_rows
 
