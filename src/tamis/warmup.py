@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tamis.encode.plain.warm_up import is_compiled
 from tamis.engines.registry import load_engine
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.open import open_matcher
@@ -56,6 +57,7 @@ def warmup(engines: Iterable[str] = ("auto",)) -> dict[str, float]:
         The seconds that each engine took. Those of the first one include all shared kernels.
     """
     warm_up()
+    is_compiled()
     names = dict.fromkeys(load_engine(engine).name for engine in engines)
     return {name: _compile_engine(name) for name in names}
 

@@ -117,6 +117,14 @@ def test_all_spellings() -> None:
     assert plain > 500
 
 
+@pytest.mark.usefixtures("interpreted")
+def test_kernels_stay_within_their_arrays() -> None:
+    rng = Random(23)
+    texts = [spell_rule(rng) for _ in range(150)]
+    texts += [text[: rng.randrange(len(text))] for text in texts]
+    check(texts, [rng.choice(LOGICS) for _ in texts])
+
+
 @given(st.randoms(use_true_random=False))
 def test_any_spelling(rng: Random) -> None:
     texts = [spell_rule(rng) for _ in range(4)]

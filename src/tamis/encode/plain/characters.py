@@ -1,6 +1,6 @@
 """The bytes of a rule's text: their classes, and the words of the language."""
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment"
 # Numba infers the types of kernels.
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def word_code(data, begin, end):
         return 0
     code = 0
     for at in range(begin, end):
-        letter = (data[at] | _LOWER) - _BEFORE_A
+        letter = np.int64(data[at] | _LOWER) - _BEFORE_A
         if letter < 1 or letter > _LETTERS:
             return 0
         code = (code << 5) | letter

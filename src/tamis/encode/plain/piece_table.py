@@ -101,8 +101,12 @@ class PieceTable:
             room = len(self.start) * 3 // 2
             self.start, self.weak = grow(self.start, room), grow(self.weak, room)
         if 3 * self.size >= 2 * len(self._slots):
-            slots, self._slots = self._slots, np.zeros(2 * len(self._slots), np.uint64)
-            _move_slots(slots, self._slots)
+            self.enlarge()
+
+    def enlarge(self) -> None:
+        """Double the slots."""
+        slots, self._slots = self._slots, np.zeros(2 * len(self._slots), np.uint64)
+        _move_slots(slots, self._slots)
 
 
 def grow(array: NDArray[Any], size: int) -> NDArray[Any]:

@@ -3,7 +3,7 @@
 What these kernels do not read is OTHER; :mod:`tamis.expr.text` reads it, or refuses it.
 """
 
-# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, assignment"
 # Numba infers the types of kernels.
 
 from __future__ import annotations
@@ -348,7 +348,7 @@ def _read_number(data, at, end, scratch):
     mantissa, digits, exponent = 0, 0, 0
     begin = at
     while at < end and CLASSES[data[at]] == DIGIT and digits < _MOST_DIGITS:
-        mantissa = 10 * mantissa + (data[at] - _ZERO)
+        mantissa = 10 * mantissa + np.int64(data[at] - _ZERO)
         digits += mantissa > 0
         at += 1
     is_good = at > begin
@@ -356,7 +356,7 @@ def _read_number(data, at, end, scratch):
         at += 1
         begin = at
         while at < end and CLASSES[data[at]] == DIGIT and digits < _MOST_DIGITS:
-            mantissa = 10 * mantissa + (data[at] - _ZERO)
+            mantissa = 10 * mantissa + np.int64(data[at] - _ZERO)
             digits += mantissa > 0
             at += 1
         is_good &= at > begin
@@ -368,7 +368,7 @@ def _read_number(data, at, end, scratch):
         begin = at
         shift = 0
         while at < end and CLASSES[data[at]] == DIGIT and at < begin + 3:
-            shift = 10 * shift + (data[at] - _ZERO)
+            shift = 10 * shift + np.int64(data[at] - _ZERO)
             at += 1
         is_good &= at > begin
         exponent += -shift if is_small else shift
@@ -394,7 +394,7 @@ def _read_digits(data, at, count, end):
     for i in range(at, at + count):
         if CLASSES[data[i]] != DIGIT:
             return -1
-        number = 10 * number + (data[i] - _ZERO)
+        number = 10 * number + np.int64(data[i] - _ZERO)
     return number
 
 
@@ -435,7 +435,7 @@ def _read_time(data, at, end, is_date):
             unit = _SECOND
             while at < end and CLASSES[data[at]] == DIGIT and unit > 1:
                 unit //= 10
-                time += unit * (data[at] - _ZERO)
+                time += unit * np.int64(data[at] - _ZERO)
                 at += 1
             if unit == _SECOND:
                 return False, 0

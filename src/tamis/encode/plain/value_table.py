@@ -139,9 +139,13 @@ class ValueTable:
             self._attribute, self._kind = grow(self._attribute, room), grow(self._kind, room)
             self._value, self._extra = grow(self._value, room), grow(self._extra, room)
         if 3 * self.size >= 2 * len(self._slots):
-            self._slots = np.full(4 * len(self._slots), -1, np.int32)
-            table = (self._attribute, self._kind, self._value, self._extra)
-            _fill_slots(data, table, self.size, self._slots)
+            self.enlarge(data)
+
+    def enlarge(self, data: NDArray[np.uint8]) -> None:
+        """Make more slots, given the data in which strings lie."""
+        self._slots = np.full(4 * len(self._slots), -1, np.int32)
+        table = (self._attribute, self._kind, self._value, self._extra)
+        _fill_slots(data, table, self.size, self._slots)
 
 
 def _rank(

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tamis.encode.merge.rules import merge_rules
 from tamis.encode.plain.reader import PlainReader, PlainRules
+from tamis.encode.plain.warm_up import is_compiled
 from tamis.encode.reorder import reorder_rules
 from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.base import Engine
@@ -35,6 +36,9 @@ __all__ = ["SegmentBuilder"]
 
 _LEAST_FOR_KERNELS: Final = 256
 """Fewer rules are read without the kernels of `tamis.encode.plain`, which take time to load."""
+
+_LEAST_FOR_COMPILER: Final = 500_000
+"""So many rules take longer to read without kernels than it takes to compile these."""
 
 _NO_WEIGHTS: Final = RuleWeights.of(None, TRUE)
 
@@ -119,8 +123,9 @@ class SegmentBuilder:
     def _read_plain(self, new: NewRules) -> PlainRules:
         """The rules that kernels read."""
         are_texts, sources = new.are_texts(), new.columns.sources
-        if len(are_texts) < _LEAST_FOR_KERNELS:
-            return PlainRules(np.zeros(len(are_texts), np.bool_), RuleEncoder().finish())
+        count = len(are_texts)
+        if count < _LEAST_FOR_KERNELS or (count < _LEAST_FOR_COMPILER and not is_compiled()):
+            return PlainRules(np.zeros(count, np.bool_), RuleEncoder().finish())
         reader = PlainReader(self._adapt, self.schema.timestamps, self.schema.scalars)
         reader.add(sources.start, sources.data, new.columns.kinds & np.uint8(1))
         return reader.finish(are_texts)
