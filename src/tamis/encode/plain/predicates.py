@@ -88,6 +88,8 @@ _FIRST_UNMARKED: Final = 3
 """Names that begin with a lower byte are those of computed attributes."""
 
 _MOST_DIGITS: Final = 18
+_DECIMAL: Final = 16
+"""The most characters of a decimal that is the shortest spelling of a double."""
 _EXACT: Final = 2**53
 _MOST_EXPONENT: Final = 22
 """A decimal of a mantissa and a power of ten that are both exact is rounded only once."""
@@ -352,6 +354,7 @@ def _read_number(data, at, end, scratch):
         digits += mantissa > 0
         at += 1
     is_good = at > begin
+    first = begin
     if at < end and data[at] == _DOT:
         at += 1
         begin = at
@@ -359,7 +362,8 @@ def _read_number(data, at, end, scratch):
             mantissa = 10 * mantissa + np.int64(data[at] - _ZERO)
             digits += mantissa > 0
             at += 1
-        is_good &= at > begin
+        # A longer decimal may have more digits than a double.
+        is_good &= at > begin and at - first <= _DECIMAL
         exponent = begin - at
     if at < end and (data[at] | 0x20) == 101:
         at += 1

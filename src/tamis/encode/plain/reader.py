@@ -48,6 +48,7 @@ from tamis.errors import RuleError
 from tamis.expr.model import Atom, Logic, Not, Predicate, Value
 from tamis.expr.names import is_computed
 from tamis.expr.normalize import atom_of
+from tamis.expr.numbers import LongDecimal
 from tamis.expr.patterns import mentioned_values
 from tamis.expr.text.grammar import parse
 from tamis.expr.text.predicates import read_predicate
@@ -239,7 +240,7 @@ class PlainReader:
         return atoms
 
     def _read_piece(self, text: str, logic: Logic) -> Atom | None:
-        """The atom of a piece; None if it is not a predicate by itself, or a computed one."""
+        """The atom of a piece; None if it is not a predicate by itself, or an unusual one."""
         try:
             predicate = read_predicate(text)
             negated = False
@@ -254,7 +255,11 @@ class PlainReader:
                 predicate = self._adapt(predicate)
         except RuleError:
             return None
-        return None if is_computed(predicate.attribute) else atom_of(predicate, logic, negated)
+        if is_computed(predicate.attribute):
+            return None
+        if any(isinstance(value, LongDecimal) for value in predicate.values):
+            return None
+        return atom_of(predicate, logic, negated)
 
     def _number_name(self, name: str) -> int:
         data = np.frombuffer(name.encode(), np.uint8)
@@ -339,8 +344,9 @@ class PlainReader:
             return STRING, begin, end - begin
         if isinstance(value, datetime):
             return TIME, count_microseconds(value), 0
-        double, below = pack_numbers([value])
-        return NUMBER, int(double.view(np.int64)[0]), int(below[0])
+        packed = pack_numbers([value])
+        below = int(packed.below[0]) if len(packed.below) else 0
+        return NUMBER, int(packed.double.view(np.int64)[0]), below
 
 
 def _mark_pieces(parts: Parts, size: int) -> NDArray[np.bool_]:
