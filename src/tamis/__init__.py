@@ -50,7 +50,7 @@ from tamis.expr.text.write import to_sql
 from tamis.joins.documents import Documents
 from tamis.joins.retention import Retention
 from tamis.limits import Limits
-from tamis.matcher.matcher import AddReport, BadRule, Matcher
+from tamis.matcher.matcher import AddReport, BadEvent, BadRule, Matcher
 from tamis.matcher.open import open_matcher as open  # noqa: A004  the name users know
 from tamis.matcher.rule import Rule
 from tamis.matcher.selection import tagged
@@ -59,6 +59,7 @@ __all__ = [
     "AddReport",
     "And",
     "BackgroundError",
+    "BadEvent",
     "BadRule",
     "CorruptFileError",
     "Documents",

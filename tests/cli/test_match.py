@@ -111,6 +111,26 @@ def test_skip_bad_rules_names_the_rules_it_skips() -> None:
     assert last == "tamis: 2 rules were skipped"
 
 
+def test_skip_bad_events_names_the_events_it_skips() -> None:
+    write("rules.jsonl", [{"id": "r", "rule": "a > 1"}])
+    lines = ['{"a": 2}', "{", '{"a": 18446744073709551616}', '{"a": 3}', "[1]"]
+    Path("mixed.jsonl").write_text("\n".join(lines))
+    arguments = ["match", "rules.jsonl", "mixed.jsonl", "--skip-bad-events"]
+    for option, answers in (
+        ([], [{"event": 0, "rules": ["r"]}, {"event": 2, "rules": ["r"]}]),
+        (["--count"], [{"event": 0, "matches": 1}, {"event": 2, "matches": 1}]),
+        (["--publish"], [{"event": 0, "rules": ["r"]}, {"event": 2, "rules": ["r"]}]),
+    ):
+        result = CliRunner().invoke(app, [*arguments, *option])
+        assert result.exit_code == 0
+        assert parse_lines(result.stdout) == answers
+        *named, last = result.stderr.splitlines()
+        assert sorted(line.split(":")[3] for line in named) == ["2", "3", "5"]
+        assert any("mixed.jsonl:3: attribute 'a' holds 18446744073709551616" in n for n in named)
+        assert last == "tamis: 3 events were skipped"
+    assert CliRunner().invoke(app, arguments[:-1]).exit_code == 1
+
+
 def test_at_decides_which_rules_are_valid() -> None:
     write(
         "timed.jsonl",

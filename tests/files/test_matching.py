@@ -61,3 +61,23 @@ def test_a_missing_column_of_event_ids_is_named(tmp_path: Path) -> None:
     path = write(tmp_path / "events.parquet", [{"a": 1}])
     with pytest.raises(tamis.InputFileError, match="there is no column 'key'"):
         list(match_file(tamis.Matcher(), path, Query(event_id="key")))
+
+
+def test_rows_that_cannot_be_read_are_skipped_and_named(tmp_path: Path) -> None:
+    matcher = load_matcher(write(tmp_path / "rules.jsonl", [{"id": 1, "rule": "a IS NOT NULL"}]))
+    path = tmp_path / "events.parquet"
+    pq.write_table(pa.table({"a": pa.array([0, 2**62, 1], pa.timestamp("ms"))}), path)
+    (batch,) = match_file(matcher, str(path), Query(skip_bad=True))
+    assert batch.keys == [0, 2]
+    assert batch.table.to_pydict() == {"event": [0, 1], "rule": [1, 1]}
+    (error,) = batch.skipped
+    assert "events.parquet: row 2: column 'a' holds a time" in str(error)
+
+
+def test_a_file_of_malformed_lines_is_skipped_and_named(tmp_path: Path) -> None:
+    matcher = load_matcher(write(tmp_path / "rules.jsonl", [{"id": 1, "rule": "a = 1"}]))
+    path = tmp_path / "events.jsonl"
+    path.write_text("{\n1\n")
+    (batch,) = match_file(matcher, str(path), Query(skip_bad=True))
+    assert batch.keys == []
+    assert [error.line for error in batch.skipped] == [1, 2]

@@ -19,6 +19,7 @@ __all__ = [
     "EVENT",
     "UnreadableValues",
     "columns_of",
+    "count_sizes",
     "is_list",
     "is_string",
     "list_lengths",
@@ -232,6 +233,32 @@ def as_list(values: pa.MapArray) -> pa.Array:
     """A map array as a list array of its keys and items."""
     entry = pa.struct([("key", pa.string()), ("item", values.type.item_type)])
     return values.cast(pa.list_(entry))
+
+
+def count_sizes(batch: pa.RecordBatch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """How many values each row has, nested ones included, and how many characters its strings."""
+    values = np.zeros(batch.num_rows, np.int64)
+    characters = np.zeros(batch.num_rows, np.int64)
+    pending = [(column, np.arange(batch.num_rows)) for column in batch.columns]
+    while pending:
+        array, rows = pending.pop()
+        kind = array.type
+        if pa.types.is_dictionary(kind):
+            array = array.dictionary_decode()
+            kind = array.type
+        if pa.types.is_struct(kind):
+            pending += [(child, rows) for child in array.flatten()]
+        elif pa.types.is_map(kind) or is_list(kind):
+            inner = np.repeat(rows, list_lengths(array))
+            items = as_list(array).flatten().field(1) if pa.types.is_map(kind) else array.flatten()
+            pending.append((items, inner))
+        else:
+            valid = array.is_valid().to_numpy(zero_copy_only=False)
+            np.add.at(values, rows[valid], 1)
+            if is_string(kind):
+                lengths = pc.utf8_length(without_views(array)).fill_null(0)
+                np.add.at(characters, rows, lengths.to_numpy(zero_copy_only=False))
+    return values, characters
 
 
 def map_columns(

@@ -103,6 +103,11 @@ class ColumnEncoder:
         self._guards = Guards(rules, sorted(rules.texts.attributes), texts=True)
         self._columns = columns_of(self._attributes)
 
+    @property
+    def attributes(self) -> frozenset[str]:
+        """The attributes to read: those that rules mention, and others to derive from."""
+        return frozenset(self._attributes)
+
     def encode(self, batch: pa.RecordBatch, first: int = 0) -> Events:
         """Encode the rows of a batch, each an event; `first` is the number of the first one.
 

@@ -43,7 +43,7 @@ class EventBatch(NamedTuple):
     """The fraction of the file that was read; None for a pipe."""
 
 
-def read_events(path: str) -> Iterator[EventBatch]:
+def read_events(path: str, bad: list[InputFileError] | None = None) -> Iterator[EventBatch]:
     """Read the events of a file, batch by batch.
 
     Parameters
@@ -51,6 +51,8 @@ def read_events(path: str) -> Iterator[EventBatch]:
     path
         A file of JSON lines, CSV or Parquet; ``-`` is standard input, as JSON lines. From a
         pipe, a batch is what has arrived.
+    bad
+        Takes the errors of JSON lines that are not objects, which are then skipped.
 
     Raises
     ------
@@ -60,7 +62,7 @@ def read_events(path: str) -> Iterator[EventBatch]:
     with open_source(path) as source:
         match source.format:
             case Format.JSON_LINES:
-                for lines, objects in read_objects(source):
+                for lines, objects in read_objects(source, bad):
                     yield EventBatch(objects, np.array(lines, np.int64), source.fraction)
             case Format.CSV:
                 yield from _number_batches(_read_csv(source), source)

@@ -25,24 +25,50 @@ class ObjectBlock(NamedTuple):
     objects: list[dict[str, Any]]
 
 
-def read_objects(source: Source) -> Iterator[ObjectBlock]:
+def read_objects(source: Source, bad: list[InputFileError] | None = None) -> Iterator[ObjectBlock]:
     """Read the objects of a file, a block at a time. Blank lines are skipped, but count as lines.
+
+    Parameters
+    ----------
+    source
+        The file.
+    bad
+        Takes the errors of lines that are not objects, which are then skipped, too.
 
     Raises
     ------
     InputFileError
-        A line is not a JSON object, or the file has no objects.
+        A line is not a JSON object and not skipped, or the file has no lines.
     """
     lines_read = objects_read = 0
     for block in source.line_blocks():
         lines = [(n, line) for n, line in enumerate(block, lines_read + 1) if line.strip()]
-        objects = [parse_object(line, source, number) for number, line in lines]
+        objects_read += len(lines)
+        if bad is None:
+            objects = [parse_object(line, source, number) for number, line in lines]
+        else:
+            lines, objects = _parse_good(lines, source, bad)
         lines_read += len(block)
-        objects_read += len(objects)
         if objects:
             yield ObjectBlock([number for number, _ in lines], objects)
     if not objects_read:
         raise source.error("the file is empty")
+
+
+def _parse_good(
+    lines: list[tuple[int, bytes]], source: Source, bad: list[InputFileError]
+) -> tuple[list[tuple[int, bytes]], list[dict[str, Any]]]:
+    """The lines that are objects, and these objects."""
+    good: list[tuple[int, bytes]] = []
+    objects: list[dict[str, Any]] = []
+    for number, line in lines:
+        try:
+            objects.append(parse_object(line, source, number))
+        except InputFileError as error:
+            bad.append(error)
+        else:
+            good.append((number, line))
+    return good, objects
 
 
 def parse_object(text: bytes, source: Source, number: int | None = None) -> dict[str, Any]:

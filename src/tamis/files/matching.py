@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from tamis.matcher.ids import Ids, id_column
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.rule import RuleId
 from tamis.matcher.selection import Tagged
+from tamis.matcher.skipped_events import BadEvent
 
 __all__ = ["MatchBatch", "Query", "match_expression", "match_file"]
 
@@ -41,20 +43,39 @@ class Query:
     """The time at which rules must be valid; now by default."""
     event_id: str | None = None
     """The attribute that identifies an event; by default its number in the file, from 0."""
+    skip_bad: bool = False
+    """Whether to skip events that are refused."""
 
-    def run(self, matcher: Matcher, events: Any) -> pa.Table:
-        """Find the rules for `events`, in the table that `Matcher` returns."""
+    def run(self, matcher: Matcher, events: Any, skipped: list[BadEvent] | None = None) -> pa.Table:
+        """Find the rules for `events`, in the table that `Matcher` returns.
+
+        With a list `skipped`, events that are refused are left out and appended to it.
+        """
+        on_error: Literal["raise", "skip"] = "raise" if skipped is None else "skip"
+        search: Callable[..., pa.Table]
         match self.kind:
             case "match":
-                return matcher.match_many(events, only=self.only, at=self.at)
+                search = matcher.match_many
             case "count":
-                return matcher.count_many(events, only=self.only, at=self.at)
+                search = matcher.count_many
             case "top":
-                return matcher.top_many(events, self.n, only=self.only, at=self.at)
+                search = partial(matcher.top_many, n=self.n)
             case "publish":
                 rows = events if isinstance(events, list) else events.to_pylist()
-                found = [matcher.publish(event, only=self.only, at=self.at) for event in rows]
+                found = [self._publish(matcher, *row, skipped) for row in enumerate(rows)]
                 return _build_table(found)
+        return search(events, only=self.only, at=self.at, on_error=on_error, skipped=skipped)
+
+    def _publish(
+        self, matcher: Matcher, number: int, event: Any, skipped: list[BadEvent] | None
+    ) -> list[RuleId]:
+        try:
+            return matcher.publish(event, only=self.only, at=self.at)
+        except (EventError, SchemaError) as error:
+            if skipped is None:
+                raise
+            skipped.append(BadEvent(number, str(error)))
+            return []
 
 
 class MatchBatch(NamedTuple):
@@ -66,6 +87,8 @@ class MatchBatch(NamedTuple):
     """The table that `Matcher` returns; its column ``event`` is a position in `keys`."""
     fraction: float | None
     """The fraction of the file that is done; None for a pipe."""
+    skipped: list[InputFileError] = []  # noqa: RUF012  # never changed
+    """The errors of the events before the end of the batch that were left out."""
 
 
 def match_file(matcher: Matcher, path: str, query: Query) -> Iterator[MatchBatch]:
@@ -77,19 +100,26 @@ def match_file(matcher: Matcher, path: str, query: Query) -> Iterator[MatchBatch
         The file or one of its events cannot be read; the error names the line.
     """
     size, done = _FIRST_EVENTS, 0
-    for batch in read_events(path):
+    malformed: list[InputFileError] | None = [] if query.skip_bad else None
+    for batch in read_events(path, malformed):
         start = 0
         while start < len(batch.numbers):
             part = _slice_batch(batch, start, size)
             start += len(part.numbers)
             keys = _event_keys(part, done, query.event_id, path)
-            table = _match_batch(matcher, part, query, path)
-            yield MatchBatch(keys, table, part.fraction)
             done += len(keys)
+            if malformed is None:
+                table = _match_batch(matcher, part, query, path)
+                yield MatchBatch(keys, table, part.fraction)
+            else:
+                good = _match_good(matcher, part, query, path, keys)
+                table = good.table
+                yield good._replace(skipped=malformed + good.skipped)
+                malformed.clear()
             # As many events as give _TARGET_MATCHES, judging by the last part.
             size = min(_MOST_EVENTS, 1 + _TARGET_MATCHES * len(keys) // max(table.num_rows, 1))
-    if not done:
-        yield MatchBatch([], query.run(matcher, []), None)
+    if not done or malformed:
+        yield MatchBatch([], query.run(matcher, []), None, malformed or [])
 
 
 def match_expression(matcher: Matcher, expression: str, query: Query) -> MatchBatch:
@@ -120,6 +150,32 @@ def _match_batch(matcher: Matcher, batch: EventBatch, query: Query, path: str) -
         raise _find_bad_event(matcher, batch, path) or InputFileError(
             str(error), path=display_path(path)
         ) from error
+
+
+def _match_good(
+    matcher: Matcher, batch: EventBatch, query: Query, path: str, keys: list[str | int]
+) -> MatchBatch:
+    """The matches of the events that are not refused."""
+    bad: list[BadEvent] = []
+    try:
+        table = query.run(matcher, batch.events, bad)
+    except (EventError, SchemaError) as error:
+        raise InputFileError(str(error), path=display_path(path)) from error
+    good = np.ones(len(keys), np.bool_)
+    good[[event for event, _ in bad]] = False
+    places = np.cumsum(good) - 1
+    event = pa.array(places[table["event"].to_numpy()])
+    is_line = isinstance(batch.events, list)
+    skipped = [
+        InputFileError(
+            message if is_line else f"row {batch.numbers[event]}: {message}",
+            path=display_path(path),
+            line=int(batch.numbers[event]) if is_line else None,
+        )
+        for event, message in sorted(bad)
+    ]
+    kept = [key for key, is_good in zip(keys, good.tolist(), strict=True) if is_good]
+    return MatchBatch(kept, table.set_column(0, "event", event), batch.fraction, skipped)
 
 
 def _find_bad_event(matcher: Matcher, batch: EventBatch, path: str) -> InputFileError | None:

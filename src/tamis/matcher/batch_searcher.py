@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from tamis.deadline import limit_time
-from tamis.encode.arrays import Events, rows_between
-from tamis.expr.event import FlatEvent
+from tamis.encode.arrays import rows_between
 from tamis.joins.document_store import DocumentStore
+from tamis.matcher.chunk_encoder import ChunkEncoder
 from tamis.matcher.event_limits import EventLimits
-from tamis.matcher.inputs import split_events
-from tamis.matcher.join_predicates import JoinPredicates, evaluate_batch_joins
-from tamis.matcher.results import id_type, merge_matches, merge_tops
+from tamis.matcher.results import id_type, merge_lists, merge_matches, merge_tops
 from tamis.matcher.schema import Schema
 from tamis.matcher.selection import Selection
+from tamis.matcher.skipped_events import SkippedEvents
 from tamis.matcher.snapshot import View
 
-__all__ = ["BatchSearcher"]
+__all__ = ["BatchSearcher", "Form"]
+
+Form: TypeAlias = Literal["pairs", "lists"]
+"""Whether the answers have a row per match, or a row per event with a list of rules."""
 
 _FIRST_ROWS = 1024
 """How many events are matched before the number of matches per event is known."""
@@ -30,14 +31,6 @@ _MOST_ROWS = 65_536
 
 _MATCHES = 1 << 22
 """How many matches a batch of answers should have at most."""
-
-
-class _EncodedChunk(NamedTuple):
-    first: int
-    """The number of the first event."""
-    size: int
-    parts: list[Events]
-    """The events, encoded for each segment."""
 
 
 class BatchSearcher:
@@ -58,6 +51,8 @@ class BatchSearcher:
         The largest events to take.
     milliseconds
         How long an event may take, on average over those that are read at once.
+    skipped
+        Where refused events are reported; without it the first one is an error.
     """
 
     def __init__(
@@ -67,34 +62,40 @@ class BatchSearcher:
         documents: DocumentStore,
         limits: EventLimits | None = None,
         milliseconds: float | None = None,
+        skipped: SkippedEvents | None = None,
     ) -> None:
         self._views = views
-        self._limits = limits
-        self._milliseconds = milliseconds
         self._segments = [view.segment for view in views]
-        self._schema = schema
-        self._documents = documents
+        self._encoder = ChunkEncoder(views, schema, documents, limits, milliseconds, skipped)
 
-    def match(self, events: Any, selection: Selection) -> pa.Table | pa.RecordBatchReader:
-        """Find the matching rules: one row (event, rule) per match."""
-        schema = pa.schema([("event", pa.int64()), ("rule", id_type(self._segments))])
+    def match(
+        self, events: Any, selection: Selection, form: Form = "pairs"
+    ) -> pa.Table | pa.RecordBatchReader:
+        """Find the matching rules: one row (event, rule) per match, or (event, rules) per event."""
+        schema = _schema_of_matches(form, id_type(self._segments))
 
         def batches() -> Iterator[pa.RecordBatch]:
             rows = _FIRST_ROWS
-            for chunk in self._encode(events):
-                begin = 0
-                while begin < chunk.size:
-                    end = min(begin + rows, chunk.size)
+            for chunk in self._encoder.encode(events):
+                begin, size = 0, len(chunk.numbers)
+                while begin < size:
+                    end = min(begin + rows, size)
                     parts = [
                         view.segment.engine.match(
                             rows_between(part, begin, end), view.mask(selection)
                         )
                         for view, part in zip(self._views, chunk.parts, strict=True)
                     ]
-                    matches = merge_matches(self._segments, parts, chunk.first + begin)
-                    columns = [pa.array(matches.event), matches.rule]
-                    yield from _split(columns, schema)
-                    rows = _affordable_rows(len(matches.event), end - begin)
+                    numbers = chunk.numbers[begin:end]
+                    if form == "pairs":
+                        matches = merge_matches(self._segments, parts, numbers)
+                        found = len(matches.event)
+                        yield from _split([pa.array(matches.event), matches.rule], schema)
+                    else:
+                        lists = merge_lists(self._segments, parts)
+                        found = len(lists.values)
+                        yield pa.record_batch([pa.array(numbers), lists], schema=schema)
+                    rows = _affordable_rows(found, end - begin)
                     begin = end
 
         return _answer(events, schema, batches())
@@ -104,12 +105,11 @@ class BatchSearcher:
         schema = pa.schema([("event", pa.int64()), ("matches", pa.int64())])
 
         def batches() -> Iterator[pa.RecordBatch]:
-            for first, size, parts in self._encode(events):
-                counts = np.zeros(size, np.int64)
+            for numbers, parts in self._encoder.encode(events):
+                counts = np.zeros(len(numbers), np.int64)
                 for view, part in zip(self._views, parts, strict=True):
                     counts += view.segment.engine.count(part, view.mask(selection))
-                columns = [pa.array(np.arange(first, first + size)), pa.array(counts)]
-                yield pa.record_batch(columns, schema=schema)
+                yield pa.record_batch([pa.array(numbers), pa.array(counts)], schema=schema)
 
         return _answer(events, schema, batches())
 
@@ -119,14 +119,14 @@ class BatchSearcher:
         schema = pa.schema(zip(["event", "rank", "rule", "score"], types, strict=True))
 
         def batches() -> Iterator[pa.RecordBatch]:
-            for first, _, parts in self._encode(events):
+            for numbers, parts in self._encoder.encode(events):
                 tops = [
                     view.segment.engine.top(part, n, view.mask(selection))
                     for view, part in zip(self._views, parts, strict=True)
                 ]
                 best = merge_tops(self._segments, tops, n)
                 columns = [
-                    pa.array(best.event + first),
+                    pa.array(numbers[best.event]),
                     pa.array(best.rank),
                     best.rule,
                     pa.array(best.score),
@@ -135,20 +135,14 @@ class BatchSearcher:
 
         return _answer(events, schema, batches())
 
-    def _encode(self, events: Any) -> Iterator[_EncodedChunk]:
-        """Encode `events` chunk by chunk for each segment."""
-        first = 0
-        names = JoinPredicates(self._views, ()).usages
-        for chunk in split_events(events):
-            if self._limits is not None and isinstance(chunk, list):
-                self._limits.check_many(chunk, first)
-            joins: list[FlatEvent] = []
-            with limit_time(self._milliseconds, len(chunk)):
-                if names:
-                    joins = evaluate_batch_joins(chunk, first, names, self._schema, self._documents)
-                parts = [segment.encode_chunk(chunk, first, joins) for segment in self._segments]
-            yield _EncodedChunk(first, len(chunk), parts)
-            first += len(chunk)
+
+def _schema_of_matches(form: Form, ids: pa.DataType) -> pa.Schema:
+    if form == "pairs":
+        return pa.schema([("event", pa.int64()), ("rule", ids)])
+    if pa.types.is_string(ids):
+        # An id that matches many events is then stored once.
+        ids = pa.dictionary(pa.int32(), pa.large_string())
+    return pa.schema([("event", pa.int64()), ("rules", pa.large_list(ids))])
 
 
 def _affordable_rows(matches: int, rows: int) -> int:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tamis.errors import EventError
+import numpy as np
+
+from tamis.encode.arrow_values import count_sizes
+from tamis.errors import EventError, SchemaError, combine_errors
 from tamis.limits import Limits
+from tamis.matcher.inputs import EventChunk
 
 __all__ = ["EventLimits"]
 
@@ -60,21 +64,40 @@ class EventLimits:
             else:
                 pending.pop()
 
-    def check_many(self, events: Sequence[Any], first: int) -> None:
-        """Check many mappings; an error names the event by its number, counted from `first`."""
-        for number, event in enumerate(events, first):
-            try:
-                self.check(event)
-            except EventError as error:
-                raise EventError(f"event {number}: {error}") from None
+    def check_many(self, events: EventChunk, first: int) -> None:
+        """Check many events; an error names the event by its number, counted from `first`."""
+        errors: dict[int, EventError | SchemaError] = {}
+        if isinstance(events, list):
+            for number, event in enumerate(events, first):
+                try:
+                    self.check(event)
+                except EventError as error:
+                    errors[number] = error
+        else:
+            values, characters = count_sizes(events)
+            for row in np.flatnonzero(characters > _or_most(self._characters)).tolist():
+                errors[first + row] = self._too_many_characters()
+            for row in np.flatnonzero(values > _or_most(self._values)).tolist():
+                errors[first + row] = self._too_many_values()
+        if errors:
+            raise combine_errors(errors)
 
     def _refuse(self, values: int, characters: int) -> None:
         if self._values is not None and values > self._values:
-            raise EventError(
-                f"the event has more than {self._values:,} values, the limit event_values"
-            )
+            raise self._too_many_values()
         if self._characters is not None and characters > self._characters:
-            raise EventError(
-                f"the event has more than {self._characters:,} characters, "
-                "the limit event_characters"
-            )
+            raise self._too_many_characters()
+
+    def _too_many_values(self) -> EventError:
+        return EventError(
+            f"the event has more than {self._values:,} values, the limit event_values"
+        )
+
+    def _too_many_characters(self) -> EventError:
+        return EventError(
+            f"the event has more than {self._characters:,} characters, the limit event_characters"
+        )
+
+
+def _or_most(limit: int | None) -> int:
+    return np.iinfo(np.int64).max if limit is None else limit

@@ -15,7 +15,7 @@ from typing import Self
 
 from tamis.encode.arrays import Events
 from tamis.encode.arrow_rows import read_rows
-from tamis.errors import EventError
+from tamis.errors import EventError, SchemaError, combine_errors
 from tamis.expr.event import Event, FlatEvent, extend_event, refuse_unreadable
 from tamis.expr.joins.predicate import Join
 from tamis.expr.joins.subqueries import join_named
@@ -30,7 +30,7 @@ from tamis.matcher.segment_joins import MOST_SPANS
 from tamis.matcher.snapshot import Snapshot, View
 from tamis.matcher.tail import TailRule
 
-__all__ = ["JoinPredicates", "add_join_attributes", "evaluate_batch_joins"]
+__all__ = ["JoinPredicates", "add_join_attributes", "evaluate_batch_joins", "news_of"]
 
 
 class _Order:
@@ -80,7 +80,7 @@ class JoinPredicates:
         for usage in chain(*(joins.usages.values() for joins in segments), in_tail.values()):
             by_name.setdefault(usage.name, []).append(usage)
         self.usages = {name: _merge_usages(usages) for name, usages in by_name.items()}
-        self.news = _news_of(self.usages)
+        self.news = news_of(self.usages)
         self._order = _Order(sum(_cost(join_named(name)) for name in by_name))
 
     @classmethod
@@ -139,18 +139,21 @@ def evaluate_batch_joins(
     """
     rows: Iterable[Event] = chunk
     if not isinstance(chunk, list):
-        rows = read_rows(chunk, _news_of(names), first)
+        rows = read_rows(chunk, news_of(names), first)
     events = schema.read_many(rows, first)
-    news = _news_of(names)
+    news = news_of(names)
+    errors: dict[int, EventError | SchemaError] = {}
     for number, event in enumerate(events, first):
         try:
             refuse_unreadable(event, news)
         except EventError as error:
-            raise EventError(f"event {number}: {error}") from None
+            errors[number] = error
+    if errors:
+        raise combine_errors(errors)
     return [add_join_attributes({}, documents.evaluate_joins(names, event)) for event in events]
 
 
-def _news_of(names: Collection[str]) -> frozenset[str]:
+def news_of(names: Collection[str]) -> frozenset[str]:
     """The attributes of new documents that join predicates compare."""
     return frozenset(chain.from_iterable(join_named(name).news for name in names))
 

@@ -36,6 +36,7 @@ from tamis.matcher.schema import Schema
 from tamis.matcher.searcher import Searcher
 from tamis.matcher.segment import Segment
 from tamis.matcher.selection import Selection, Tagged
+from tamis.matcher.skipped_events import BadEvent, SkippedEvents
 from tamis.matcher.snapshot import Snapshot, View
 from tamis.matcher.storage.directory import create_directory, is_index, replace_directory
 from tamis.matcher.storage.document_file import write_documents
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
     from tamis.matcher.analysis.ratify import Ratification
     from tamis.matcher.analysis.similar import Similar
 
-__all__ = ["AddReport", "BadRule", "Matcher"]
+__all__ = ["AddReport", "BadEvent", "BadRule", "Matcher"]
 
 _SMALL_TAIL: Final = 64
 """A larger tail takes so long to freeze that the segment is kept for later searches."""
@@ -649,6 +650,9 @@ class Matcher:
         *,
         only: Tagged | Iterable[RuleId] | None = None,
         at: datetime | None = None,
+        form: Literal["pairs", "lists"] = "pairs",
+        on_error: Literal["raise", "skip"] = "raise",
+        skipped: list[BadEvent] | None = None,
     ) -> pa.Table | pa.RecordBatchReader:
         """Find the rules that each of many events satisfies.
 
@@ -659,13 +663,26 @@ class Matcher:
             columns are read as they are, without a loop over rows.
         only, at
             As in :meth:`match`.
+        form
+            ``"pairs"`` for a row per match, ``"lists"`` for a row per event with a list of rules.
+        on_error
+            ``"skip"`` leaves out the events that are refused, and reports each of them.
+        skipped
+            A list that skipped events are appended to, as :class:`BadEvent`. Without it, skipped
+            events are reported by a warning.
 
         Returns
         -------
         pyarrow.Table
             One row per match, with event (the row number) and rule (the id), by event and then in
-            the order in which the rules were added. For a reader, a reader: it computes batches of
-            bounded size while they are read.
+            the order in which the rules were added. In lists, one row per event, with event and
+            rules; ids that are strings are dictionary-encoded. For a reader, a reader: it computes
+            batches of bounded size while they are read.
+
+        Raises
+        ------
+        EventError, SchemaError
+            An event is refused and not skipped; the message has its number.
 
         Examples
         --------
@@ -674,8 +691,18 @@ class Matcher:
         >>> m.add("teens", "age BETWEEN 13 AND 19")
         >>> m.match_many([{"age": 15}, {"age": 40}, {"age": 17}]).to_pydict()
         {'event': [0, 2], 'rule': ['teens', 'teens']}
+        >>> m.match_many([{"age": 15}, {"age": 40}], form="lists").to_pydict()
+        {'event': [0, 1], 'rules': [['teens'], []]}
+        >>> bad = []
+        >>> m.match_many([{"age": b"15"}, {"age": 17}], on_error="skip", skipped=bad).to_pydict()
+        {'event': [1], 'rule': ['teens']}
+        >>> bad[0].event
+        0
         """
-        return self._batch_searcher().match(events, self._select(only, at))
+        if form not in ("pairs", "lists"):
+            raise ValueError(f"form is 'pairs' or 'lists', not {form!r}")
+        searcher = self._batch_searcher(on_error, skipped)
+        return searcher.match(events, self._select(only, at), form)
 
     def count_many(
         self,
@@ -683,12 +710,14 @@ class Matcher:
         *,
         only: Tagged | Iterable[RuleId] | None = None,
         at: datetime | None = None,
+        on_error: Literal["raise", "skip"] = "raise",
+        skipped: list[BadEvent] | None = None,
     ) -> pa.Table | pa.RecordBatchReader:
         """Count the rules that each of many events satisfies, without listing them.
 
         Parameters
         ----------
-        events, only, at
+        events, only, at, on_error, skipped
             As in :meth:`match_many`.
 
         Returns
@@ -704,7 +733,8 @@ class Matcher:
         >>> m.count_many([{"age": 15}, {"age": 40}]).to_pydict()
         {'event': [0, 1], 'matches': [1, 0]}
         """
-        return self._batch_searcher().count(events, self._select(only, at))
+        searcher = self._batch_searcher(on_error, skipped)
+        return searcher.count(events, self._select(only, at))
 
     def top_many(
         self,
@@ -713,12 +743,14 @@ class Matcher:
         *,
         only: Tagged | Iterable[RuleId] | None = None,
         at: datetime | None = None,
+        on_error: Literal["raise", "skip"] = "raise",
+        skipped: list[BadEvent] | None = None,
     ) -> pa.Table | pa.RecordBatchReader:
         """Find the `n` matching rules of the highest scores for each of many events.
 
         Parameters
         ----------
-        events, only, at
+        events, only, at, on_error, skipped
             As in :meth:`match_many`.
         n
             How many rules to return per event at most.
@@ -739,7 +771,8 @@ class Matcher:
         [{'event': 0, 'rank': 1, 'rule': 'high', 'score': 2.0}]
         """
         _check_n(n)
-        return self._batch_searcher().top(events, n, self._select(only, at))
+        searcher = self._batch_searcher(on_error, skipped)
+        return searcher.top(events, n, self._select(only, at))
 
     # --- Documents ---
 
@@ -1258,13 +1291,17 @@ class Matcher:
             return Searcher(snapshot, self._schema, self._document_store)
         return TimedSearcher(milliseconds, snapshot, self._schema, self._document_store)
 
-    def _batch_searcher(self) -> BatchSearcher:
+    def _batch_searcher(self, on_error: str, skipped: list[BadEvent] | None) -> BatchSearcher:
+        _check_on_error(on_error)
+        if skipped is not None and on_error != "skip":
+            raise ValueError("skipped takes events that are skipped; pass on_error='skip', too")
         return BatchSearcher(
             self._frozen_views(self._snapshot),
             self._schema,
             self._document_store,
             self._event_limits,
             self._limits.milliseconds,
+            SkippedEvents(skipped) if on_error == "skip" else None,
         )
 
     def _check_size(self, event: Any) -> None:
@@ -1304,10 +1341,14 @@ class Matcher:
         self, rules: Any, on_error: str
     ) -> tuple[list[Rule] | NewRules, list[BadRule] | None]:
         """Read the rules of `add_many`, and a list of the bad ones; None if these raise."""
-        if on_error not in ("raise", "skip"):
-            raise ValueError(f"on_error is 'raise' or 'skip', not {on_error!r}")
+        _check_on_error(on_error)
         bad: list[BadRule] | None = [] if on_error == "skip" else None
         return read_rules(rules, self._logic, bad, self._rule_limits), bad
+
+
+def _check_on_error(on_error: str) -> None:
+    if on_error not in ("raise", "skip"):
+        raise ValueError(f"on_error is 'raise' or 'skip', not {on_error!r}")
 
 
 def _check_n(n: int) -> None:

@@ -14,7 +14,7 @@ from tamis.engines.base import Matches, Tops
 from tamis.matcher.ids import id_column
 from tamis.matcher.segment import Segment
 
-__all__ = ["ScoredPart", "id_type", "merge_matches", "merge_tops", "select_best"]
+__all__ = ["ScoredPart", "id_type", "merge_lists", "merge_matches", "merge_tops", "select_best"]
 
 
 class _MergedMatches(NamedTuple):
@@ -55,21 +55,55 @@ def id_type(segments: Sequence[Segment]) -> pa.DataType:
 
 
 def merge_matches(
-    segments: Sequence[Segment], parts: Sequence[Matches], first: int = 0
+    segments: Sequence[Segment], parts: Sequence[Matches], numbers: NDArray[np.int64]
 ) -> _MergedMatches:
     """Merge the matches of each segment by event, and within an event the oldest rule first.
 
-    Events are numbered from `first`. The arrays in `parts` are sorted in place.
+    `numbers` are those of the events, rising. The arrays in `parts` are sorted in place.
     """
     for segment, part in zip(segments, parts, strict=True):
         segment.sort_by_age(part)
-    events = [_events(part, first) for part in parts]
+    events = [np.repeat(numbers, np.diff(part.start)) for part in parts]
     places = [(segment.ids, part.rule) for segment, part in zip(segments, parts, strict=True)]
     if len(parts) == 1:
         return _MergedMatches(events[0], id_column(places, None))
     event = np.concatenate(events)
     order = np.argsort(event, kind="stable")
     return _MergedMatches(event[order], id_column(places, order))
+
+
+def merge_lists(segments: Sequence[Segment], parts: Sequence[Matches]) -> pa.LargeListArray:
+    """As `merge_matches`, but with a list of ids for each event; texts are dictionary-encoded."""
+    for segment, part in zip(segments, parts, strict=True):
+        segment.sort_by_age(part)
+    start = np.sum([part.start for part in parts], axis=0, dtype=np.int64)
+    order = None
+    if len(parts) > 1:
+        order = np.argsort(np.concatenate([_events(part) for part in parts]), kind="stable")
+    places = [(segment.ids, part.rule) for segment, part in zip(segments, parts, strict=True)]
+    has_numbers = any(segment.ids.has_numbers for segment in segments)
+    if has_numbers or not parts:
+        rules = id_column(places, order).combine_chunks()
+    else:
+        rules = _encode_texts(segments, parts, order)
+    return pa.LargeListArray.from_arrays(start, rules)
+
+
+def _encode_texts(
+    segments: Sequence[Segment], parts: Sequence[Matches], order: NDArray[np.int64] | None
+) -> pa.DictionaryArray:
+    """The ids as numbers in a dictionary, which has each id that is in an answer once."""
+    used, indices, first = [], [], 0
+    for segment, part in zip(segments, parts, strict=True):
+        marks = np.zeros(len(segment) + 1, np.int32)
+        marks[part.rule + 1] = 1
+        rank = np.cumsum(marks, dtype=np.int32)
+        used.append(segment.ids.texts.take(np.flatnonzero(marks[1:])).arrow(pa.large_string()))
+        indices.append(rank[part.rule] + np.int32(first))
+        first += int(rank[-1])
+    index = np.concatenate(indices)
+    index = index if order is None else index[order]
+    return pa.DictionaryArray.from_arrays(pa.array(index), pa.concat_arrays(used))
 
 
 def merge_tops(segments: Sequence[Segment], parts: Sequence[Tops], n: int) -> _MergedTops:
@@ -101,6 +135,6 @@ def select_best(parts: Sequence[ScoredPart], n: int) -> _Best:
     return _Best(event[kept], rank[kept], order[kept])
 
 
-def _events(part: Matches | Tops, first: int = 0) -> NDArray[np.int64]:
-    """The event number of each match, counted from `first`."""
-    return np.repeat(np.arange(first, first + len(part.start) - 1), np.diff(part.start))
+def _events(part: Matches | Tops) -> NDArray[np.int64]:
+    """The row of each match."""
+    return np.repeat(np.arange(len(part.start) - 1), np.diff(part.start))

@@ -102,6 +102,11 @@ class Segment:
             joins = self._joins = SegmentJoins(self.engine.rules)
         return joins
 
+    @property
+    def attributes(self) -> frozenset[str]:
+        """The attributes of events that matter to a rule."""
+        return self._encoders.columns.attributes
+
     def ages(self, places: NDArray[np.int32]) -> NDArray[np.int32]:
         """The ages of the rules at these places."""
         return places if self._place_of_age is None else self.engine.order[places]

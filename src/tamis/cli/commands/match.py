@@ -87,6 +87,10 @@ def match_events(
     engine: EngineOverride = None,
     logic: LogicOverride = None,
     skip_bad_rules: SkipBadRules = False,
+    skip_bad_events: Annotated[
+        bool,
+        typer.Option("--skip-bad-events", help="Leave out invalid events, and name each of them."),
+    ] = False,
     limit: LimitTexts = None,
 ) -> None:
     """Find the rules that each event satisfies.
@@ -121,20 +125,26 @@ def match_events(
             only=select_rules(matcher, only, tag),
             at=at,
             event_id=event_id,
+            skip_bad=skip_bad_events,
         )
         if expression is not None:
             writer.write(match_expression(matcher, expression, query))
             return
         assert events is not None
-        done = found = 0
+        done = found = skipped = 0
         show("Matching events", done, None)
         for matches in match_file(matcher, events, query):
             writer.write(matches)
             done += len(matches.keys)
             found += _count_matches(matches)
+            skipped += len(matches.skipped)
+            for error in matches.skipped:
+                print_error(f"skipped: {error}")
             show("Matching events", done, matches.fraction)
         if publish:
             matcher.close()
+    if skipped:
+        print_error(f"{skipped:,} events were skipped")
     if done and not found and is_on_terminal():
         # A misspelt attribute and kinds that do not compare give no rows, and no error either.
         print_error(
