@@ -6,6 +6,7 @@ passes in plain Python reads and writes only within bounds.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -13,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 from numba.core.registry import CPUDispatcher
+from numba.extending import _Intrinsic
 
-from tamis.engines.kernels import bits
 from tamis.engines.registry import ENGINES, load_engine
 
 
@@ -31,7 +32,7 @@ def dispatchers() -> Iterator[tuple[Any, str, Any]]:
                     yield module, attribute, value
     for engine in engines:
         for attribute in ("kernel", "top_kernel"):
-            kernel = getattr(engine, attribute)
+            kernel = getattr(engine, attribute, None)
             if isinstance(kernel, CPUDispatcher):
                 yield engine, attribute, kernel
 
@@ -47,18 +48,21 @@ def interpret(monkeypatch: pytest.MonkeyPatch) -> None:
         )
     # An intrinsic consists of machine instructions and has no Python code.
     for name, module in list(sys.modules.items()):
-        for intrinsic, twin in INTRINSICS.items():
-            if name.startswith("tamis.") and hasattr(module, intrinsic):
-                monkeypatch.setattr(module, intrinsic, twin)
+        if name.startswith("tamis."):
+            for attribute, value in list(vars(module).items()):
+                if isinstance(value, _Intrinsic):
+                    monkeypatch.setattr(module, attribute, _twin_of(attribute, value))
+
+
+def _twin_of(name: str, intrinsic: Any) -> Any:
+    """What an intrinsic does, as plain Python."""
+    twin: Any = prefetch if name == "prefetch" else functools.partial(intrinsic.plain)
+    if hasattr(intrinsic._defn, "columns"):
+        # A block of addresses asks its readers which arrays they expect.
+        twin._defn = intrinsic._defn
+    return twin
 
 
 def prefetch(array: np.ndarray, place: int) -> None:
     """The place may lie past the end: a prefetch of it does nothing."""
     assert place >= 0
-
-
-INTRINSICS = {
-    "lowest_bit": bits.lowest_bit.plain,
-    "count_bits": bits.count_bits.plain,
-    "prefetch": prefetch,
-}

@@ -6,10 +6,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tamis.encode.arrays import NO_DOUBLES, NO_INT32, Events
 from tamis.encode.derived import DerivedAttribute, DerivedAttributes
+from tamis.encode.event_pairs import to_pairs
 from tamis.encode.guards import Guards
+from tamis.encode.known_pairs import KnownPairs, Unusual
 from tamis.encode.rules import EncodedRules
 from tamis.errors import EventError, SchemaError, combine_errors
 from tamis.expr.event import Event, FlatEvent, flatten, refuse_unreadable
@@ -243,6 +246,24 @@ class EventEncoder(AxesEncoder):
         )
         self._texts = rules.texts
         self._guards = Guards(rules, sorted(rules.texts.attributes), texts=True)
+        self._attributes = len(axes)
+        known = KnownPairs(
+            self._axes, len(axes), _is_scalar, rules.texts.attributes, rules.texts.cached_match
+        )
+        self._pair_of = None if self._derived else known.__getitem__
+        """The pair of a value; None where pairs are not all that an event leads to."""
+
+    def encode_pairs(self, event: Event) -> NDArray[np.int32]:
+        """Encode one event, given as a mapping, as pairs; see `tamis.encode.event_pairs`."""
+        pair_of = self._pair_of
+        if pair_of is not None and event.__class__ is dict:
+            values = event.values()
+            try:
+                items = zip(event, values, map(type, values), strict=True)
+                return np.frombuffer(b"".join(map(pair_of, items)), np.int32)
+            except (Unusual, TypeError):  # A list or a dictionary cannot be looked up.
+                pass
+        return to_pairs(self.encode(event), self._attributes)
 
     def encode_many(self, events: Iterable[Event], first: int = 0) -> Events:
         """Encode events given as mappings; an error names the event, counted from `first`."""

@@ -8,22 +8,25 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import NO_DOUBLES, NO_INT32, NO_INT64, Choices, Events
+from tamis.encode.event_pairs import to_events
 from tamis.encode.ragged import starts
 from tamis.encode.rules import EncodedRules
 from tamis.engines.kernels.event_expressions import ExpressionMatches, match_expression
 from tamis.engines.kernels.scores import rank_rules
+from tamis.engines.kernels.sorting import sort_rows
 from tamis.engines.kernels.truth import LoadedEvent, new_loaded_event
 from tamis.engines.threads import map_in_threads, thread_count
 
-__all__ = ["Engine", "Matches", "Parts", "Scratch", "Tops"]
+__all__ = ["BUFFER", "Best", "Engine", "MatchChunks", "Matches", "Parts", "Scratch", "Tops"]
 
-_BUFFER = 1 << 20
+BUFFER = 1 << 20
 """How many matches fit into one output buffer, beyond the room that a single event may need."""
 
 _LEAST_ROWS, _MOST_ROWS = 512, 8192
@@ -35,8 +38,17 @@ class Matches(NamedTuple):
 
     start: NDArray[np.int64]
     """Where the rules of each event begin, and last where those of the last one end."""
-    rule: NDArray[np.int32]
-    """In no particular order within an event."""
+    rule: NDArray[np.integer]
+    """The oldest first within an event."""
+
+
+class MatchChunks(NamedTuple):
+    """The matching rules of each event, without copying what the engine has written."""
+
+    start: NDArray[np.int64]
+    """Where the rules of each event begin, and last where those of the last one end."""
+    rules: list[NDArray[np.integer]]
+    """The rules of all events, the oldest first within an event; a chunk ends with an event."""
 
 
 class Tops(NamedTuple):
@@ -59,7 +71,7 @@ class Parts(NamedTuple):
     """The engine's own arrays: a NamedTuple of arrays, or an empty tuple."""
 
 
-class _Best(NamedTuple):
+class Best(NamedTuple):
     """Output of ranking: one row of `rule` and `score` for each event, best first."""
 
     counts: NDArray[np.int64]
@@ -68,7 +80,7 @@ class _Best(NamedTuple):
     score: NDArray[np.float64]
 
     @classmethod
-    def empty(cls, rows: int, most: int) -> _Best:
+    def empty(cls, rows: int, most: int) -> Best:
         """Room for `most` rules in each of `rows` rows."""
         return cls(
             np.zeros(rows, np.int64),
@@ -146,6 +158,9 @@ class Engine:
         self.kernel_inputs = self._kernel_inputs()
         self.all_rules = self._mask_of_all()
         """The mask that lets every rule through."""
+        self.ids: NDArray[np.int64] = NO_INT64
+        """The ids of the rules, if they are integers: what `find_ids` and `match_chunks` answer
+        with. Set before the first search, and never changed."""
         self._local = threading.local()
 
     @property
@@ -221,27 +236,68 @@ class Engine:
             )
         )
 
-    def match_one(self, events: Events, mask: NDArray[np.uint8] | None = None) -> NDArray[np.int32]:
-        """Find the rules that the only event matches, among those whose `mask` is set.
+    @cached_property
+    def place_of_age(self) -> NDArray[np.int32] | None:
+        """The inverse of `order`; None if every rule's place is its age."""
+        places = np.arange(len(self.order), dtype=np.int32)
+        if np.array_equal(self.order, places):
+            return None
+        inverse = np.empty_like(places)
+        inverse[self.order] = places
+        return inverse
 
-        In any order. The thread's next call overwrites the result.
+    def find_places(
+        self, event: NDArray[np.int32], mask: NDArray[np.uint8] | None = None
+    ) -> NDArray[np.integer]:
+        """Find the rules that an event matches, among those whose `mask` is set.
+
+        The event is given as pairs (`tamis.encode.event_pairs`). The oldest rule comes first. The
+        thread's next call overwrites the result.
         """
         scratch = self._scratch()
         chosen = self.all_rules if mask is None else mask
+        events = to_events(event, len(self.rules.dictionary.axes))
         self.run(events, 0, 1, chosen, scratch, scratch.room, scratch.count)
-        return scratch.room[: scratch.count[0]]
+        found = scratch.room[: scratch.count[0]]
+        self._sort_rows(np.array([0, len(found)]), found)
+        return found
+
+    def find_ids(
+        self,
+        event: NDArray[np.int32],
+        mask: NDArray[np.uint8] | None,
+        in_order: bool,  # noqa: ARG002  an engine may be faster where the order does not matter
+    ) -> NDArray[np.int64]:
+        """As `find_places`, with the ids of the rules; in any order unless `in_order`."""
+        found: NDArray[np.int64] = self.ids[self.find_places(event, mask)]
+        return found
 
     def match(self, events: Events, mask: NDArray[np.uint8] | None = None) -> Matches:
         """Find the rules that each event matches, among those whose `mask` is set."""
+        start, found = self.match_chunks(events, mask, with_ids=False)
+        return Matches(start, found[0] if len(found) == 1 else np.concatenate(found or [NO_INT64]))
+
+    def match_chunks(
+        self, events: Events, mask: NDArray[np.uint8] | None = None, with_ids: bool = False
+    ) -> MatchChunks:
+        """As `match`, in chunks that are not copied; with ids of rules instead of their places."""
         counts = np.zeros(_size(events), np.int64)
-        found = [part for parts in self._run_tasks(events, mask, counts, True) for part in parts]
-        start = starts(counts)
-        return Matches(start, found[0] if len(found) == 1 else np.concatenate(found or [NO_INT32]))
+        tasks = self._run_tasks(events, mask, counts, True, with_ids)
+        found = [part for parts in tasks for part in parts]
+        return MatchChunks(starts(counts), found)
+
+    def _sort_rows(self, start: NDArray[np.int64], rules: NDArray[np.int32]) -> None:
+        """Sort the rules of each event by age, in place."""
+        inverse = self.place_of_age
+        # Empty arrays mean that places are ages.
+        order, inverse = (NO_INT32, NO_INT32) if inverse is None else (self.order, inverse)
+        bits = np.zeros(self.rules.size // 64 + 1, np.uint64)
+        sort_rows(start, rules, order, inverse, bits)
 
     def count(self, events: Events, mask: NDArray[np.uint8] | None = None) -> NDArray[np.int64]:
         """Count the rules that each event matches, among those whose `mask` is set."""
         counts = np.zeros(_size(events), np.int64)
-        for _ in self._run_tasks(events, mask, counts, False):
+        for _ in self._run_tasks(events, mask, counts, False, False):
             pass
         return counts
 
@@ -249,7 +305,7 @@ class Engine:
         self, events: Events, n: int, mask: NDArray[np.uint8] | None = None
     ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
         """Find the `n` best matching rules of the only event, and their scores; see `top`."""
-        best = _Best.empty(1, min(n, self.rules.size))
+        best = Best.empty(1, min(n, self.rules.size))
         self._rank(events, 0, 1, self.all_rules if mask is None else mask, best)
         return best.rule[0, : best.counts[0]], best.score[0, : best.counts[0]]
 
@@ -260,11 +316,11 @@ class Engine:
         """
         chosen = self.all_rules if mask is None else mask
         size, most = _size(events), min(n, self.rules.size)
-        rows = min(_rows_per_task(size), max(1, _BUFFER // max(most, 1)))
+        rows = min(_rows_per_task(size), max(1, BUFFER // max(most, 1)))
 
         def rank_rows(row: int) -> tuple[NDArray[Any], ...]:
             last = min(row + rows, size)
-            best = _Best.empty(last - row, most)
+            best = Best.empty(last - row, most)
             self._rank(events, row, last, chosen, best)
             is_filled = np.arange(most) < best.counts[:, None]
             return best.counts, best.rule[is_filled], best.score[is_filled]
@@ -286,7 +342,7 @@ class Engine:
         )
 
     def _rank(
-        self, events: Events, row: int, last: int, mask: NDArray[np.uint8], best: _Best
+        self, events: Events, row: int, last: int, mask: NDArray[np.uint8], best: Best
     ) -> None:
         """Write the best rules of the events from `row` up to, but not including, `last`."""
         scratch, rules = self._scratch(), self.rules
@@ -313,15 +369,21 @@ class Engine:
             )
 
     def _run_tasks(
-        self, events: Events, mask: NDArray[np.uint8] | None, counts: NDArray[np.int64], keep: bool
-    ) -> Iterator[list[NDArray[np.int32]]]:
+        self,
+        events: Events,
+        mask: NDArray[np.uint8] | None,
+        counts: NDArray[np.int64],
+        keep: bool,
+        with_ids: bool,
+    ) -> Iterator[list[NDArray[np.integer]]]:
         """Fill `counts`, and yield the matches of one range of rows after another if kept."""
         chosen = self.all_rules if mask is None else mask
         size = len(counts)
         rows = _rows_per_task(size)
 
-        def run_rows(row: int) -> list[NDArray[np.int32]]:
-            return self._run_rows(events, row, min(row + rows, size), chosen, counts, keep)
+        def run_rows(row: int) -> list[NDArray[np.integer]]:
+            last = min(row + rows, size)
+            return self._run_rows(events, row, last, chosen, counts, keep, with_ids)
 
         return map_in_threads(run_rows, range(0, size, rows))
 
@@ -333,15 +395,19 @@ class Engine:
         mask: NDArray[np.uint8],
         counts: NDArray[np.int64],
         keep: bool,
-    ) -> list[NDArray[np.int32]]:
+        with_ids: bool,
+    ) -> list[NDArray[np.integer]]:
+        """Match a range of rows in one thread, and return their rules if `keep`."""
         scratch = self._scratch()
-        room = self.rules.size if last - row == 1 else self.rules.size + _BUFFER
+        room = self.rules.size if last - row == 1 else self.rules.size + BUFFER
         out = np.empty(room, np.int32)
-        parts = []
+        parts: list[NDArray[np.integer]] = []
         while row < last:
             done = self.run(events, row, last, mask, scratch, out, counts, keep)
             if keep:
-                parts.append(out[: counts[row:done].sum()].copy())
+                found = out[: counts[row:done].sum()].copy()
+                self._sort_rows(starts(counts[row:done]), found)
+                parts.append(self.ids[found] if with_ids else found)
             row = done
         return parts
 

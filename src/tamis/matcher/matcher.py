@@ -35,7 +35,7 @@ from tamis.matcher.rule_limits import RuleLimits
 from tamis.matcher.schema import Schema
 from tamis.matcher.searcher import Searcher
 from tamis.matcher.segment import Segment
-from tamis.matcher.selection import Selection, Tagged
+from tamis.matcher.selection import EVERY_RULE, Selection, Tagged
 from tamis.matcher.skipped_events import BadEvent, SkippedEvents
 from tamis.matcher.snapshot import Snapshot, View
 from tamis.matcher.storage.directory import create_directory, is_index, replace_directory
@@ -477,8 +477,12 @@ class Matcher:
         """
         if weights is not None:
             EventWeights.of(weights)
-        self._check_size(event)
-        return self._searcher.match(event, self._select(only, at))
+        if self._event_limits is not None:
+            self._event_limits.check(event)
+        searcher = self._searcher
+        if only is None and at is None and not searcher.needs_time:
+            return searcher.match(event, EVERY_RULE)
+        return searcher.match(event, self._select(only, at))
 
     def match_array(
         self,
@@ -509,8 +513,12 @@ class Matcher:
         >>> m.match_array({"age": 30})
         array([7])
         """
-        self._check_size(event)
-        return self._searcher.match_array(event, self._select(only, at))
+        if self._event_limits is not None:
+            self._event_limits.check(event)
+        searcher = self._searcher
+        if only is None and at is None and not searcher.needs_time:
+            return searcher.match_array(event, EVERY_RULE)
+        return searcher.match_array(event, self._select(only, at))
 
     def first(
         self,

@@ -59,10 +59,8 @@ def merge_matches(
 ) -> _MergedMatches:
     """Merge the matches of each segment by event, and within an event the oldest rule first.
 
-    `numbers` are those of the events, rising. The arrays in `parts` are sorted in place.
+    `numbers` are those of the events, rising.
     """
-    for segment, part in zip(segments, parts, strict=True):
-        segment.sort_by_age(part)
     events = [np.repeat(numbers, np.diff(part.start)) for part in parts]
     places = [(segment.ids, part.rule) for segment, part in zip(segments, parts, strict=True)]
     if len(parts) == 1:
@@ -74,8 +72,6 @@ def merge_matches(
 
 def merge_lists(segments: Sequence[Segment], parts: Sequence[Matches]) -> pa.LargeListArray:
     """As `merge_matches`, but with a list of ids for each event; texts are dictionary-encoded."""
-    for segment, part in zip(segments, parts, strict=True):
-        segment.sort_by_age(part)
     start = np.sum([part.start for part in parts], axis=0, dtype=np.int64)
     order = None
     if len(parts) > 1:

@@ -17,17 +17,14 @@ from tamis.matcher.join_predicates import JoinPredicates, add_join_attributes
 from tamis.matcher.rule import Rule, RuleId
 from tamis.matcher.schema import Schema
 from tamis.matcher.segment import Segment
-from tamis.matcher.selection import Selection
+from tamis.matcher.selection import EVERY_RULE, Selection
 from tamis.matcher.snapshot import Snapshot
 from tamis.matcher.tail import LazyEvent, TailRule
 
 __all__ = ["Searcher"]
 
-_Hits: TypeAlias = tuple[list[tuple[Segment, NDArray[np.int32]]], list[TailRule]]
-"""Matching places of each segment, and matching rules of the tail, both oldest part first.
-
-The engine reuses the arrays of places: they are valid until its next search in this thread.
-"""
+_Part: TypeAlias = tuple[Segment, NDArray[np.int32], NDArray[np.uint8] | None]
+"""A segment, an event as pairs (`tamis.encode.event_pairs`), and the mask of a selection."""
 
 
 class Searcher:
@@ -50,19 +47,42 @@ class Searcher:
         self._joins = JoinPredicates.of(snapshot)
         if self._joins is not None:
             documents.watch(self._joins.usages)
+        self.needs_time = bool(snapshot.tail) or any(view.has_times for view in snapshot.views)
+        """Whether it matters when an event comes."""
+        self._masks: list[NDArray[np.uint8] | None] | None = None
+        """The mask of each view for EVERY_RULE."""
+        self._only_segment = self._find_only_segment()
+
+    def _find_only_segment(self) -> Segment | None:
+        """The segment that alone answers with integers; None where more is to be done."""
+        views = self.snapshot.views
+        if len(views) != 1 or self.snapshot.tail or self._joins is not None:
+            return None
+        return None if views[0].segment.ids.has_texts else views[0].segment
 
     def match(self, event: Event, selection: Selection) -> list[RuleId]:
         """Find the ids of the matching rules, in the order in which they were added."""
-        return _ids(self._search(event, selection))
+        segment = self._only_segment
+        if segment is not None:
+            (mask,) = self._masks_of(selection)
+            ids: list[RuleId] = segment.engine.find_ids(
+                segment.encode_pairs(event), mask, True
+            ).tolist()
+            return ids
+        return self._list_ids(*self._search(event, selection))
 
     def match_flat(self, event: FlatEvent, selection: Selection) -> list[RuleId]:
         """As `match`, for an event that the schema has already read."""
-        return _ids(self._search_flat(event, selection))
+        return self._list_ids(*self._search_flat(event, selection))
 
     def match_array(self, event: Event, selection: Selection) -> NDArray[Any]:
         """Find the ids of the matching rules, in no particular order."""
+        segment = self._only_segment
+        if segment is not None:
+            (mask,) = self._masks_of(selection)
+            return segment.engine.find_ids(segment.encode_pairs(event), mask, False).copy()
         segments, tail = self._search(event, selection)
-        parts: list[NDArray[Any]] = [segment.ids.array(places) for segment, places in segments]
+        parts = [_find_ids(part, False).copy() for part in segments]
         if tail:
             ids = Ids.of([entry.rule.id for entry in tail])
             parts.append(ids.array(np.arange(ids.size)))
@@ -77,8 +97,8 @@ class Searcher:
         segments, tail = self._search(event, selection)
         rules = [
             segment.columns.rule(place)
-            for segment, places in segments
-            for place in segment.by_age(places).tolist()
+            for segment, pairs, mask in segments
+            for place in segment.engine.find_places(pairs, mask).tolist()
         ]
         return rules + [entry.rule for entry in tail]
 
@@ -86,8 +106,8 @@ class Searcher:
         """Find the `n` matching rules of the highest priorities; of equal ones the oldest first."""
         segments, tail = self._search(event, selection)
         candidates: list[tuple[int, RuleId]] = []
-        for segment, places in segments:
-            by_age = segment.by_age(places)
+        for segment, pairs, mask in segments:
+            by_age = segment.engine.find_places(pairs, mask)
             priorities = segment.columns.validities.priorities(by_age)
             # ~p orders as -p does, and unlike it never overflows.
             best = np.argsort(~priorities, kind="stable")[:n]
@@ -135,42 +155,62 @@ class Searcher:
         scored.sort(key=lambda pair: -pair[1])
         return scored[:n]
 
-    def _search(self, event: Event, selection: Selection) -> _Hits:
+    def _masks_of(self, selection: Selection) -> list[NDArray[np.uint8] | None]:
+        """The mask of each view; None where all rules are selected."""
+        if selection is not EVERY_RULE:
+            return [view.mask(selection) for view in self.snapshot.views]
+        masks = self._masks
+        if masks is None:
+            # Two threads may both compute them; either result is right.
+            masks = self._masks = [view.mask(selection) for view in self.snapshot.views]
+        return masks
+
+    def _search(self, event: Event, selection: Selection) -> tuple[list[_Part], list[TailRule]]:
+        """What each segment has to look for, and the rules of the tail that match."""
         if self._joins is not None:
             return self._search_flat(self._schema.read(event), selection)
         snapshot = self.snapshot
-        segments = [
-            (segment, segment.engine.match_one(segment.encode(event), view.mask(selection)))
-            for view in snapshot.views
-            for segment in (view.segment,)
+        parts = [
+            (view.segment, view.segment.encode_pairs(event), mask)
+            for view, mask in zip(snapshot.views, self._masks_of(selection), strict=True)
         ]
         if snapshot.tail:
-            return segments, snapshot.match_tail(LazyEvent(event, self._schema), selection)
-        if not segments:
+            return parts, snapshot.match_tail(LazyEvent(event, self._schema), selection)
+        if not parts:
             # Nothing has read the event yet, but one that is malformed has to be refused.
             self._schema.read(event)
-        return segments, []
+        return parts, []
 
-    def _search_flat(self, event: FlatEvent, selection: Selection) -> _Hits:
+    def _search_flat(
+        self, event: FlatEvent, selection: Selection
+    ) -> tuple[list[_Part], list[TailRule]]:
         snapshot, joins = self.snapshot, self._joins
         if joins is None:
             encoded = [view.segment.encode_flat(event) for view in snapshot.views]
         else:
             encoded, event = joins.encode_event(snapshot.views, event, self._documents)
-        segments = [
-            (view.segment, view.segment.engine.match_one(part, view.mask(selection)))
-            for view, part in zip(snapshot.views, encoded, strict=True)
+        parts = [
+            (view.segment, view.segment.to_pairs(part), mask)
+            for view, part, mask in zip(
+                snapshot.views, encoded, self._masks_of(selection), strict=True
+            )
         ]
         if not snapshot.tail:
-            return segments, []
-        return segments, snapshot.match_tail(LazyEvent(event, self._schema, event), selection)
+            return parts, []
+        return parts, snapshot.match_tail(LazyEvent(event, self._schema, event), selection)
+
+    def _list_ids(self, parts: list[_Part], tail: list[TailRule]) -> list[RuleId]:
+        """List the ids that the parts find, in the order in which the rules were added."""
+        ids: list[RuleId] = []
+        for part in parts:
+            ids += _find_ids(part, True).tolist()
+        ids += [entry.rule.id for entry in tail]
+        return ids
 
 
-def _ids(hits: _Hits) -> list[RuleId]:
-    """List the ids of `hits` in the order in which the rules were added."""
-    segments, tail = hits
-    ids: list[RuleId] = []
-    for segment, places in segments:
-        ids += segment.ids.array(segment.by_age(places)).tolist()
-    ids += [entry.rule.id for entry in tail]
-    return ids
+def _find_ids(part: _Part, in_order: bool) -> NDArray[Any]:
+    """The ids of the rules that match, valid until the thread's next search."""
+    segment, pairs, mask = part
+    if segment.ids.has_texts:
+        return segment.ids.array(segment.engine.find_places(pairs, mask))
+    return segment.engine.find_ids(pairs, mask, in_order)

@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.deadline import check_time
-from tamis.encode.arrays import NO_INT32, Events
+from tamis.encode.arrays import Events
 from tamis.encode.columns import AttributeConflict, ColumnEncoder
 from tamis.encode.derived import DerivedAttributes
 from tamis.encode.event_expressions import ChoiceEncoder
+from tamis.encode.event_pairs import to_pairs
 from tamis.encode.events import EventEncoder
 from tamis.encode.rules import EncodedRules
-from tamis.engines.base import Engine, Matches
+from tamis.engines.base import Engine
 from tamis.engines.kernels.event_expressions import ExpressionMatches
-from tamis.engines.kernels.sorting import sort_rows
 from tamis.expr.analysis.event_expressions import Alternative
 from tamis.expr.event import Event, FlatEvent, extend_event, flatten
 from tamis.expr.names import JOINED
@@ -53,8 +53,7 @@ class Segment:
         self.engine = engine
         self._schema = schema
         self._encoders = _Encoders(engine.rules, schema)
-        self._place_of_age = _invert(engine.order)
-        """None if every rule's place is its age."""
+        engine.ids = self.ids.numbers
         self._joins: SegmentJoins | None = None
         self._has_joins = any(
             name.startswith(JOINED) for name in engine.rules.dictionary.attributes
@@ -107,27 +106,20 @@ class Segment:
         """The attributes of events that matter to a rule."""
         return self._encoders.columns.attributes
 
-    def ages(self, places: NDArray[np.int32]) -> NDArray[np.int32]:
+    def ages(self, places: NDArray[np.integer]) -> NDArray[np.integer]:
         """The ages of the rules at these places."""
-        return places if self._place_of_age is None else self.engine.order[places]
+        return places if self.engine.place_of_age is None else self.engine.order[places]
 
     def places_of(self, ages: NDArray[np.int32]) -> NDArray[np.int32]:
         """The places of the rules of these ages."""
-        return ages if self._place_of_age is None else self._place_of_age[ages]
+        places = self.engine.place_of_age
+        return ages if places is None else places[ages]
 
     def by_age(self, places: NDArray[np.int32]) -> NDArray[np.int32]:
         """Order places by age, the oldest first. May sort `places` in place."""
-        ages = self.ages(places)
+        ages = places if self.engine.place_of_age is None else self.engine.order[places]
         ages.sort()
         return self.places_of(ages)
-
-    def sort_by_age(self, found: Matches) -> None:
-        """Sort the matches of each event by age, the oldest first, in place."""
-        bits = np.zeros(len(self) // 64 + 1, np.uint64)
-        inverse = self._place_of_age
-        # Empty arrays mean that places are ages.
-        order, inverse = (NO_INT32, NO_INT32) if inverse is None else (self.engine.order, inverse)
-        sort_rows(found.start, found.rule, order, inverse, bits)
 
     def mask_of(self, only: Tagged | Collection[RuleId]) -> NDArray[np.uint8]:
         """A mask of the rules with certain tags, or with one of these ids."""
@@ -144,6 +136,17 @@ class Segment:
         if self._schema:
             return self._encoders.events.encode_flat([self._schema.read(event)])
         return self._encoders.events.encode(event)
+
+    def encode_pairs(self, event: Event) -> NDArray[np.int32]:
+        """Encode one event for this segment, as pairs; see `tamis.encode.event_pairs`."""
+        check_time()
+        if self._schema:
+            return self.to_pairs(self.encode(event))
+        return self._encoders.events.encode_pairs(event)
+
+    def to_pairs(self, event: Events) -> NDArray[np.int32]:
+        """An encoded event as pairs, without its weights."""
+        return to_pairs(event, len(self.engine.rules.dictionary.axes))
 
     def encode_flat(self, event: FlatEvent) -> Events:
         """Encode one event that the schema has already read."""
@@ -216,13 +219,3 @@ class _Encoders:
         if not self._schema:
             return self.events.encode_many(events, first)
         return self.events.encode_flat(self._schema.read_many(events, first), first)
-
-
-def _invert(order: NDArray[np.int32]) -> NDArray[np.int32] | None:
-    """Invert a permutation; None if it is the identity."""
-    places = np.arange(len(order), dtype=np.int32)
-    if np.array_equal(order, places):
-        return None
-    inverse = np.empty_like(places)
-    inverse[order] = places
-    return inverse

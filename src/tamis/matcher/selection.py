@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Set
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from tamis.errors import RuleError
 from tamis.matcher.rule import Rule, RuleId, check_tags
 
-__all__ = ["Selection", "Tagged", "tagged"]
+__all__ = ["EVERY_RULE", "Selection", "Tagged", "tagged"]
 
 
 class Tagged(NamedTuple):
@@ -91,3 +91,7 @@ class Selection(NamedTuple):
         if isinstance(self.only, Tagged):
             return self.only.fits(rule.tags)
         return self.only is None or rule.id in self.only
+
+
+EVERY_RULE: Final = Selection(None, 0)
+"""All rules, where it does not matter when the event comes."""

@@ -66,6 +66,11 @@ class View:
         self._valid: tuple[int, NDArray[np.uint8]] | None = None
         """The number of a period, and a mask of the rules that are alive and valid in it."""
 
+    @property
+    def has_times(self) -> bool:
+        """Whether some rule is not valid at all times."""
+        return self.segment.columns.validities.find_valid(0)[1] is not None
+
     def is_alive(self, place: int) -> bool:
         """Whether the rule at `place` was not removed."""
         return place not in self.removed and (self.marks is None or bool(self.marks[place]))

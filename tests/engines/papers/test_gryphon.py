@@ -22,7 +22,7 @@ def tree_of(*rules: str) -> Gryphon:
 
 def match(engine: Gryphon, event: dict[str, Any]) -> list[int]:
     encoded = EventEncoder(engine.rules).encode(event)
-    return sorted(engine.match_one(encoded).tolist())
+    return sorted(engine.match(encoded).rule.tolist())
 
 
 def edges_of(arrays: GryphonArrays) -> list[tuple[int, int, int]]:

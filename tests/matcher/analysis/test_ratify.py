@@ -42,13 +42,13 @@ def test_a_sound_index_agrees() -> None:
 
 def test_a_missed_rule_is_reported_with_a_minimal_event(monkeypatch: pytest.MonkeyPatch) -> None:
     made = matcher(engine="scan")
-    honest = Scan.match_one
+    honest = Scan.find_places
 
     def forgetful(self: Scan, event: Any, mask: Any = None) -> Any:
         places = honest(self, event, mask)
         return places[places != 0]
 
-    monkeypatch.setattr(Scan, "match_one", forgetful)
+    monkeypatch.setattr(Scan, "find_places", forgetful)
     found = made.ratify(seconds=5, processes=0, limit=1)
     assert not found.agrees
     (difference,) = found.differences

@@ -2,7 +2,7 @@
 
 A *key* is a condition on events: a node of the tree over an attribute's codes, the presence of an
 attribute, a text predicate, or no condition at all. The conjunctions filed under one key are its
-*group*: some as *flat* entries, the others in *tiles*.
+*group*: some as *flat* entries (`flat_groups.py`), the others in *tiles*.
 
 The tree of an attribute with n codes has the nodes 1 (the root) to 2n - 1; the leaf of code c is
 n + c, and the parent of a node is half of it. A run of codes is filed under the O(log n) highest
@@ -16,15 +16,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.engines.kernels.address_block import Column
+
 __all__ = [
     "ALWAYS",
     "BY_CUTS",
     "BY_TEXT",
-    "GROUP_BITS",
+    "COLUMNS",
+    "EMPTY_SLOT",
     "MOST_COLUMNS",
     "NARROW",
     "NEGATIVE",
     "NO_CODE",
+    "PLACE_BITS",
+    "PLACE_MASK",
     "PRESENT_LEVEL",
     "STEPS",
     "TEXT_HOLDS",
@@ -40,8 +45,12 @@ ALWAYS = 0
 PRESENT_LEVEL = 63
 """The bit of `levels` that is set where something is filed under an attribute's presence."""
 
-GROUP_BITS = 31
-"""How many of the lowest bits of a slot are the number of its group."""
+PLACE_BITS = np.uint64(32)
+"""How many of the lowest bits of a slot are the place of its group in `flat`."""
+
+PLACE_MASK = np.uint64(0xFFFFFFFF)
+
+EMPTY_SLOT = ~np.uint64(0)
 
 WORD = 64
 """How many conjunctions a word has bits for."""
@@ -56,7 +65,7 @@ TEXT_HOLDS = 2
 """In place of a code: a text predicate holds. If it does not, the code is 1, or 0 if absent."""
 
 NO_CODE = -2
-"""In place of the special code of a column without one."""
+"""In place of the special or the ideal code of a column without one."""
 
 STEPS, NEGATIVE, BY_TEXT, BY_CUTS = 3, 4, 8, 16
 """The kind of a column. STEPS are the bits for how many positions a row serves, as a power of two.
@@ -74,9 +83,12 @@ class ColumnArrays(NamedTuple):
     conjunctions, the row of an absent attribute, and the row of all codes outside of the cuts.
     """
 
+    ideal: NDArray[np.int32]
+    """For each column: its attribute, and a code that satisfies all conjunctions, or NO_CODE. An
+    event with this code need not look at the column."""
     column: NDArray[np.int32]
-    """For each column: its attribute; its kind; where its rows begin in `bits`, in units of 8
-    words; its special code, or NO_CODE; its lowest cut, and the distance to its highest cut."""
+    """For each column: its kind; where its rows begin in `bits`, in units of 8 words; its special
+    code, or NO_CODE; its lowest cut, and the distance to its highest cut."""
     lookup: NDArray[np.int32]
     """For each column: its text predicate, or where its cuts begin; and the number of its cuts."""
     cut: NDArray[np.int32]
@@ -91,30 +103,27 @@ class ColumnArrays(NamedTuple):
 class TileArrays(NamedTuple):
     """Groups by key. A candidate is a conjunction, or after all conjunctions a program."""
 
-    attribute_bit: NDArray[np.uint64]
+    attribute_bit: NDArray[np.uint32]
     """The bit of a signature that stands for each attribute."""
     levels: NDArray[np.uint64]
     """For each attribute, bit k is set if something is filed under a node k levels above the leaf
     of some code."""
     tree: NDArray[np.int64]
     """For each attribute, the number of its codes and the key of its node 0."""
-    slot: NDArray[np.int64]
-    """A hash table from keys to groups with linear probing: a key, and its group in the lowest
-    GROUP_BITS; -1 in an empty slot."""
-    group: NDArray[np.int32]
-    """A row for each group, plus one: where its flat entries and its tiles begin."""
-    flat: NDArray[np.int32]
-    """For each flat entry, its candidate and where its atoms are in `packed`."""
-    signature: NDArray[np.uint64]
-    """For each flat entry, the bits of the attributes that it needs."""
-    packed: NDArray[np.uint64]
-    """The atoms of flat conjunctions; see `tamis.engines.tiles.flat_entries`."""
+    slot: NDArray[np.uint64]
+    """A hash table from keys to groups with linear probing: a key, and in the lowest PLACE_BITS
+    the place of its group in `flat`; EMPTY_SLOT in an empty slot."""
+    flat: NDArray[np.uint32]
+    """The groups; see `tamis.engines.tiles.flat_groups`."""
+    width: NDArray[np.int64]
+    """How many bits attributes and codes have in `flat`."""
     tile: NDArray[np.int32]
     """A row for each tile, plus one: where its columns begin, and how many conjunctions it has;
     then which they are: the first of a run, the length of the run, and where the others are in
     `member`."""
     member: NDArray[np.int32]
     """The conjunctions of tiles that are not in the tile's run."""
+    ideal: NDArray[np.int32]
     column: NDArray[np.int32]
     lookup: NDArray[np.int32]
     cut: NDArray[np.int32]
@@ -124,3 +133,23 @@ class TileArrays(NamedTuple):
     """The most that each candidate scores on an event without weights above 1."""
     tile_bound: NDArray[np.float32]
     """The highest bound in each tile."""
+
+
+COLUMNS = {
+    "attribute_bit": Column(np.uint32),
+    "levels": Column(np.uint64),
+    "tree": Column(np.int64, 2),
+    "slot": Column(np.uint64),
+    "flat": Column(np.uint32),
+    "width": Column(np.int64),
+    "tile": Column(np.int32, 5),
+    "member": Column(np.int32),
+    "ideal": Column(np.int32, 2),
+    "column": Column(np.int32, 5),
+    "lookup": Column(np.int32, 2),
+    "cut": Column(np.int32),
+    "bits": Column(np.uint64),
+    "bound": Column(np.float32),
+    "tile_bound": Column(np.float32),
+}
+"""The types of the arrays of `TileArrays`."""

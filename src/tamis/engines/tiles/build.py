@@ -22,10 +22,10 @@ from tamis.engines.tiles.access_keys import (
     estimate_likelihood,
     file_candidates,
 )
-from tamis.engines.tiles.arrays import GROUP_BITS, PRESENT_LEVEL, TileArrays
+from tamis.engines.tiles.arrays import EMPTY_SLOT, PLACE_BITS, PRESENT_LEVEL, TileArrays
 from tamis.engines.tiles.columns import build_columns
 from tamis.engines.tiles.covers import choose_covers
-from tamis.engines.tiles.flat_entries import pack_atoms
+from tamis.engines.tiles.flat_groups import FlatEntries, build_flat_groups, choose_widths
 from tamis.engines.tiles.groups import hash_of
 from tamis.engines.tiles.layout import Layout, lay_out
 from tamis.engines.tiles.prepare import bound_rules, sort_atoms
@@ -48,19 +48,18 @@ def build(rules: EncodedRules, sample: Events | None) -> Parts:
     number = _renumber(conjunction_order, len(rules.forms.program_rule))
     candidate = number[layout.filings.candidate]
     bound = _bound_candidates(rules, by_rule[rule_order])
-    group_key, group = _build_groups(layout)
-    tile, member = _build_tiles(layout, candidate)
     attribute_bit = assign_attribute_bits(rules)
-    flat, packed = _build_flat_entries(rules, layout, candidate)
+    group_key, entries = _list_entries(rules, layout, candidate, attribute_bit)
+    width = choose_widths(len(keys.sizes))
+    flat, group_place = build_flat_groups(rules, entries, width)
+    tile, member = _build_tiles(layout, candidate)
     arrays = TileArrays(
-        attribute_bit,
+        _fold(attribute_bit),
         _build_levels(keys, group_key, rules.texts.size),
         np.stack([keys.sizes, keys.tree], axis=1),
-        _build_slots(group_key),
-        group,
+        _build_slots(group_key, group_place),
         flat,
-        build_signatures(rules, attribute_bit)[flat[:, 0]],
-        packed,
+        width,
         tile,
         member,
         *columns,
@@ -140,15 +139,31 @@ def _renumber(order: NDArray[np.int64], programs: int) -> NDArray[np.int32]:
     return number
 
 
-def _build_groups(layout: Layout) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """The key of each group, and where its flat entries and its tiles begin."""
-    key = layout.filings.key
+def _list_entries(
+    rules: EncodedRules,
+    layout: Layout,
+    candidate: NDArray[np.int32],
+    attribute_bit: NDArray[np.uint64],
+) -> tuple[NDArray[np.int64], FlatEntries]:
+    """The key of each group, and the flat entries and tiles of all groups."""
+    key, is_flat = layout.filings.key, layout.is_flat
     first = np.flatnonzero(np.diff(key, prepend=-1))
     edges = np.append(first, len(key))
-    flats_before = np.concatenate(([0], np.cumsum(layout.is_flat)))
-    tiles_before = np.searchsorted(layout.tiles[:-1, 0], edges)
-    group = np.stack([flats_before[edges], tiles_before], axis=1)
-    return key[first], group.astype(np.int32)
+    flats_before = np.concatenate(([0], np.cumsum(is_flat)))
+    entries = FlatEntries(
+        flats_before[edges],
+        candidate[is_flat],
+        layout.filings.atom[is_flat],
+        layout.is_home[is_flat],
+        _fold(build_signatures(rules, attribute_bit)[candidate[is_flat]]),
+        np.searchsorted(layout.tiles[:-1, 0], edges),
+    )
+    return key[first], entries
+
+
+def _fold(bits: NDArray[np.uint64]) -> NDArray[np.uint32]:
+    """Fold signatures of 64 bits into 32."""
+    return (bits | bits >> np.uint64(32)).astype(np.uint32)
 
 
 def _build_tiles(
@@ -176,23 +191,6 @@ def _bound_tiles(layout: Layout, bound: NDArray[np.float32]) -> NDArray[np.float
     return np.maximum.reduceat(bound[inside], first)
 
 
-def _build_flat_entries(
-    rules: EncodedRules, layout: Layout, candidate: NDArray[np.int32]
-) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
-    """The flat entries, and their packed atoms."""
-    conjunctions = len(rules.forms.conjunction_start) - 1
-    flat = candidate[layout.is_flat]
-    is_conjunction = flat < conjunctions
-    key_atom = np.full(conjunctions, -1, np.int32)
-    key_atom[flat[is_conjunction]] = layout.filings.atom[layout.is_flat][is_conjunction]
-    wanted = np.zeros(conjunctions, np.bool_)
-    wanted[flat[is_conjunction]] = True
-    packed, place = pack_atoms(rules, key_atom, wanted)
-    entry = np.stack([flat, np.full_like(flat, -1)], axis=1)
-    entry[is_conjunction, 1] = place[flat[is_conjunction]]
-    return entry, packed
-
-
 def _build_levels(keys: Keys, group_key: NDArray[np.int64], texts: int) -> NDArray[np.uint64]:
     """How far above the leaves of each attribute's tree candidates are filed."""
     attributes = len(keys.sizes)
@@ -208,18 +206,20 @@ def _build_levels(keys: Keys, group_key: NDArray[np.int64], texts: int) -> NDArr
     return levels
 
 
-def _build_slots(group_key: NDArray[np.int64]) -> NDArray[np.int64]:
+def _build_slots(
+    group_key: NDArray[np.int64], group_place: NDArray[np.int64]
+) -> NDArray[np.uint64]:
     """A hash table from keys to groups, at most half full."""
-    slot = np.full(1 << (2 * len(group_key) + 1).bit_length(), -1, np.int64)
-    _fill_slots(group_key, slot)
+    slot = np.full(1 << (2 * len(group_key) + 1).bit_length(), EMPTY_SLOT)
+    _fill_slots(group_key, group_place, slot)
     return slot
 
 
 @kernel
-def _fill_slots(group_key, slot):
+def _fill_slots(group_key, group_place, slot):
     mask = np.uint64(len(slot) - 1)
     for group in range(len(group_key)):
         at = hash_of(group_key[group]) & mask
-        while slot[at] >= 0:
+        while slot[at] != EMPTY_SLOT:
             at = (at + np.uint64(1)) & mask
-        slot[at] = group_key[group] << GROUP_BITS | group
+        slot[at] = np.uint64(group_key[group]) << PLACE_BITS | np.uint64(group_place[group])

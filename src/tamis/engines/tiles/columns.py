@@ -335,6 +335,19 @@ def _find_changes(table, codes, sizes, workspace, begin, end, cuts, low, special
 
 
 @kernel
+def _find_ideal(workspace, special):
+    """The special code if it satisfies all conjunctions, else 0 if absence does, else NO_CODE."""
+    of_special = ~np.uint64(0)
+    of_absence = ~np.uint64(0)
+    for word in range(WIDE):
+        of_special &= workspace.row[_SPECIAL_ROW, word]
+        of_absence &= workspace.row[_ABSENT_ROW, word]
+    if special != NO_CODE and of_special == ~np.uint64(0):
+        return special
+    return 0 if of_absence == ~np.uint64(0) else NO_CODE
+
+
+@kernel
 def _skip_special(workspace, changes, place):
     """Move the changes at the special code's position to the next one, since its row stands apart.
 
@@ -503,9 +516,11 @@ def _build(
                     kind |= BY_TEXT
                 if cuts >= 0:
                     kind |= BY_CUTS
+                row = out.ideal[written]
+                row[0], row[1] = attribute, NO_CODE if is_text else _find_ideal(workspace, special)
                 row = out.column[written]
-                row[0], row[1], row[2] = attribute, kind, at[1] // 8
-                row[3], row[4], row[5] = special, low, span
+                row[0], row[1] = kind, at[1] // 8
+                row[2], row[3], row[4] = special, low, span
                 row = out.lookup[written]
                 row[0], row[1] = at[0], cuts
                 if is_text:
@@ -558,7 +573,8 @@ def build_columns(
 def _allocate(columns: int, at: NDArray[np.int64]) -> ColumnArrays:
     cuts, words = at.tolist()
     return ColumnArrays(
-        np.empty((columns, 6), np.int32),
+        np.empty((columns, 2), np.int32),
+        np.empty((columns, 5), np.int32),
         np.empty((columns, 2), np.int32),
         np.empty(cuts, np.int32),
         _allocate_words(words),

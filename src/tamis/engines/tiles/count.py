@@ -17,11 +17,26 @@ from numpy.typing import NDArray
 
 from tamis.encode.kernel import event_kernel, kernel, part
 from tamis.engines.kernels.bits import count_bits
-from tamis.engines.tiles.arrays import NARROW, WIDE, WORD, TileArrays
-from tamis.engines.tiles.flat_entries import NOTHING_TO_TEST, packed_holds
+from tamis.engines.tiles.arrays import NARROW, PLACE_MASK, WIDE, WORD, TileArrays
+from tamis.engines.tiles.flat_groups import (
+    COUNT_MASK,
+    HAS_MORE,
+    HAS_TILES,
+    HOMES_AT,
+    KINDS_AT,
+    OFFSET_MASK,
+    entry_holds,
+)
 from tamis.engines.tiles.groups import list_groups
 from tamis.engines.tiles.tile_and import locate_rows, tile_holds
-from tamis.engines.tiles.workspace import load_event, unload_event
+from tamis.engines.tiles.workspace import (
+    load_event,
+    read_atoms,
+    read_forms,
+    read_tiles,
+    read_workspace,
+    unload_event,
+)
 
 __all__ = ["Batch", "count_rows", "new_batch"]
 
@@ -39,14 +54,22 @@ class Batch(NamedTuple):
 
     code: NDArray[np.int32]
     """The code of each attribute, for each event."""
-    lacking: NDArray[np.uint64]
+    lacks: NDArray[np.uint32]
     """The bits of the attributes that each event lacks."""
     pair: NDArray[np.int32]
-    """Pairs of a group and an event."""
+    """Pairs of the slot of a group and an event."""
     event: NDArray[np.int32]
-    """The events of all pairs, sorted by group."""
-    group_end: NDArray[np.int32]
-    """Where the events of each group end in `event`."""
+    """The events of all pairs, sorted by slot."""
+    slot_end: NDArray[np.int32]
+    """Where the events of each slot end in `event`."""
+
+
+class CodesOnly(NamedTuple):
+    """What a test reads of an event of a batch: its codes, and nothing of several values."""
+
+    code: NDArray[np.int32]
+    span: NDArray[np.int64]
+    text: NDArray[np.uint8]
 
 
 def new_batch(arrays: TileArrays) -> Batch:
@@ -55,15 +78,15 @@ def new_batch(arrays: TileArrays) -> Batch:
     rows = max(1, min(_ROWS, _CODES // attributes))
     return Batch(
         np.zeros((rows, attributes), np.int32),
-        np.empty(rows, np.uint64),
+        np.empty(rows, np.uint32),
         np.empty((_PAIRS, 2), np.int32),
         np.empty(_PAIRS, np.int32),
-        np.empty(len(arrays.group) + 1, np.int32),
+        np.empty(len(arrays.slot) + 1, np.int32),
     )
 
 
 @part
-def _pair_up(arrays, events, workspace, batch, row, last):
+def _pair_up(arrays, workspace, batch, start, attribute, code, row, last):
     """Pair events with their groups, up to the first event that has several values somewhere.
 
     Returns how many events were taken, and how many pairs there are.
@@ -71,38 +94,36 @@ def _pair_up(arrays, events, workspace, batch, row, last):
     pairs = 0
     taken = 0
     while row + taken < last and taken < len(batch.code):
-        event = row + taken
-        lacking, several = load_event(events, event, workspace, arrays.attribute_bit)
+        first, end = start[row + taken], start[row + taken + 1]
+        has, several = load_event(arrays, workspace, attribute, code, 1, first, end)
         groups = 0
         if not several:
-            groups = list_groups(
-                arrays.levels, arrays.tree, arrays.slot, events, workspace, event, False
-            )
-        unload_event(events, event, workspace)
+            groups = list_groups(arrays, workspace, attribute, code, 1, first, end, False)
+        unload_event(arrays, workspace, attribute, 1, first, end)
         if several or pairs + groups > len(batch.pair):
             break
         for i in range(groups):
-            batch.pair[pairs, 0], batch.pair[pairs, 1] = workspace.groups[i], taken
+            batch.pair[pairs, 0], batch.pair[pairs, 1] = workspace.slots[i], taken
             pairs += 1
-        batch.lacking[taken] = lacking
-        for i in range(events.start[event], events.start[event + 1]):
-            batch.code[taken, events.attribute[i]] = events.code[i]
+        batch.lacks[taken] = ~has
+        for i in range(first, end):
+            batch.code[taken, attribute[i]] = code[i]
         taken += 1
     return taken, pairs
 
 
 @kernel
-def _sort_pairs(pair, pairs, event, group_end):
-    """Sort the events of all pairs by group."""
-    group_end[:] = 0
+def _sort_pairs(pair, pairs, event, slot_end):
+    """Sort the events of all pairs by slot."""
+    slot_end[:] = 0
     for i in range(pairs):
-        group_end[pair[i, 0] + 1] += 1
-    for group in range(len(group_end) - 1):
-        group_end[group + 1] += group_end[group]
+        slot_end[pair[i, 0] + 1] += 1
+    for slot in range(len(slot_end) - 1):
+        slot_end[slot + 1] += slot_end[slot]
     for i in range(pairs):
-        group = pair[i, 0]
-        event[group_end[group]] = pair[i, 1]
-        group_end[group] += 1
+        slot = pair[i, 0]
+        event[slot_end[slot]] = pair[i, 1]
+        slot_end[slot] += 1
 
 
 @part
@@ -111,73 +132,76 @@ def _count_tile(arrays, workspace, batch, tile, begin, end, counts):
     words = WIDE if arrays.tile[tile, 1] > NARROW * WORD else NARROW
     for i in range(begin, end):
         event = batch.event[i]
-        locate_rows(arrays, batch.code[event], workspace, tile, 0)
-        if tile_holds(arrays, workspace, tile, 0):
+        rows = locate_rows(arrays, batch.code[event], workspace, tile, 0)
+        if tile_holds(arrays, workspace, tile, 0, rows):
             for word in range(words):
                 counts[event] += np.int64(count_bits(workspace.hits[word]))
 
 
 @part
-def _count_entry(atoms, arrays, events, workspace, batch, entry, begin, end, counts):
-    """Test a flat entry against the events of its group."""
-    table, codes = atoms
-    signature, at = arrays.signature[entry], arrays.flat[entry, 1]
-    for i in range(begin, end):
-        event = batch.event[i]
-        if signature & batch.lacking[event] == 0 and (
-            at == NOTHING_TO_TEST
-            or packed_holds(
-                arrays.packed,
-                at,
-                table,
-                codes,
-                events.code,
-                batch.code[event],
-                workspace.span,
-                workspace.text,
-            )
-        ):
-            counts[event] += 1
+def _count_block(atoms, arrays, forms, workspace, batch, block, begin, end, counts):
+    """Test a block against the events of its group; returns the place of the next block, or -1."""
+    flat = arrays.flat
+    head = np.int64(flat[block])
+    count, homes = head & COUNT_MASK, head >> HOMES_AT & COUNT_MASK
+    at = block + 2
+    if head & HAS_TILES:
+        first = np.int64(flat[at])
+        for tile in range(first, first + np.int64(flat[at + 1])):
+            _count_tile(arrays, workspace, batch, tile, begin, end, counts)
+        at += 2
+    following = np.int64(-1)
+    if head & HAS_MORE:
+        following = block + np.int64(flat[at])
+        at += 1
+    others = at + 2 * count - homes
+    for entry in range(count):
+        signature, word = flat[at + entry], np.int64(flat[at + count + entry])
+        candidate = np.int64(flat[block + 1]) + entry
+        if entry >= homes:
+            candidate = np.int64(flat[others + entry])
+        for i in range(begin, end):
+            event = batch.event[i]
+            loaded = CodesOnly(batch.code[event], workspace.span, workspace.text)
+            if signature & batch.lacks[event] == 0 and entry_holds(
+                atoms, forms, flat, arrays.width, loaded, workspace.code, 1, False,
+                block + (word & OFFSET_MASK), word >> KINDS_AT, candidate,
+            ):  # fmt: skip
+                counts[event] += 1
+    return following
 
 
 @kernel
-def _count_tiles(arrays, workspace, batch, counts):
-    """Test the tiles of all groups against their events."""
+def _count_groups(block, batch, counts):
+    """Test all groups against their events."""
+    atoms, arrays, forms = read_atoms(block), read_tiles(block), read_forms(block)
+    workspace = read_workspace(block)
     begin = 0
-    for group in range(len(arrays.group) - 1):
-        end = batch.group_end[group]
+    for slot in range(len(arrays.slot)):
+        end = batch.slot_end[slot]
         if begin < end:
-            for tile in range(arrays.group[group, 1], arrays.group[group + 1, 1]):
-                _count_tile(arrays, workspace, batch, tile, begin, end, counts)
-        begin = end
-
-
-@kernel
-def _count_flat(atoms, arrays, events, workspace, batch, counts):
-    """Test the flat entries of all groups against their events."""
-    begin = 0
-    for group in range(len(arrays.group) - 1):
-        end = batch.group_end[group]
-        if begin < end:
-            for entry in range(arrays.group[group, 0], arrays.group[group + 1, 0]):
-                _count_entry(atoms, arrays, events, workspace, batch, entry, begin, end, counts)
+            place = np.int64(arrays.slot[slot] & PLACE_MASK)
+            while place >= 0:
+                place = _count_block(
+                    atoms, arrays, forms, workspace, batch, place, begin, end, counts
+                )
         begin = end
 
 
 @event_kernel
-def count_rows(atoms, arrays, workspace, batch, events, row, last, counts):
+def count_rows(block, batch, start, attribute, code, row, last, counts):
     """Count the matches of events, where conjunction i is rule i and there are no text predicates.
 
-    Returns the first row that was not counted. Stops at an event with several values for an
-    attribute.
+    See `match_rows` for the events. Returns the first row that was not counted. Stops at an event
+    with several values for an attribute.
     """
-    taken, pairs = _pair_up(arrays, events, workspace, batch, row, last)
+    arrays, workspace = read_tiles(block), read_workspace(block)
+    taken, pairs = _pair_up(arrays, workspace, batch, start, attribute, code, row, last)
     own_counts = counts[row : row + taken]
     own_counts[:] = 0
-    _sort_pairs(batch.pair, pairs, batch.event, batch.group_end)
-    _count_tiles(arrays, workspace, batch, own_counts)
-    _count_flat(atoms, arrays, events, workspace, batch, own_counts)
+    _sort_pairs(batch.pair, pairs, batch.event, batch.slot_end)
+    _count_groups(block, batch, own_counts)
     for event in range(taken):
-        for i in range(events.start[row + event], events.start[row + event + 1]):
-            batch.code[event, events.attribute[i]] = 0
+        for i in range(start[row + event], start[row + event + 1]):
+            batch.code[event, attribute[i]] = 0
     return row + taken

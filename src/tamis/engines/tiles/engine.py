@@ -4,50 +4,78 @@ Each conjunction is filed under the key that events satisfy least often (`access
 event visits only the groups of its own keys (`groups.py`). The conjunctions of a group that share
 few attributes stand in tiles, where an AND of bit rows tests up to 256 of them at once
 (`layout.py`, `columns.py`, `tile_and.py`). The others are flat entries: a signature of the
-attributes needed, and the atoms packed in one place (`flat_entries.py`). A rule too large for a DNF
-is evaluated when an atom of its cover holds. docs/decisions/0007 has the measurements.
+attributes needed, and the atoms packed in one place (`flat_groups.py`). A rule too large for a DNF
+is evaluated when an atom of its cover holds. docs/decisions/0007 and 0017 have the measurements.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import Events
+from tamis.encode.arrays import NO_INT64, Events, rows_between
+from tamis.encode.event_pairs import list_entries
 from tamis.encode.rules import EncodedRules
-from tamis.engines.base import Engine, Parts, Scratch
+from tamis.engines.base import BUFFER, Best, Engine, Parts, Scratch
+from tamis.engines.kernels.address_block import AddressBlock
 from tamis.engines.tiles.arrays import TileArrays
 from tamis.engines.tiles.build import build
 from tamis.engines.tiles.check import check_tiles
 from tamis.engines.tiles.count import Batch, count_rows, new_batch
-from tamis.engines.tiles.match import match_rows
+from tamis.engines.tiles.match import COUNT, IN_ORDER, LIST, match_event, match_rows
 from tamis.engines.tiles.top import top_rows
-from tamis.engines.tiles.workspace import new_workspace
+from tamis.engines.tiles.workspace import Labels, new_block, new_workspace
 
 __all__ = ["Tiles"]
 
 _BATCH = 64
 """With at least this many events, `count_rows` walks the groups once for all of them."""
 
+_NO_MASK: Final = np.empty(0, np.uint8)
+
 
 class TilesScratch(Scratch):
-    """The working memory of one thread."""
+    """The working memory of one thread.
 
-    def __init__(self, rules: EncodedRules, arrays: TileArrays) -> None:
-        super().__init__(rules)
-        self.workspace = new_workspace(rules, arrays)
-        self.top_arguments = (self.workspace, self.room, np.zeros(2, np.int64), self.stack)
-        self.fixed = (*rules.atoms, *rules.forms, *arrays, *self.workspace)
-        """What `match_rows` takes on every call, array by array."""
-        self._arrays = arrays
+    Parameters
+    ----------
+    engine
+        The engine.
+    """
+
+    def __init__(self, engine: Tiles) -> None:
+        super().__init__(engine.rules)
+        self._engine = engine
+        self._workspace = new_workspace(engine.rules, engine.arrays)
+        self.found = self._workspace.found
+        """The labels of the rules that the last single event matched."""
+
+    @cached_property
+    def places(self) -> AddressBlock:
+        """What kernels take that answer with places."""
+        return self._block(self._engine.place_labels)
+
+    @cached_property
+    def ids(self) -> AddressBlock:
+        """What kernels take that answer with ids."""
+        return self._block(self._engine.id_labels)
+
+    def _block(self, labels: Labels) -> AddressBlock:
+        return new_block(self._engine.rules, self._engine.arrays, labels, self._workspace)
 
     @cached_property
     def batch(self) -> Batch:
         """Room for many events; a thread that only sees single events never allocates it."""
-        return new_batch(self._arrays)
+        return new_batch(self._engine.arrays)
+
+    @cached_property
+    def ranking(self) -> tuple[Any, ...]:
+        """Room to rank the rules of an event."""
+        seen = np.zeros(self._engine.rules.size, np.uint8)
+        return self.loaded, seen, self.room, np.zeros(2, np.int64), self.stack
 
 
 class Tiles(Engine):
@@ -57,8 +85,6 @@ class Tiles(Engine):
     name: ClassVar[str] = "tiles"
     arrays_type: ClassVar[type[tuple[Any, ...]]] = TileArrays
     check_arrays: ClassVar[Any] = staticmethod(check_tiles)
-    kernel: ClassVar[Any] = staticmethod(match_rows)
-    top_kernel: ClassVar[Any] = staticmethod(top_rows)
 
     @classmethod
     def build(cls, rules: EncodedRules, sample: Events | None = None) -> Parts:
@@ -66,11 +92,57 @@ class Tiles(Engine):
         return build(rules, sample)
 
     def _mask_of_all(self) -> NDArray[np.uint8]:
-        return np.empty(0, np.uint8)
+        return _NO_MASK
 
     def new_scratch(self) -> TilesScratch:
         """Allocate working memory for one thread."""
-        return TilesScratch(self.rules, self.arrays)
+        return TilesScratch(self)
+
+    @cached_property
+    def place_labels(self) -> Labels:
+        """Labels rules by their places."""
+        places = self.place_of_age
+        by_age = NO_INT64 if places is None else places.astype(np.int64)
+        return Labels(NO_INT64, self._ages, by_age, np.zeros(1, np.int64))
+
+    @cached_property
+    def id_labels(self) -> Labels:
+        """Labels rules by their ids, which are integers."""
+        ids = np.ascontiguousarray(self.ids)
+        offset = ids - self.order
+        first = offset[:1] if len(offset) else np.zeros(1, np.int64)
+        if (offset == first[0]).all():
+            return Labels(ids, self._ages, NO_INT64, first.copy())
+        places = self.place_of_age
+        by_age = ids if places is None else ids[places]
+        return Labels(ids, self._ages, by_age, first.copy())
+
+    @property
+    def _ages(self) -> NDArray[np.int32]:
+        return np.ascontiguousarray(self.order, np.int32)
+
+    # --- One event ---
+
+    def find_places(
+        self, event: NDArray[np.int32], mask: NDArray[np.uint8] | None = None
+    ) -> NDArray[np.int64]:
+        """See `Engine.find_places`."""
+        scratch = self._scratch()
+        assert isinstance(scratch, TilesScratch)
+        chosen = _NO_MASK if mask is None else mask
+        return scratch.found[: match_event(scratch.places.block, event, chosen, IN_ORDER)]
+
+    def find_ids(
+        self, event: NDArray[np.int32], mask: NDArray[np.uint8] | None, in_order: bool
+    ) -> NDArray[np.int64]:
+        """See `Engine.find_ids`."""
+        scratch = self._scratch()
+        assert isinstance(scratch, TilesScratch)
+        chosen = _NO_MASK if mask is None else mask
+        wanted = IN_ORDER if in_order else LIST
+        return scratch.found[: match_event(scratch.ids.block, event, chosen, wanted)]
+
+    # --- Many events ---
 
     def run(
         self,
@@ -79,30 +151,76 @@ class Tiles(Engine):
         last: int,
         mask: NDArray[np.uint8],
         scratch: Scratch,
-        out: NDArray[np.int32],
+        out: NDArray[Any],
         counts: NDArray[np.int64],
         keep: bool = True,
     ) -> int:
-        """See `Engine.run`."""
+        """See `Engine.run`. Here `out` has 64-bit integers, in the order of ages."""
         assert isinstance(scratch, TilesScratch)
-        if not keep and last - row >= _BATCH and self._counts_plainly(mask):
-            done: int = count_rows(
-                self.rules.atoms,
-                self.arrays,
-                scratch.workspace,
-                scratch.batch,
-                events,
-                row,
-                last,
-                counts,
-            )
-            if done > row:
-                return done
-            last = row + 1
-        return int(match_rows(row, last, keep, mask, out, counts, *scratch.fixed, *events))
+        block, size, counts = scratch.places.block, last - row, counts[row:last]
+        entries = list_entries(rows_between(events, row, last), len(self.arrays.levels))
+        if keep:
+            return row + int(match_rows(block, *entries, mask, 0, size, IN_ORDER, out, counts))
+        if size >= _BATCH and self._counts_plainly(mask):
+            done: int = count_rows(block, scratch.batch, *entries, 0, size, counts)
+            if done > 0:
+                return row + done
+            size = 1
+        return row + int(match_rows(block, *entries, mask, 0, size, COUNT, out, counts))
+
+    def _run_rows(
+        self,
+        events: Events,
+        row: int,
+        last: int,
+        mask: NDArray[np.uint8],
+        counts: NDArray[np.int64],
+        keep: bool,
+        with_ids: bool,
+    ) -> list[NDArray[np.integer]]:
+        """See `Engine._run_rows`. What the kernel writes is in order, and is not copied."""
+        scratch = self._scratch()
+        assert isinstance(scratch, TilesScratch)
+        parts: list[NDArray[np.integer]] = []
+        if not keep:
+            while row < last:
+                row = self.run(events, row, last, mask, scratch, scratch.found, counts, keep)
+            return parts
+        block = (scratch.ids if with_ids else scratch.places).block
+        entries = list_entries(rows_between(events, row, last), len(self.arrays.levels))
+        size, counts, at = last - row, counts[row:last], 0
+        while at < size:
+            # Memory that is never written to is never used, so a chunk may be too large.
+            out = np.empty(self.rules.size + (BUFFER if size > 1 else 0), np.int64)
+            done = int(match_rows(block, *entries, mask, at, size, IN_ORDER, out, counts))
+            parts.append(out[: counts[at:done].sum()])
+            at = done
+        return parts
 
     def _counts_plainly(self, mask: NDArray[np.uint8]) -> bool:
         """Whether each hit is one rule: no mask, shared conjunctions, programs or texts."""
         forms = self.rules.forms
         has_owners_or_programs = len(forms.owner) > 0 or len(forms.program_rule) > 0
         return len(mask) == 0 and not has_owners_or_programs and self.rules.texts.size == 0
+
+    def _rank(
+        self, events: Events, row: int, last: int, mask: NDArray[np.uint8], best: Best
+    ) -> None:
+        """See `Engine._rank`."""
+        if not best.rule.shape[1]:
+            return
+        scratch, rules = self._scratch(), self.rules
+        assert isinstance(scratch, TilesScratch)
+        events = rows_between(events, row, last)
+        top_rows(
+            scratch.places.block,
+            (rules.atoms, rules.forms, rules.scores),
+            *list_entries(events, len(self.arrays.levels)),
+            events,
+            0,
+            last - row,
+            mask,
+            self.order,
+            *scratch.ranking,
+            *best,
+        )

@@ -8,10 +8,15 @@ from __future__ import annotations
 import numpy as np
 
 from tamis.encode.kernel import kernel, part
-from tamis.engines.kernels.bits import ONE, lowest_bit
-from tamis.engines.tiles.arrays import ALWAYS, GROUP_BITS, PRESENT_LEVEL
+from tamis.engines.kernels.bits import ONE, lowest_bit, prefetch
+from tamis.engines.kernels.truth import SEVERAL
+from tamis.engines.tiles.arrays import ALWAYS, EMPTY_SLOT, PLACE_BITS, PLACE_MASK, PRESENT_LEVEL
+from tamis.engines.tiles.workspace import MOST_LEVELS
 
-__all__ = ["clear_visited", "find_group", "hash_of", "list_groups"]
+__all__ = ["clear_visited", "hash_of", "list_groups"]
+
+_LINE = 16
+"""The words of a cache line."""
 
 
 @kernel
@@ -21,80 +26,69 @@ def hash_of(key):
     return mixed ^ (mixed >> np.uint64(29))
 
 
-@kernel
-def find_group(slot, key):
-    """The group of a key, or -1."""
+@part
+def _look_up(arrays, workspace, keys, several, count):
+    """Append the groups of the listed keys and prefetch them; returns how many groups there are.
+
+    All slots are prefetched before the first is read, so that the loads overlap.
+    """
+    slot = arrays.slot
     mask = np.uint64(len(slot) - 1)
-    at = hash_of(key) & mask
-    while slot[at] >= 0:
-        if slot[at] >> GROUP_BITS == key:
-            return slot[at] & ((1 << GROUP_BITS) - 1)
-        at = (at + ONE) & mask
-    return -1
-
-
-@kernel
-def _add_group(slot, key, twice, groups, visited, count):
-    """Append the group of a key, if there is one; returns how many groups there are now."""
-    mask = np.uint64(len(slot) - 1)
-    at = hash_of(key) & mask
-    while slot[at] >= 0:
-        if slot[at] >> GROUP_BITS == key:
-            group = slot[at] & ((1 << GROUP_BITS) - 1)
-            if twice and visited[group]:
-                return count
-            visited[group] = twice
-            groups[count] = ~group if twice else group
-            return count + 1
-        at = (at + ONE) & mask
-    return count
-
-
-@kernel
-def _list_groups(levels, tree, slot, events, span, groups, visited, row, several):
-    count = _add_group(slot, ALWAYS, False, groups, visited, 0)
-    for i in range(events.start[row], events.start[row + 1]):
-        attribute = events.attribute[i]
-        rest = levels[attribute]
-        begin, end = span[attribute, 0], span[attribute, 1]
-        if rest >> np.uint64(PRESENT_LEVEL):
-            rest &= ~(ONE << np.uint64(PRESENT_LEVEL))
-            if begin == i:
-                count = _add_group(slot, 1 + attribute, False, groups, visited, count)
-        leaf = tree[attribute, 0] + events.code[i]
-        while rest:
-            key = tree[attribute, 1] + (leaf >> np.int64(lowest_bit(rest)))
-            rest &= rest - ONE
-            count = _add_group(slot, key, end - begin > 1, groups, visited, count)
-    for i in range(events.text_start[row], events.text_start[row + 1]):
-        # A predicate is listed twice if two values satisfy it.
-        count = _add_group(slot, 1 + len(levels) + events.text[i], several, groups, visited, count)
+    for i in range(keys):
+        prefetch(slot, np.int64(hash_of(workspace.keys[i]) & mask))
+    for i in range(keys):
+        key = np.uint64(workspace.keys[i])
+        at = hash_of(key) & mask
+        while slot[at] != EMPTY_SLOT:
+            if slot[at] >> PLACE_BITS == key:
+                if not (several and workspace.visited[at]):
+                    workspace.visited[at] = several
+                    place = np.int64(slot[at] & PLACE_MASK)
+                    workspace.groups[count] = place
+                    workspace.slots[count] = np.int64(at)
+                    count += 1
+                    prefetch(arrays.flat, place)
+                    prefetch(arrays.flat, place + _LINE)
+                break
+            at = (at + ONE) & mask
     return count
 
 
 @part
-def list_groups(levels, tree, slot, events, workspace, row, several):
+def list_groups(arrays, workspace, attribute, code, step, first, last, several):
     """List the groups that the loaded event leads to; returns how many there are.
 
-    A group is listed as ~group if its candidates may also be in another group of the event, because
-    an attribute has several values.
+    See `load_event` for the event. A group is listed once, even if several values lead to it.
     """
-    return _list_groups(
-        levels,
-        tree,
-        slot,
-        events,
-        workspace.span,
-        workspace.groups,
-        workspace.visited,
-        row,
-        several,
-    )
+    attributes = len(arrays.levels)
+    workspace.keys[0] = ALWAYS
+    keys = 1
+    count = 0
+    for i in range(first, last):
+        number = np.int64(attribute[step * i])
+        if number >= attributes:
+            workspace.keys[keys] = 1 + number
+            keys += 1
+        else:
+            rest = arrays.levels[number]
+            if rest >> np.uint64(PRESENT_LEVEL):
+                rest &= ~(ONE << np.uint64(PRESENT_LEVEL))
+                if workspace.code[number] != SEVERAL or workspace.span[number, 0] == i:
+                    workspace.keys[keys] = 1 + number
+                    keys += 1
+            leaf = arrays.tree[number, 0] + code[step * i]
+            while rest:
+                workspace.keys[keys] = arrays.tree[number, 1] + (leaf >> np.int64(lowest_bit(rest)))
+                rest &= rest - ONE
+                keys += 1
+        if keys + MOST_LEVELS > len(workspace.keys):
+            count = _look_up(arrays, workspace, keys, several, count)
+            keys = 0
+    return _look_up(arrays, workspace, keys, several, count)
 
 
 @part
 def clear_visited(workspace, groups):
-    """Clear the marks that `list_groups` set."""
+    """Clear the marks that `list_groups` set for an event with several values."""
     for i in range(groups):
-        if workspace.groups[i] < 0:
-            workspace.visited[~workspace.groups[i]] = 0
+        workspace.visited[workspace.slots[i]] = 0

@@ -42,8 +42,9 @@ class Layout(NamedTuple):
     is_flat: NDArray[np.bool_]
     """Whether each filing is outside of all tiles."""
     is_home: NDArray[np.bool_]
-    """Whether each filing is the first of its candidate. These come first within a tile, so that
-    they form a run when conjunctions are renumbered in this order."""
+    """Whether each filing is the first of its conjunction. These come first within a tile, and
+    among the flat filings of a group, so that they form runs when conjunctions are renumbered in
+    this order."""
 
 
 def lay_out(
@@ -95,18 +96,22 @@ def lay_out(
         is_flat,
     )
     tiles[count] = len(filed.key), 0, 0, 0
-    return _put_homes_first(filed, tiles[: count + 1], is_flat)
+    return _put_homes_first(filed, tiles[: count + 1], is_flat, conjunctions)
 
 
 def _put_homes_first(
-    filed: Filings, tiles: NDArray[np.int64], is_flat: NDArray[np.bool_]
+    filed: Filings, tiles: NDArray[np.int64], is_flat: NDArray[np.bool_], conjunctions: int
 ) -> Layout:
+    """Order filings within a tile, and the flat ones of a group after its tiles: homes first."""
     is_home = np.zeros(len(filed.key), np.bool_)
     is_home[np.unique(filed.candidate, return_index=True)[1]] = True
-    block = np.arange(len(filed.key))
+    # Programs are not renumbered, so they form no runs.
+    is_home &= filed.candidate < conjunctions
+    block = np.searchsorted(filed.key, filed.key, side="right") - 1
     block[~is_flat] = np.repeat(tiles[:-1, 0], tiles[:-1, 1])
-    homes_first = filed.sort_by(~is_home, block)
-    return Layout(homes_first, tiles, is_flat, is_home[np.lexsort((~is_home, block))])
+    order = np.lexsort((~is_home, block))
+    tiles[:-1, 0] = np.searchsorted(block[order], tiles[:-1, 0])
+    return Layout(filed.sort_by(~is_home, block), tiles, is_flat[order], is_home[order])
 
 
 @kernel

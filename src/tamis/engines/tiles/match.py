@@ -1,4 +1,10 @@
-"""The kernels that match one event after another."""
+"""The kernels that match one event after another.
+
+An event is matched in four steps, each of which prefetches what the next one reads: its keys lead
+to groups, the signatures of a group's entries to those worth testing, then tiles are tested, and
+then entries. Rules that match are either listed as they are found, or marked by age in a set of
+bits, which lists them in the order of their ages without sorting, and each of them once.
+"""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 # Numba infers the types of kernels; they take the NamedTuples of tamis.encode.arrays.
@@ -7,12 +13,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from tamis.encode.arrays import AtomArrays, Events, FormArrays
 from tamis.encode.kernel import event_kernel, kernel, part
-from tamis.engines.kernels.bits import ALL_BITS, ONE, count_bits, lowest_bit, prefetch
-from tamis.engines.kernels.truth import program_holds
-from tamis.engines.tiles.arrays import MOST_COLUMNS, NARROW, WIDE, WORD, TileArrays
-from tamis.engines.tiles.flat_entries import NOTHING_TO_TEST, packed_holds
+from tamis.engines.kernels.bits import ALL_BITS, ONE, ZERO, count_bits, lowest_bit, prefetch
+from tamis.engines.tiles.arrays import MOST_COLUMNS, NARROW, WIDE, WORD
+from tamis.engines.tiles.flat_groups import (
+    COUNT_MASK,
+    HAS_MORE,
+    HAS_TILES,
+    HOMES_AT,
+    KINDS_AT,
+    MOST_ENTRIES,
+    OFFSET_MASK,
+    entry_holds,
+)
 from tamis.engines.tiles.groups import clear_visited, list_groups
 from tamis.engines.tiles.tile_and import (
     locate_rows,
@@ -20,262 +33,341 @@ from tamis.engines.tiles.tile_and import (
     prefetch_columns,
     tile_holds,
 )
-from tamis.engines.tiles.workspace import AHEAD, Workspace, load_event, unload_event
+from tamis.engines.tiles.workspace import (
+    AHEAD,
+    load_event,
+    read_atoms,
+    read_forms,
+    read_labels,
+    read_tiles,
+    read_workspace,
+    unload_event,
+)
 
-__all__ = ["match_rows"]
+__all__ = ["COUNT", "IN_ORDER", "LIST", "match_event", "match_rows"]
+
+LIST, IN_ORDER, COUNT = range(3)
+"""What is wanted: the labels in any order, in the order of ages, or only their number."""
+
+_ENTRY_AT = 16
+_KINDS_MASK = (1 << _ENTRY_AT) - 1
+"""The parts of an item of `Workspace.entries`."""
+
+_ENTRY_WORDS = 9
+"""The second prefetch of an entry is that far behind the first."""
+
+
+# --- Rules that match ---
 
 
 @part
-def _emit(forms, conjunction, twice, workspace, out, found):
-    """Append the rules of a conjunction; `twice` says that it may be found more than once."""
+def _mark(labels, workspace, mask, rule):
+    """Mark a rule as found."""
+    if len(mask) == 0 or mask[rule]:
+        age = labels.age[rule]
+        word = age >> 6
+        workspace.marks[word] |= ONE << np.uint64(age & 63)
+        workspace.summary[word >> 6] |= ONE << np.uint64(word & 63)
+
+
+@part
+def _mark_conjunction(forms, labels, workspace, mask, conjunction):
+    """Mark the rules of a conjunction."""
     if len(forms.owner) == 0:
-        if twice:
-            if workspace.seen[conjunction]:
-                return found
-            workspace.seen[conjunction] = 1
-        out[found] = conjunction
-        return found + 1
-    for i in range(forms.owner_start[conjunction], forms.owner_start[conjunction + 1]):
-        rule = forms.owner[i]
-        if not workspace.seen[rule]:
-            workspace.seen[rule] = 1
-            out[found] = rule
-            found += 1
-    return found
+        _mark(labels, workspace, mask, conjunction)
+    else:
+        for i in range(forms.owner_start[conjunction], forms.owner_start[conjunction + 1]):
+            _mark(labels, workspace, mask, forms.owner[i])
 
 
 @part
-def _emit_run(word, first, out, found):
-    """Append first + i for each bit i of a word."""
-    if word == ALL_BITS:
+def _list_rule(labels, mask, rule, out, found):
+    """Append the label of a rule; returns how many there are now.
+
+    There is always room, except in an index that someone has tampered with.
+    """
+    if (len(mask) and not mask[rule]) or found == len(out):
+        return found
+    out[found] = labels.by_place[rule] if len(labels.by_place) else rule
+    return found + 1
+
+
+@part
+def _list_run(labels, word, first, out, found):
+    """Append the labels of the rules first + i for each bit i of a word."""
+    by_place = labels.by_place
+    if word == ALL_BITS and len(by_place):
         for i in range(WORD):
-            out[found + i] = first + i
+            out[found + i] = by_place[first + i]
         return found + WORD
     while word:
-        out[found] = first + np.int64(lowest_bit(word))
+        rule = first + np.int64(lowest_bit(word))
+        out[found] = by_place[rule] if len(by_place) else rule
         found += 1
         word &= word - ONE
     return found
 
 
 @part
-def _emit_tile(arrays, forms, workspace, tile, twice, only_count, out, found):
-    """Append the rules of the hits in a tile; returns how many rules are found now."""
-    size, first = arrays.tile[tile, 1], arrays.tile[tile, 2]
+def _take_tile(arrays, forms, labels, workspace, tile, use_marks, wanted, mask, out, found):
+    """List, mark or count the rules of the hits in a tile; returns how many are listed now."""
+    size, first = arrays.tile[tile, 1], np.int64(arrays.tile[tile, 2])
     homes, others = arrays.tile[tile, 3], arrays.tile[tile, 4]
-    words = WIDE if size > NARROW * WORD else NARROW
-    plain = len(forms.owner) == 0 and not twice
-    for word in range(words):
+    for word in range(WIDE if size > NARROW * WORD else NARROW):
         hits = workspace.hits[word]
-        if only_count:
+        if use_marks:
+            while hits:
+                bit = WORD * word + np.int64(lowest_bit(hits))
+                hits &= hits - ONE
+                rule = first + bit
+                if bit >= homes:
+                    rule = np.int64(arrays.member[others + bit - homes])
+                _mark_conjunction(forms, labels, workspace, mask, rule)
+        elif wanted == COUNT and len(mask) == 0:
             found += np.int64(count_bits(hits))
-        elif plain and WORD * word + WORD <= homes:
-            found = _emit_run(hits, first + WORD * word, out, found)
+        elif len(mask) == 0 and WORD * word + WORD <= homes and found + WORD <= len(out):
+            found = _list_run(labels, hits, first + WORD * word, out, found)
         else:
             while hits:
                 bit = WORD * word + np.int64(lowest_bit(hits))
-                conjunction = first + bit if bit < homes else arrays.member[others + bit - homes]
-                found = _emit(forms, conjunction, twice, workspace, out, found)
                 hits &= hits - ONE
+                rule = first + bit
+                if bit >= homes:
+                    rule = np.int64(arrays.member[others + bit - homes])
+                found = _list_rule(labels, mask, rule, out, found)
     return found
 
 
-@kernel
-def _list_tiles(arrays, workspace, groups):
-    """List the tiles of the listed groups and prefetch them; returns how many there are."""
-    tiles = 0
-    for i in range(groups):
-        group = workspace.groups[i]
-        twice = group < 0
-        if twice:
-            group = ~group
-        for tile in range(arrays.group[group, 1], arrays.group[group + 1, 1]):
-            workspace.tiles[tiles] = ~tile if twice else tile
-            tiles += 1
-            prefetch_columns(arrays, tile)
-    return tiles
+@part
+def _list_marked(labels, workspace, out, found):
+    """Append the labels of all marked rules, the oldest first, and clear the marks."""
+    by_age = labels.by_age
+    for at in range(len(workspace.summary)):
+        words = workspace.summary[at]
+        workspace.summary[at] = ZERO
+        while words:
+            word = WORD * at + np.int64(lowest_bit(words))
+            words &= words - ONE
+            marks = workspace.marks[word]
+            workspace.marks[word] = ZERO
+            while marks:
+                age = WORD * word + np.int64(lowest_bit(marks))
+                marks &= marks - ONE
+                out[found] = by_age[age] if len(by_age) else labels.first[0] + age
+                found += 1
+    return found
 
 
-@kernel
-def _match_tiles(arrays, forms, workspace, tiles, only_count, out, found):
-    """Find the rules of the listed tiles; returns how many rules are found now."""
+@part
+def _count_marked(workspace):
+    """How many rules are marked; clears the marks."""
+    found = np.int64(0)
+    for at in range(len(workspace.summary)):
+        words = workspace.summary[at]
+        workspace.summary[at] = ZERO
+        while words:
+            word = WORD * at + np.int64(lowest_bit(words))
+            words &= words - ONE
+            found += np.int64(count_bits(workspace.marks[word]))
+            workspace.marks[word] = ZERO
+    return found
+
+
+# --- Tiles ---
+
+
+@part
+def _match_tiles(
+    arrays, forms, labels, workspace, event_code, step, several, tiles, use_marks, wanted, mask,
+    out, found,
+):  # fmt: skip
+    """Find the rules of the listed tiles; returns how many are listed now."""
+    for i in range(tiles):
+        prefetch_columns(arrays, workspace.tiles[i])
+    if several:
+        for i in range(tiles):
+            tile = workspace.tiles[i]
+            if multivalued_tile_holds(arrays, event_code, step, workspace, tile):
+                found = _take_tile(
+                    arrays, forms, labels, workspace, tile, use_marks, wanted, mask, out, found
+                )
+        return found
+    rows = rows_before = 0
     for i in range(tiles + AHEAD):
+        rows_before = rows
         if i < tiles:
-            locate_rows(
-                arrays, workspace.code, workspace, workspace.tiles[i], MOST_COLUMNS * (i & AHEAD)
-            )
+            tile = workspace.tiles[i]
+            rows = locate_rows(arrays, workspace.code, workspace, tile, MOST_COLUMNS * (i & AHEAD))
         if i >= AHEAD:
             tile = workspace.tiles[i - AHEAD]
-            if tile_holds(arrays, workspace, tile, MOST_COLUMNS * ((i - AHEAD) & AHEAD)):
-                found = _emit_tile(arrays, forms, workspace, tile, False, only_count, out, found)
+            at = MOST_COLUMNS * ((i - AHEAD) & AHEAD)
+            if tile_holds(arrays, workspace, tile, at, rows_before):
+                found = _take_tile(
+                    arrays, forms, labels, workspace, tile, use_marks, wanted, mask, out, found
+                )
     return found
 
 
-@kernel
-def _match_several(arrays, forms, event_code, workspace, tiles, out, found):
-    """Like `_match_tiles`, for an event with several values for an attribute."""
-    for i in range(tiles):
-        twice = workspace.tiles[i] < 0
-        tile = ~workspace.tiles[i] if twice else workspace.tiles[i]
-        if multivalued_tile_holds(arrays, event_code, workspace, tile):
-            found = _emit_tile(arrays, forms, workspace, tile, twice, False, out, found)
-    return found
+# --- Flat entries ---
 
 
 @part
-def _filter_flat(arrays, lacking, first, last, entries, count):
-    """List and prefetch the flat entries whose attributes the event has."""
-    for i in range(first, last):
-        if arrays.signature[i] & lacking == 0:
-            entries[count] = i
-            count += 1
-            prefetch(arrays.flat, 2 * i)
-    return count
+def _sift_block(arrays, workspace, block, lacks, tiles, entries):
+    """List the tiles of a block, and its entries whose attributes the event has.
+
+    Returns how many tiles and entries are listed now, and the place of the next block, or -1.
+    """
+    flat = arrays.flat
+    head = np.int64(flat[block])
+    count, homes = head & COUNT_MASK, head >> HOMES_AT & COUNT_MASK
+    first = np.int64(flat[block + 1])
+    at = block + 2
+    if head & HAS_TILES:
+        begin = np.int64(flat[at])
+        for tile in range(begin, begin + np.int64(flat[at + 1])):
+            workspace.tiles[tiles] = tile
+            tiles += 1
+            prefetch(arrays.tile, 5 * tile)
+        at += 2
+    following = np.int64(-1)
+    if head & HAS_MORE:
+        following = block + np.int64(flat[at])
+        at += 1
+    kept = entries
+    for i in range(count):
+        workspace.entries[kept] = i
+        kept += 1 if flat[at + i] & lacks == 0 else 0
+    directory = at + count
+    others = directory + count - homes
+    for k in range(entries, kept):
+        i = workspace.entries[k]
+        word = np.int64(flat[directory + i])
+        place = block + (word & OFFSET_MASK)
+        prefetch(flat, place)
+        prefetch(flat, place + _ENTRY_WORDS)
+        workspace.entries[k] = place << _ENTRY_AT | word >> KINDS_AT
+        workspace.candidates[k] = first + i if i < homes else np.int64(flat[others + i])
+    return tiles, kept, following
 
 
 @part
-def _try_program(atoms, forms, events, workspace, program, out, found, tried):
-    """Evaluate a program once; returns how many rules are found and programs tried now."""
-    if workspace.tried[program]:
-        return found, tried
-    workspace.tried[program] = 1
-    workspace.tried_list[tried] = program
-    table, codes = atoms
-    start = forms.program_start[program]
-    if program_holds(
-        table, codes, events.code, workspace.span, workspace.text, forms.program, start
-    ):
-        out[found] = forms.program_rule[program]
-        found += 1
-    return found, tried + 1
-
-
-@kernel
-def _test_flat(
-    atoms, arrays, forms, events, workspace, count, twice, only_count, out, found, tried
-):
-    """Test the listed entries; returns how many rules are found and programs tried now."""
+def _test_entries(
+    atoms, arrays, forms, labels, workspace, event_code, step, several, entries, tried, use_marks,
+    wanted, mask, out, found,
+):  # fmt: skip
+    """Test the listed entries; returns how many rules are listed and programs tried now."""
     conjunctions = len(forms.conjunction_start) - 1
-    table, codes = atoms
-    for k in range(count):
-        at = arrays.flat[workspace.entries[k], 1]
-        if at != NOTHING_TO_TEST:
-            prefetch(arrays.packed, at)
-            prefetch(arrays.packed, at + 7)
-    for k in range(count):
-        candidate, at = arrays.flat[workspace.entries[k], 0], arrays.flat[workspace.entries[k], 1]
-        if candidate >= conjunctions:
-            found, tried = _try_program(
-                atoms, forms, events, workspace, candidate - conjunctions, out, found, tried
-            )
-        elif at == NOTHING_TO_TEST or packed_holds(
-            arrays.packed,
-            at,
-            table,
-            codes,
-            events.code,
-            workspace.code,
-            workspace.span,
-            workspace.text,
-        ):
-            if only_count:
-                found += 1
+    for k in range(entries):
+        candidate = workspace.candidates[k]
+        program = candidate - conjunctions
+        if program >= 0:
+            if workspace.tried[program]:
+                continue
+            workspace.tried[program] = 1
+            workspace.tried_list[tried] = program
+            tried += 1
+        place, kinds = workspace.entries[k] >> _ENTRY_AT, workspace.entries[k] & _KINDS_MASK
+        if not entry_holds(
+            atoms, forms, arrays.flat, arrays.width, workspace, event_code, step, several, place,
+            kinds, candidate,
+        ):  # fmt: skip
+            continue
+        if use_marks:
+            if program >= 0:
+                _mark(labels, workspace, mask, forms.program_rule[program])
             else:
-                found = _emit(forms, candidate, twice, workspace, out, found)
+                _mark_conjunction(forms, labels, workspace, mask, candidate)
+        elif wanted == COUNT and len(mask) == 0:
+            found += 1
+        else:
+            rule = np.int64(forms.program_rule[program]) if program >= 0 else candidate
+            found = _list_rule(labels, mask, rule, out, found)
     return found, tried
 
 
+# --- Events ---
+
+
 @kernel
-def _match_flat(
-    atoms, arrays, forms, events, workspace, groups, lacking, several, only_count, out, found
-):
-    """Find the rules of the listed groups' flat entries; returns how many rules are found now."""
-    entries = np.int64(0)
-    tried = np.int64(0)
-    for i in range(groups + 1):
-        # Entries are tested whenever the list is full, and after the last group.
-        begin = end = np.int64(0)
-        if i < groups:
-            group = workspace.groups[i] if workspace.groups[i] >= 0 else ~workspace.groups[i]
-            begin = np.int64(arrays.group[group, 0])
-            end = np.int64(arrays.group[group + 1, 0])
-        while begin < end or i == groups:
-            middle = min(begin + len(workspace.entries) - entries, end)
-            entries = _filter_flat(arrays, lacking, begin, middle, workspace.entries, entries)
-            begin = middle
-            if entries == len(workspace.entries) or i == groups:
-                found, tried = _test_flat(
-                    atoms,
-                    arrays,
-                    forms,
-                    events,
-                    workspace,
-                    entries,
-                    several,
-                    only_count,
-                    out,
-                    found,
-                    tried,
-                )
-                entries = np.int64(0)
-            if i == groups:
-                break
+def _find_rules(block, attribute, code, step, first, last, wanted, mask, out, found):
+    """Append the labels of the rules that an event matches, or count them.
+
+    See `load_event` for the event. Returns how many rules are listed or counted now.
+    """
+    atoms, arrays, forms = read_atoms(block), read_tiles(block), read_forms(block)
+    labels, workspace = read_labels(block), read_workspace(block)
+    has, several = load_event(arrays, workspace, attribute, code, step, first, last)
+    lacks = ~has
+    # Where a rule may be found twice, marks keep it from being listed twice.
+    use_marks = wanted == IN_ORDER or several or len(forms.owner) > 0
+    groups = list_groups(arrays, workspace, attribute, code, step, first, last, several)
+    tiles = entries = tried = 0
+    at = 0
+    place = np.int64(-1)
+    while True:
+        if place < 0 and at < groups:
+            place = workspace.groups[at]
+            at += 1
+        if place >= 0:
+            tiles, entries, place = _sift_block(arrays, workspace, place, lacks, tiles, entries)
+        is_last = place < 0 and at == groups
+        if is_last:
+            found = _match_tiles(
+                arrays, forms, labels, workspace, code, step, several, tiles, use_marks, wanted,
+                mask, out, found,
+            )  # fmt: skip
+        if is_last or entries + MOST_ENTRIES > len(workspace.entries):
+            found, tried = _test_entries(
+                atoms, arrays, forms, labels, workspace, code, step, several, entries, tried,
+                use_marks, wanted, mask, out, found,
+            )  # fmt: skip
+            entries = 0
+        if is_last:
+            break
     for i in range(tried):
         workspace.tried[workspace.tried_list[i]] = 0
-    return found
-
-
-@part
-def _match_row(atoms, arrays, forms, events, workspace, row, keep, mask, out, found):
-    """Append the rules of one event; returns how many rules are found now."""
-    lacking, several = load_event(events, row, workspace, arrays.attribute_bit)
-    only_count = not keep and not several and len(mask) == 0 and len(forms.owner) == 0
-    begin = found
-    groups = list_groups(arrays.levels, arrays.tree, arrays.slot, events, workspace, row, several)
-    tiles = _list_tiles(arrays, workspace, groups)
-    if several:
-        found = _match_several(arrays, forms, events.code, workspace, tiles, out, found)
-    else:
-        found = _match_tiles(arrays, forms, workspace, tiles, only_count, out, found)
-    found = _match_flat(
-        atoms, arrays, forms, events, workspace, groups, lacking, several, only_count, out, found
-    )
     if several:
         clear_visited(workspace, groups)
-    if several or len(forms.owner):
-        for i in range(begin, found):
-            workspace.seen[out[i]] = 0
-    unload_event(events, row, workspace)
-    if len(mask):
-        end = found
-        found = begin
-        for i in range(begin, end):
-            rule = out[i]
-            out[found] = rule
-            found += 1 if mask[rule] else 0
+    unload_event(arrays, workspace, attribute, step, first, last)
+    if use_marks:
+        if wanted == COUNT:
+            found += _count_marked(workspace)
+        else:
+            found = _list_marked(labels, workspace, out, found)
     return found
-
-
-_FORMS_AT = len(AtomArrays._fields)
-_TILES_AT = _FORMS_AT + len(FormArrays._fields)
-_WORKSPACE_AT = _TILES_AT + len(TileArrays._fields)
-_EVENTS_AT = _WORKSPACE_AT + len(Workspace._fields)
 
 
 @event_kernel
-def match_rows(row, last, keep, mask, out, counts, *parts):
-    """See `Engine.run`. Takes arrays one by one, since unpacking NamedTuples takes longer."""
-    atoms = AtomArrays(*parts[:_FORMS_AT])
-    forms = FormArrays(*parts[_FORMS_AT:_TILES_AT])
-    arrays = TileArrays(*parts[_TILES_AT:_WORKSPACE_AT])
-    workspace = Workspace(*parts[_WORKSPACE_AT:_EVENTS_AT])
-    events = Events(*parts[_EVENTS_AT:])
-    found = np.int64(0)
-    while row < last and len(out) - found >= len(workspace.seen):
-        first = found
-        found = _match_row(atoms, arrays, forms, events, workspace, row, keep, mask, out, found)
-        counts[row] = found - first
-        if not keep:
-            found = np.int64(0)
+def match_event(block, event, mask, wanted):
+    """Match one event, given as pairs of an attribute and a code; see `load_event`.
+
+    Writes the labels of its rules to `Workspace.found`, and returns how many there are. Considers
+    only rules whose mask is set; all rules if `mask` is empty.
+    """
+    workspace = read_workspace(block)
+    return _find_rules(
+        block, event, event[1:], 2, 0, len(event) >> 1, wanted, mask, workspace.found, 0
+    )
+
+
+@event_kernel
+def match_rows(block, start, attribute, code, mask, row, last, wanted, out, counts):
+    """Match the events from `row` up to, but not including, `last`.
+
+    The entries of event i are start[i] to start[i + 1]; see `load_event`. Writes the labels of
+    their rules to `out`, event after event, and the number of each event's rules to `counts`.
+    Stops before an event for which `out` might lack room. Returns the first row that was not
+    matched.
+    """
+    workspace = read_workspace(block)
+    found = 0
+    while row < last and len(out) - found >= len(workspace.found):
+        before = found
+        found = _find_rules(
+            block, attribute, code, 1, start[row], start[row + 1], wanted, mask, out, found
+        )
+        counts[row] = found - before
+        if wanted == COUNT:
+            found = 0
         row += 1
     return row

@@ -25,15 +25,15 @@ _LAST_COUNT = np.uint64(56)
 @part
 def _place(arrays, column, words, code):
     """The place of the row of a code; the three lowest bits say which of its counts to use."""
-    first = np.int64(arrays.column[column, 2])
-    if code == arrays.column[column, 3]:
+    first = np.int64(arrays.column[column, 1])
+    if code == arrays.column[column, 2]:
         return first << 6
-    position = code - arrays.column[column, 4]
+    position = code - arrays.column[column, 3]
     if code == 0:
         return ((first << 3) + 2 * words) << 3
-    if position < 0 or position >= arrays.column[column, 5]:
+    if position < 0 or position >= arrays.column[column, 4]:
         return ((first << 3) + 4 * words) << 3
-    kind = arrays.column[column, 1]
+    kind = arrays.column[column, 0]
     if kind & BY_CUTS:
         position = (
             count_cuts(arrays.cut, arrays.lookup[column, 0], arrays.lookup[column, 1], code) - 1
@@ -45,23 +45,30 @@ def _place(arrays, column, words, code):
 
 @part
 def prefetch_columns(arrays, tile):
-    """Prefetch the columns of a tile."""
-    for column in range(arrays.tile[tile, 0], arrays.tile[tile + 1, 0], 2):
-        prefetch(arrays.column, 6 * column)
+    """Prefetch what `locate_rows` reads first of a tile's columns."""
+    for column in range(arrays.tile[tile, 0], arrays.tile[tile + 1, 0], 8):
+        prefetch(arrays.ideal, 2 * column)
 
 
 @part
 def locate_rows(arrays, code_of, workspace, tile, at):
-    """Find and prefetch the rows of a tile's columns for the codes of an event's attributes."""
-    first = arrays.tile[tile, 0]
+    """Find and prefetch the rows of a tile's columns for the codes of an event's attributes.
+
+    Columns whose ideal code the event has are left out. Returns how many rows there are.
+    """
     words = WIDE if arrays.tile[tile, 1] > NARROW * WORD else NARROW
-    for column in range(first, arrays.tile[tile + 1, 0]):
-        code = code_of[arrays.column[column, 0]]
-        if arrays.column[column, 1] & BY_TEXT:
+    rows = 0
+    for column in range(arrays.tile[tile, 0], arrays.tile[tile + 1, 0]):
+        code = code_of[arrays.ideal[column, 0]]
+        if code == arrays.ideal[column, 1]:
+            continue
+        if arrays.column[column, 0] & BY_TEXT:
             code = 0 if code == 0 else 1 + workspace.text[arrays.lookup[column, 0]]
         place = _place(arrays, column, words, code)
         prefetch(arrays.bits, place >> 3)
-        workspace.place[at + column - first] = place
+        workspace.place[at + rows] = place
+        rows += 1
+    return rows
 
 
 @part
@@ -71,12 +78,12 @@ def _first_bits(size):
 
 
 @part
-def _narrow_holds(arrays, workspace, tile, at):
+def _narrow_holds(arrays, workspace, tile, at, rows):
     """Write into workspace.hits which conjunctions of a narrow tile hold; False if none does."""
     size = arrays.tile[tile, 1]
     a, b = _first_bits(size), _first_bits(size - WORD)
     bits = arrays.bits
-    for i in range(arrays.tile[tile + 1, 0] - arrays.tile[tile, 0]):
+    for i in range(rows):
         place = workspace.place[at + i]
         row = place >> 3
         c, d = bits[row], bits[row + 1]
@@ -105,12 +112,12 @@ def _narrow_holds(arrays, workspace, tile, at):
 
 
 @part
-def _wide_holds(arrays, workspace, tile, at):
+def _wide_holds(arrays, workspace, tile, at, rows):
     """Write into workspace.hits which conjunctions of a wide tile hold; False if none does."""
     size = arrays.tile[tile, 1]
     a, b, c, d = ALL_BITS, ALL_BITS, _first_bits(size - 2 * WORD), _first_bits(size - 3 * WORD)
     bits, line = arrays.bits, workspace.row
-    for i in range(arrays.tile[tile + 1, 0] - arrays.tile[tile, 0]):
+    for i in range(rows):
         place = workspace.place[at + i]
         row = place >> 3
         counts = bits[row + WIDE]
@@ -164,16 +171,21 @@ def _write_row(arrays, column, words, code, row):
 
 
 @kernel
-def multivalued_tile_holds(arrays, event_code, workspace, tile):
-    """Like `tile_holds`, for an event with several values for an attribute."""
+def multivalued_tile_holds(arrays, event_code, step, workspace, tile):
+    """Like `tile_holds`, for an event with several values for an attribute.
+
+    See `load_event` for `event_code` and `step`.
+    """
     size = arrays.tile[tile, 1]
     words = WIDE if size > NARROW * WORD else NARROW
     for word in range(words):
         workspace.hits[word] = _first_bits(size - WORD * word)
     for column in range(arrays.tile[tile, 0], arrays.tile[tile + 1, 0]):
-        attribute = arrays.column[column, 0]
-        kind = arrays.column[column, 1]
+        attribute = arrays.ideal[column, 0]
+        kind = arrays.column[column, 0]
         code = workspace.code[attribute]
+        if code == arrays.ideal[column, 1]:
+            continue
         if kind & BY_TEXT or code >= 0:
             if kind & BY_TEXT:
                 code = 0 if code == 0 else 1 + workspace.text[arrays.lookup[column, 0]]
@@ -184,7 +196,7 @@ def multivalued_tile_holds(arrays, event_code, workspace, tile):
         for word in range(words):
             workspace.union[word] = ALL_BITS if kind & NEGATIVE else ZERO
         for i in range(workspace.span[attribute, 0], workspace.span[attribute, 1]):
-            _write_row(arrays, column, words, event_code[i], workspace.row)
+            _write_row(arrays, column, words, event_code[step * i], workspace.row)
             for word in range(words):
                 if kind & NEGATIVE:
                     workspace.union[word] &= workspace.row[word]
@@ -199,11 +211,11 @@ def multivalued_tile_holds(arrays, event_code, workspace, tile):
 
 
 @part
-def tile_holds(arrays, workspace, tile, at):
+def tile_holds(arrays, workspace, tile, at, rows):
     """Write into workspace.hits which conjunctions of a tile hold; False if none does.
 
-    The places of its rows are in workspace.place from `at` on.
+    The places of `rows` rows are in workspace.place from `at` on; see `locate_rows`.
     """
     if arrays.tile[tile, 1] > NARROW * WORD:
-        return _wide_holds(arrays, workspace, tile, at)
-    return _narrow_holds(arrays, workspace, tile, at)
+        return _wide_holds(arrays, workspace, tile, at, rows)
+    return _narrow_holds(arrays, workspace, tile, at, rows)

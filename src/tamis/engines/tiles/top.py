@@ -18,12 +18,26 @@ from tamis.encode.kernel import event_kernel, kernel, part
 from tamis.engines.kernels.bits import ONE, lowest_bit
 from tamis.engines.kernels.ranking import Ranking, rank_rule
 from tamis.engines.kernels.scores import ROUNDING
-from tamis.engines.kernels.truth import LoadedEvent, program_holds
+from tamis.engines.kernels.truth import load_event as load_spans
+from tamis.engines.kernels.truth import unload_event as unload_spans
 from tamis.engines.tiles.arrays import NARROW, WIDE, WORD
-from tamis.engines.tiles.flat_entries import NOTHING_TO_TEST, packed_holds
+from tamis.engines.tiles.flat_groups import (
+    COUNT_MASK,
+    HAS_MORE,
+    HAS_TILES,
+    HOMES_AT,
+    KINDS_AT,
+    OFFSET_MASK,
+    entry_holds,
+)
 from tamis.engines.tiles.groups import clear_visited, list_groups
 from tamis.engines.tiles.tile_and import locate_rows, multivalued_tile_holds, tile_holds
-from tamis.engines.tiles.workspace import load_event, unload_event
+from tamis.engines.tiles.workspace import (
+    load_event,
+    read_tiles,
+    read_workspace,
+    unload_event,
+)
 
 __all__ = ["top_rows"]
 
@@ -64,44 +78,38 @@ def _is_hopeless(ranking, bound, heaviest):
     return kept == len(ranking.score) and bound * heaviest < ranking.score[kept - 1]
 
 
+@part
+def _first_tile(flat, block):
+    """The first tile of a group, and how many it has."""
+    if flat[block] & np.uint32(HAS_TILES):
+        return np.int64(flat[block + 2]), np.int64(flat[block + 3])
+    return np.int64(0), np.int64(0)
+
+
 @kernel
 def _best_tile(arrays, workspace, groups):
     """The tile with the highest bound, or -1."""
-    best = -1
+    best = np.int64(-1)
     for i in range(groups):
-        group = workspace.groups[i] if workspace.groups[i] >= 0 else ~workspace.groups[i]
-        for tile in range(arrays.group[group, 1], arrays.group[group + 1, 1]):
+        first, tiles = _first_tile(arrays.flat, workspace.groups[i])
+        for tile in range(first, first + tiles):
             if best < 0 or arrays.tile_bound[tile] > arrays.tile_bound[best]:
-                best = tile
+                best = np.int64(tile)
     return best
 
 
 @kernel
-def _candidate_holds(rules, arrays, events, workspace, entry):
-    """Whether the candidate of a flat entry holds."""
-    (table, codes), forms, _ = rules
-    candidate, at = arrays.flat[entry, 0], arrays.flat[entry, 1]
-    program = candidate - (len(forms.conjunction_start) - 1)
-    if program >= 0:
-        start = forms.program_start[program]
-        return program_holds(
-            table, codes, events.code, workspace.span, workspace.text, forms.program, start
-        )
-    return at == NOTHING_TO_TEST or packed_holds(
-        arrays.packed, at, table, codes, events.code, workspace.code, workspace.span, workspace.text
-    )
-
-
-@kernel
-def _rank_tile(rules, arrays, events, workspace, loaded, row, several, heaviest, ranking, tile):
+def _rank_tile(
+    rules, arrays, code, events, workspace, loaded, row, several, heaviest, ranking, tile
+):
     """Score the rules of a tile that hold and could be among the best."""
     if _is_hopeless(ranking, arrays.tile_bound[tile], heaviest):
         return
     if several:
-        holds = multivalued_tile_holds(arrays, events.code, workspace, tile)
+        holds = multivalued_tile_holds(arrays, code, 1, workspace, tile)
     else:
-        locate_rows(arrays, workspace.code, workspace, tile, 0)
-        holds = tile_holds(arrays, workspace, tile, 0)
+        rows = locate_rows(arrays, workspace.code, workspace, tile, 0)
+        holds = tile_holds(arrays, workspace, tile, 0, rows)
     if not holds:
         return
     size, first = arrays.tile[tile, 1], arrays.tile[tile, 2]
@@ -117,46 +125,71 @@ def _rank_tile(rules, arrays, events, workspace, loaded, row, several, heaviest,
 
 
 @kernel
-def _rank_tiles(rules, arrays, events, workspace, loaded, row, several, heaviest, ranking, groups):
+def _rank_tiles(
+    rules, arrays, code, events, workspace, loaded, row, several, heaviest, ranking, groups
+):
     """Score the rules of the groups' tiles, beginning with the most promising tile."""
     best = _best_tile(arrays, workspace, groups)
     if best < 0:
         return
-    _rank_tile(rules, arrays, events, workspace, loaded, row, several, heaviest, ranking, best)
+    fixed = (rules, arrays, code, events, workspace, loaded, row, several, heaviest, ranking)
+    _rank_tile(*fixed, best)
     for i in range(groups):
-        group = workspace.groups[i] if workspace.groups[i] >= 0 else ~workspace.groups[i]
-        for tile in range(arrays.group[group, 1], arrays.group[group + 1, 1]):
+        first, tiles = _first_tile(arrays.flat, workspace.groups[i])
+        for tile in range(first, first + tiles):
             if tile != best:
-                _rank_tile(
-                    rules, arrays, events, workspace, loaded, row, several, heaviest, ranking, tile
-                )
+                _rank_tile(*fixed, tile)
 
 
 @kernel
-def _rank_flat(rules, arrays, events, workspace, loaded, row, lacking, heaviest, ranking, groups):
-    """Score the rules of the groups' flat entries that hold and could be among the best."""
-    for i in range(groups):
-        group = workspace.groups[i] if workspace.groups[i] >= 0 else ~workspace.groups[i]
-        for entry in range(arrays.group[group, 0], arrays.group[group + 1, 0]):
-            candidate = np.int64(arrays.flat[entry, 0])
-            if (
-                arrays.signature[entry] & lacking == 0
-                and not _is_hopeless(ranking, arrays.bound[candidate], heaviest)
-                and _candidate_holds(rules, arrays, events, workspace, entry)
-            ):
-                _rank_candidate(rules, events, loaded, row, ranking, candidate)
+def _rank_block(
+    rules, arrays, code, events, workspace, loaded, row, several, lacks, heaviest, ranking, block
+):
+    """Score the rules of a block's flat entries that hold and could be among the best.
+
+    Returns the place of the next block, or -1.
+    """
+    flat = arrays.flat
+    head = np.int64(flat[block])
+    count, homes = head & COUNT_MASK, head >> HOMES_AT & COUNT_MASK
+    at = block + (4 if head & HAS_TILES else 2)
+    following = np.int64(-1)
+    if head & HAS_MORE:
+        following = block + np.int64(flat[at])
+        at += 1
+    others = at + 2 * count - homes
+    for entry in range(count):
+        if flat[at + entry] & lacks:
+            continue
+        candidate = np.int64(flat[block + 1]) + entry
+        if entry >= homes:
+            candidate = np.int64(flat[others + entry])
+        if _is_hopeless(ranking, arrays.bound[candidate], heaviest):
+            continue
+        word = np.int64(flat[at + count + entry])
+        place = block + (word & OFFSET_MASK)
+        if entry_holds(
+            rules[0], rules[1], flat, arrays.width, workspace, code, 1, several, place,
+            word >> KINDS_AT, candidate,
+        ):  # fmt: skip
+            _rank_candidate(rules, events, loaded, row, ranking, candidate)
+    return following
 
 
 @event_kernel
 def top_rows(
+    block,
     rules,
-    arrays,
+    start,
+    attribute,
+    code,
     events,
     row,
     last,
     mask,
     order,
-    workspace,
+    loaded,
+    seen,
     seen_list,
     count,
     stack,
@@ -164,28 +197,69 @@ def top_rows(
     best,
     scores,
 ):
-    """See `Engine.top_kernel`; `rules` are their atoms, forms and scores."""
-    loaded = LoadedEvent(workspace.span, workspace.text)
+    """Write the best rules of the events from `row` up to, but not including, `last`.
+
+    Parameters
+    ----------
+    block
+        See `new_block`.
+    rules
+        The rules' atoms, forms and scores.
+    start, attribute, code
+        The events; see `match_rows`.
+    events
+        The same events as the encoder gave them, with their weights.
+    mask, order, seen, seen_list, count, stack
+        See `Ranking`.
+    loaded
+        Room to load an event for scoring.
+    counts, best, scores
+        How many rules each event has, and a row of rules and scores for each event, best first.
+    """
+    arrays, workspace = read_tiles(block), read_workspace(block)
     for at in range(last - row):
         event = row + at
-        ranking = Ranking(
-            mask, order, best[at], scores[at], workspace.seen, seen_list, count, stack
-        )
+        first, end = start[event], start[event + 1]
+        ranking = Ranking(mask, order, best[at], scores[at], seen, seen_list, count, stack)
         count[:] = 0
-        lacking, several = load_event(events, event, workspace, arrays.attribute_bit)
-        groups = list_groups(
-            arrays.levels, arrays.tree, arrays.slot, events, workspace, event, several
-        )
+        has, several = load_event(arrays, workspace, attribute, code, 1, first, end)
+        load_spans(events, event, loaded)
+        groups = list_groups(arrays, workspace, attribute, code, 1, first, end, several)
         heaviest = _heaviest_weight(events, event)
         _rank_tiles(
-            rules, arrays, events, workspace, loaded, event, several, heaviest, ranking, groups
+            rules,
+            arrays,
+            code,
+            events,
+            workspace,
+            loaded,
+            event,
+            several,
+            heaviest,
+            ranking,
+            groups,
         )
-        _rank_flat(
-            rules, arrays, events, workspace, loaded, event, lacking, heaviest, ranking, groups
-        )
+        for i in range(groups):
+            place = workspace.groups[i]
+            while place >= 0:
+                place = _rank_block(
+                    rules,
+                    arrays,
+                    code,
+                    events,
+                    workspace,
+                    loaded,
+                    event,
+                    several,
+                    ~has,
+                    heaviest,
+                    ranking,
+                    place,
+                )
         if several:
             clear_visited(workspace, groups)
         for i in range(count[1]):
-            workspace.seen[seen_list[i]] = 0
-        unload_event(events, event, workspace)
+            seen[seen_list[i]] = 0
+        unload_spans(events, event, loaded)
+        unload_event(arrays, workspace, attribute, 1, first, end)
         counts[at] = count[0]
