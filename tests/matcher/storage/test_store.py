@@ -21,6 +21,8 @@ from tamis import CorruptFileError, LockedError, Matcher, StorageError, tagged
 from tamis.matcher.storage import store
 from tamis.matcher.storage.array_file import map_sections, write_sections
 from tamis.matcher.storage.file_names import UNFINISHED
+from tamis.matcher.storage.lock import Lock
+from tamis.matcher.storage.log import EMPTY_LENGTH, Log, create_log, read_log
 from tests.matcher.matchers import settle
 
 MANY = 200
@@ -583,3 +585,24 @@ def test_arrays_come_back_aligned(tmp_path: Path) -> None:
     with pytest.raises(CorruptFileError, match="it is a test, not a segment"):
         map_sections(tmp_path / "f", "segment")
     assert not list(tmp_path.glob(f"*{UNFINISHED}"))
+
+
+def test_a_file_that_does_not_close_is_no_error(tmp_path: Path) -> None:
+    """What it holds was on the disk before; an `OSError` would hide that the rest was done."""
+    create_log(tmp_path / "log")
+    journal = Log(tmp_path / "log", EMPTY_LENGTH, sync=True)
+    journal.append(b"content")
+    journal.confirm()
+    lock = Lock(tmp_path / "LOCK", "writes to it", "close it there")
+    close = os.close
+
+    def fail(fd: int) -> None:
+        close(fd)
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "close", fail)
+        journal.close()
+        lock.release()
+    assert read_log(tmp_path / "log", bytes).records == [b"content"]
+    Lock(tmp_path / "LOCK", "writes to it", "close it there").release()

@@ -15,6 +15,7 @@ from tamis.matcher.storage.file_names import UNFINISHED
 __all__ = [
     "MissingFileError",
     "choose_file_mode",
+    "close_file",
     "open_regular",
     "storage_errors",
     "sync_folder",
@@ -67,6 +68,12 @@ def open_regular(path: Path, flags: int) -> int:
 def choose_file_mode(folder: Path) -> int:
     """The mode of new files in a folder, before the umask: no wider than the folder's own."""
     return (folder.stat().st_mode & 0o666) | 0o600
+
+
+def close_file(fd: int) -> None:
+    """Close a file whose changes are on the disk already, so that an error loses nothing."""
+    with suppress(OSError):
+        os.close(fd)
 
 
 def write_all(fd: int, data: Any) -> None:

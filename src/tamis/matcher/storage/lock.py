@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from tamis.errors import LockedError, StorageError
-from tamis.matcher.storage.atomic import open_regular, storage_errors
+from tamis.matcher.storage.atomic import close_file, open_regular, storage_errors
 
 __all__ = ["FolderLock", "Lock"]
 
@@ -171,7 +171,7 @@ def _release(fds: list[int], pid: int) -> None:
             if os.getpid() == pid:
                 fcntl.flock(fd, fcntl.LOCK_UN)
         finally:
-            os.close(fd)
+            close_file(fd)
 
 
 def _identify(found: os.stat_result) -> tuple[int, int]:

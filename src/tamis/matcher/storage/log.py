@@ -26,6 +26,7 @@ import msgspec
 
 from tamis.errors import CorruptFileError, StorageError
 from tamis.matcher.storage.atomic import (
+    close_file,
     open_regular,
     storage_errors,
     write_all,
@@ -197,7 +198,7 @@ class Log:
         self._broken: str | None = None
         with storage_errors(path):
             self._fd = open_regular(path, os.O_RDWR)
-            self.close = weakref.finalize(self, os.close, self._fd)
+            self.close = weakref.finalize(self, close_file, self._fd)
             if os.fstat(self._fd).st_size != length:
                 os.ftruncate(self._fd, length)
                 os.fsync(self._fd)
