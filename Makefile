@@ -3,6 +3,10 @@
 
 PYTHON ?= python3
 ARGS ?=
+PART ?=
+SECONDS ?= 300
+SEED ?=
+TABLE ?=
 BASE ?=
 PAPER ?= vldb09
 
@@ -21,7 +25,7 @@ unexport PYTHONHOME
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: architecture bench clean compare coverage crash demo experiments format help lint lock test venv
+.PHONY: architecture attack audit bench clean compare coverage crash demo experiments format help lint lock test venv
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +42,13 @@ coverage: $(INSTALLED) ## run the tests, print what they cover and write htmlcov
 
 crash: $(INSTALLED) ## kill a streaming job 20 times and check its output
 	@TAMIS_KILLS=20 $(BIN)/python -m pytest tests/spark/stream/test_stream.py -m slow
+
+attack: $(INSTALLED) ## try to break Tamis: SECONDS=600, SEED=1 repeats a run, PART=threads runs one part
+	@$(BIN)/python -m attack --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) \
+		$(if $(PART),--part $(PART)) $(if $(TABLE),--table $(TABLE))
+
+audit: $(INSTALLED) ## compare the locked packages with known advisories
+	@$(BIN)/python scripts/audit.py
 
 lint: $(INSTALLED) ## check style (ruff) and types (mypy)
 	@$(BIN)/ruff check .

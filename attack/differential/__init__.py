@@ -1,0 +1,1 @@
+"""Differential fuzzing: random rules and events through every public call, and several oracles."""

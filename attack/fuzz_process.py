@@ -1,0 +1,35 @@
+"""The process in which atheris fuzzes one target; it never returns.
+
+Usage: python -m attack.fuzz_process TARGET [OPTIONS OF LIBFUZZER] FOLDER
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Final
+
+import atheris
+
+INSTRUMENTED: Final = ["tamis.expr", "tamis.files", "tamis.importers", "tamis.matcher.storage"]
+"""What reads input. Kernels are left as they are: Numba compiles them from their bytecode."""
+
+
+def main() -> None:
+    """Fuzz a target for as long as the options say."""
+    with atheris.instrument_imports(include=INSTRUMENTED):
+        import tamis
+        from attack.fuzz_targets import TARGETS
+    target = TARGETS[sys.argv[1]]
+
+    def test_one(data: bytes) -> None:
+        try:
+            target(data)
+        except tamis.TamisError:
+            return
+
+    atheris.Setup([sys.argv[0], *sys.argv[2:]], test_one)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()
