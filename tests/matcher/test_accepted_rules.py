@@ -62,7 +62,7 @@ def _join(random: Random) -> str:
     return f"{new} {random.choice(SIGNS)} {quantifier} (SELECT d.{old} FROM seen d{where})"
 
 
-def _rule(random: Random) -> str:
+def draw_rule(random: Random) -> str:
     kind = random.random()
     if kind < 0.4:
         return tamis.to_sql(randoms.rule(random, EVERYTHING, 3))
@@ -70,7 +70,7 @@ def _rule(random: Random) -> str:
         return random.choice(FUNCTIONS)
     if kind < 0.8:
         return _join(random)
-    parts = [_rule(random) for _ in range(2)]
+    parts = [draw_rule(random) for _ in range(2)]
     parts.append(parts[0])
     return f"({random.choice((') AND (', ') OR (', ') AND NOT (')).join(parts)})"
 
@@ -81,7 +81,7 @@ def test_a_matcher_with_random_rules_of_every_kind_matches_and_publishes(seed: i
     matcher = tamis.Matcher()
     rules: dict[int, tuple[Any, Logic]] = {}
     for id in range(60):
-        text, logic = _rule(random), random.choice(LOGICS)
+        text, logic = draw_rule(random), random.choice(LOGICS)
         rules[id] = tamis.parse(text), logic
         if id < 30:
             matcher.add(id, text, logic=logic)

@@ -110,3 +110,12 @@ def test_bad_weights_of_events_are_refused(weights: Any, words: str) -> None:
     ):
         with pytest.raises(EventError, match=words):
             ask()
+
+
+def test_weights_beyond_single_precision() -> None:
+    """Engines bound scores in 32 bits; no warning leaves them."""
+    matcher = filled()
+    matcher.add_many([(f"r{n}", "a = 1") for n in range(20)])
+    matcher.add("heavy", "a = 1", weights={("a", 1): 1e308})
+    matcher.optimize()
+    assert matcher.top({"a": 1}, 1) == [("heavy", 1e308)]

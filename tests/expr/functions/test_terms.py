@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -250,9 +254,31 @@ def test_long_chains_of_signs(sign: str) -> None:
 
     tamis.parse(chain(250))
     matcher = tamis.Matcher()
-    bad = [(f"bad {count}", chain(count)) for count in (257, 490, 3000)]
+    bad = [(f"bad {count}", chain(count)) for count in (481, 490, 3000)]
     report = matcher.add_many([*bad, ("good", "x > 1")], on_error="skip")
     assert (report.added, [refused.id for refused in report.bad]) == (1, [id for id, _ in bad])
-    with pytest.raises(RuleTooLargeError, match="256 levels"):
+    with pytest.raises(RuleTooLargeError, match="480 levels"):
         matcher.add("bad", chain(490))
     assert matcher.match({"x": 2}) == ["good"]
+
+
+def test_the_longest_chain_needs_a_frame_for_each_sign(tmp_path: Path) -> None:
+    """So that rules stored before there was a limit open wherever a caller has some room left."""
+    text = f"x{' + 1' * 480} = 481"
+    room = sys.getrecursionlimit()
+
+    def use_at(depth: int) -> None:
+        if depth:
+            return use_at(depth - 1)
+        with tamis.open(tmp_path / "rules") as matcher:
+            matcher.add("chain", text)
+            assert matcher.match({"x": 1}) == ["chain"]
+        with tamis.open(tmp_path / "rules") as matcher:
+            assert matcher.rule("chain").text == text
+            assert matcher.match({"x": 1}) == ["chain"]
+            matcher.optimize()
+            assert matcher.match_many([{"x": 1}])["rule"].to_pylist() == ["chain"]
+            assert tamis.from_json(tamis.to_json(matcher.rule("chain").expr)) == tamis.parse(text)
+        return None
+
+    use_at(room - 480 - 300 - len(inspect.stack(0)) if room == 1000 else 0)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import pydoc
 import subprocess
 import sys
 import textwrap
 from dataclasses import fields
 from inspect import signature
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
@@ -252,3 +254,13 @@ def test_threads_can_be_set() -> None:
     for wrong in (0, -1, 1.5, True):
         with pytest.raises(ValueError, match="at least 1"):
             tamis.set_threads(wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("function", [ts.match, ts.top, ts.counts, ts.matcher, ts.match_stream])
+def test_help_lists_the_options_of_every_function(function: Any) -> None:
+    parameters = signature(function).parameters
+    expected = {"keys", "events", "plan", "memory", "ship"}
+    assert expected <= parameters.keys()
+    assert ("version" in parameters) is (function is not ts.match_stream)
+    assert not [p for p in parameters.values() if p.kind is p.VAR_KEYWORD]
+    assert "**options" not in pydoc.plain(pydoc.render_doc(function)).splitlines()[2]

@@ -49,7 +49,8 @@ def bound_rules(rules: EncodedRules) -> NDArray[np.float32]:
         positive = ((rules.atoms.flags & NEGATED) == 0)[rules.forms.conjunction_atom]
         total = np.concatenate(([0], np.cumsum(positive)))
         bound[:] = np.diff(total[rules.forms.conjunction_start])
-    return np.nextafter(bound.astype(np.float32), np.float32(np.inf))
+    with np.errstate(over="ignore"):  # a bound beyond float32 is infinite, and still a bound
+        return np.nextafter(bound.astype(np.float32), np.float32(np.inf))
 
 
 @kernel

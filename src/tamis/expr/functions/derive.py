@@ -173,7 +173,9 @@ def _compile(term: Term, places: Mapping[Input, int]) -> _Compute:
     function = FUNCTIONS[term.function]
     checked = [check(v) for check, v in zip(function.literals, term.literals, strict=False)]
     scalar = function.bind(*checked)
-    parts = [_compile(inner, places) for inner in term.terms]
+    parts: list[_Compute] = []
+    for inner in term.terms:  # a comprehension would take one more frame for each level
+        parts.append(_compile(inner, places))  # noqa: PERF401
     if len(parts) == 1:
         part = parts[0]
 

@@ -42,8 +42,11 @@ __all__ = [
 SIZE: Final = "size"
 """The function that counts the values of a list."""
 
-_MAX_LEVELS: Final = 256
-"""How many levels of calls a term may have; all functions here rely on this when they recurse."""
+_MAX_LEVELS: Final = 480
+"""How many levels of calls a term may have; all functions here rely on this when they recurse.
+
+Stored rules have chains of up to so many signs, from before there was a limit.
+"""
 
 _BARE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
 _COMPARED, _UNARY, _ATOMIC = 0, 3, 4
@@ -199,12 +202,22 @@ def spell_term(term: Term) -> str:
         return spell(term.value)
     if term.function == "negative":
         return "-" + _operand(term.terms[0], _ATOMIC)
-    level = _level(term)
-    if level < _UNARY:
+    if _level(term) < _UNARY:
+        return _spell_chain(term)
+    return _spell_call(term.function, term.terms, term.literals)
+
+
+def _spell_chain(term: Call) -> str:
+    """The text of a sign between two terms, the left of which may be a chain of hundreds."""
+    parts: list[str] = []
+    while True:
+        level = _level(term)
         left, right = term.terms
         # Signs of one level associate to the left.
-        return f"{_operand(left, level)} {term.function} {_operand(right, level + 1)}"
-    return _spell_call(term.function, term.terms, term.literals)
+        parts.append(f" {term.function} {_operand(right, level + 1)}")
+        if not isinstance(left, Call) or not max(level, _COMPARED + 1) <= _level(left) < _UNARY:
+            return _operand(left, level) + "".join(reversed(parts))
+        term = left
 
 
 def _spell_call(function: str, terms: tuple[Term, ...], literals: tuple[Value, ...] = ()) -> str:

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias, TypedDict, get_args
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, get_args
 
-__all__ = ["Ask", "MatchKeywords", "MatchOptions", "Names", "Plan", "StreamKeywords", "check_ask"]
+__all__ = [
+    "Ask",
+    "MatchKeywords",
+    "MatchOptions",
+    "Names",
+    "Plan",
+    "StreamKeywords",
+    "check_ask",
+    "list_keywords",
+]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 Ask: TypeAlias = Literal["match", "counts", "top"]
 """Which answers to compute: those of the function of that name."""
@@ -74,6 +86,36 @@ class MatchOptions:
                 f"memory is a number of bytes, or a text such as '8g', not {self.memory!r}"
             )
         return size
+
+
+def list_keywords(of: type) -> Callable[[_Function], _Function]:
+    """Have ``help`` list the options of a function that takes them as ``**options``.
+
+    Parameters
+    ----------
+    of
+        The keywords that it takes: `MatchKeywords` or `StreamKeywords`.
+    """
+    listed = [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=field.default,
+            annotation=field.type,
+        )
+        for field in fields(MatchOptions)
+        if field.name in of.__annotations__
+    ]
+
+    def describe(function: _Function) -> _Function:
+        signature = inspect.signature(function)
+        own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        function.__signature__ = signature.replace(  # type: ignore[attr-defined]  # help reads it
+            parameters=[*own, *listed]
+        )
+        return function
+
+    return describe
 
 
 def check_ask(ask: Ask, n: int) -> None:

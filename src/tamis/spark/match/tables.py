@@ -17,7 +17,14 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
 from tamis.errors import EventError
 from tamis.spark.index.layout import PathLike
-from tamis.spark.match.options import Ask, MatchKeywords, MatchOptions, Names, Plan
+from tamis.spark.match.options import (
+    Ask,
+    MatchKeywords,
+    MatchOptions,
+    Names,
+    Plan,
+    list_keywords,
+)
 from tamis.spark.match.query import Query, prepare_query
 from tamis.spark.match.shard_groups import group_shards
 from tamis.spark.match.worker import GROUP, key_names
@@ -83,6 +90,7 @@ def match(
     return _answer(events_df, path, "match", 0, options)
 
 
+@list_keywords(MatchKeywords)
 def top(
     events_df: DataFrame, path: PathLike, n: int = 5, **options: Unpack[MatchKeywords]
 ) -> DataFrame:
@@ -106,6 +114,7 @@ def top(
     return _answer(events_df, path, "top", n, MatchOptions(**options))
 
 
+@list_keywords(MatchKeywords)
 def counts(events_df: DataFrame, path: PathLike, **options: Unpack[MatchKeywords]) -> DataFrame:
     """Count the rules that each event matches.
 
@@ -122,6 +131,7 @@ def counts(events_df: DataFrame, path: PathLike, **options: Unpack[MatchKeywords
     return _answer(events_df, path, "counts", 0, MatchOptions(**options))
 
 
+@list_keywords(MatchKeywords)
 def matcher(path: PathLike, **options: Unpack[MatchKeywords]) -> Transformation:
     """`match` as a step of a chain: ``events.transform(ts.matcher(path, keys="id"))``.
 

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from tamis.errors import EventError
 from tamis.spark.index.layout import PathLike, resolve_folder
-from tamis.spark.match.options import StreamKeywords
+from tamis.spark.match.options import StreamKeywords, list_keywords
 from tamis.spark.match.tables import match
 from tamis.spark.stream.output import StreamOutput
 
@@ -26,6 +26,7 @@ VERSION: Final = "index_version"
 """The column with the version that a match was found with."""
 
 
+@list_keywords(StreamKeywords)
 def match_stream(
     stream_df: DataFrame,
     path: PathLike,
