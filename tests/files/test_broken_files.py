@@ -58,6 +58,12 @@ BROKEN = {
     "null": ("f.jsonl", b"null\n", 1, "expected a JSON object, found null"),
     "nested too deep": ("f.jsonl", b'{"a":' * 100_000, 1, "nested too deep"),
     "open quote": ("f.csv", b'id,rule\n1,x = 1\n2,"TRUE\n3,TRUE\n', 3, "quote that is not closed"),
+    "open quote closed later": (
+        "f.csv",
+        b'id,rule\n1,"x = 1"\n2,"TRUE\n3,TRUE\n4,"y = ""2"""\n5,TRUE\n',
+        3,
+        "',' expected after '\"'",
+    ),
     "open quote at the end": ("f.csv", b'id,rule\n1,"TRUE', 2, "quote that is not closed"),
     "open quote in gzip": (
         "f.csv.gz",

@@ -54,6 +54,27 @@ def test_a_column_that_changes_its_type_is_named(
     assert caught.value.line == 102
 
 
+def test_values_of_several_lines_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tamis.files.event_reader._CSV_BLOCK", 64)
+    path = tmp_path / "events.csv"
+    rows = [(n, f'{n} line\nsaid ""{n}"", twice' if n % 3 else "plain") for n in range(50)]
+    path.write_text("n,text\n" + "".join(f'{n},"{text}"\n' for n, text in rows))
+    read = [event for batch in read_events(str(path)) for event in batch.events.to_pylist()]  # type: ignore[union-attr]
+    assert read == [{"n": n, "text": text.replace('""', '"')} for n, text in rows]
+
+
+def test_an_open_quote_is_found_in_a_later_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tamis.files.event_reader._CSV_BLOCK", 256)
+    path = tmp_path / "events.csv"
+    good = "".join(f'{n},"a\nb"\n' for n in range(100))
+    path.write_text(f'n,text\n{good}100,"open\n101,"closed"\n{good}')
+    with pytest.raises(tamis.InputFileError, match="',' expected after") as caught:
+        list(read_events(str(path)))
+    assert caught.value.line == 202
+
+
 def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     path.write_text("a,a\n1,2\n")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from tamis.errors import InputFileError
-from tamis.files.csv_records import locate_open_quote, read_records
+from tamis.files.csv_records import CsvRecord, locate_open_quote, read_records
 from tamis.files.json_lines import parse_object, read_objects
 from tamis.files.source import STDIN, Bytes, Format, Source, open_source
 
@@ -137,7 +138,7 @@ def _read_csv(source: Source) -> Iterator[pa.RecordBatch]:
         source.stream.seek(0)
         stream = _CsvStream(source, _empty_row(len(names)))
         previous: pa.RecordBatch | None = None
-        for batch in _open_csv(stream, times):
+        for batch in _check_quotes(_open_csv(stream, times), source.path):
             if batch.num_rows:
                 if previous is not None:
                     yield previous
@@ -151,6 +152,31 @@ def _read_csv(source: Source) -> Iterator[pa.RecordBatch]:
         raise _utf8_error(source) from None
     except pa.ArrowInvalid as error:
         raise _explain_csv_error(source, str(error), names) from None
+
+
+def _check_quotes(batches: Iterable[pa.RecordBatch], path: str) -> Iterator[pa.RecordBatch]:
+    """The batches of a file, whose values of several lines are in quotes as RFC 4180 has them.
+
+    To pyarrow, a value whose quote is not closed ends at the next quote, however many rows later.
+    That quote opens another value, so no comma follows it, which Python's reader refuses. It reads
+    as far as the last row with such a value, and nothing of a file without one.
+    """
+    rows = read = 0
+    with ExitStack() as opened:
+        records: Iterator[CsvRecord] | None = None
+        for batch in batches:
+            rows += batch.num_rows
+            if _has_lines_in_values(batch):
+                if records is None:
+                    records = read_records(opened.enter_context(open_source(path)))
+                for _ in islice(records, rows + 1 - read):  # the header is a record, too
+                    read += 1
+            yield batch
+
+
+def _has_lines_in_values(batch: pa.RecordBatch) -> bool:
+    columns = (column for column in batch.columns if pa.types.is_string(column.type))
+    return any(pc.any(pc.match_substring(column, "\n")).as_py() for column in columns)
 
 
 class _CsvStream(io.RawIOBase):
