@@ -526,3 +526,36 @@ def test_polars_lists_and_structs() -> None:
     rows: list[Row] = [{"a": ["x", "x"], "u": {"k": "y"}}, {"a": [], "u": {"k": None}}]
     rules = ["a = 'x'", "a LIKE 'x%'", "u.k = 'y'", "u.k IS NULL", "a IS NULL"]
     agree(rules, rows, pl.DataFrame(rows))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [*range(100), 50, 2**63 - 1, -(2**63)],
+        [*range(100), 2**64 - 1],
+        [n / 2 for n in range(200)] + [math.nan, -0.0, math.inf],
+        [f"s{n}" for n in range(100)] + ["s1", "é"],
+        [f"s{n}" for n in range(100)] + ["\ud800"],
+        [*range(80), *(n / 2 for n in range(80)), True, "s1", None],
+        [[n] for n in range(100)],
+        [math.nan] * 100,
+    ],
+    ids=["integers", "unsigned", "doubles", "strings", "broken", "mixed", "nested", "absent"],
+)
+def test_long_lists_are_encoded_as_short_ones(values: list[Any]) -> None:
+    """A long list is looked up at once; its values one by one give the same answers."""
+    rules = [
+        "a = 50", "a IN (1, 2.5, 's1')", "a > 98.5", "a < -5", "a BETWEEN 10 AND 10.5", "a = 2.5",
+        "a >= 18446744073709551615", "a LIKE 's9%'", "a LIKE '%é%'", "a > 's5'", "a <> 3",
+        "a NOT IN (1000)", "a = TRUE", "a IS NULL", "size(a) > 101", "length(a) = 3", "a * 2 = 7",
+    ]  # fmt: skip
+    matcher = matcher_of(rules)
+    event = {"a": values}
+    if "\ud800" in values:
+        with pytest.raises(EventError, match="surrogate"):
+            matcher.match(event)
+        return
+    wanted = [n for n, rule in enumerate(rules) if tamis.evaluate(rule, event)]
+    assert matcher.match(event) == wanted
+    assert found_by(matcher, [event], 1) == [wanted]
+    assert sorted(matcher.top(event, 99)) == [(n, tamis.score(rules[n], event)) for n in wanted]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,7 @@ from tamis.encode.arrow_values import is_string
 from tamis.encode.dictionary import Axis
 from tamis.expr.numbers import MAX_DIGITS, number_of_decimal
 
-__all__ = ["codes_of_array"]
+__all__ = ["codes_of_array", "codes_of_list"]
 
 _INT64_MAX: Final = 2**63 - 1
 
@@ -39,6 +39,22 @@ def codes_of_array(axis: Axis, values: pa.Array) -> NDArray[np.int32]:
     if pa.types.is_decimal(kind):
         return _encode_decimals(axis, values)
     return axis.codes_of_times(_as_microseconds(values))
+
+
+def codes_of_list(axis: Any, values: list[Any]) -> list[int]:
+    """The codes of many values; those of one type are looked up all at once."""
+    kinds = set(map(type, values)) if isinstance(axis, Axis) else set()
+    found: NDArray[np.int32]
+    if kinds == {str}:
+        found = _encode_strings(axis, pa.array(values, pa.large_string()))
+    elif kinds == {float}:
+        found = axis.codes_of_doubles(np.array(values))
+    elif kinds == {int} and max(values) <= _INT64_MAX:
+        found = axis.codes_of_ints(np.array(values))
+    else:
+        return [axis.code(value) for value in values]
+    codes: list[int] = found.tolist()
+    return codes
 
 
 def _encode_unsigned(axis: Axis, values: pa.Array) -> NDArray[np.int32]:

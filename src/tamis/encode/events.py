@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import NO_DOUBLES, NO_INT32, Events
+from tamis.encode.column_codes import codes_of_list
 from tamis.encode.derived import DerivedAttribute, DerivedAttributes
 from tamis.encode.event_pairs import to_pairs
 from tamis.encode.guards import Guards
@@ -212,6 +213,14 @@ class AxesEncoder:
         weights: EventWeights | None,
     ) -> None:
         """Add the values of one attribute."""
+        if weights is None and isinstance(values, list) and len(values) >= _MANY:
+            codes = codes_of_list(axis, values)
+            rows.attribute += [number] * len(codes)
+            rows.code += codes
+            if number in self._text_attributes:
+                row = len(rows.start) - 1
+                rows.texts += [_Text(row, number, v) for v in values if isinstance(v, str)]
+            return
         for value in values:
             rows.attribute.append(number)
             rows.code.append(axis.code(value))
@@ -305,6 +314,9 @@ class EventEncoder(AxesEncoder):
             text_weight=np.array(weights) if len(events.weight) else NO_DOUBLES,
         )
 
+
+_MANY = 64
+"""From how many values of an attribute on they are looked up all at once."""
 
 _LOOKED_UP = frozenset((str, int, float, type(None)))
 """Types whose equal values have equal codes; not booleans, since True equals 1."""

@@ -127,8 +127,14 @@ def flatten(event: Event) -> FlatEvent:
         if name in flat.sizes:
             flat.sizes[name] = len(values)
         if len(values) > 1:
-            flat[name] = list({value_key(v): v for v in values}.values())
+            flat[name] = _distinct(values)
     return flat
+
+
+def _distinct(values: list[Value]) -> list[Value]:
+    if bool not in set(map(type, values)):
+        return list(dict.fromkeys(values))
+    return list({value_key(value): value for value in values}.values())
 
 
 def has_unreadable(event: FlatEvent) -> bool:
@@ -188,6 +194,18 @@ def _is_plain(item: Any) -> bool:
     return kind is int and bool(INT_MIN <= item <= INT_MAX)
 
 
+def _plain_values(items: list[Any]) -> list[Value] | None:
+    """The values of a list of nothing but strings, or numbers; None for any other list."""
+    kinds = set(map(type, items))
+    if kinds == {str}:
+        return items if is_unicode("".join(items)) else None
+    if kinds == {int}:
+        return items if min(items) >= INT_MIN and max(items) <= INT_MAX else None
+    if kinds == {float}:
+        return [item for item in items if item == item]
+    return None
+
+
 def list_sizes(event: FlatEvent) -> Mapping[str, int]:
     """How many values each attribute has that the event gave as a list, including repeated ones.
 
@@ -215,6 +233,9 @@ def _collect(path: str, item: Any, flat: _Flattened, depth: int, in_list: bool) 
                 flat.unreadable.append(_Unreadable(path, True, str(error)))
                 continue
             _collect(f"{path}.{name}", inner, flat, depth + 1, in_list)
+    elif item.__class__ is list and (plain := _plain_values(item)):
+        flat.setdefault(path, []).extend(plain)
+        flat.sizes[path] = 0
     elif isinstance(item, Sequence | set | frozenset) and not isinstance(item, _SCALARS):
         for inner in item:
             _collect(path, inner, flat, depth + 1, True)
