@@ -21,6 +21,7 @@ from tamis.encode.checks import (
     check_type,
     check_types,
 )
+from tamis.matcher.compressed_strings import CompressedStrings, compress_strings
 from tamis.matcher.ids import IdIndex, Ids
 from tamis.matcher.rule import IS_MODEL, Row, Rule
 from tamis.matcher.selection import Tagged
@@ -112,11 +113,12 @@ class RuleColumns:
         self,
         ids: Ids,
         kind: NDArray[np.uint8],
-        sources: Strings,
+        sources: Strings | CompressedStrings,
         weights: Strings,
         payloads: Strings,
         tags: _Tags,
         validities: Validities,
+        row: NDArray[np.int32] | None = None,
     ) -> None:
         self.ids = ids
         self._kind = kind
@@ -125,6 +127,8 @@ class RuleColumns:
         self._payloads = payloads
         self._tags = tags
         self.validities = validities
+        self._row = row
+        """Where the source of each rule is in `_sources`; None if it is at the rule's place."""
 
     @classmethod
     def of(cls, rules: Sequence[Rule]) -> RuleColumns:
@@ -141,7 +145,7 @@ class RuleColumns:
         return cls(
             Ids.concat([part.ids for part in parts]),
             np.concatenate([part._kind for part in parts]),
-            Strings.concat([part._sources for part in parts]),
+            Strings.concat([part.sources for part in parts]),
             _concat_optional([(part._weights, len(part)) for part in parts]),
             _concat_optional([(part._payloads, len(part)) for part in parts]),
             _Tags.concat([(part._tags, len(part)) for part in parts]),
@@ -153,15 +157,38 @@ class RuleColumns:
 
     def take(self, places: NDArray[np.integer]) -> RuleColumns:
         """The rules at these places, in this order."""
+        return self._take(places, self._take_sources(places), None)
+
+    def arrange(self, places: NDArray[np.int32]) -> RuleColumns:
+        """As `take`, for good: many texts are compressed, in the order in which they stand here.
+
+        They stay in that order, in which rules were added, since they are read in it if many are.
+        """
+        compressed = compress_strings(self.sources) if self._row is None else None
+        return self.take(places) if compressed is None else self._take(places, compressed, places)
+
+    def _take(
+        self,
+        places: NDArray[np.integer],
+        sources: Strings | CompressedStrings,
+        row: NDArray[np.int32] | None,
+    ) -> RuleColumns:
         return RuleColumns(
             self.ids.take(places),
             self._kind[places],
-            self._sources.take(places),
+            sources,
             self._weights.take(places) if self._weights.size else self._weights,
             self._payloads.take(places) if self._payloads.size else self._payloads,
             self._tags.take(places),
             self.validities.take(places),
+            row,
         )
+
+    def _take_sources(self, places: NDArray[np.integer]) -> Strings:
+        stored = self._sources
+        plain = stored if isinstance(stored, Strings) else stored.plain()
+        rows = places if self._row is None else self._row[places]
+        return plain if np.array_equal(rows, np.arange(plain.size)) else plain.take(rows)
 
     @property
     def kinds(self) -> NDArray[np.uint8]:
@@ -170,12 +197,15 @@ class RuleColumns:
 
     @property
     def sources(self) -> Strings:
-        """The text of each rule, or the JSON form of its model."""
-        return self._sources
+        """The text of each rule, or the JSON form of its model, by place."""
+        if isinstance(self._sources, Strings) and self._row is None:
+            return self._sources
+        return self._take_sources(np.arange(len(self)))
 
     def rows(self, begin: int, end: int) -> list[Row]:
         """The stored forms of the rules at the places from `begin` to `end` (exclusive)."""
-        if self._weights.size or self._payloads.size or len(self._tags.tag):
+        is_plain = self._row is None and isinstance(self._sources, Strings)
+        if not is_plain or self._weights.size or self._payloads.size or len(self._tags.tag):
             return [self.row(place) for place in range(begin, end)]
         places = np.arange(begin, end)
         validities = [self.validities.at(place) for place in range(begin, end)]
@@ -184,7 +214,7 @@ class RuleColumns:
             for id, kind, source, validity in zip(
                 self.ids.array(places).tolist(),
                 self._kind[begin:end].tolist(),
-                self._sources.between(begin, end).arrow(pa.large_string()).to_pylist(),
+                self.sources.between(begin, end).arrow(pa.large_string()).to_pylist(),
                 validities,
                 strict=True,
             )
@@ -195,7 +225,7 @@ class RuleColumns:
         return Row(
             self.ids.at(place),
             int(self._kind[place]),
-            self._sources.at(place),
+            self._sources.at(place if self._row is None else int(self._row[place])),
             self._weights.bytes_at(place) if self._weights.size else b"",
             self._payloads.bytes_at(place) if self._payloads.size else b"",
             self._tags.at(place),
@@ -238,7 +268,7 @@ class RuleColumns:
             "tag": self._tags.tag,
             "lives": self.validities.numbers.ravel(),
             **_arrays_of("texts", ids.texts),
-            **_arrays_of("sources", self._sources),
+            **_arrays_of("sources", self.sources),
             **_arrays_of("weights", self._weights),
             **_arrays_of("payloads", self._payloads),
             **_arrays_of("tag_names", self._tags.names),
@@ -256,7 +286,7 @@ class RuleColumns:
         check_type("kind", self._kind, np.uint8)
         check_lengths(size, kind=self._kind)
         check_numbers("kind", self._kind, 0, 2 * IS_MODEL)
-        self._sources.check("sources", size)
+        self.sources.check("sources", size)
         for name, strings in (("weights", self._weights), ("payloads", self._payloads)):
             strings.check(name, size if strings.size else 0)
         self._tags.check(size)

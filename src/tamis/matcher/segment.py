@@ -81,7 +81,7 @@ class Segment:
         """
         events = _Encoders(encoded, schema).encode_sample(sample) if sample else None
         built = engine(encoded, sample=events)
-        segment = cls(columns.take(built.order), built, schema)
+        segment = cls(columns.arrange(built.order), built, schema)
         # Built now, so that no search has to wait for them.
         segment.ids.index  # noqa: B018
         segment.joins  # noqa: B018
