@@ -330,7 +330,10 @@ class RuleColumnsBuilder:
 
     def add(self, rules: Iterable[Rule]) -> None:
         """Add rules. Other threads wait during a long call, so do not pass too many at once."""
-        rows = [Row.of(rule) for rule in rules]
+        self.add_rows([Row.of(rule) for rule in rules])
+
+    def add_rows(self, rows: Sequence[Row]) -> None:
+        """Add rules in their stored form, as few as in `add`."""
         if rows:
             self._parts.append(_build_columns(rows))
 

@@ -76,7 +76,7 @@ def describe(rules: EncodedRules) -> tuple[list[Counter[Any]], list[list[Any]], 
 def check(texts: Sequence[str], logics: Sequence[Logic] | None = None) -> list[bool]:
     """Compare the plain ones among `texts` with the parser; returns which are plain."""
     logics = ["strong"] * len(texts) if logics is None else logics
-    plain, encoded = read(texts, logics, PlainReader())
+    plain, encoded, _ = read(texts, logics, PlainReader())
     encoder = RuleEncoder()
     for text, logic, is_plain in zip(texts, logics, plain.tolist(), strict=True):
         if is_plain:
@@ -193,7 +193,7 @@ def test_other_rules_are_left_out(text: str) -> None:
 
 
 def test_rules_that_are_left_out_leave_no_trace() -> None:
-    _, encoded = read(["a = 1", "b = 'x' AND c ="], ["strong"] * 2, PlainReader())
+    _, encoded, _ = read(["a = 1", "b = 'x' AND c ="], ["strong"] * 2, PlainReader())
     assert list(encoded.dictionary.attributes) == ["a"]
     assert len(encoded.atoms.table) == 1
 

@@ -12,6 +12,7 @@ import pytest
 
 import tamis
 from tamis.errors import DuplicateRuleError, RuleError
+from tamis.expr.model import LOGICS, Logic
 from tamis.expr.text.grammar import parse
 from tamis.matcher.write import builder
 from tamis.matcher.write.new_rules import NewRules, read_rules
@@ -84,6 +85,51 @@ def test_a_schema_by_both_roads(monkeypatch: pytest.MonkeyPatch) -> None:
     fast, full, bad = add_by_both_roads(monkeypatch, rules, schema=schema)
     assert len(bad) == 15
     assert_alike(fast, full, events)
+
+
+WEIGHTS: list[dict[Any, Any]] = [
+    {("a", 1): 2.0, ("b", "x"): 0.5},
+    {("a", 1): 3},
+    {("a", 9): 3.0},
+    {("c", True): 2.0, ("a", 2): 4.0},
+    {"c > 3": 2.0},
+    {("a", 1): -1.0},
+    {("a", 1): True},
+    {("a", None): 1.0},
+    {("d", 5): 2.0},
+    {("missing", 5): 2.0},
+    {},
+]
+WEIGHTED = [
+    "a = 1 AND b = 'x'",
+    "a IN (2, 1, 3) AND b <> 'x'",
+    "(a = 1 AND c > 3) OR (b = 'x' AND a = 2)",
+    "(a = 1 OR b = 'x') AND c = TRUE",
+    "a = 1 AND d BETWEEN 5 AND 5",
+    "d = 5 AND a = 1",
+    "NOT a = 1 AND b IN ('x', 'y')",
+    "lower(b) = 'x' AND a = 1",
+]
+
+
+@pytest.mark.parametrize("logic", LOGICS)
+def test_weights_by_both_roads(monkeypatch: pytest.MonkeyPatch, logic: Logic) -> None:
+    rules = [
+        tamis.Rule(f"{i} {j}", text, logic, weights)
+        for i, text in enumerate(WEIGHTED)
+        for j, weights in enumerate(WEIGHTS)
+    ]
+    events: list[dict[str, Any]] = [
+        {"a": 1, "b": "x", "c": 5, "d": 5},
+        {"a": [1, 2, 3], "b": ["x", "y"], "c": True, "d": 5},
+        {"a": 2, "b": "y", "c": 4},
+        {"b": "x"},
+    ]
+    fast, full, bad = add_by_both_roads(monkeypatch, rules)
+    assert len(bad) > 20 < len(fast)
+    assert_alike(fast, full, events)
+    for event in events:
+        assert fast.top(event, 100) == full.top(event, 100)
 
 
 def test_the_first_error_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,6 +231,15 @@ def test_surrogates_and_large_ids_are_reported() -> None:
     report = tamis.Matcher().add_many(rules, on_error="skip")
     assert report.added == 40
     assert [bad.id for bad in report.bad] == [2**63, "\ud800", 41]
+
+
+def test_bad_weights_spoil_no_other_rule() -> None:
+    rules: list[Any] = [tamis.Rule(id, text) for id, text in enumerate(TEXTS)]
+    bad: list[Any] = [{("x", None): 1.0}, {("x", 1): object()}, {("x", 1): 10**400}, {1: 1.0}]
+    rules += [tamis.Rule(f"bad {i}", "x = 1", weights=weights) for i, weights in enumerate(bad)]
+    report = tamis.Matcher().add_many(rules, on_error="skip")
+    assert report.added == 40
+    assert [one.id for one in report.bad] == ["bad 0", "bad 1", "bad 2", "bad 3"]
 
 
 def test_plain_rules_need_no_objects() -> None:

@@ -40,12 +40,13 @@ from tamis.encode.plain.predicates import (
     read_predicates,
 )
 from tamis.encode.plain.value_table import ValueTable
+from tamis.encode.plain.weights import BY_PREDICATE, BY_VALUE, UNCLEAR
 from tamis.encode.ragged import run_places, starts, take_lists
 from tamis.encode.rules import EncodedRules
 from tamis.encode.text_predicates import TextIndex
 from tamis.encode.values import pack_numbers
 from tamis.errors import RuleError
-from tamis.expr.model import Atom, Logic, Not, Predicate, Value
+from tamis.expr.model import Atom, Logic, Not, Op, Predicate, Value
 from tamis.expr.names import is_computed
 from tamis.expr.normalize import atom_of
 from tamis.expr.numbers import LongDecimal
@@ -67,6 +68,8 @@ class PlainRules(NamedTuple):
     """For each text, whether it is a plain rule."""
     encoded: EncodedRules
     """The plain rules, in the order of the texts."""
+    weighed: NDArray[np.uint8]
+    """How each atom is weighed; see `tamis.encode.plain.weights`."""
 
 
 class _Chunk(NamedTuple):
@@ -201,7 +204,15 @@ class PlainReader:
         encoded = EncodedRules(
             int(np.count_nonzero(is_plain)), atoms, forms, scores, dictionary, texts
         )
-        return PlainRules(is_plain, encoded)
+        is_value = np.isin(self._op[:size], (EQ, IN))
+        is_value[[piece for piece, one in rare.items() if one.predicate.op in (Op.EQ, Op.IN)]] = (
+            True
+        )
+        weighed = np.full(len(atoms.table), 255, np.uint8)
+        weighed[atom[used & is_value]] = BY_VALUE
+        others = atom[used & ~is_value]
+        weighed[others] = np.where(weighed[others] == BY_VALUE, UNCLEAR, BY_PREDICATE)
+        return PlainRules(is_plain, encoded, weighed)
 
     def _join_chunks(self) -> Parts:
         """All rules; the chunks are freed."""

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from tamis.encode.merge import deduplicate
-from tamis.encode.plain import atoms, cut, forms, piece_table, predicates, value_table
+from tamis.encode.plain import atoms, cut, forms, piece_table, predicates, value_table, weights
 from tamis.encode.plain.reader import PlainReader
 from tamis.encode.values import pack_texts
 
@@ -28,6 +28,7 @@ _KERNELS: Final = (
     forms._leave,
     forms._count,
     forms._fill,
+    weights._fill,
     deduplicate._number_atoms,
     deduplicate._number_conjunctions,
 )
@@ -51,6 +52,7 @@ def _call_kernels() -> None:
     """Call every kernel once, with the types of arguments that the reader has."""
     reader = PlainReader()
     reader.add(*pack_texts(_TEXTS), np.zeros(len(_TEXTS), np.uint8))
-    reader.finish()
+    plain = reader.finish()
+    weights.weigh_rules(plain.encoded, plain.weighed, {0: {("a", 1): 2.0}})
     piece_table.PieceTable().enlarge()
     value_table.ValueTable().enlarge(np.empty(1, np.uint8))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from tamis.encode.merge.rules import merge_rules
 from tamis.encode.plain.reader import PlainReader, PlainRules
 from tamis.encode.plain.warm_up import is_compiled
+from tamis.encode.plain.weights import weigh_rules
 from tamis.encode.reorder import reorder_rules
 from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.base import Engine
@@ -91,7 +92,8 @@ class SegmentBuilder:
         return Batch([entry.rule for entry in kept], kept, None)
 
     def _prepare_segment(self, new: NewRules, bad: list[BadRule] | None) -> Batch:
-        columns, is_plain, plain = new.columns, *self._read_plain(new)
+        columns, (was_plain, plain, weighed) = new.columns, self._read_plain(new)
+        plain, is_plain = _weigh(new, was_plain, plain, weighed)
         others = self._encoder()
         repeated = frozenset(columns.ids.find_repeated().tolist())
         accepted: set[RuleId] = set()
@@ -104,6 +106,9 @@ class SegmentBuilder:
                 if id in accepted:
                     raise DuplicateRuleError(_TWICE)
                 if not is_plain[place]:
+                    if place in new.unstorable:
+                        self.read_rule(new.rule(place))  # It may say more about what is wrong.
+                        raise new.unstorable[place]
                     self._encode(others, new.rule(place))
             except (RuleError, SchemaError) as error:
                 refuse(id, error, bad)
@@ -113,7 +118,7 @@ class SegmentBuilder:
                 accepted.add(id)
             if not is_plain[place]:
                 others_at.append(place)
-        encoded = _join(is_plain, plain, refused, others, others_at)
+        encoded = _join(was_plain, is_plain, plain, refused, others, others_at)
         clear_in_steps(others.leftovers)
         if refused:
             columns = columns.take(np.delete(np.arange(len(columns)), refused))
@@ -125,7 +130,9 @@ class SegmentBuilder:
         are_texts, sources = new.are_texts(), new.columns.sources
         count = len(are_texts)
         if count < _LEAST_FOR_KERNELS or (count < _LEAST_FOR_COMPILER and not is_compiled()):
-            return PlainRules(np.zeros(count, np.bool_), RuleEncoder().finish())
+            return PlainRules(
+                np.zeros(count, np.bool_), RuleEncoder().finish(), np.empty(0, np.uint8)
+            )
         reader = PlainReader(self._adapt, self.schema.timestamps, self.schema.scalars)
         reader.add(sources.start, sources.data, new.columns.kinds & np.uint8(1))
         return reader.finish(are_texts)
@@ -215,14 +222,36 @@ class SegmentBuilder:
             encoder.add(expr, rule.logic, self._weights(rule, expr))
 
 
+def _weigh(
+    new: NewRules, is_plain: NDArray[np.bool_], plain: EncodedRules, weighed: NDArray[np.uint8]
+) -> tuple[EncodedRules, NDArray[np.bool_]]:
+    """Give plain rules their weights. Returns them, and which rules are plain with these."""
+    number = np.cumsum(is_plain) - 1
+    weights = {
+        int(number[place]): rule.weights
+        for place, rule in new.objects.items()
+        if is_plain[place] and rule.weights
+    }
+    plain, left = weigh_rules(plain, weighed, weights)
+    is_left = np.zeros(plain.size, np.bool_)
+    is_left[left] = True
+    still_plain = is_plain.copy()
+    still_plain[is_plain] = ~is_left
+    return plain, still_plain
+
+
 def _join(
+    was_plain: NDArray[np.bool_],
     is_plain: NDArray[np.bool_],
     plain: EncodedRules,
     refused: Sequence[int],
     others: RuleEncoder,
     others_at: Sequence[int],
 ) -> EncodedRules:
-    """Join the plain rules that were not refused with the others, in the order of their places."""
+    """Join the plain rules that were not refused with the others, in the order of their places.
+
+    `plain` has the rules that `was_plain` marks.
+    """
     is_kept = is_plain.copy()
     is_kept[list(refused)] = False
     kept = np.flatnonzero(is_kept)
@@ -230,7 +259,7 @@ def _join(
         return plain
     if len(kept) == 0:
         return others.finish()
-    chosen = (np.cumsum(is_plain) - 1)[kept]
+    chosen = (np.cumsum(was_plain) - 1)[kept]
     parts = [(plain, chosen)]
     if others_at:
         parts.append((others.finish(), np.arange(len(others_at))))

@@ -16,7 +16,7 @@ from tamis.errors import RuleError
 from tamis.expr.model import LOGICS, Logic, is_unicode
 from tamis.matcher.ids import Ids
 from tamis.matcher.inputs import to_arrow
-from tamis.matcher.rule import IS_MODEL, Rule, make_rule, rule_of_fields
+from tamis.matcher.rule import IS_MODEL, Row, Rule, make_rule, rule_of_fields
 from tamis.matcher.rule_columns import RuleColumns, RuleColumnsBuilder
 from tamis.matcher.rule_limits import RuleLimits
 from tamis.matcher.string_column import Strings
@@ -44,6 +44,8 @@ class NewRules(NamedTuple):
     columns: RuleColumns
     objects: dict[int, Rule]
     """The rules, by place, that are more than a text: models, and rules with weights."""
+    unstorable: dict[int, RuleError]
+    """Why rules, by place, have no columns: their texts or weights are not valid."""
 
     @classmethod
     def of(cls, rules: Sequence[Rule]) -> NewRules:
@@ -54,9 +56,9 @@ class NewRules(NamedTuple):
         return collector.finish()
 
     def are_texts(self) -> NDArray[np.bool_]:
-        """Which of the rules are texts without weights."""
+        """Which of the rules are texts, with or without weights."""
         marks: NDArray[np.bool_] = (self.columns.kinds & IS_MODEL) == 0
-        marks[list(self.objects)] = False
+        marks[list(self.unstorable)] = False
         return marks
 
     def rule(self, place: int) -> Rule:
@@ -132,9 +134,10 @@ class _Collector:
         self._limits = limits
         self._columns = RuleColumnsBuilder()
         self._objects: dict[int, Rule] = {}
+        self._unstorable: dict[int, RuleError] = {}
 
     def finish(self) -> NewRules:
-        return NewRules(self._columns.finish(), self._objects)
+        return NewRules(self._columns.finish(), self._objects, self._unstorable)
 
     def add_items(self, items: list[Any]) -> None:
         """Add items of a list: pairs, triples, mappings or rules."""
@@ -162,15 +165,17 @@ class _Collector:
 
     def add_rules(self, rules: list[Rule]) -> None:
         """Add rules that were checked."""
-        stored, first = list(rules), len(self._columns)
-        for place, rule in enumerate(rules):
-            if isinstance(rule.source, str) and not is_unicode(rule.source):
-                # No column holds it; the parser says what is wrong with it.
-                stored[place] = msgspec.structs.replace(rule, source="")
-            elif isinstance(rule.source, str) and rule.weights is None:
-                continue
-            self._objects[first + place] = rule
-        self._columns.add(stored)
+        rows: list[Row] = []
+        for place, rule in enumerate(rules, len(self._columns)):
+            try:
+                rows.append(_make_row(rule))
+                if isinstance(rule.source, str) and rule.weights is None:
+                    continue
+            except RuleError as error:
+                rows.append(Row(rule.id, 0, ""))
+                self._unstorable[place] = error
+            self._objects[place] = rule
+        self._columns.add_rows(rows)
 
     def read_items(self, items: Iterable[Any]) -> list[Rule]:
         """Read items one by one."""
@@ -205,6 +210,16 @@ class _Collector:
             "expected a pair of id and rule, a triple with the logic, or a mapping with the fields "
             f"of a rule, not {item!r}"
         )
+
+
+def _make_row(rule: Rule) -> Row:
+    """The stored form of a rule; a RuleError if there is none."""
+    if isinstance(rule.source, str) and not is_unicode(rule.source):
+        raise RuleError("the rule has an unpaired surrogate; it is not valid Unicode")
+    try:
+        return Row.of(rule)
+    except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
+        raise RuleError(f"the rule cannot be stored: {error}") from None
 
 
 def _find_id(item: Any) -> Any:
