@@ -7,11 +7,18 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+from llvmlite.binding import ffi
+from numba.core.compiler_lock import global_compiler_lock
 
 from tamis.encode.compiler.background import find_code
 from tamis.encode.compiler.cache import KernelCache
+from tamis.forks import hold_during_forks
 
 __all__ = ["event_kernel", "kernel", "part"]
+
+# A thread that compiles or loads a kernel holds both, the second one within the first.
+hold_during_forks(global_compiler_lock._lock, rank=2)
+hold_during_forks(ffi.lib._lock._lock, rank=3)
 
 
 def kernel(function: Callable[..., Any]) -> Any:

@@ -8,6 +8,7 @@ by one where few remain or the value is long, many at a time otherwise. Results 
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from itertools import islice
@@ -22,8 +23,10 @@ from tamis.deadline import check_time
 from tamis.encode.arrays import TextArrays
 from tamis.encode.required_texts import required_text
 from tamis.encode.values import pack_texts, unpack_texts
+from tamis.errors import PatternError
 from tamis.expr.model import Op, Predicate
 from tamis.expr.patterns import fold, like_parts, regex_of
+from tamis.forks import call_in_child, parent_had_threads
 
 __all__ = ["TextIndex"]
 
@@ -259,6 +262,7 @@ class TextIndex:
         self.attributes = frozenset(np.unique(arrays.attribute).tolist())
         """The numbers of the attributes with text predicates."""
         self._by_attribute: dict[int, _AttributeTexts] = {}
+        _indexes.add(self)
 
     @classmethod
     def of(cls, predicates: Iterable[Predicate], attributes: dict[str, int]) -> TextIndex:
@@ -285,7 +289,14 @@ class TextIndex:
 
     def _build(self, attribute: int) -> _AttributeTexts:
         ids = np.flatnonzero(self.arrays.attribute == attribute).tolist()
-        return _AttributeTexts([(text_id, self._predicate(text_id)) for text_id in ids])
+        try:
+            return _AttributeTexts([(text_id, self._predicate(text_id)) for text_id in ids])
+        except (msgspec.MsgspecError, ValueError, re2.error) as error:
+            raise PatternError(f"a stored pattern cannot be read: {error}") from error
+
+    def drop_expressions(self) -> None:
+        """Forget what RE2 has compiled."""
+        self._by_attribute = {}
 
     def _predicate(self, text_id: int) -> Predicate:
         (text,) = unpack_texts(self.arrays.start, self.arrays.text, text_id, text_id + 1)
@@ -293,6 +304,19 @@ class TextIndex:
         # The attribute makes no difference to what a predicate says about a text.
         return Predicate("", Op(op), tuple(values))
 
+
+_indexes: weakref.WeakSet[TextIndex] = weakref.WeakSet()
+
+
+def _drop_expressions() -> None:
+    # RE2 works without the interpreter's lock, and an expression has locks of its own.
+    if parent_had_threads():
+        _compile.cache_clear()
+        for index in list(_indexes):
+            index.drop_expressions()
+
+
+call_in_child(_drop_expressions)
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(list[str])

@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import TypeVar
 
+from tamis.forks import call_in_child
+
 __all__ = ["map_in_threads", "set_threads", "thread_count"]
 
 _Result = TypeVar("_Result")
@@ -45,3 +47,7 @@ def map_in_threads(run: Callable[[int], _Result], starts: range) -> Iterator[_Re
 @cache
 def _pool(size: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(size, thread_name_prefix="tamis")
+
+
+# A forked child has none of its parent's threads.
+call_in_child(_pool.cache_clear)

@@ -14,6 +14,7 @@ import re2
 
 from tamis.errors import PatternError
 from tamis.expr.model import Op, Predicate, Value
+from tamis.forks import call_in_child, parent_had_threads
 
 __all__ = [
     "TextTest",
@@ -161,3 +162,13 @@ def _compile(regex: str) -> Any:
         raise PatternError(f"invalid pattern: {reason[:200]}") from None
     except UnicodeEncodeError:
         raise PatternError("invalid pattern: it contains half a surrogate pair") from None
+
+
+def _drop_expressions() -> None:
+    # RE2 works without the interpreter's lock, and an expression has locks of its own.
+    if parent_had_threads():
+        _compile.cache_clear()
+        re2.purge()
+
+
+call_in_child(_drop_expressions)

@@ -8,6 +8,7 @@ from functools import lru_cache
 from tamis.expr.event import kind_of
 from tamis.expr.model import Op, Predicate, Value
 from tamis.expr.patterns import text_test
+from tamis.forks import call_in_child
 
 __all__ = ["satisfies"]
 
@@ -28,6 +29,7 @@ def satisfies(predicate: Predicate, value: Value) -> bool:
 
 
 _text_test = lru_cache(maxsize=4096)(text_test)
+call_in_child(_text_test.cache_clear)
 
 
 def _equal(value: Value, operand: Value) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,6 +19,7 @@ from tamis.expr.joins.predicate import Join
 from tamis.expr.joins.subqueries import join_named
 from tamis.expr.model import is_unicode
 from tamis.expr.numbers import LongDecimal
+from tamis.forks import call_in_child, hold_during_forks
 from tamis.joins.evaluate import JoinEvaluator, list_selections
 from tamis.joins.ordered_index import AttributeIndex
 from tamis.joins.prefilter import JoinUsage, Prefilter
@@ -97,6 +97,7 @@ class DocumentStore:
     def _create_locks(self) -> None:
         self.lock = threading.RLock()
         """Held during each look-up and each change."""
+        hold_during_forks(self.lock, rank=1)
         self.publishing = threading.Lock()
         """Held from the match of an event until it is added."""
 
@@ -459,5 +460,4 @@ def _after_fork() -> None:
         store._create_locks()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+call_in_child(_after_fork)

@@ -134,16 +134,25 @@ class Row(NamedTuple):
         )
 
     def rule(self) -> Rule:
-        """Restore the rule."""
-        return Rule(
-            self.id,
-            from_json(_decode(self.source)) if self.kind & IS_MODEL else self.source,
-            LOGICS[self.kind & 1],
-            _restore_weights(_decode(self.weights)) if self.weights else None,
-            _decode(self.payload) if self.payload else None,
-            frozenset(self.tags),
-            self.validity,
-        )
+        """Restore the rule.
+
+        Raises
+        ------
+        RuleError
+            What was stored is not a rule.
+        """
+        try:
+            return Rule(
+                self.id,
+                from_json(_decode(self.source)) if self.kind & IS_MODEL else self.source,
+                LOGICS[self.kind & 1],
+                _restore_weights(_decode(self.weights)) if self.weights else None,
+                _decode(self.payload) if self.payload else None,
+                frozenset(self.tags),
+                self.validity,
+            )
+        except (msgspec.MsgspecError, ValueError, TypeError) as error:
+            raise RuleError(f"it cannot be read: {error}", rule_id=self.id) from error
 
 
 _encode = msgspec.json.encode

@@ -21,6 +21,7 @@ from tamis.encode.growing_dictionary import CODES, GrowingDictionary
 from tamis.engines.betree.tree import BeTree
 from tamis.expr.model import And, Atom, Expr, Op
 from tamis.expr.normalize import cover, dnf
+from tamis.forks import hold_during_forks
 
 __all__ = ["LiveTree"]
 
@@ -47,6 +48,7 @@ class LiveTree:
         """The rules that may be found although they do not match."""
         self._lock = threading.Lock()
         """Taken to change or search the tree, for a few microseconds."""
+        hold_during_forks(self._lock, rank=1)
 
     @property
     def nbytes(self) -> int:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from tamis.errors import LockedError, StorageError
+from tamis.forks import call_in_child
 from tamis.matcher.storage.atomic import close_file, open_regular, storage_errors
 
 __all__ = ["FolderLock", "Lock"]
@@ -203,5 +204,4 @@ def _after_fork() -> None:
         lock.release()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+call_in_child(_after_fork)

@@ -8,10 +8,11 @@ its thread ends.
 from __future__ import annotations
 
 import atexit
-import os
 import threading
 import weakref
 from typing import Final, Protocol
+
+from tamis.forks import hold_during_forks
 
 __all__ = ["Worker"]
 
@@ -45,7 +46,8 @@ class _Shared:
     def reset(self) -> None:
         self.changed = threading.Condition()
         self.working = threading.Lock()
-        """Held while the owner works. A fork waits for it: see `_before_fork`."""
+        """Held while the owner works. A fork waits for it: the owner may hold any lock then."""
+        hold_during_forks(self.working, rank=0)
         self.is_woken = False
         self.is_stopped = False
         self.thread: threading.Thread | None = None
@@ -137,30 +139,6 @@ def _work(owner: weakref.ref[_Owner], shared: _Shared, quiet: bool) -> None:
 
 
 _all_shared: weakref.WeakSet[_Shared] = weakref.WeakSet()
-
-_paused: list[_Shared] = []
-"""Threads that may not work until a fork is over."""
-
-
-def _before_fork() -> None:
-    """Let all threads finish what they are doing, and pause.
-
-    A lock that one of them holds, here, in Numba or elsewhere, would stay locked in the child.
-    """
-    for shared in list(_all_shared):
-        shared.working.acquire()
-        _paused.append(shared)
-
-
-def _after_fork() -> None:
-    while _paused:
-        _paused.pop().working.release()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork
-    )
 
 
 @atexit.register

@@ -24,6 +24,8 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any, Final, TypeVar
 
+from tamis.forks import call_in_child
+
 __all__ = ["clear_in_steps", "keep_responsive", "take_in_steps"]
 
 _T = TypeVar("_T")
@@ -75,8 +77,16 @@ class _ProcessSettings:
             if self._had_collector:
                 gc.enable()
 
+    def after_fork(self) -> None:
+        """In a forked child: the threads that wanted the settings changed are not there."""
+        self._lock = threading.Lock()
+        if self._users:
+            self._users = 1
+            self.restore()
+
 
 _settings = _ProcessSettings()
+call_in_child(_settings.after_fork)
 
 
 @contextmanager

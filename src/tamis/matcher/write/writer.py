@@ -19,7 +19,6 @@ meantime are removed from what it has built.
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections import deque
@@ -32,6 +31,7 @@ from tamis.errors import (
     TamisError,
     UnknownRuleError,
 )
+from tamis.forks import call_in_child
 from tamis.matcher.inputs import EventChunk
 from tamis.matcher.rule import Rule, RuleId
 from tamis.matcher.snapshot import Snapshot, View, is_id
@@ -466,5 +466,4 @@ def _after_fork() -> None:
         writer.after_fork()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+call_in_child(_after_fork)

@@ -1,0 +1,85 @@
+"""Files with right checksums and hostile contents: an error or answers, and never a crash."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tamis
+from tamis import CorruptFileError, Matcher
+from tamis.matcher.storage.array_file import map_sections, write_sections
+
+SCRIPT = Path(__file__).with_name("hostile_segments.py")
+CASES_PER_ARRAY = 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1])
+def test_hostile_arrays_do_not_crash(tmp_path: Path, seed: int) -> None:
+    """The script changes some 180 arrays of three segments, in several ways each."""
+    command = [sys.executable, str(SCRIPT), str(tmp_path), str(CASES_PER_ARRAY), str(seed)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "'refused'" in done.stdout, "no case was refused"
+
+
+def change(folder: Path, **arrays: Any) -> None:
+    """Replace arrays of the only segment of a directory, with right checksums."""
+    (path,) = folder.glob("segment-*")
+    sections = map_sections(path, "segment")
+    named = {name.replace("__", "."): array for name, array in arrays.items()}
+    assert set(named) <= set(sections.arrays)
+    write_sections(path, "segment", sections.about, {**sections.arrays, **named})
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    matcher = Matcher()
+    matcher.add_many([(n, f"x = {n} AND y > {n % 7}") for n in range(100)])
+    matcher.save(tmp_path / "index")
+    return tmp_path / "index"
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "message"),
+    [
+        ("rules__size", np.array([1 << 62]), "'size' is 4,611,686,018,427,387,904, not 100"),
+        ("rules__forms__conjunction_atom", np.full(200, 1 << 30, np.int32), "outside of 0 to"),
+        ("rules__forms__conjunction_start", np.arange(101)[::-1].copy(), "into lists"),
+        ("rules__atoms__table", np.zeros((5, 3), np.int32), r"has the type int32 and the shape"),
+        ("records__key_place", np.zeros(100, np.int32), "has a number twice"),
+        ("records__sources_data", np.zeros(7, np.uint8), "into lists"),
+        ("order", np.full(100, -1, np.int32), "outside of 0 to 99"),
+    ],
+)
+def test_an_array_that_does_not_fit(index: Path, name: str, array: Any, message: str) -> None:
+    change(index, **{name: array})
+    with pytest.raises(CorruptFileError, match=message):
+        tamis.open(index)
+
+
+def test_texts_that_are_not_utf8(index: Path) -> None:
+    (path,) = index.glob("segment-*")
+    data = map_sections(path, "segment").arrays["records.sources_data"].copy()
+    data[0] = 0xFF
+    change(index, records__sources_data=data)
+    with pytest.raises(CorruptFileError, match="not UTF-8"):
+        tamis.open(index)
+
+
+def test_an_engine_without_a_check_is_built_anew(tmp_path: Path) -> None:
+    matcher = Matcher("kindex")
+    matcher.add_many([(n, f"x = {n}") for n in range(50)])
+    matcher.save(tmp_path / "index")
+    (path,) = (tmp_path / "index").glob("segment-*")
+    arrays = map_sections(path, "segment").group("engine")
+    change(
+        tmp_path / "index", **{f"engine__{n}".replace(".", "__"): a * 0 for n, a in arrays.items()}
+    )
+    with tamis.open(tmp_path / "index") as opened:
+        assert opened.match({"x": 7}) == [7]
