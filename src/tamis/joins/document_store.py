@@ -60,6 +60,17 @@ class DocumentJournal(Protocol):
         """Return once everything recorded survives a crash of the machine."""
 
 
+class _Change(NamedTuple):
+    """What a change removes and adds."""
+
+    removed: list[int]
+    added: StoredDocument | None
+    following: int
+    """The next number then."""
+    documents: tuple[StoredDocument, ...] | None = None
+    """All documents then, where they have to be inserted anew."""
+
+
 class DocumentStore:
     """Documents by number, with ordered indexes and the evaluation of join predicates.
 
@@ -88,8 +99,8 @@ class DocumentStore:
         self.evaluated = 0
         self.spared = 0
         self._journal: DocumentJournal | None = None
-        self._is_recorded = False
-        """Whether the journal holds a record of a change, and may not know yet that it counts."""
+        self._change: _Change | None = None
+        """A change that the journal has recorded, and that memory may have in part."""
         self._create_locks()
         self._reset()
         _stores.add(self)
@@ -135,75 +146,107 @@ class DocumentStore:
         self.check_writable()
         encoded = _encode(require_readable(document))
         with self.lock:
+            self.complete()
             number, came = self.next, 0.0
             if self._keeps_time:
                 came = self.retention.clock()
             displaced = self._find_displaced(id)
+            added = StoredDocument(number, came, id, encoded)
             if self._journal is not None:
-                self.settle()
-                self._journal.record_added(StoredDocument(number, came, id, encoded), displaced)
-                self._is_recorded = True
-            # First of all: an exception may come at any line, and no number may be used twice.
+                self._journal.record_added(added, displaced)
+            kept = None if self.retention.count == 0 else added
+            self._change = _Change(displaced, kept, following=number + 1)
             self.next = number + 1
-            for other in displaced:
-                self._drop(other)
-            if self.retention.count != 0:
+            self._drop_all(displaced)
+            if kept is not None:
                 self._insert(number, came, id, encoded, document)
-            self.settle()
+            self._confirm()
             return number if id is None else id
 
     def remove(self, id: DocumentId) -> None:
         """Remove a document, or raise UnknownDocumentError."""
         self.check_writable()
         with self.lock:
-            number = self._find_number(id)
-            self._record_removed([number])
-            self._drop(number)
-            self.settle()
+            self.complete()
+            self._remove([self._find_number(id)])
 
     def clear(self) -> None:
         """Remove all documents; numbers continue."""
         self.check_writable()
         with self.lock:
+            self.complete()
             self._record_removed(list(self._encoded))
-            following = self.next
-            self._reset()
-            self.oldest = self.next = following
-            self.settle()
+            self._rebuild((), self.next)
+            self._confirm()
 
     def expire(self) -> int:
         """Remove the documents that are past their age, and return how many."""
         with self.lock:
-            expired = self._pop_expired()
+            self.complete()
+            expired = self._find_expired()
             if expired:
-                self._record_removed(expired)
-                for number in expired:
-                    self._drop(number)
-                self.settle()
+                self._remove(expired)
             return len(expired)
+
+    def _remove(self, numbers: list[int]) -> None:
+        self._record_removed(numbers)
+        self._drop_all(numbers)
+        self._confirm()
 
     def _record_removed(self, numbers: list[int]) -> None:
         if self._journal is not None:
-            self.settle()
             self._journal.record_removed(numbers)
-            self._is_recorded = True
+        self._change = _Change(numbers, None, self.next)
 
-    def settle(self) -> None:
-        """Have the journal keep the record of a change that has begun, whatever interrupted it."""
-        if self._journal is not None and self._is_recorded:
+    def _confirm(self) -> None:
+        """Have the journal keep the record of the change, which is complete."""
+        if self._journal is not None:
             self._journal.confirm()
-            self._is_recorded = False
+        self._change = None
+
+    def complete(self) -> None:
+        """Complete a change that an exception interrupted, whatever is half done.
+
+        An exception may come at any line, such as KeyboardInterrupt. Until a change is recorded it
+        has no effect, and from then on it has its whole effect: whoever uses the documents next
+        calls this first, with the lock.
+        """
+        change = self._change
+        if change is None:
+            return
+        if change.documents is None:
+            # Before anything is forgotten, because this may be interrupted, too.
+            change = self._change = change._replace(documents=self._list_documents_after(change))
+        assert change.documents is not None
+        self._rebuild(change.documents, change.following)
+        self._confirm()
+
+    def _list_documents_after(self, change: _Change) -> tuple[StoredDocument, ...]:
+        """All documents as they are once a change is complete."""
+        added = () if change.added is None else (change.added,)
+        gone = {*change.removed, *(document.number for document in added)}
+        others = (
+            StoredDocument(number, self._came.get(number, 0.0), self._ids.get(number), encoded)
+            for number, encoded in self._encoded.items()
+            if number not in gone
+        )
+        return (*others, *added)
 
     def restore(self, documents: Iterable[StoredDocument], following: int) -> None:
         """Replace all documents by these; `following` is the next number."""
         with self.lock:
-            self._reset()
-            for document in documents:
-                self.oldest = document.number if not self._encoded else self.oldest
-                self._insert(*document, _decode(document.encoded))
-                self.next = document.number + 1
-            self.next = max(self.next, following)
-            self.oldest = self.oldest if self._encoded else self.next
+            self._change = _Change([], None, following, tuple(documents))
+            self.complete()
+
+    def _rebuild(self, documents: Iterable[StoredDocument], following: int) -> None:
+        """Forget everything, and insert these documents."""
+        self._reset()
+        for document in documents:
+            self.oldest = document.number if not self._encoded else self.oldest
+            self._insert(*document, _decode(document.encoded))
+            self.next = document.number + 1
+        self.next = max(self.next, following)
+        self.oldest = self.oldest if self._encoded else self.next
 
     def attach_journal(self, journal: DocumentJournal) -> None:
         """Record all changes from now on in `journal`."""
@@ -219,24 +262,31 @@ class DocumentStore:
     # --- Look-ups ---
 
     def __len__(self) -> int:
-        return len(self._encoded)
+        with self.lock:
+            self.complete()
+            return len(self._encoded)
 
     def __contains__(self, id: object) -> bool:
-        return self._number_of(id) is not None
+        with self.lock:
+            self.complete()
+            return self._number_of(id) is not None
 
     def ids(self) -> list[DocumentId]:
         """The ids of all documents, oldest first."""
         with self.lock:
+            self.complete()
             return [self._ids.get(number, number) for number in self._encoded]
 
     def find(self, id: DocumentId) -> FlatEvent:
         """The document of that id, or UnknownDocumentError."""
         with self.lock:
+            self.complete()
             return self.document(self._find_number(id))
 
     def stored_documents(self) -> list[StoredDocument]:
         """All documents as they are stored, oldest first."""
         with self.lock:
+            self.complete()
             now = self.retention.clock()
             return [
                 StoredDocument(number, self._came.get(number, now), self._ids.get(number), code)
@@ -251,6 +301,7 @@ class DocumentStore:
     def stats(self) -> dict[str, int]:
         """See `Documents.stats`."""
         with self.lock:
+            self.complete()
             return {
                 "documents": len(self._encoded),
                 "indexed_attributes": len(self._indexes),
@@ -298,6 +349,7 @@ class DocumentStore:
     def evaluate_joins(self, names: Iterable[str], event: FlatEvent) -> dict[str, bool]:
         """The truths of join predicates by attribute, without those that are unknown."""
         with self.lock:
+            self.complete()
             self._remove_expired()
             truths = {name: self.evaluate_join(name, event) for name in names}
         return {name: truth for name, truth in truths.items() if truth is not None}
@@ -311,6 +363,7 @@ class DocumentStore:
         """
         truths: dict[str, bool] = {}
         with self.lock:
+            self.complete()
             self._remove_expired()
             evaluators = self._evaluators
             # Another thread may have watched others since.
@@ -330,6 +383,7 @@ class DocumentStore:
     def watch(self, usages: Mapping[str, JoinUsage]) -> None:
         """Keep the pre-filter up to date for these join predicates, and for no others."""
         with self.lock:
+            self.complete()
             self._prefilter.watch(usages)
             if self._selections:
                 used = chain.from_iterable(list_selections(join_named(name)) for name in usages)
@@ -338,6 +392,7 @@ class DocumentStore:
     def bits(self, join: Join, event: FlatEvent) -> list[bool]:
         """Whether each document, oldest first, satisfies the condition of a join predicate."""
         with self.lock:
+            self.complete()
             self._remove_expired()
             bits: list[bool] = self._evaluator.bits(join, event).tolist()
             return bits
@@ -368,6 +423,12 @@ class DocumentStore:
             moment = self.retention.moment(document, came)
             heapq.heappush(self._by_age, (moment, number))
 
+    def _drop_all(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            self._drop(number)
+        while self._by_age and self._by_age[0][1] not in self._encoded:
+            heapq.heappop(self._by_age)
+
     def _drop(self, number: int) -> None:
         encoded = self._encoded.pop(number)
         self._bytes -= len(encoded)
@@ -390,7 +451,7 @@ class DocumentStore:
         """The documents that a new one of that id removes."""
         if id is None and self.retention.count is None and self.retention.age is None:
             return []
-        displaced = dict.fromkeys(self._pop_expired())
+        displaced = dict.fromkeys(self._find_expired())
         if id is not None and id in self._numbers:
             displaced[self._numbers[id]] = None
         count = self.retention.count
@@ -402,16 +463,20 @@ class DocumentStore:
                 number += 1
         return list(displaced)
 
-    def _pop_expired(self) -> list[int]:
+    def _find_expired(self) -> list[int]:
+        """The documents past their age, oldest first."""
         if self.retention.age is None:
             return []
         horizon = self.retention.clock() - self.retention.age
-        expired = []
-        while self._by_age and self._by_age[0][0] < horizon:
-            _, number = heapq.heappop(self._by_age)
-            if number in self._encoded:
-                expired.append(number)
-        return expired
+        heap, expired, places = self._by_age, [], [0]
+        while places:
+            at = places.pop()
+            # What lies below a place of a heap is not older.
+            if at < len(heap) and heap[at][0] < horizon:
+                places += (2 * at + 1, 2 * at + 2)
+                if heap[at][1] in self._encoded:
+                    expired.append(heap[at])
+        return [number for _, number in sorted(expired)]
 
     def _remove_expired(self) -> None:
         if self.retention.age is not None:

@@ -153,10 +153,11 @@ class Selections:
 
     def keep(self, used: Collection[Tests]) -> None:
         """Drop the selections that are not `used`."""
-        kept = [selected for tests, selected in self._by_tests.items() if tests in used]
-        self._by_tests, self._by_value, self._others = {}, {}, []
-        for selected in kept:
-            self._register(selected)
+        new = Selections(self._documents)
+        for tests, selected in self._by_tests.items():
+            if tests in used:
+                new._register(selected)
+        self._by_tests, self._by_value, self._others = new._by_tests, new._by_value, new._others
 
     def add(self, number: int, document: FlatEvent) -> None:
         """Take note of a new document."""
@@ -178,11 +179,13 @@ class Selections:
         return chain(found.values(), self._others)
 
     def _register(self, selected: SelectedDocuments) -> None:
+        """Have a selection kept up to date, and only then found: an exception may come between."""
+        equal = (t for t in selected.tests if t.op in (Op.EQ, Op.IN) and not t.negated)
+        test = next(equal, None)
+        if test is None:
+            self._others.append(selected)
+        else:
+            by_value = self._by_value.setdefault(test.attribute, {})
+            for value in test.values:
+                by_value.setdefault(value_key(value), []).append(selected)
         self._by_tests[selected.tests] = selected
-        for test in selected.tests:
-            if test.op in (Op.EQ, Op.IN) and not test.negated:
-                by_value = self._by_value.setdefault(test.attribute, {})
-                for value in test.values:
-                    by_value.setdefault(value_key(value), []).append(selected)
-                return
-        self._others.append(selected)

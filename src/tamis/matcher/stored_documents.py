@@ -57,8 +57,9 @@ class StoredDocuments:
     def close(self) -> None:
         """Flush the document file to the disk and close it."""
         if self._file is not None:
-            self._documents.settle()
-            self._file.close()
+            with self._documents.lock:
+                self._documents.complete()
+                self._file.close()
 
 
 def _make_check(store: Store) -> Callable[[], None]:

@@ -16,6 +16,7 @@ import pytest
 
 import tamis
 from tamis import Matcher
+from tamis.joins import document_store, ordered_index, prefilter, selected_documents
 from tamis.matcher.storage import atomic, directory, document_file, log, store
 from tamis.matcher.write import writer
 
@@ -31,13 +32,14 @@ class Interruption(BaseException):
 class Interrupter:
     """Raises at a given line of the write path, counted from the first that runs."""
 
-    def __init__(self, line: int) -> None:
+    def __init__(self, line: int, files: frozenset[str]) -> None:
         self.lines_left = line
+        self._files = files
         self.has_raised = False
         self._entered: set[tuple[FrameType, int]] = set()
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> Any:
-        if frame.f_code.co_filename not in WRITE_PATH:
+        if frame.f_code.co_filename not in self._files:
             return None
         if event == "line" and not self.has_raised and not self._leaves_with(frame):
             self.lines_left -= 1
@@ -61,8 +63,8 @@ class Interrupter:
 
 
 @contextmanager
-def interrupted_at(line: int) -> Iterator[Interrupter]:
-    interrupter = Interrupter(line)
+def interrupted_at(line: int, files: frozenset[str] = WRITE_PATH) -> Iterator[Interrupter]:
+    interrupter = Interrupter(line, files)
     before = sys.gettrace()
     sys.settrace(interrupter)
     try:
@@ -204,6 +206,58 @@ def test_documents_after_an_exception_at_any_line(
         shutil.rmtree(killed)
         abandon(matcher)
         shutil.rmtree(folder)
+        if not interrupter.has_raised:
+            break
+    assert line > 5
+
+
+IN_MEMORY = frozenset(
+    str(module.__file__)
+    for module in (document_store, ordered_index, prefilter, selected_documents)
+)
+JOINS = {
+    "same": "EXISTS (SELECT 1 FROM seen d WHERE d.x = x)",
+    "small": "EXISTS (SELECT 1 FROM seen d WHERE d.kind = 'a' AND d.x < x)",
+    "constant": "EXISTS (SELECT 1 FROM seen d WHERE d.x > 5)",
+}
+
+
+def observe(matcher: Matcher) -> tuple[Any, ...]:
+    """The documents, and what rules find in them."""
+    found = [matcher.match({"x": x, "kind": "a"}) for x in range(9)]
+    return read_all_documents(matcher), found, len(matcher.documents)
+
+
+@pytest.mark.parametrize("kind", DOCUMENT_WRITES)
+@pytest.mark.parametrize("retention", [tamis.Retention(count=3), tamis.Retention(age=1e9)])
+def test_documents_in_memory_after_an_exception_at_any_line(
+    kind: str, retention: tamis.Retention
+) -> None:
+    """A change has its whole effect or none, in all indexes, and later ones have theirs."""
+
+    def fill() -> Matcher:
+        matcher = Matcher("scan", documents=retention)
+        matcher.add_many(JOINS.items())
+        for x in (1, 8):
+            matcher.documents.add({"x": x, "kind": "a"}, id="first" if x == 8 else None)
+        observe(matcher)  # builds the indexes
+        return matcher
+
+    write = DOCUMENT_WRITES[kind]
+    line = 0
+    while True:
+        line += 1
+        matcher = fill()
+        with interrupted_at(line, IN_MEMORY) as interrupter:
+            write(matcher)
+        documents, *_ = found = observe(matcher)
+        fresh = Matcher("scan", documents=retention)
+        fresh.add_many(JOINS.items())
+        for id, document in documents.items():
+            fresh.documents.add(document, id=id if isinstance(id, str) else f"number {id}")
+        assert found[1:] == observe(fresh)[1:], line
+        matcher.documents.add({"x": 7, "kind": "a"}, id="later")
+        matcher.documents.remove("later")
         if not interrupter.has_raised:
             break
     assert line > 5
