@@ -19,7 +19,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "tamis"
 ROOT = "tamis"
 """The package itself: ``import tamis``, or a public name taken from it."""
 
-BELOW_MATCHER = {"errors", "limits", "deadline", "expr", "encode", "engines", "joins"}
+BELOW_MATCHER = {"errors", "limits", "deadline", "forks", "expr", "encode", "engines", "joins"}
 PUBLIC = BELOW_MATCHER | {"matcher"}
 
 MAY_IMPORT: dict[str, set[str]] = {
