@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import linecache
 import os
 import shutil
@@ -66,12 +67,15 @@ class Interrupter:
 def interrupted_at(line: int, files: frozenset[str] = WRITE_PATH) -> Iterator[Interrupter]:
     interrupter = Interrupter(line, files)
     before = sys.gettrace()
+    # Otherwise a matcher of an earlier round might be finalized here, which is no line of a write.
+    gc.disable()
     sys.settrace(interrupter)
     try:
         with suppress(Interruption):
             yield interrupter
     finally:
         sys.settrace(before)
+        gc.enable()
 
 
 def checkpoint(matcher: Matcher) -> None:
