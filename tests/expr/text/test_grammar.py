@@ -44,6 +44,7 @@ def x(op: Op, *values: Value, negated: bool = False) -> Predicate:
 @example(x(Op.EQ, -0.0))
 @example(x(Op.EQ, -(2**63)))
 @example(x(Op.EQ, 1e22))
+@example(x(Op.EQ, 1e14))
 @example(x(Op.EQ, 5e-324))
 @example(x(Op.EQ, datetime.min.replace(tzinfo=UTC)))
 @example(x(Op.EQ, datetime.max.replace(tzinfo=UTC)))

@@ -58,9 +58,11 @@ def _read_fraction(numeral: str) -> Number:
         whole, _, fraction = numeral.partition(".")
         if fraction.isdigit() and (whole.isdigit() or not whole):
             try:
-                return number_of_decimal(Decimal(numeral)) or 0.0
+                number = number_of_decimal(Decimal(numeral)) or 0.0
             except ValueError:
-                pass
+                return float(numeral)
+            # With a point it is a double, as far as a double is exact.
+            return float(number) if number == float(number) else number
     return float(numeral)
 
 
