@@ -7,12 +7,10 @@ It prints the seed first and a table at the end, and exits with 1 if anything fa
 from __future__ import annotations
 
 import argparse
-import platform
 import secrets
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -53,18 +51,18 @@ def main() -> None:
     seed = secrets.randbelow(2**31) if asked.seed is None else asked.seed
     parts = asked.part or list(PARTS)
     print(f"attack: SEED={seed} SECONDS={asked.seconds:g} PART={' '.join(parts)}", flush=True)
-    reports, begin = [], time.monotonic()
+    failed = False
     for part in parts:
         share = 1.0 if len(parts) == 1 else _SHARES.get(part, 0.06)
         start = time.monotonic()
         report = PARTS[part](Budget(seed, asked.seconds * share))
-        reports.append(report)
-        print(describe(report, time.monotonic() - start), flush=True)
-    if asked.table is not None:
-        page = asked.table.read_text("utf-8")
-        took = time.monotonic() - begin
-        asked.table.write_text(write_table(page, reports, seed, took), "utf-8")
-    sys.exit(any(report.failures for report in reports))
+        seconds = time.monotonic() - start
+        print(describe(report, seconds), flush=True)
+        failed = failed or bool(report.failures)
+        if asked.table is not None:
+            page = asked.table.read_text("utf-8")
+            asked.table.write_text(write_table(page, [(report, seconds)], seed), "utf-8")
+    sys.exit(failed)
 
 
 def describe(report: Report, seconds: float) -> str:
@@ -76,34 +74,32 @@ def describe(report: Report, seconds: float) -> str:
     return "\n".join(lines)
 
 
-_NAMES: Final = {
-    "differential": "Decisions (a rule on an event)",
-    "fuzz": "Inputs",
-}
+_TOTALS: Final = {"differential": "decisions, all together", "fuzz": "inputs, all together"}
+"""What the numbers of a part add up to, where they do."""
+
+_HEAD: Final = (
+    "| Part | What was tried | How many | Failures | Seed | Minutes |",
+    "| --- | --- | ---: | ---: | ---: | ---: |",
+)
 
 
-def write_table(page: str, reports: list[Report], seed: int, seconds: float) -> str:
-    """The page with the table of these reports between its markers."""
+def write_table(page: str, reports: list[tuple[Report, float]], seed: int) -> str:
+    """The page with the rows of these parts, and the seconds they took; other rows stay."""
     before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    old, end, after = rest.partition(END)
     if not (begin and end):
         raise ValueError(f"the page lacks the markers {BEGIN!r} and {END!r}")
-    rows = ["| Part | What was tried | How many | Failures |", "| --- | --- | ---: | ---: |"]
-    for report in reports:
-        total = sum(report.tried.values())
-        if report.part in _NAMES and len(report.tried) > 1:
-            failures = f"{len(report.failures):,}"
-            rows.append(f"| {report.part} | {_NAMES[report.part]}, all | {total:,} | {failures} |")
-        for what, count in report.tried.items():
-            failures = "" if report.part in _NAMES else f"{len(report.failures):,}"
-            rows.append(f"| {report.part} | {what} | {count:,} | {failures} |")
-    day = datetime.now(UTC).date()
-    note = (
-        f"Run on {day} with `SEED={seed}`, {seconds / 60:.0f} minutes, "
-        f"Python {platform.python_version()} on {platform.system()}."
-    )
-    table = "\n".join(rows)
-    return f"{before}{BEGIN}\n\n{note}\n\n{table}\n\n{END}{after}"
+    rows = {part: [r for r in old.splitlines() if r.startswith(f"| {part} |")] for part in PARTS}
+    for report, seconds in reports:
+        tried = dict(report.tried)
+        if report.part in _TOTALS:
+            tried = {_TOTALS[report.part]: sum(tried.values()), **tried}
+        facts = f"{len(report.failures):,} | {seed} | {seconds / 60:.1f}"
+        rows[report.part] = [
+            f"| {report.part} | {what} | {count:,} | {facts} |" for what, count in tried.items()
+        ]
+    table = "\n".join([*_HEAD, *(row for part in PARTS for row in rows[part])])
+    return f"{before}{BEGIN}\n\n{table}\n\n{END}{after}"
 
 
 if __name__ == "__main__":

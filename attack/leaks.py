@@ -20,6 +20,9 @@ __all__ = ["run"]
 _OPERATIONS: Final = 20_000
 """Operations of a round, which begins after a quarter of them."""
 
+_SHARES: Final = {"match": 10.0, "open and close": 0.05}
+"""How many operations there are of a kind, where not as many as of the others."""
+
 _SLACK: Final = 3_000
 """Blocks of memory that may still come after the warm-up, with inputs that were seen before."""
 
@@ -32,7 +35,7 @@ _POOL: Final = 300
 _BYTES: Final = 256
 """Resident bytes that an operation may leave: less than any object that is kept by mistake."""
 
-_RESIDENT_SLACK: Final = 48 << 20
+_RESIDENT_SLACK: Final = 128 << 20
 """What allocators may keep for later."""
 
 
@@ -69,7 +72,7 @@ def run(budget: Budget) -> Report:
         for number, random in budget.start_rounds("leaks"):
             operations = _operations(Path(folder) / str(number), None if is_long else _POOL)
             for name, operate in operations.items():
-                times = count // 20 if name == "open and close" else count
+                times = int(count * _SHARES.get(name, 1))
                 wrong = _repeat(operate, times, random, _CACHES if is_long else _SLACK)
                 report.tried[name] += times
                 if wrong is not None:

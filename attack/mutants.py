@@ -302,7 +302,7 @@ def _events_kept() -> AbstractContextManager[Any]:
 
     def change(right: Any) -> Any:
         def match(self: Any, event: Any, **named: Any) -> Any:
-            kept.extend([dict(event)] + [[n] for n in range(400)])
+            kept.extend([dict(event)] + [[n] for n in range(40)])
             return right(self, event, **named)
 
         return match

@@ -48,17 +48,25 @@ def test_all_parts_are_tried() -> None:
 
 
 def test_the_table_of_a_run_goes_between_the_markers() -> None:
-    report = Report("kills")
-    report.tried["writers killed"] = 1_000
     page = f"before\n{campaign.BEGIN}\nold\n{campaign.END}\nafter\n"
-    written = campaign.write_table(page, [report], seed=7, seconds=60)
-    assert "| kills | writers killed | 1,000 | 0 |" in written
-    assert "`SEED=7`" in written
+    kills, fuzz = Report("kills"), Report("fuzz")
+    kills.tried["writers killed"] = 1_000
+    fuzz.tried.update({"text": 3, "json": 4})
+    written = campaign.write_table(page, [(kills, 90.0)], seed=7)
+    assert "| kills | writers killed | 1,000 | 0 | 7 | 1.5 |" in written
     assert "old" not in written
+    written = campaign.write_table(written, [(fuzz, 60.0)], seed=8)
+    rows = [line for line in written.splitlines() if line.startswith("| ")][2:]
+    assert [row.split(" | ")[1:3] for row in rows] == [
+        ["inputs, all together", "7"],
+        ["text", "3"],
+        ["json", "4"],
+        ["writers killed", "1,000"],
+    ]
     assert written.startswith("before\n")
     assert written.endswith("after\n")
     with pytest.raises(ValueError, match="markers"):
-        campaign.write_table("no markers", [report], 7, 60)
+        campaign.write_table("no markers", [(kills, 1.0)], 7)
 
 
 def test_the_page_of_guarantees_has_the_table() -> None:
