@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Collection, Iterable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -158,24 +158,29 @@ class _RegexSet:
     """
 
     def __init__(self, expressions: Sequence[_Expression]) -> None:
+        self._expressions = expressions
+        self._always = len(expressions)
+
+    @cached_property
+    def _set(self) -> Any:
+        """The set; None if it cannot be compiled. Many are never needed."""
         options = re2.Options()
         options.log_errors = False
         options.never_capture = True
         options.max_mem = _SET_MEMORY
-        self._expressions = expressions
-        self._set: Any = re2.Set.SearchSet(options)
-        for expression in expressions:
-            self._set.Add(expression.regex)
-        self._always = len(expressions)
-        self._set.Add("")
+        together = re2.Set.SearchSet(options)
+        for expression in self._expressions:
+            together.Add(expression.regex)
+        together.Add("")
         try:
-            self._set.Compile()
+            together.Compile()
         except re2.error:
-            self._set = None
+            return None
+        return together
 
     def match(self, value: str, places: Collection[int]) -> list[int]:
         """The ids of the expressions at `places` that match, and maybe of others that match."""
-        if self._set is not None and len(places) > _FEW and len(value) < _LONG:
+        if len(places) > _FEW and len(value) < _LONG and self._set is not None:
             found = self._set.Match(value)
             if self._always in found:
                 return [self._expressions[i].text_id for i in found if i != self._always]
