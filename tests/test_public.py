@@ -66,10 +66,25 @@ def test_import_loads_no_optional_dependency() -> None:
         f"""
         import sys
         import tamis
-        print(*sorted(sys.modules.keys() & set({OPTIONAL!r})))
+        print(*sorted(sys.modules.keys() & {{"sqlglot", *{OPTIONAL!r}}}))
         """
     )
     assert loaded == ""
+
+
+def test_many_rules_and_single_events_do_not_load_pandas() -> None:
+    loaded = run(
+        """
+        import sys
+        import tamis
+        matcher = tamis.Matcher()
+        matcher.add_many([(f"rule {n} é", f"a = {n} AND b <> 'x'") for n in range(100)])
+        assert matcher.match({"a": 5, "b": "y"}) == ["rule 5 é"]
+        matcher.match_array({"a": 5}), matcher.top({"a": 5})
+        print("pandas" in sys.modules)
+        """
+    )
+    assert loaded == "False"
 
 
 @pytest.mark.parametrize(

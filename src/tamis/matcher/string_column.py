@@ -10,6 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tamis.encode.checks import check_texts, check_types
+from tamis.encode.ragged import starts
+from tamis.encode.values import pack_texts
 
 __all__ = ["NO_STRINGS", "Strings", "select_lists"]
 
@@ -24,7 +26,15 @@ class Strings(NamedTuple):
     @classmethod
     def of(cls, items: Sequence[str] | Sequence[bytes]) -> Strings:
         """Make a column of these texts."""
-        return cls.of_arrow(pa.array(items, pa.large_binary()))
+        # Not by pa.array, which imports pandas where it is installed, in half a second.
+        if items and isinstance(items[0], str):
+            joined = "".join(items)  # type: ignore[arg-type]  # all are texts
+            data = joined.encode()
+            if len(data) > len(joined):  # some characters take several bytes
+                return cls(*pack_texts(items))  # type: ignore[arg-type]  # as above
+        else:
+            data = b"".join(items)  # type: ignore[arg-type]  # all are bytes
+        return cls(starts(map(len, items)), np.frombuffer(data, np.uint8))
 
     @classmethod
     def blank(cls, count: int) -> Strings:
@@ -67,7 +77,10 @@ class Strings(NamedTuple):
 
     def take(self, places: NDArray[np.integer]) -> Strings:
         """The texts at these places."""
-        return self.of_arrow(self.arrow().take(pa.array(places)))
+        numbers = pa.py_buffer(np.ascontiguousarray(places, np.int64))
+        # Not by pa.array either.
+        chosen = pa.Array.from_buffers(pa.int64(), len(places), [None, numbers])
+        return self.of_arrow(self.arrow().take(chosen))
 
     def between(self, begin: int, end: int) -> Strings:
         """The texts at the places from `begin` to `end` (exclusive), which share memory."""

@@ -189,7 +189,7 @@ def _type_of_value(value: Value) -> Type:
 
 def name_text(name: str) -> str:
     """The name of an attribute as a rule writes it."""
-    if _BARE_NAME.fullmatch(name) and RESERVED.keys().isdisjoint(name.upper().split(".")):
+    if _BARE_NAME.fullmatch(name) and RESERVED.isdisjoint(name.upper().split(".")):
         return name
     return '"' + name.replace('"', '""') + '"'
 

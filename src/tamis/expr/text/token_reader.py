@@ -21,8 +21,6 @@ from tamis.expr.text.tokens import (
     NUMBER,
     QUOTED_NAME,
     STRING,
-    kind_of,
-    tokenize,
 )
 
 __all__ = ["COMPARISONS", "LITERALS", "TokenReader"]
@@ -52,6 +50,8 @@ class TokenReader:
     """A cursor over the tokens of a text; `at` is the index of the next one."""
 
     def __init__(self, text: str) -> None:
+        from tamis.expr.text.tokenizer import kind_of, tokenize
+
         self.text = text
         self.tokens = tokenize(text)
         self.kinds = [kind_of(token) for token in self.tokens]
