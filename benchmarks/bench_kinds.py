@@ -95,11 +95,7 @@ def measure_kinds(rules: int, events: int) -> list[Row]:
 def measure_rules(
     name: str, kinds: list[Callable[[Random], str]], rules: int, events: list[Event]
 ) -> Row:
-    random = Random(3)
-    texts = [
-        (i, f"country = 'C{random.randrange(COUNTRIES)}' AND {kinds[i % len(kinds)](random)}")
-        for i in range(rules)
-    ]
+    texts = list(enumerate(draw_rules(kinds, rules)))
     matcher = tamis.Matcher()
     added = cpu_seconds(lambda: matcher.add_many(texts))
     matcher.match(events[0])
@@ -115,6 +111,15 @@ def measure_rules(
         "us_match_many": 1e6 * many / len(events),
         "matches": found / len(events),
     }
+
+
+def draw_rules(kinds: list[Callable[[Random], str]], rules: int) -> list[str]:
+    """Rules that name a country and use functions, of each kind in turn."""
+    random = Random(3)
+    return [
+        f"country = 'C{random.randrange(COUNTRIES)}' AND {kinds[i % len(kinds)](random)}"
+        for i in range(rules)
+    ]
 
 
 def match_each(matcher: tamis.Matcher, events: list[Event]) -> None:

@@ -3,13 +3,15 @@
 On a busy machine figures of two runs cannot be compared; two figures taken a second apart can. Each
 tree gets a process of its own, which loads the same rules and events. Then every measurement runs
 in both processes alternately, a few rounds, and the table shows the medians and their ratio: below
-1 this tree is faster, or smaller.
+1 this tree is faster, or smaller. A dash stands for what a tree cannot do.
 
 The rules are 100,000 of the BE-Tree paper's generator, of which an event matches 0.01 %, 1 % or
-9 %. ``benchmarks/compare_worker.py`` lists the measurements; it uses only the public API, so that
-any two checkouts can be compared.
+9 %, as many of the advertising workload in DNF and in CNF, and as many with functions of eleven
+kinds. ``benchmarks/compare_worker.py`` lists the measurements; it uses only the public API, so that
+any two checkouts can be compared. ``--only`` picks those whose names begin with a text.
 
-Usage: python -m benchmarks.compare BASE [--quick] [--rules N] [--rounds N] [--results FOLDER]
+Usage: python -m benchmarks.compare BASE [--quick] [--rules N] [--rounds N] [--only NAME]
+           [--results FOLDER]
 """
 
 from __future__ import annotations
@@ -21,13 +23,16 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from random import Random
 from statistics import median
 
+import pyarrow as pa
 import pyarrow.feather as feather
 
-from benchmarks.compare_worker import SHARES, UNITS, measurement_names
+from benchmarks.bench_kinds import KINDS, draw_event, draw_rules
+from benchmarks.compare_worker import SHARES, SLOW, UNITS, measurement_names
 from benchmarks.report import RESULTS, Row, save, show
-from tamis.workloads.begen import Workload
+from tamis.workloads import ads, begen
 
 ROOT = Path(__file__).resolve().parent.parent
 BATCH = 10_000
@@ -45,11 +50,12 @@ class Worker:
             stdout=subprocess.PIPE,
             text=True,
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(tree / "src")},
+            # A call waits until its kernels are compiled, so that only these are measured.
+            env={**os.environ, "PYTHONPATH": str(tree / "src"), "TAMIS_KERNELS": "wait"},
         )
 
-    def measure(self, name: str) -> float:
-        """Run one measurement and return its figure."""
+    def measure(self, name: str) -> float | None:
+        """Run one measurement and return its figure; None if the tree cannot do that."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(name + "\n")
@@ -57,7 +63,8 @@ class Worker:
         answer = self._process.stdout.readline()
         if not answer:
             raise SystemExit(f"the worker stopped while it measured {name!r}; its error is above")
-        return float(json.loads(answer))
+        figure: float | None = json.loads(answer)
+        return figure
 
     def close(self) -> None:
         """Let the process end."""
@@ -72,53 +79,77 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="tiny sizes, for a trial run")
     parser.add_argument("--rules", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=7, help="how often each figure is measured")
+    parser.add_argument("--only", default="", metavar="NAME", help="how the names must begin")
     parser.add_argument("--results", type=Path, default=RESULTS, help="the folder for the JSON")
     args = parser.parse_args()
     base = args.base.resolve()
     if not (base / "src" / "tamis").is_dir():
         parser.error(f"{base} is not a checkout: it has no folder src/tamis")
     rules, rounds, batch = (500, 2, 100) if args.quick else (args.rules, args.rounds, BATCH)
-    rows = compare(base, rules, rounds, batch)
+    names = [name for name in measurement_names() if name.startswith(args.only)]
+    if not names:
+        parser.error(f"no measurement begins with {args.only!r}")
+    rows = compare(base, rules, rounds, batch, names)
     show(f"This tree beside {base}: {rules:,} rules, medians of {rounds} rounds", rows)
     save("compare", {"rules": rules, "rounds": rounds, "rows": rows}, args.results)
 
 
-def compare(base: Path, rules: int, rounds: int, batch: int) -> list[Row]:
+def compare(base: Path, rules: int, rounds: int, batch: int, names: list[str]) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder)
         write_data(data, rules, batch)
         workers = [Worker(base, data, data / "base"), Worker(ROOT, data, data / "this")]
         try:
-            return [measure_both(name, workers, rounds) for name in measurement_names()]
+            return [measure_both(name, workers, rounds) for name in names]
         finally:
             for worker in workers:
                 worker.close()
 
 
 def write_data(folder: Path, rules: int, batch: int) -> None:
-    """Write the rules and events of each share of matches, for both trees to read."""
-    for share, probability in SHARES.items():
-        workload = Workload(size=rules, match_probability=probability)
-        feather.write_feather(workload.rules_table(), folder / f"rules {share}")
-        feather.write_feather(workload.events_table(batch), folder / f"events {share}")
-    more = Workload(size=2_000, seed=2)
+    """Write the rules and events of each set of rules, for both trees to read."""
+    workloads: dict[str, begen.Workload | ads.Workload] = {
+        share: begen.Workload(size=rules, match_probability=probability)
+        for share, probability in SHARES.items()
+    }
+    workloads["10,000 rules"] = begen.Workload(
+        size=min(rules, 10_000), match_probability=SHARES["0.01%"]
+    )
+    workloads["DNF"] = ads.Workload(size=rules)
+    workloads["CNF"] = ads.Workload(size=rules, form="cnf")
+    for name, workload in workloads.items():
+        feather.write_feather(workload.rules_table(), folder / f"rules {name}")
+        feather.write_feather(workload.events_table(batch), folder / f"events {name}")
+    texts = draw_rules(list(KINDS.values()), rules)
+    feather.write_feather(pa.table({"id": range(rules), "rule": texts}), folder / "rules kinds")
+    random = Random(2)
+    events = pa.Table.from_pylist([draw_event(random) for _ in range(batch)])
+    feather.write_feather(events, folder / "events kinds")
+    more = begen.Workload(size=rules, seed=2)
     feather.write_feather(more.rules_table(), folder / "rules to add")
 
 
 def measure_both(name: str, workers: list[Worker], rounds: int) -> Row:
-    # The first round loads, builds and compiles; it is not counted.
-    for worker in workers:
-        worker.measure(name)
-    figures: list[list[float]] = [[], []]
+    if name.startswith(SLOW):
+        rounds = max(1, rounds // 3)
+    else:
+        # The first round loads, builds and compiles; it is not counted.
+        for worker in workers:
+            worker.measure(name)
+    figures: list[list[float | None]] = [[], []]
     for number in range(rounds):
         # Neither tree is always the first.
         order = (0, 1) if number % 2 == 0 else (1, 0)
         for at in order:
             figures[at].append(workers[at].measure(name))
-    base, this = map(median, figures)
-    print(f"{name}: {this / base:.2f}", file=sys.stderr)
-    unit = UNITS[name.split()[0]]
-    return {"what": name, "unit": unit, "base": base, "this tree": this, "ratio": this / base}
+    base, this = (
+        None if None in found else median(figure for figure in found if figure is not None)
+        for found in figures
+    )
+    ratio = None if base is None or this is None or not base else this / base
+    print(f"{name}: {ratio or 'not in both trees'}", file=sys.stderr)
+    unit = next(unit for begin, unit in UNITS.items() if name.startswith(begin))
+    return {"what": name, "unit": unit, "base": base, "this tree": this, "ratio": ratio}
 
 
 if __name__ == "__main__":
