@@ -25,7 +25,7 @@ unexport PYTHONHOME
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: architecture attack audit bench clean compare coverage crash demo experiments format help lint lock test venv
+.PHONY: architecture attack audit bench clean compare coverage crash demo experiments format help lint lock test venv wheel
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,6 +74,9 @@ experiments: $(INSTALLED) ## reproduce the figures of a paper: PAPER=vldb09 (def
 	@$(BIN)/python -m experiments.$(PAPER).run $(ARGS)
 
 venv: $(INSTALLED) ## create .venv and install Tamis into it; the other targets do this themselves
+
+wheel: $(INSTALLED) ## build a wheel for this platform in dist, with compiled kernels
+	@$(BIN)/python scripts/build_wheel.py dist
 
 lock: ## write the locks after a change of pyproject.toml; ARGS=--upgrade takes the newest versions
 	@$(PYTHON) -m venv --clear .venv-lock

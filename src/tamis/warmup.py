@@ -1,18 +1,20 @@
 """Compile the kernels of engines ahead of time.
 
-Kernels are compiled when they are first called, and cached on disk. Matching a small set of rules
-of every kind in every way calls them all.
+Matching a small set of rules of every kind in every way calls all kernels of an engine. Here a call
+waits until its kernel is compiled; see `tamis.encode.compiler.background`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
+from numba.core import event
 
+from tamis.encode.compiler.background import compile_in_place
 from tamis.encode.plain.warm_up import is_compiled
 from tamis.engines.registry import load_engine
 from tamis.matcher.matcher import Matcher
@@ -43,23 +45,44 @@ _EVENT: dict[str, Any] = {"size": [1, 2], "name": "a", "price": 12.5, "flag": Tr
 _EXPRESSION = "size IN (1, 2) AND name = 'a' AND price BETWEEN 10 AND 20"
 
 
-def warmup(engines: Iterable[str] = ("auto",)) -> dict[str, float]:
+def warmup(
+    engines: Iterable[str] = ("auto",), report: Callable[[str], None] | None = None
+) -> dict[str, float]:
     """Compile and cache the kernels of engines.
 
     Parameters
     ----------
     engines
         The names of the engines; see :func:`tamis.engines`.
+    report
+        Called with the name of each kernel that was compiled. A kernel that is on disk already is
+        not compiled.
 
     Returns
     -------
     dict of str to float
         The seconds that each engine took. Those of the first one include all shared kernels.
     """
-    warm_up()
-    is_compiled()
     names = dict.fromkeys(load_engine(engine).name for engine in engines)
-    return {name: _compile_engine(name) for name in names}
+    with compile_in_place(), event.install_listener("numba:compile", _Listener(report)):
+        warm_up()
+        is_compiled()
+        return {name: _compile_engine(name) for name in names}
+
+
+class _Listener(event.Listener):  # type: ignore[misc]  # Numba's classes are untyped
+    """Reports the kernels that Numba compiles."""
+
+    def __init__(self, report: Callable[[str], None] | None) -> None:
+        self._report = report
+
+    def on_start(self, event: Any) -> None:
+        """Do nothing: a kernel that begins to be compiled first compiles those that it calls."""
+
+    def on_end(self, event: Any) -> None:
+        """Report a kernel."""
+        if self._report is not None:
+            self._report(event.data["dispatcher"].py_func.__name__)
 
 
 def _compile_engine(engine: str) -> float:
@@ -86,10 +109,15 @@ def _read_from_disk(matcher: Matcher) -> None:
 
 
 def _count_plain_rules(engine: str) -> None:
-    """Count matches of many events with plain conjunctions; engines may have a kernel for it."""
+    """Count matches of many events with plain conjunctions; engines may have a kernel for it.
+
+    What plain conjunctions leave out is written when other rules are merged with them.
+    """
     matcher = Matcher(engine)
     matcher.add_many([(i, f"size = {i % 7} AND price > {i}") for i in range(100)])
     matcher.count_many([{"size": i % 7, "price": i} for i in range(100)])
+    matcher.add_many([(f"or-{i}", f"size = {i % 7} OR price > {i}") for i in range(100)])
+    matcher.optimize()
     matcher.close()
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tamis.encode.compiler.cache import write_folder
 from tests.cli.command import run, run_failing
 
 
@@ -17,8 +18,9 @@ def test_warmup_names_the_engines_that_it_compiled() -> None:
         ([], ["tiles"]),
         (["--engine", "sift", "--engine", "scan"], ["sift", "scan"]),
     ):
-        lines = run("warmup", *options).splitlines()
+        *lines, last = run("warmup", *options).splitlines()
         assert [line.split()[0] for line in lines] == engines
+        assert last.endswith(f"compiled, the others were on disk, in {write_folder()}")
     assert "unknown engine 'steam'" in run_failing("warmup", "--engine", "steam")
 
 

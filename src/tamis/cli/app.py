@@ -27,6 +27,7 @@ from tamis.cli.commands.similar import find_similar
 from tamis.cli.commands.stats import show_stats
 from tamis.cli.commands.warmup import compile_kernels
 from tamis.cli.console import print_error
+from tamis.encode.compiler.background import call_when_started
 from tamis.errors import RuleSyntaxError, TamisError
 
 __all__ = ["app"]
@@ -56,6 +57,7 @@ class _Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
+        call_when_started(_say_that_kernels_are_compiled)
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
@@ -77,6 +79,10 @@ class _Commands(TyperGroup):
         except KeyboardInterrupt:
             raise typer.Exit(130) from None
         return result
+
+
+def _say_that_kernels_are_compiled() -> None:
+    print_error("kernels are being compiled; until then answers take longer (see tamis warmup)")
 
 
 def _discard_output() -> None:

@@ -25,13 +25,16 @@ import numpy as np
 from numba.core.registry import CPUDispatcher
 from numba.core.serialize import dumps
 
-from tamis.encode.compiler.cache import KernelMissingError, only_load, write_folder
+from tamis.encode.compiler.cache import KernelMissingError, lock_kernel, only_load, write_folder
 from tamis.encode.compiler.plain import run_plainly
 
 __all__ = ["call_when_started", "compile_in_place", "find_code"]
 
 _LARGE = 1_000_000
 """Plain Python takes about five seconds for so many items, and compiling about as long."""
+
+_load_or_compile = CPUDispatcher._compile_for_args
+"""What Numba does when a kernel is called with arguments of new types."""
 
 _in_place = 0
 """How many callers want kernels to be compiled in place."""
@@ -68,24 +71,25 @@ def find_code(dispatcher: Any, per_event: bool, *arguments: Any) -> Callable[...
         What it is called with.
     """
     mode = "wait" if _in_place else os.environ.get("TAMIS_KERNELS", "background")
-    if mode == "wait" or not _can_start_python():
-        return CPUDispatcher._compile_for_args(dispatcher, *arguments)  # type: ignore[no-any-return]
     request = _requests.get(dispatcher)
     if request is None or request.done.is_set():
         try:
             with only_load():
-                code = CPUDispatcher._compile_for_args(dispatcher, *arguments)
+                code: Callable[..., Any] = _load_or_compile(dispatcher, *arguments)
             _requests.pop(dispatcher, None)
-            return code  # type: ignore[no-any-return]
+            return code
         except KernelMissingError as missing:
+            if mode == "wait" or (mode != "plain" and not _can_start_python()):
+                with lock_kernel(dispatcher.py_func):
+                    return _load_or_compile(dispatcher, *arguments)  # type: ignore[no-any-return]
             if mode == "plain":
                 return run_plainly(dispatcher)
             if request is not None and request.succeeded is False:
                 # The other process cannot compile it. This one can, or says why not.
-                return CPUDispatcher._compile_for_args(dispatcher, *arguments)  # type: ignore[no-any-return]
+                return _load_or_compile(dispatcher, *arguments)  # type: ignore[no-any-return]
             request = _requests[dispatcher] = _Request()
             _send(dispatcher.py_func, missing.signature, request)
-    if not per_event and _size(arguments) > _LARGE:
+    if mode == "wait" or (not per_event and _size(arguments) > _LARGE):
         request.done.wait()
         return find_code(dispatcher, per_event, *arguments)
     return run_plainly(dispatcher)

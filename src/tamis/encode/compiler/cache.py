@@ -9,9 +9,9 @@ share the user's folder. A wheel comes with a folder of its own, compiled for a 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import hashlib
-import json
 import os
 import pickle
 import stat
@@ -19,36 +19,30 @@ import sys
 import tempfile
 import threading
 import time
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import llvmlite
 import numba
-from llvmlite import binding
 from numba.core import config, sigutils
 from numba.core.caching import _Cache
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
+from tamis.encode.compiler.shipped import SHIPPED, shipped_target
 from tamis.encode.compiler.stamp import describe_types, stamp
 
 __all__ = [
-    "SHIPPED",
     "KernelCache",
     "KernelMissingError",
+    "lock_kernel",
     "only_load",
     "write_folder",
-    "write_target",
 ]
 
-SHIPPED = Path(__file__).parent / "shipped"
-"""The compiled kernels of a wheel."""
-
 _SUFFIX = ".kernel"
-_TARGET = "target.json"
-"""Names the CPU that a folder of shipped kernels was compiled for."""
-
 _MOST_BYTES = 512 << 20
 """How many bytes of kernels are kept; those not used for longest go first."""
 
@@ -75,6 +69,21 @@ def only_load() -> Iterator[None]:
         _mode.only_load = False
 
 
+@contextlib.contextmanager
+def lock_kernel(function: Any) -> Iterator[None]:
+    """Have other processes wait that are about to compile the same kernel.
+
+    The first one writes it to disk, where the others find it.
+    """
+    # One byte of the file stands for each kernel.
+    place = zlib.crc32(f"{function.__module__}.{function.__qualname__}".encode()) >> 2
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # Without a lock several processes do the same work.
+            lock = stack.enter_context((write_folder() / ".lock").open("ab"))
+            fcntl.lockf(lock, fcntl.LOCK_EX, 1, place)
+        yield
+
+
 class KernelCache(_Cache):  # type: ignore[misc]  # Numba's classes are untyped
     """The compiled forms of one kernel on disk, one for each set of argument types."""
 
@@ -99,7 +108,7 @@ class KernelCache(_Cache):  # type: ignore[misc]  # Numba's classes are untyped
         """The kernel for some types of arguments, or None if it has to be compiled."""
         target_context.refresh()
         for folder, target in _places(target_context.codegen().magic_tuple()):
-            payload = _read(folder / self._file_name(sig, target))
+            payload = _read(folder / self.file_name(sig, target))
             if payload is not None:
                 # Whatever is wrong with the file, compiling helps.
                 with contextlib.suppress(Exception):
@@ -112,12 +121,13 @@ class KernelCache(_Cache):  # type: ignore[misc]  # Numba's classes are untyped
         """Keep a compiled kernel. Where nothing can be written, it lasts as long as the process."""
         if data.library.has_dynamic_globals:
             return
-        file = write_folder() / self._file_name(sig, data.codegen.magic_tuple())
+        file = write_folder() / self.file_name(sig, data.codegen.magic_tuple())
         with contextlib.suppress(OSError):
             _write(file, dumps(data._reduce()))
             _sweep(file.parent)
 
-    def _file_name(self, sig: Any, target: tuple[str, ...]) -> str:
+    def file_name(self, sig: Any, target: tuple[str, ...]) -> str:
+        """The name of the file with the kernel for some types of arguments and a CPU."""
         arguments, _ = sigutils.normalize_signature(sig)
         key = repr(
             (
@@ -140,27 +150,9 @@ class KernelCache(_Cache):  # type: ignore[misc]  # Numba's classes are untyped
 def _places(host: tuple[str, ...]) -> list[tuple[Path, tuple[str, ...]]]:
     """Where compiled kernels may be, and the CPU that they were compiled for."""
     own = dict.fromkeys([*_user_folders(), write_folder()])
-    portable = _portable_target()
+    portable = shipped_target()
     shipped = [] if portable is None else [(SHIPPED, portable)]
     return [*((folder, host) for folder in own), *shipped]
-
-
-@functools.cache
-def _portable_target() -> tuple[str, ...] | None:
-    """The CPU that the shipped kernels need, if this one can do as much."""
-    try:
-        triple, cpu, features = json.loads((SHIPPED / _TARGET).read_text())
-    except (OSError, ValueError):
-        return None
-    has = binding.get_host_cpu_features()
-    needs = [feature[1:] for feature in features.split(",") if feature.startswith("+")]
-    fits = triple == binding.get_process_triple() and all(has.get(name) for name in needs)
-    return (triple, cpu, features) if fits else None
-
-
-def write_target(folder: Path, target: tuple[str, ...]) -> None:
-    """Say which CPU the kernels in a folder to ship were compiled for."""
-    (folder / _TARGET).write_text(json.dumps(target))
 
 
 @functools.cache

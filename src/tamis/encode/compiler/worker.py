@@ -8,7 +8,6 @@ so that the next process finds the kernels.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import importlib
 import os
 import pickle
@@ -17,12 +16,10 @@ import signal
 import struct
 import sys
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 from typing import IO, Any
 
 from tamis.encode.compiler.background import compile_in_place
-from tamis.encode.compiler.cache import write_folder
+from tamis.encode.compiler.cache import lock_kernel
 
 __all__: list[str] = []
 
@@ -55,19 +52,11 @@ def _compile(request: bytes) -> bool:
         found: Any = importlib.import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
-        with _one_process_at_a_time():
+        with lock_kernel(found.py_func):
             found.compile(signature)
     except Exception:
         return False
     return True
-
-
-@contextlib.contextmanager
-def _one_process_at_a_time() -> Iterator[None]:
-    """Have other processes wait that may be about to compile the same kernel."""
-    with Path(write_folder() / ".lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _reply(compiled: bool) -> None:
