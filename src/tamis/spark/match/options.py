@@ -13,6 +13,8 @@ __all__ = [
     "MatchKeywords",
     "MatchOptions",
     "Names",
+    "OnError",
+    "Output",
     "Plan",
     "StreamKeywords",
     "check_ask",
@@ -23,6 +25,12 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 Ask: TypeAlias = Literal["match", "counts", "top"]
 """Which answers to compute: those of the function of that name."""
+
+Output: TypeAlias = Ask | Literal["refused"]
+"""What a task computes: answers, or the events that are refused."""
+
+OnError: TypeAlias = Literal["raise", "skip"]
+"""Whether a refused event ends the query or is left out."""
 
 Names: TypeAlias = str | Sequence[str] | None
 """One or several columns; None for the default."""
@@ -42,6 +50,7 @@ class StreamKeywords(TypedDict, total=False):
     plan: Plan
     memory: int | str | None
     ship: bool
+    on_error: OnError
 
 
 class MatchKeywords(StreamKeywords, total=False):
@@ -66,8 +75,11 @@ class MatchOptions:
     plan: Plan = "auto"
     memory: int | str | None = None
     ship: bool = False
+    on_error: OnError = "raise"
 
     def __post_init__(self) -> None:
+        if self.on_error not in get_args(OnError):
+            raise ValueError(f"on_error is 'raise' or 'skip', not {self.on_error!r}")
         if self.plan not in get_args(Plan):
             raise ValueError(f"plan is 'auto', 'whole' or 'sharded', not {self.plan!r}")
         _ = self.memory_bytes

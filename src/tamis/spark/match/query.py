@@ -17,9 +17,9 @@ from tamis.spark.index.layout import PathLike, Shard, Version
 from tamis.spark.index.versions import current
 from tamis.spark.index.versions import version as read_version
 from tamis.spark.match.event_columns import EventColumns, choose_columns
-from tamis.spark.match.options import Ask, MatchOptions, check_ask
+from tamis.spark.match.options import Ask, MatchOptions, Output, check_ask
 from tamis.spark.match.shipping import ship_shards
-from tamis.spark.match.worker import EVENT, MatchTask, Shape, key_names, open_shards
+from tamis.spark.match.worker import EVENT, MatchTask, Probe, Shape, key_names, open_shards
 
 __all__ = ["Query", "check_names", "choose_version", "make_task", "prepare_query"]
 
@@ -32,13 +32,15 @@ class Query(NamedTuple):
     version: Version
     columns: EventColumns
     keys: tuple[StructField, ...]
-    ask: Ask
+    ask: Output
     n: int
     """How many rules ``"top"`` gives at most."""
     answers: tuple[StructField, ...]
     """The columns of the answers, without the keys."""
     ship: bool
     """Whether Spark ships the shards to its nodes."""
+    probe: Probe | None
+    """Finds the events to leave out, if they are to be left out."""
 
     @property
     def schema(self) -> StructType:
@@ -86,6 +88,7 @@ class Query(NamedTuple):
             self.columns.shape,
             keys,
             self.answers,
+            self.probe,
         )
 
 
@@ -93,11 +96,12 @@ def make_task(
     spark: SparkSession,
     groups: Sequence[tuple[Shard, ...]],
     ship: bool,
-    ask: Ask,
+    ask: Output,
     n: int,
     shape: Shape,
     keys: Sequence[str],
     answers: Sequence[StructField],
+    probe: Probe | None = None,
 ) -> MatchTask:
     """Make the task that workers run, with the session's Arrow types; start shipping if asked."""
     text = pa.large_string() if spark.conf.get(_LARGE_TYPES, "false") == "true" else pa.string()
@@ -108,13 +112,13 @@ def make_task(
     }
     schema = pa.schema([(field.name, types[field.dataType]) for field in answers])
     shards = [ship_shards(spark, group) if ship else _paths(group) for group in groups]
-    return MatchTask(tuple(shards), ship, ask, n, shape, tuple(keys), schema)
+    return MatchTask(tuple(shards), ship, ask, n, shape, tuple(keys), schema, probe)
 
 
 def prepare_query(
     schema: StructType,
     path: PathLike,
-    ask: Ask,
+    ask: Output,
     options: MatchOptions,
     *,
     n: int = 0,
@@ -131,7 +135,7 @@ def prepare_query(
     ask, n
         What to compute.
     options
-        Keys, events, version and ship are used.
+        Keys, events, version, ship and on_error are used.
     blank
         A row without values, if the table is not one of Spark's; `schema` then has the Spark types
         of its columns.
@@ -149,7 +153,8 @@ def prepare_query(
     columns = choose_columns(schema, options.keys, options.events, attributes)
     if columns.shape == "columns":
         event = columns.blank_event() if blank is None else columns.event_array(blank)
-        _try_event(matchers, event, ask, n)
+        if ask != "refused":
+            _try_event(matchers, event, ask, n)
     if isinstance(columns.data_type, StructType) and not columns.fields and attributes:
         warnings.warn(
             f"no rule mentions any of the columns {', '.join(schema.names)}; "
@@ -158,11 +163,14 @@ def prepare_query(
         )
     keys = tuple(schema.fields[place] for place in columns.keys)
     check_names(keys, answers)
-    return Query(version, columns, keys, ask, n, answers, options.ship)
+    probe = None
+    if ask == "refused" or options.on_error == "skip":
+        probe = Probe(tuple(sorted(attributes)), tuple(version.schema.items()))
+    return Query(version, columns, keys, ask, n, answers, options.ship, probe)
 
 
 def choose_version(
-    path: PathLike, number: int | None, ask: Ask, n: int
+    path: PathLike, number: int | None, ask: Output, n: int
 ) -> tuple[Version, tuple[StructField, ...]]:
     """Choose the version to query, and the columns of the answers.
 
@@ -171,7 +179,8 @@ def choose_version(
     StorageError
         There is no such index or version, or it cannot be read.
     """
-    check_ask(ask, n)
+    if ask != "refused":
+        check_ask(ask, n)
     version = current(path) if number is None else read_version(path, number)
     return version, _answer_columns(ask, version)
 
@@ -215,12 +224,14 @@ def _paths(shards: Sequence[Shard]) -> tuple[str, ...]:
     return tuple(str(shard.path) for shard in shards)
 
 
-def _answer_columns(ask: Ask, version: Version) -> tuple[StructField, ...]:
+def _answer_columns(ask: Output, version: Version) -> tuple[StructField, ...]:
     rule = StructField("rule", StringType() if version.id_type == "string" else LongType())
     match ask:
         case "match":
             return (rule,)
         case "counts":
             return (StructField("matches", LongType()),)
+        case "refused":
+            return (StructField("error", StringType()),)
         case "top":
             return (StructField("rank", LongType()), rule, StructField("score", DoubleType()))

@@ -22,6 +22,7 @@ from tamis.spark.match.options import (
     MatchKeywords,
     MatchOptions,
     Names,
+    OnError,
     Plan,
     list_keywords,
 )
@@ -29,7 +30,7 @@ from tamis.spark.match.query import Query, prepare_query
 from tamis.spark.match.shard_groups import group_shards
 from tamis.spark.match.worker import GROUP, key_names
 
-__all__ = ["counts", "match", "matcher", "top"]
+__all__ = ["counts", "match", "matcher", "refused", "top"]
 
 Transformation: TypeAlias = Callable[[DataFrame], DataFrame]
 
@@ -48,6 +49,7 @@ def match(
     plan: Plan = "auto",
     memory: int | str | None = None,
     ship: bool = False,
+    on_error: OnError = "raise",
 ) -> DataFrame:
     """Find the rules that each event matches.
 
@@ -73,6 +75,9 @@ def match(
         default half of this machine's.
     ship
         Whether Spark ships the index to its nodes. Otherwise every node has to see `path`.
+    on_error
+        ``"skip"`` leaves out events with values that no rule can compare, and texts that are not
+        JSON; :func:`refused` returns them. By default such an event ends the query.
 
     Returns
     -------
@@ -86,7 +91,7 @@ def match(
     EventError, SchemaError
         A column is missing, or has a type that rules cannot compare.
     """
-    options = MatchOptions(keys, events, version, plan, memory, ship)
+    options = MatchOptions(keys, events, version, plan, memory, ship, on_error)
     return _answer(events_df, path, "match", 0, options)
 
 
@@ -129,6 +134,25 @@ def counts(events_df: DataFrame, path: PathLike, **options: Unpack[MatchKeywords
         The keys and matches: one row per event.
     """
     return _answer(events_df, path, "counts", 0, MatchOptions(**options))
+
+
+@list_keywords(MatchKeywords)
+def refused(events_df: DataFrame, path: PathLike, **options: Unpack[MatchKeywords]) -> DataFrame:
+    """Find the events that ``on_error="skip"`` leaves out, and the reasons.
+
+    Parameters
+    ----------
+    events_df, path, **options
+        As in :func:`match`, which also says what it raises.
+
+    Returns
+    -------
+    DataFrame
+        The keys and error: one row per refused event.
+    """
+    query = prepare_query(events_df.schema, path, "refused", MatchOptions(**options))
+    task = query.make_task(events_df.sparkSession)
+    return query.select_input(events_df).mapInArrow(task.run, query.schema)
 
 
 @list_keywords(MatchKeywords)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 import tamis
 from tamis.errors import EventError, StorageError
 from tamis.matcher.results import ScoredPart, select_best
-from tamis.spark.match.options import Ask
+from tamis.spark.match.options import Output
 from tamis.spark.match.shipping import find_shipped
 
-__all__ = ["EVENT", "GROUP", "MatchTask", "Shape", "key_names", "open_shards"]
+__all__ = ["EVENT", "GROUP", "MatchTask", "Probe", "Shape", "key_names", "open_shards"]
 
 Shape: TypeAlias = Literal["columns", "json"]
 """How an event arrives: as a struct or a map, or as JSON text."""
@@ -47,6 +47,24 @@ def key_names(count: int) -> list[str]:
     return [f"k{number}" for number in range(count)]
 
 
+class Probe(NamedTuple):
+    """What decides whether an event is refused, by whichever shard."""
+
+    attributes: tuple[str, ...]
+    """The attributes that rules of the index mention."""
+    schema: tuple[tuple[str, str], ...]
+    """The declared types of attributes."""
+
+
+@lru_cache(maxsize=2)
+def _open_probe(probe: Probe) -> tamis.Matcher:
+    """A matcher that refuses the events that some shard refuses."""
+    matcher = tamis.Matcher(schema=dict(probe.schema))
+    names = enumerate(probe.attributes)
+    matcher.add_many((n, tamis.Predicate(name, tamis.Op.PRESENT)) for n, name in names)
+    return matcher
+
+
 @dataclass(frozen=True)
 class MatchTask:
     """The work of every task of a query."""
@@ -55,13 +73,15 @@ class MatchTask:
     """The shards: one group for all events, or a group for each value of the column `GROUP`."""
     shipped: bool
     """Whether the shards are names of shipped ones, instead of paths."""
-    ask: Ask
+    ask: Output
     n: int
     """How many rules ``"top"`` gives at most."""
     shape: Shape
     keys: tuple[str, ...]
     answers: pa.Schema
     """The columns of the answers, without the keys."""
+    probe: Probe | None = None
+    """Finds the events to leave out; without it, an event that is refused is an error."""
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Answer batches of events. A batch has the keys, maybe the group, and the events."""
@@ -72,6 +92,15 @@ class MatchTask:
         """Answer the events of one batch."""
         # Spark runs as many workers as there are cores.
         tamis.set_threads(1)
+        if self.probe is not None:
+            bad = self._find_refused(batch.column(EVENT), self.probe)
+            if self.ask == "refused":
+                yield self._report(batch, bad)
+                return
+            if bad:
+                good = np.ones(batch.num_rows, np.bool_)
+                good[list(bad)] = False
+                batch = batch.filter(pa.array(good))
         if len(self.groups) == 1:
             yield from self._answer_group(batch, self.groups[0])
             return
@@ -79,6 +108,26 @@ class MatchTask:
         for number in pc.unique(group).to_pylist():
             part = batch.filter(pc.equal(group, number))
             yield from self._answer_group(part, self.groups[number])
+
+    def _find_refused(self, column: pa.Array, probe: Probe) -> dict[int, str]:
+        """The rows whose events are refused, and the reasons."""
+        if self.shape == "columns":
+            places, bad = list(range(len(column))), dict[int, str]()
+            events: Any = pa.RecordBatch.from_arrays([column], [""])
+        else:
+            read, bad = _read_each_json(column)
+            places, events = list(read), list(read.values())
+        skipped: list[tamis.BadEvent] = []
+        _open_probe(probe).count_many(events, on_error="skip", skipped=skipped)
+        return bad | {places[event]: message for event, message in skipped}
+
+    def _report(self, batch: pa.RecordBatch, bad: dict[int, str]) -> pa.RecordBatch:
+        """The keys of refused events, and the reasons."""
+        rows = pa.array(sorted(bad), pa.int64())
+        errors = pa.array([bad[row] for row in sorted(bad)], pa.string())
+        answer = pa.record_batch([rows, errors], ["event", "error"])
+        keys = [key.take(rows) for key in batch.columns[: len(self.keys)]]
+        return self._attach_keys(keys, answer)
 
     def _answer_group(
         self, batch: pa.RecordBatch, shards: tuple[str, ...]
@@ -108,6 +157,8 @@ class MatchTask:
                 yield _add_counts(matchers, events)
             case "top":
                 yield _merge_tops(matchers, events, self.n)
+            case "refused":
+                raise ValueError("a task that finds refused events has a probe")
 
     def _attach_keys(self, keys: list[pa.Array], answer: pa.RecordBatch) -> pa.RecordBatch:
         """Put keys in the place of row numbers, and cast to the types that Spark expects."""
@@ -170,17 +221,30 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
 
 
 def _read_json(column: pa.Array) -> list[dict[str, Any]]:
-    events = []
-    for text in column.to_pylist():
+    return [_parse_json(text) for text in column.to_pylist()]
+
+
+def _read_each_json(column: pa.Array) -> tuple[dict[int, dict[str, Any]], dict[int, str]]:
+    """The events by row, and the reasons why other rows have none."""
+    events: dict[int, dict[str, Any]] = {}
+    bad: dict[int, str] = {}
+    for row, text in enumerate(column.to_pylist()):
         try:
-            event = {} if text is None else _decode(text)
-        except (msgspec.MsgspecError, RecursionError) as error:
-            reason = str(error).removeprefix("JSON is malformed: ")
-            raise EventError(f"an event is not JSON: {reason}: {_shorten(text)}") from None
-        if not isinstance(event, dict):
-            raise EventError(f"an event is a JSON object, not {_shorten(text)}")
-        events.append(event)
-    return events
+            events[row] = _parse_json(text)
+        except EventError as error:
+            bad[row] = str(error)
+    return events, bad
+
+
+def _parse_json(text: str | None) -> dict[str, Any]:
+    try:
+        event = {} if text is None else _decode(text)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        reason = str(error).removeprefix("JSON is malformed: ")
+        raise EventError(f"an event is not JSON: {reason}: {_shorten(text or '')}") from None
+    if not isinstance(event, dict):
+        raise EventError(f"an event is a JSON object, not {_shorten(text or '')}")
+    return event
 
 
 def _shorten(text: str) -> str:

@@ -61,7 +61,7 @@ def match_stream(
     name
         Spark's name for the query.
     **options
-        ``keys``, ``events``, ``plan``, ``memory`` and ``ship``, as in :func:`match`.
+        ``keys``, ``events``, ``plan``, ``memory``, ``ship`` and ``on_error``, as in :func:`match`.
 
     Returns
     -------
