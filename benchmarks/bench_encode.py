@@ -4,14 +4,15 @@
   three of strings, a boolean, a timestamp; a tenth is null) for 10,000 rules that mention all of
   them. Once with plain and once with dictionary-encoded strings; the best of three.
 - *rules*: rules per second for texts from 20 templates that differ only in their literals: every
-  text parsed in full, then through `Shapes`, which parses a template once; and 1,000,000 such rules
+  text parsed in full, then through `Shapes`, which parses a template once; encoded by
+  `RuleEncoder`, rule by rule, and by the kernels of `tamis.encode.plain`; and 1,000,000 such rules
   until they are in a Matcher and have answered an event. Each has one or two predicates that no
   other rule has, which is the hard case for a Matcher.
 
 Everything runs on one core. Rates are by CPU time, which a busy machine affects less than
 wall-clock time; both are shown.
 
-Usage: python -m benchmarks.bench_encode [--quick] [--results FOLDER]
+Usage: python -m benchmarks.bench_encode [--quick] [--size N] [--results FOLDER]
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ import pyarrow as pa
 import tamis
 from benchmarks.report import RESULTS, Row, save, show
 from tamis.encode.columns import ColumnEncoder
+from tamis.encode.plain.reader import PlainReader
 from tamis.encode.rules import EncodedRules, RuleEncoder
+from tamis.encode.values import pack_texts
 from tamis.expr.text.shapes import Shapes
 
 INTEGERS = [f"int{i}" for i in range(6)]
@@ -40,12 +43,17 @@ PARSED = 20_000
 """The number of texts that are parsed in full; the rate does not depend on it."""
 
 
+ENCODED = 200_000
+"""The number of texts that are encoded without a Matcher."""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="tiny sizes, for a trial run")
     parser.add_argument("--results", type=Path, default=RESULTS, help="the folder for the JSON")
+    parser.add_argument("--size", type=int, default=1_000_000, help="how many rows and rules")
     args = parser.parse_args()
-    size = 2_000 if args.quick else 1_000_000
+    size = 2_000 if args.quick else args.size
     events = measure_events(rows=size, rules=size // 100)
     rules = measure_rules(size)
     show(f"Events: {size:,} rows × 15 columns", events)
@@ -71,6 +79,7 @@ def measure_events(rows: int, rules: int) -> list[Row]:
 def measure_rules(size: int) -> list[Row]:
     texts = draw_texts(size)
     shapes = Shapes()
+    encode_plain(texts[:100])
 
     def figures(method: str, take: Callable[[list[str]], Any], given: list[str]) -> Row:
         taken = time_call(lambda: take(given))
@@ -79,6 +88,8 @@ def measure_rules(size: int) -> list[Row]:
     return [
         figures("parsed in full", lambda given: [tamis.parse(t) for t in given], texts[:PARSED]),
         figures("through Shapes", lambda given: [shapes.parse(t) for t in given], texts),
+        figures("encoded one by one", encode_rules, texts[:ENCODED]),
+        figures("encoded by kernels", encode_plain, texts[:ENCODED]),
         figures("into a Matcher", build_matcher, texts),
     ]
 
@@ -95,6 +106,12 @@ def encode_rules(texts: list[str]) -> EncodedRules:
     for text in texts:
         encoder.add_text(text, "strong")
     return encoder.finish()
+
+
+def encode_plain(texts: list[str]) -> EncodedRules:
+    reader = PlainReader()
+    reader.add(*pack_texts(texts), np.zeros(len(texts), np.uint8))
+    return reader.finish().encoded
 
 
 def draw_texts(count: int) -> list[str]:

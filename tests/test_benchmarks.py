@@ -76,6 +76,8 @@ def test_encoding_is_measured(tmp_path: Path) -> None:
     assert [row["method"] for row in saved["rules"]] == [
         "parsed in full",
         "through Shapes",
+        "encoded one by one",
+        "encoded by kernels",
         "into a Matcher",
     ]
     assert all(row["rules/s"] > 0 for row in saved["rules"])
