@@ -54,7 +54,7 @@ _KINDS_MASK = (1 << _ENTRY_AT) - 1
 """The parts of an item of `Workspace.entries`."""
 
 _ENTRY_WORDS = 9
-"""The second prefetch of an entry is that far behind the first."""
+"""The second prefetch of an entry comes so many words after the first."""
 
 
 # --- Rules that match ---
