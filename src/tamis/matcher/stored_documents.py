@@ -42,6 +42,7 @@ class StoredDocuments:
             documents.restore(state.documents.values(), state.following)
         self._file = DocumentFile(store.folder, documents, state)
         documents.attach_journal(self._file)
+        store.close_documents = weakref.WeakMethod(self.close)
 
     def refresh(self) -> bool:
         """Read the documents again if a writer has changed them; returns whether it has."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
 import struct
 import zlib
@@ -217,3 +219,59 @@ def test_a_newer_log(damaged: Path) -> None:
     (damaged / name).write_bytes(header + struct.pack("<I", zlib.crc32(header)) + data[16:])
     with pytest.raises(StorageError, match=r"format 7.*newer Tamis"):
         tamis.open(damaged)
+
+
+@pytest.mark.parametrize("kind", ["log", "documents"])
+def test_a_torn_end_is_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    folder, copy = tmp_path / "index", tmp_path / "copy"
+    with tamis.open(folder) as matcher:
+        matcher.add("r", "x = 1")
+        matcher.publish({"x": 1})
+        shutil.copytree(folder, copy)
+    (file,) = copy.glob(f"{kind}-*")
+    with tamis.open(copy):
+        assert not caplog.records
+    shutil.rmtree(copy)
+    with tamis.open(folder) as matcher:
+        matcher.add("s", "x = 1")
+        matcher.publish({"x": 2})
+        shutil.copytree(folder, copy)
+    (file,) = copy.glob(f"{kind}-*")
+    file.write_bytes(file.read_bytes()[:-3])
+    with tamis.open(copy):
+        (record,) = caplog.records
+    assert file.name in record.getMessage()
+
+
+def test_documents_are_closed_before_another_process_may_write(tmp_path: Path) -> None:
+    first = tamis.open(tmp_path / "index")
+    first.publish({"x": 1})
+    release = first._store._lock.release  # type: ignore[union-attr]
+    seen: list[int] = []
+
+    def release_and_let_another_write() -> None:
+        release()
+        with tamis.open(tmp_path / "index") as second:
+            second.publish({"x": 2})
+            seen.append(len(second.documents))
+
+    first._store._lock.release = release_and_let_another_write  # type: ignore[method-assign, union-attr]
+    first.close()
+    with tamis.open(tmp_path / "index") as third:
+        assert seen == [len(third.documents)] == [2]
+
+
+def test_a_disk_that_fails(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = os.preadv
+
+    def fail(fd: int, buffers: Any, at: int) -> int:
+        if at > 10_000:
+            raise OSError(errno.EIO, "Input/output error")
+        return read(fd, buffers, at)
+
+    monkeypatch.setattr(os, "preadv", fail)
+    for read_only in (True, False):
+        with pytest.raises(StorageError, match=r"segment-\d+: input/output error"):
+            tamis.open(index, read_only=read_only)

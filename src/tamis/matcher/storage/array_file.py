@@ -40,7 +40,7 @@ _HEADER: Final = struct.Struct("<8sIIQQ")
 _START: Final = _HEADER.size + CHECKSUM.size
 """Where the directory begins."""
 _ALIGNMENT: Final = 64
-_CHECKED_AT_ONCE: Final = 1 << 22
+_CHECKED_AT_ONCE: Final = 1 << 20
 _LARGE: Final = 1 << 24
 """Bytes; threads share the work on a file that is larger than the second."""
 
@@ -88,23 +88,33 @@ class Sections:
     def verify(self) -> None:
         """Read all arrays and compare them with their checksums, in several threads if large.
 
+        They are read from the file: where a disk fails, that is an error, while reading memory to
+        which the file is mapped would end the process.
+
         Raises
         ------
         CorruptFileError
             One is damaged.
+        StorageError
+            The file cannot be read.
         """
-        names = sorted(self.arrays, key=lambda name: -self.arrays[name].nbytes)
+        sections = sorted(self._sections.items(), key=lambda named: -named[1].nbytes)
+        with storage_errors(self.path):
+            fd = open_regular(self.path, os.O_RDONLY)
+            try:
 
-        def is_damaged(place: int) -> bool:
-            array = self.arrays[names[place]]
-            return _checksum(array) != self._sections[names[place]].checksum
+                def is_damaged(place: int) -> bool:
+                    section = sections[place][1]
+                    return _read_checksum(fd, section) != section.checksum
 
-        is_small = sum(array.nbytes for array in self.arrays.values()) < _LARGE
-        places = range(len(names))
-        found = map(is_damaged, places) if is_small else map_in_threads(is_damaged, places)
-        for name, damaged in zip(names, found, strict=True):
-            if damaged:
-                _refuse(self.path, f"its part {name!r} does not match its checksum")
+                is_small = sum(section.nbytes for _, section in sections) < _LARGE
+                places = range(len(sections))
+                found = map(is_damaged, places) if is_small else map_in_threads(is_damaged, places)
+                damaged = [name for (name, _), bad in zip(sections, found, strict=True) if bad]
+            finally:
+                os.close(fd)
+        if damaged:
+            _refuse(self.path, f"its part {damaged[0]!r} does not match its checksum")
 
 
 def select_group(arrays: Mapping[str, NDArray[Any]], name: str) -> dict[str, NDArray[Any]]:
@@ -220,6 +230,19 @@ def _checksum(array: NDArray[Any]) -> int:
     checksum = 0
     for start in range(0, len(data), _CHECKED_AT_ONCE):
         checksum = zlib.crc32(data[start : start + _CHECKED_AT_ONCE], checksum)
+    return checksum
+
+
+def _read_checksum(fd: int, section: _Section) -> int:
+    """The checksum of an array as it is in a file; -1 if the file ends before."""
+    buffer = memoryview(bytearray(min(_CHECKED_AT_ONCE, section.nbytes)))
+    checksum, at, end = 0, section.at, section.at + section.nbytes
+    while at < end:
+        count = os.preadv(fd, [buffer[: end - at]], at)
+        if not count:
+            return -1
+        checksum = zlib.crc32(buffer[:count], checksum)
+        at += count
     return checksum
 
 

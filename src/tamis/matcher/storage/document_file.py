@@ -19,10 +19,11 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from tamis.errors import StorageError
 from tamis.joins.document_store import DocumentStore, StoredDocument
 from tamis.joins.retention import Retention
 from tamis.matcher.storage.file_names import DOCUMENTS, file_name, file_numbers, remove_files
-from tamis.matcher.storage.log import Log, create_log, read_log
+from tamis.matcher.storage.log import Log, create_log, read_log, report_torn
 
 __all__ = ["DocumentFile", "DocumentState", "read_documents", "write_documents"]
 
@@ -67,6 +68,8 @@ class DocumentState(NamedTuple):
     """The number of the next document."""
     retention: Retention | None
     """The stored one, if there is any."""
+    is_torn: bool
+    """Whether a torn frame follows the last whole one."""
 
 
 def read_documents(folder: Path) -> DocumentState | None:
@@ -95,7 +98,9 @@ def read_documents(folder: Path) -> DocumentState | None:
             case _Settings():
                 following = max(following, entry.following)
                 retention = Retention(entry.count, entry.age, entry.by)
-    return DocumentState(path, number, content.length, documents, following, retention)
+    return DocumentState(
+        path, number, content.length, documents, following, retention, content.is_torn
+    )
 
 
 def _forget(documents: dict[int, StoredDocument], numbers: Iterable[int]) -> None:
@@ -160,6 +165,8 @@ class DocumentFile:
         self._number = 0
         if state is not None:
             self._number = state.number
+            if state.is_torn:
+                report_torn(state.path, state.length)
             self._log = Log(state.path, state.length, sync=False)
             self._is_newest = True
             if _differs(state.retention, documents.retention):
@@ -171,6 +178,8 @@ class DocumentFile:
 
     def record_added(self, document: StoredDocument, removed: list[int]) -> None:
         """Record a new document, and the numbers of those that were removed for it."""
+        if self._is_closed:
+            raise StorageError("nothing can be changed: it was closed", path=str(self._folder))
         self._append(_Added((document,), tuple(removed)))
 
     def record_removed(self, numbers: list[int]) -> None:

@@ -13,6 +13,7 @@ match its checksum is damage, and is refused.
 
 from __future__ import annotations
 
+import logging
 import os
 import struct
 import weakref
@@ -34,7 +35,9 @@ from tamis.matcher.storage.atomic import (
 )
 from tamis.matcher.storage.file_format import CHECKSUM, FORMAT, check_format
 
-__all__ = ["EMPTY_LENGTH", "Log", "LogContent", "create_log", "read_log"]
+__all__ = ["EMPTY_LENGTH", "Log", "LogContent", "create_log", "read_log", "report_torn"]
+
+_logger = logging.getLogger("tamis")
 
 _T = TypeVar("_T")
 
@@ -111,6 +114,17 @@ def read_log(path: Path, decode: Callable[[Any], _T]) -> LogContent[_T]:
             _refuse(path, at, f"the record cannot be decoded: {error}")
         at += _FRAME_START + len(content)
     return LogContent(records, at, False)
+
+
+def report_torn(path: Path, length: int) -> None:
+    """Say that a log is cut off after its last whole frame."""
+    _logger.warning(
+        "%s: its last %s bytes are the beginning of a record and are dropped. "
+        "A process that was killed leaves this of a change that had not returned; "
+        "if none was, the file was cut short.",
+        path,
+        f"{path.stat().st_size - length:,}",
+    )
 
 
 def _check_header(path: Path, data: bytes) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -27,7 +27,7 @@ from tamis.matcher.storage.directory import (
     remove_superfluous_files,
 )
 from tamis.matcher.storage.file_names import LOG, MANIFEST, SEGMENT, file_name, file_numbers
-from tamis.matcher.storage.log import EMPTY_LENGTH, Log, create_log, read_log
+from tamis.matcher.storage.log import EMPTY_LENGTH, Log, create_log, read_log, report_torn
 from tamis.matcher.storage.manifest import Manifest, StoredView, write_manifest
 from tamis.matcher.storage.segment_file import map_segment, write_segment
 from tamis.matcher.tail import NO_TAIL
@@ -96,11 +96,16 @@ class Store:
         self._is_closed = False
         self._lock = None if read_only else lock_directory(folder)
         self._log: Log | None = None
+        self.close_documents: weakref.WeakMethod[Callable[[], None]] | None = None
+        """Closes the file of documents, which nobody may touch once the lock is released."""
         try:
             fingerprint = self._fingerprint()
             loaded = self._load({})
             self._remember(loaded, fingerprint)
             if not read_only:
+                for log in loaded.logs:
+                    if log.is_torn:
+                        report_torn(log.path, log.length)
                 for log in loaded.logs[:-1]:
                     Log(log.path, log.length, sync).close()
                 self._log = Log(loaded.logs[-1].path, loaded.logs[-1].length, sync)
@@ -185,11 +190,16 @@ class Store:
                 self._checkpoint(take_snapshot)
         finally:
             self._is_closed = True
-            # A call that was interrupted here may be repeated: both do nothing the second time.
-            if self._log is not None:
-                self._log.close()
-            if self._lock is not None:
-                self._lock.release()
+            # A call that was interrupted here may be repeated: all do nothing the second time.
+            try:
+                close_documents = self.close_documents and self.close_documents()
+                if close_documents is not None:
+                    close_documents()
+            finally:
+                if self._log is not None:
+                    self._log.close()
+                if self._lock is not None:
+                    self._lock.release()
 
     def _has_news(self) -> bool:
         if self._is_closed or self._log is None or os.getpid() != self._pid:
