@@ -209,7 +209,8 @@ def test_documents_hold_decimals_and_unsigned_integers(tmp_path: Path) -> None:
     with tamis.open(tmp_path / "rules") as matcher:
         matcher.add("seen", "EXISTS (SELECT 1 FROM seen d WHERE d.x = x)")
         matcher.add("more", "x > ALL (SELECT d.x FROM seen d)")
-        assert matcher.publish({"x": Decimal(LONG)}) == ["more"]
+        assert matcher.publish({"x": Decimal(LONG)}, id="long") == ["more"]
+        assert matcher.documents["long"] == {"x": Decimal(LONG)}
         assert matcher.publish({"x": 2**64 - 1}) == ["more"]
     with tamis.open(tmp_path / "rules") as matcher:
         assert matcher.publish({"x": Decimal(LONG)}) == ["seen"]

@@ -9,7 +9,9 @@ from tamis.errors import EventError
 from tamis.expr.event import Event, FlatEvent, flatten
 from tamis.expr.joins.predicate import Join
 from tamis.expr.joins.subqueries import join_named
+from tamis.expr.model import Value
 from tamis.expr.names import JOINED
+from tamis.expr.numbers import LongDecimal
 from tamis.expr.text.grammar import parse
 from tamis.joins.document_store import DocumentId, DocumentStore
 from tamis.joins.retention import Retention
@@ -141,10 +143,16 @@ class Documents:
             There is no document of that id.
         """
         document = self._store.find(id)
-        return {name: v[0] if len(v) == 1 else v for name, v in document.items()}
+        plain = {name: [_plain(value) for value in values] for name, values in document.items()}
+        return {name: v[0] if len(v) == 1 else v for name, v in plain.items()}
 
     def __repr__(self) -> str:
         return f"<tamis.Documents: {len(self):,}>"
+
+
+def _plain(value: Value) -> Any:
+    """A value as users give it."""
+    return value.decimal if isinstance(value, LongDecimal) else value
 
 
 def _parse_join(text: str) -> Join:
