@@ -1,6 +1,7 @@
 """Rules → flat arrays.
 
-A rule becomes conjunctions of atoms where its DNF is small, and otherwise one *program*: its
+A rule becomes conjunctions of atoms where its DNF is small, and otherwise, or where it is an AND of
+ORs with many more conjunctions than atoms, one *program*: its
 atoms in the order of the text, each with two jumps, so that evaluating it needs no stack and
 stops at the first atom that decides. Atoms and conjunctions are stored once, however many rules
 share them. The *score code* is a rule's tree as the definition of a score needs it.
@@ -14,6 +15,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 from itertools import chain
+from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +28,7 @@ from tamis.encode.ragged import ListBuilder
 from tamis.encode.rule_forms import and_code, compact_forms, or_code, owner_arrays
 from tamis.encode.text_predicates import TextIndex
 from tamis.expr.model import And, Atom, Expr, Logic, Op, Or
-from tamis.expr.normalize import LONGEST, atoms_of, cover, dnf, simplify
+from tamis.expr.normalize import LONGEST, atoms_of, cover, dnf, is_large_cnf, simplify
 from tamis.expr.text.bulk import BulkReader, TemplateRule, TwoLevelRule
 from tamis.expr.text.templates import NormalTemplate
 from tamis.expr.weights import RuleWeights
@@ -115,6 +117,8 @@ class RuleEncoder:
         """Instructions, three numbers each."""
         self._program_rule = array("i")
         self._covers = ListBuilder()
+        self._atom_covers: list[tuple[float, Atom | None]] = []
+        """For each atom the cost and the atom of its cover; infinite and None if it has none."""
         self._scores = ListBuilder()
         self._weights: list[tuple[int, int, RuleWeights]] = []
         """Weighted score codes: their place in `_scores`, their atom, and the rule's weights."""
@@ -164,10 +168,37 @@ class RuleEncoder:
         return [*self._reader.caches, self._template_forms, self._conjunctions]
 
     def _two_level_form(self, rule: TwoLevelRule) -> _Form:
-        conjunctions = rule.conjunctions(self._reader.atoms.attributes)
+        attributes = self._reader.atoms.attributes
+        clauses = rule.clauses(attributes) if rule.outer is And else None
+        if clauses is not None and is_large_cnf(map(len, clauses)):
+            return _Form([], self._clause_program(clauses), _two_level_score(rule))
+        conjunctions = rule.conjunctions(attributes)
         if conjunctions is not None:
             return _Form(conjunctions, None, _two_level_score(rule))
         return _build_form(rule.tree(self._atoms), self._number, self._scalars)
+
+    def _clause_program(self, clauses: list[list[int]]) -> _Program:
+        """What `_build_program` gives for an AND of ORs."""
+        instructions: list[tuple[int, int, int]] = []
+        for clause in clauses:
+            begin = len(instructions)
+            following = begin + len(clause) if clause is not clauses[-1] else GOTO_TRUE
+            instructions += [(atom, following, at) for at, atom in enumerate(clause, begin + 1)]
+            instructions[-1] = (clause[-1], following, GOTO_FALSE)
+        return _Program(instructions, self._cover_clauses(clauses))
+
+    def _cover_clauses(self, clauses: list[list[int]]) -> list[int]:
+        """What `cover` gives for an AND of ORs."""
+        known = self._atom_covers
+        for atom in self._atoms[len(known) :]:
+            (covering,) = cover(atom, _cost) or (None,)
+            known.append((inf if covering is None else _cost(covering), covering))
+        costs = [sum([known[atom][0] for atom in clause]) for clause in clauses]
+        least = min(costs)
+        if least == inf:
+            return []
+        chosen = [known[atom][1] for atom in clauses[costs.index(least)]]
+        return [self._number(atom) for atom in dict.fromkeys(chosen) if atom is not None]
 
     def _fill_template(self, rule: TemplateRule) -> _Form:
         known = self._template_forms.get(rule.template)
@@ -249,10 +280,27 @@ def _build_form(tree: Expr, number: Callable[[Atom], int], scalars: frozenset[st
     """Build the form of a rule given in negation normal form."""
     score = _postfix(tree, number)
     simple = simplify(tree, scalars)
-    clauses = dnf(simple, scalars=scalars)
+    clauses = None if _keeps_clauses(simple) else dnf(simple, scalars=scalars)
     if clauses is not None and all(len(clause) <= LONGEST for clause in clauses):
         return _Form([[number(atom) for atom in clause] for clause in clauses], None, score)
     return _Form([], _build_program(simple, number), score)
+
+
+def _keeps_clauses(tree: Expr) -> bool:
+    """Whether a tree is an AND of ORs of atoms that is better kept than expanded."""
+    if not isinstance(tree, And):
+        return False
+    sizes: list[int] = []
+    for clause in tree.children:
+        if isinstance(clause, Or):
+            if not all(isinstance(child, Atom) for child in clause.children):
+                return False
+            sizes.append(len(clause.children))
+        elif not isinstance(clause, Atom):
+            return False
+        else:
+            sizes.append(1)
+    return is_large_cnf(sizes)
 
 
 def _postfix(tree: Expr, number: Callable[[Atom], int]) -> list[int]:

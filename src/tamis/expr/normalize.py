@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from itertools import chain, product
+from math import prod
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from tamis.expr.atoms import implies, intersect, unite
@@ -37,6 +38,7 @@ from tamis.expr.model import (
 __all__ = [
     "BUDGET",
     "LONGEST",
+    "MULTIPLE",
     "Clause",
     "absorb",
     "atom_of",
@@ -45,6 +47,7 @@ __all__ = [
     "cover",
     "dnf",
     "expand",
+    "is_large_cnf",
     "nnf",
     "simplify",
 ]
@@ -54,6 +57,9 @@ Clause: TypeAlias = tuple[Atom, ...]
 
 BUDGET: Final = 256
 """How many atoms an expansion may have, or twice the atoms of the tree if that is more."""
+
+MULTIPLE: Final = 4
+"""How many times as many conjunctions as atoms an AND of ORs may have that is expanded."""
 
 LONGEST: Final = 200
 """The most atoms of a conjunction that is indexed as one; engines count them in bytes."""
@@ -234,6 +240,18 @@ def dnf(expr: Expr, budget: int = BUDGET, scalars: Collection[str] = ()) -> list
         return None
     reduced = (_reduce_all(clause, scalars) for clause in clauses)
     return absorb([tuple(clause) for clause in reduced if clause is not None])
+
+
+def is_large_cnf(sizes: Iterable[int]) -> bool:
+    """Whether an AND of ORs of these sizes is kept, since it has many more conjunctions than atoms.
+
+    Engines find a few conjunctions faster than one program, but not any number of them.
+    """
+    listed = list(sizes)
+    atoms, conjunctions = sum(listed), prod(listed)
+    return len(listed) > 1 and (
+        conjunctions > MULTIPLE * atoms or conjunctions * len(listed) > max(BUDGET, 2 * atoms)
+    )
 
 
 def cnf(expr: Expr, budget: int = BUDGET) -> list[Clause] | None:

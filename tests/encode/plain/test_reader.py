@@ -50,8 +50,11 @@ def describe(rules: EncodedRules) -> tuple[list[Counter[Any]], list[list[Any]], 
     """The conjunctions and the score code of each rule, and the values of each attribute."""
     atoms = describe_atoms(rules)
     forms, scores = rules.forms, expand_scores(rules.forms, rules.scores)
-    assert len(forms.program_rule) == 0
     conjunctions: list[Counter[Any]] = [Counter() for _ in range(rules.size)]
+    for number, rule in enumerate(forms.program_rule.tolist()):
+        first, last = forms.program_start[number : number + 2]
+        for atom, yes, no in forms.program[first:last].tolist():
+            conjunctions[rule][atoms[atom], yes, no] += 1
     for number in range(len(forms.conjunction_start) - 1):
         first, last = forms.conjunction_start[number : number + 2]
         numbers = forms.conjunction_atom[first:last].tolist()
@@ -185,7 +188,6 @@ def test_common_rules_are_plain(text: str) -> None:
         "a = 'x",
         " AND ".join(f"a{i} = 1" for i in range(201)),
         " OR ".join(f"a{i} = 1" for i in range(65)),
-        "(" + ") AND (".join(f"a{i} = 1 OR b{i} = 1" for i in range(9)) + ")",
     ],
 )
 def test_other_rules_are_left_out(text: str) -> None:
@@ -255,3 +257,33 @@ def test_equal_hashes_are_compared() -> None:
         taken & np.uint64(0xFFFFFFFF)
     )
     assert table.number(data, start[1:2], start[2:], weak).tolist() == [1]
+
+
+def test_a_large_and_of_ors_is_a_program() -> None:
+    clause = "a = 1 OR b = 2 OR c = 3 OR d = 4"
+    texts = [
+        f"({clause}) AND (e = 1 OR f <> 2 OR g = 3 OR h = 4) AND (i = 1 OR j = 2 OR k = 3)",
+        f"({clause}) AND (a = 2 OR f <> 2 OR g = 3 OR h = 4) AND (d = 3 OR k = 3 OR l = 4)",
+        " AND ".join(f"(x{i} = 1 OR y{i} = 1)" for i in range(40)),
+    ]
+    assert check(texts) == [True, True, True]
+    assert len(read(texts, ["strong"] * 3, PlainReader()).encoded.forms.program_rule) == 3
+    united = texts[0].replace("b = 2", "a = 2")
+    repeated = f"({clause}) AND ({clause}) AND ({clause})"
+    alone = f"{texts[0]} AND m = 1 AND m = 2"
+    assert check([united, repeated, alone]) == [False, False, False]
+
+
+def test_the_cover_of_a_program_has_positive_atoms() -> None:
+    more = " AND ".join(f"(x{i} > 1 OR y{i} <> 1)" for i in range(6))
+    texts = [
+        f"(a = 1 OR b <> 2 OR c = 3) AND (d IN (4, 5) OR e = 5) AND {more}",
+        f"(a <> 1 OR b = 2 OR c = 3) AND (d = 4 OR e <> 5) AND {more}",
+    ]
+    rules = read(texts, ["strong"] * 2, PlainReader()).encoded
+    names = list(rules.dictionary.attributes)
+    start, atom = rules.forms.cover_start, rules.forms.cover_atom
+    covers = [
+        [names[n] for n in rules.atoms.attribute[atom[start[i] : start[i + 1]]]] for i in (0, 1)
+    ]
+    assert covers == [["d", "e"], []]

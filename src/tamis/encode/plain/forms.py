@@ -1,4 +1,6 @@
-"""The conjunctions and score codes of plain rules.
+"""The conjunctions, programs and score codes of plain rules.
+
+An AND of ORs that has many more conjunctions than atoms is not expanded: it becomes a program.
 
 A rule is left to :mod:`tamis.encode.rules` where its atoms have to be compared: several atoms of
 one attribute may be united, intersected, or imply each other.
@@ -14,14 +16,25 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import NO_DOUBLES, NO_INT32, FormArrays, ScoreArrays
+from tamis.encode.arrays import (
+    GOTO_FALSE,
+    GOTO_TRUE,
+    NEGATED,
+    NO_DOUBLES,
+    NO_INT32,
+    RANGE,
+    SET,
+    AtomArrays,
+    FormArrays,
+    ScoreArrays,
+)
 from tamis.encode.kernel import kernel
 from tamis.encode.merge.deduplicate import number_conjunctions
 from tamis.encode.plain.cut import AND_OF_ORS, NOT_PLAIN, OR_OF_ANDS
 from tamis.encode.plain.predicates import GE, GT, LE, LT
 from tamis.encode.ragged import starts, take_lists
 from tamis.encode.rule_forms import compact_forms, owner_arrays
-from tamis.expr.normalize import BUDGET
+from tamis.expr.normalize import BUDGET, MULTIPLE
 
 __all__ = ["Parts", "leave_comparisons", "make_forms"]
 
@@ -62,7 +75,9 @@ def leave_comparisons(
     _leave(*parts, good, attribute, op, negated, is_scalar)
 
 
-def make_forms(parts: Parts, atom: NDArray[np.int32]) -> tuple[FormArrays, ScoreArrays]:
+def make_forms(
+    parts: Parts, atom: NDArray[np.int32], atoms_of: AtomArrays
+) -> tuple[FormArrays, ScoreArrays]:
     """The forms and the scores of the rules that are plain; `atom` is the atom of each piece."""
     rules = np.flatnonzero(parts.form != NOT_PLAIN)
     size = len(rules)
@@ -80,18 +95,117 @@ def make_forms(parts: Parts, atom: NDArray[np.int32]) -> tuple[FormArrays, Score
     number, first = number_conjunctions(start, conjunction_atom)
     if len(first) < count:
         start, conjunction_atom = take_lists(start, conjunction_atom, first)
-    no_program = np.zeros(1, np.int64)
-    forms = FormArrays(
-        start,
-        conjunction_atom,
-        *owner_arrays(number.astype(np.int64), owner, len(first), size),
-        no_program,
-        np.empty((0, 3), np.int32),
-        NO_INT32,
-        no_program,
-        NO_INT32,
-    )
+    owners = owner_arrays(number.astype(np.int64), owner, len(first), size)
+    programs = _make_programs(parts, rules, atom, atoms_of)
+    forms = FormArrays(start, conjunction_atom, owners[0], owners[1], *programs)
     return compact_forms(forms, score_start, code, NO_INT32, NO_DOUBLES)
+
+
+def _make_programs(
+    parts: Parts, rules: NDArray[np.int64], atom: NDArray[np.int32], atoms: AtomArrays
+) -> tuple[
+    NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]
+]:
+    """The programs among the plain `rules`, as the last fields of `FormArrays`."""
+    sizes = np.zeros(len(rules), np.int64)
+    _measure_programs(parts.form, parts.rule_start, parts.part_start, rules, sizes)
+    number = np.flatnonzero(sizes)
+    start = starts(sizes[number])
+    program = np.empty((start[-1], 3), np.int32)
+    cover_end = np.zeros(len(number) + 1, np.int64)
+    cover = np.empty(start[-1], np.int32)
+    price = _price_atoms(atoms)
+    _fill_programs(*parts[1:], rules[number], atom, price, start, program, cover_end, cover)
+    return start, program, number.astype(np.int32), cover_end, cover[: cover_end[-1]].copy()
+
+
+def _price_atoms(atoms: AtomArrays) -> NDArray[np.float64]:
+    """A rough cost of a cover by each atom; infinite for negated ones, which cover nothing."""
+    codes = (atoms.high - atoms.low).astype(np.float64)
+    is_range = atoms.test == RANGE
+    price = np.select(
+        [is_range & (codes == 0), is_range, atoms.test == SET], [1.0, 50.0, codes], 10.0
+    )
+    return np.where(atoms.flags & NEGATED, np.inf, price)
+
+
+@kernel
+def _is_large_cnf(part_start, first, last):
+    """See `tamis.expr.normalize.is_large_cnf`."""
+    conjunctions = 1
+    for part in range(first, last):
+        conjunctions = min(conjunctions * (part_start[part + 1] - part_start[part]), 1 << 20)
+    atoms, parts = part_start[last] - part_start[first], last - first
+    return parts > 1 and (
+        conjunctions > MULTIPLE * atoms or conjunctions * parts > max(BUDGET, 2 * atoms)
+    )
+
+
+@kernel
+def _clauses_are_apart(part_start, piece, attribute, first, last):
+    """Whether `simplify` would change no clause: see `TwoLevelRule.clauses`."""
+    for part in range(first, last):
+        begin, end = part_start[part], part_start[part + 1]
+        for i in range(begin, end):
+            for j in range(begin, i):
+                if attribute[piece[i]] == attribute[piece[j]]:
+                    return False
+        for other in range(first, part):
+            at = part_start[other]
+            if part_start[other + 1] - at != end - begin:
+                continue
+            if end - begin == 1:
+                if attribute[piece[at]] == attribute[piece[begin]]:
+                    return False
+                continue
+            is_equal = True
+            for i in range(end - begin):
+                is_equal &= piece[at + i] == piece[begin + i]
+            if is_equal:
+                return False
+    return True
+
+
+@kernel
+def _measure_programs(form, rule_start, part_start, rules, sizes):
+    """How many instructions each rule has; 0 if it is no program."""
+    for i in range(len(rules)):
+        first, last = rule_start[rules[i]], rule_start[rules[i] + 1]
+        if form[rules[i]] == AND_OF_ORS and _is_large_cnf(part_start, first, last):
+            sizes[i] = part_start[last] - part_start[first]
+
+
+@kernel
+def _fill_programs(
+    rule_start, part_start, piece, rules, atom, price, start, program, cover_end, cover
+):
+    """Write programs, clauses of one atom first, and the cheapest clause of each as its cover."""
+    covered = 0
+    for i in range(len(rules)):
+        first, last = rule_start[rules[i]], rule_start[rules[i] + 1]
+        at = 0
+        size = start[i + 1] - start[i]
+        best, least = -1, np.inf
+        for several in range(2):
+            for part in range(first, last):
+                begin, end = part_start[part], part_start[part + 1]
+                if (end - begin > 1) != (several == 1):
+                    continue
+                following = at + end - begin if at + end - begin < size else GOTO_TRUE
+                cost = 0.0
+                for j in range(begin, end):
+                    cost += price[atom[piece[j]]]
+                    program[start[i] + at, 0] = atom[piece[j]]
+                    program[start[i] + at, 1] = following
+                    program[start[i] + at, 2] = at + 1 if j + 1 < end else GOTO_FALSE
+                    at += 1
+                if cost < least:
+                    best, least = part, cost
+        if best >= 0:
+            for j in range(part_start[best], part_start[best + 1]):
+                cover[covered] = atom[piece[j]]
+                covered += 1
+        cover_end[i + 1] = covered
 
 
 @kernel
@@ -117,15 +231,14 @@ def _leave(form, rule_start, part_start, piece, good, attribute, op, negated, is
                             form[rule] = NOT_PLAIN
         elif form[rule] == AND_OF_ORS:
             begin, end = part_start[first], part_start[last]
+            if _is_large_cnf(part_start, first, last):
+                if not _clauses_are_apart(part_start, piece, attribute, first, last):
+                    form[rule] = NOT_PLAIN
+                continue
             for i in range(begin, end):
                 for j in range(begin, i):
                     if attribute[piece[i]] == attribute[piece[j]]:
                         form[rule] = NOT_PLAIN
-            clauses = 1
-            for part in range(first, last):
-                clauses = min(clauses * (part_start[part + 1] - part_start[part]), 1 << 20)
-            if clauses * (last - first) > max(BUDGET, 2 * (end - begin)):
-                form[rule] = NOT_PLAIN
 
 
 @kernel
@@ -156,10 +269,12 @@ def _count(form, rule_start, part_start, rules, conjunctions, atoms, codes):
         clauses = 1
         for part in range(first, last):
             size = part_start[part + 1] - part_start[part]
-            clauses *= size
+            clauses = min(clauses * size, 1 << 20)
             code += size > 1
         codes[i] = code
         if form[rules[i]] == AND_OF_ORS:
+            if _is_large_cnf(part_start, first, last):
+                clauses = 0
             conjunctions[i], atoms[i] = clauses, clauses * (last - first)
         else:
             conjunctions[i], atoms[i] = last - first, pieces
@@ -195,7 +310,7 @@ def _fill(
                 owner[count] = i
                 count += 1
                 start[count] = at
-        else:
+        elif not _is_large_cnf(part_start, first, last):
             clauses = 1
             for part in range(first, last):
                 clauses *= part_start[part + 1] - part_start[part]

@@ -200,7 +200,7 @@ class PlainReader:
         used = _mark_pieces(parts, size)
         rare = {piece: atom for piece, atom in rare.items() if used[piece]}
         atom, atoms, dictionary, texts = self._encode_pieces(used, rare)
-        forms, scores = make_forms(parts, atom)
+        forms, scores = make_forms(parts, atom, atoms)
         encoded = EncodedRules(
             int(np.count_nonzero(is_plain)), atoms, forms, scores, dictionary, texts
         )

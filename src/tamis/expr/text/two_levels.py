@@ -46,6 +46,17 @@ class TwoLevelRule(NamedTuple):
         trees = [inner(tuple(part)) if len(part) > 1 else part[0] for part in parts]
         return self.outer(tuple(trees)) if len(trees) > 1 else trees[0]
 
+    def clauses(self, attributes: Sequence[str]) -> list[list[int]] | None:
+        """The clauses of an AND of ORs that `simplify` would leave, single atoms first.
+
+        None where it would have to compare atoms: two of one attribute in a clause, or alone.
+        """
+        single, several = _split_by_size(self.parts)
+        for numbers in ([number for (number,) in single], *several):
+            if len(numbers) > 1 and len({attributes[n] for n in numbers}) < len(numbers):
+                return None
+        return single + [list(numbers) for numbers in dict.fromkeys(map(tuple, several))]
+
     def conjunctions(self, attributes: Sequence[str]) -> list[list[int]] | None:
         """The DNF that `simplify` and `dnf` would give; None where they have to compare atoms.
 
@@ -111,10 +122,13 @@ class TwoLevelReader:
         """
         known = self._known[logic]
         pending: _Pending = []
-        rule = self._or_of_ands(text, known, pending)
+        roads = [self._or_of_ands, self._and_of_ors]
+        if _has_or_in_parentheses(text):
+            roads.reverse()
+        rule = roads[0](text, known, pending)
         if rule is None:
             pending.clear()
-            rule = self._and_of_ors(text, known, pending)
+            rule = roads[1](text, known, pending)
             if rule is None:
                 return None
         for numbers, place, piece, predicate in pending:
@@ -205,6 +219,12 @@ class TwoLevelReader:
 
 _Pending: TypeAlias = list[tuple[list[int], int, str, Predicate]]
 """Predicates without a number yet: the list and place it goes to, the text, the predicate."""
+
+
+def _has_or_in_parentheses(text: str) -> bool:
+    """Whether the first OR seems to be in parentheses, which an AND of ORs has."""
+    at = text.find(_OR)
+    return at >= 0 and text.count("(", 0, at) > text.count(")", 0, at)
 
 
 def _rejoin_in_parentheses(cuts: list[str]) -> Iterator[str]:
