@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.encode.arrays import NO_INT32
 from tamis.encode.dictionary import Axis, Dictionary
 from tamis.expr.event import FlatEvent
 from tamis.expr.functions.derive import Derivation, derivation, index_conditions
-from tamis.expr.functions.families import Conditions
+from tamis.expr.functions.families import NO_CONDITION, Conditions
 from tamis.expr.model import Value
 from tamis.expr.names import DERIVED
 
@@ -38,6 +42,20 @@ class DerivedAttribute:
         if self._conditions is None and self.how.family is not None:
             self._conditions = index_conditions(self.name, self.axis.strings)
         return self._conditions
+
+    def codes(self, event: FlatEvent) -> NDArray[np.int32]:
+        """The codes of the family's conditions that hold on an event; empty if it is absent.
+
+        The strings of the axis are the conditions, in the same order.
+        """
+        conditions = self.prepare()
+        assert conditions is not None, "only families of conditions are encoded by their places"
+        places = self.how.find_places(event, conditions)
+        if places is None:
+            return NO_INT32
+        if len(places) == 0:
+            return np.array([self.axis.code(NO_CONDITION)], np.int32)
+        return (self.axis.strings_at + 1 + 2 * places).astype(np.int32)
 
     def values(self, event: FlatEvent) -> list[Value]:
         """Its distinct values for an event; empty if it is absent."""
@@ -75,20 +93,11 @@ class DerivedAttributes:
         """Whether an event itself has an attribute of such a name, which is not allowed."""
         return not self._names.isdisjoint(event)
 
-    def of_scalars(
-        self, event: Mapping[str, Any]
-    ) -> Iterator[tuple[DerivedAttribute, list[Value]]]:
-        """As `of`, for an event of scalars: strings, numbers, booleans, nulls and NaNs."""
+    def select_bases(self, event: Mapping[str, Any]) -> FlatEvent:
+        """What is derived from, in an event of strings, numbers, booleans, nulls and NaNs."""
         flat: FlatEvent = {}
         for name in self.bases:
             value = event.get(name)
             if value is not None and value == value:
                 flat[name] = [value]
-        return self.of(flat)
-
-    def of(self, event: FlatEvent) -> Iterator[tuple[DerivedAttribute, list[Value]]]:
-        """The derived attributes that are present in an event, and their values."""
-        for derived in self._all:
-            values = derived.values(event)
-            if values:
-                yield derived, values
+        return flat

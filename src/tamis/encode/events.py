@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tamis.encode.arrays import NO_DOUBLES, NO_INT32, Events
 from tamis.encode.column_codes import codes_of_list
-from tamis.encode.derived import DerivedAttribute, DerivedAttributes
+from tamis.encode.derived import DerivedAttributes
 from tamis.encode.event_pairs import to_pairs
 from tamis.encode.guards import Guards
 from tamis.encode.known_pairs import KnownPairs, Unusual
@@ -25,6 +25,10 @@ __all__ = ["AxesEncoder", "EventEncoder", "KnownAxis"]
 
 _ONE_ROW = [np.array([0, size], np.int64) for size in range(64)]
 """`Events.start` of a single event, by its number of entries: the case that must be fast."""
+
+
+_FEW = 16
+"""Fewer codes of an attribute than this are added to lists, more as an array."""
 
 
 class _Axis(Protocol):
@@ -48,31 +52,56 @@ class _Text(NamedTuple):
 class _Rows:
     """Encoded events under construction, row by row."""
 
-    __slots__ = ("attribute", "code", "start", "texts", "weight")
+    __slots__ = ("_arrays", "_before", "attribute", "code", "start", "texts", "weight")
 
     def __init__(self) -> None:
+        self._arrays: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = []
+        """Attributes and codes that come before those in the lists below."""
+        self._before = 0
+        """How many codes these arrays have."""
         self.start = [0]
         self.attribute: list[int] = []
         self.code: list[int] = []
         self.texts: list[_Text] = []
         self.weight: list[float] = []
 
+    def add_codes(self, attribute: int, codes: NDArray[np.int32]) -> None:
+        """Add codes of one attribute to the current event."""
+        if len(codes) < _FEW:
+            self.attribute += [attribute] * len(codes)
+            self.code += codes.tolist()
+        else:
+            self._end_lists()
+            self._arrays.append((np.full(len(codes), attribute, np.int32), codes))
+            self._before += len(codes)
+
+    def _end_lists(self) -> None:
+        """Turn the lists into arrays."""
+        size = len(self.code)
+        entries = np.array(self.attribute + self.code, np.int32)
+        self._arrays.append((entries[:size], entries[size:]))
+        self._before += size
+        self.attribute.clear()
+        self.code.clear()
+
     def end_row(self) -> None:
         """End the current event."""
-        self.start.append(len(self.code))
+        self.start.append(self._before + len(self.code))
 
     def events(self) -> Events:
         """The events, without their texts."""
-        size = len(self.code)
+        self._end_lists()
+        size = self._before
+        if len(self._arrays) == 1:
+            ((attribute, code),) = self._arrays
+        else:
+            attribute, code = map(np.concatenate, zip(*self._arrays, strict=True))
         if len(self.start) == 2 and size < len(_ONE_ROW):
             start, text_start = _ONE_ROW[size], _ONE_ROW[0]
         else:
             start, text_start = np.array(self.start), np.zeros(len(self.start), np.int64)
-        entries = np.array(self.attribute + self.code, np.int32)
         weight = np.array(self.weight) if self.weight else NO_DOUBLES
-        return Events(
-            start, entries[:size], entries[size:], text_start, NO_INT32, weight, NO_DOUBLES
-        )
+        return Events(start, attribute, code, text_start, NO_INT32, weight, NO_DOUBLES)
 
 
 class AxesEncoder:
@@ -140,7 +169,7 @@ class AxesEncoder:
         is_mapping = event.__class__ is dict or isinstance(event, Mapping)
         if is_mapping and self._add_scalars(event, rows):
             if self._derived:
-                self._add_derived(self._derived.of_scalars(event), rows)
+                self._add_derived(self._derived, self._derived.select_bases(event), rows)
             rows.end_row()
             return
         del rows.attribute[codes:], rows.code[codes:], rows.texts[texts:]
@@ -191,17 +220,22 @@ class AxesEncoder:
             rows.attribute.append(number)
             rows.code.append(axis.code(value) if code is None else code)
         if self._derived:
-            self._add_derived(self._derived.of(event), rows, weights)
+            self._add_derived(self._derived, event, rows, weights)
         rows.end_row()
 
     def _add_derived(
         self,
-        present: Iterable[tuple[DerivedAttribute, list[Value]]],
+        attributes: DerivedAttributes,
+        event: FlatEvent,
         rows: _Rows,
         weights: EventWeights | None = None,
     ) -> None:
-        for derived, values in present:
-            self._add_values(derived.name, derived.number, derived.axis, values, rows, weights)
+        for derived in attributes:
+            if derived.how.family is not None and weights is None:
+                rows.add_codes(derived.number, derived.codes(event))
+            else:
+                values = derived.values(event)
+                self._add_values(derived.name, derived.number, derived.axis, values, rows, weights)
 
     def _add_values(
         self,

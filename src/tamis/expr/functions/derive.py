@@ -14,6 +14,9 @@ from itertools import product
 from math import prod
 from typing import Final, NamedTuple, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tamis.errors import RuleError
 from tamis.expr.event import FlatEvent, derived_values, list_sizes, value_key
 from tamis.expr.functions.families import (
@@ -118,17 +121,23 @@ class Derivation:
 
     def find_holding(self, event: FlatEvent, conditions: Conditions) -> list[Value]:
         """The family's conditions that hold on an event; empty if the attribute is absent."""
+        places = self.find_places(event, conditions)
+        if places is None:
+            return []
+        return [conditions.texts[place] for place in places.tolist()] or [NO_CONDITION]
+
+    def find_places(self, event: FlatEvent, conditions: Conditions) -> NDArray[np.int64] | None:
+        """The places of the conditions that hold on an event; None if the attribute is absent."""
         assert self.family is not None
         rows: list[Row] = []
         for given in self._rows(event):
-            row = tuple(compute(given) for compute in self._computes)
+            row = tuple([compute(given) for compute in self._computes])
             if None not in row and self.family.fits(row):  # type: ignore[arg-type]  # no None
                 rows.append(row)  # type: ignore[arg-type]  # no None
         if not rows:
-            return []
+            return None
         sizes = list_sizes(event)
-        from_list = any(item.attribute in sizes for item in self.inputs)
-        return [*conditions(rows, from_list)] or [NO_CONDITION]
+        return conditions.find(rows, any(item.attribute in sizes for item in self.inputs))
 
     def _rows(self, event: FlatEvent) -> Sequence[Row]:
         """All combinations of the input values; empty if there are too many."""

@@ -41,9 +41,15 @@ NO_CONDITION: Final = ""
 
 Row: TypeAlias = tuple[Value, ...]
 
-Conditions: TypeAlias = Callable[[Sequence[Row], bool], list[str]]
-"""Takes the values of the terms on an event, a row for each combination, and whether they come from
-a list; returns the conditions that hold, each once."""
+
+class Conditions(NamedTuple):
+    """An index over conditions."""
+
+    texts: list[str]
+    """The conditions."""
+    find: Callable[[Sequence[Row], bool], NDArray[np.int64]]
+    """Takes the values of the terms on an event, a row for each combination, and whether they come
+    from a list; returns the places in `texts` of the conditions that hold, each once."""
 
 
 _Search: TypeAlias = Callable[[dict[str, tuple[Value, ...]]], Conditions]
@@ -80,7 +86,9 @@ def condition_literals(text: str) -> tuple[Value, ...]:
 
 # --- Sets -------------------------------------------------------------------------------
 
+_STRING: Final = Kind.STRING.value
 _Element: TypeAlias = tuple[int, Value]
+_Counts: TypeAlias = NDArray[np.int64] | NDArray[np.uint8]
 
 
 def _distinct(values: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -101,7 +109,7 @@ def _element(value: Value) -> _Element:
 
 
 def _sets(
-    holds: Callable[[NDArray[np.int64], NDArray[np.int64], int], NDArray[np.bool_]],
+    holds: Callable[[_Counts, _Counts, int], NDArray[np.bool_]],
 ) -> _Search:
     """An index that counts, for each set, how many of an event's values are in it.
 
@@ -119,19 +127,53 @@ def _sets(
             for value in values:
                 numbers.setdefault(_element(value), []).append(number)
         holding = {element: np.array(some) for element, some in numbers.items()}
+        rows_of = _dense_rows(holding, sizes)
+        small_sizes = np.minimum(sizes, _MOST_COUNTED).astype(np.uint8)
 
-        def find(rows: Sequence[Row], from_list: bool) -> list[str]:
-            elements = {_element(value) for (value,) in rows}
-            found = [holding[element] for element in elements if element in holding]
-            if not from_list or not found:
-                return []
-            counts = np.bincount(np.concatenate(found), minlength=len(texts))
-            places = np.flatnonzero(holds(counts, sizes, len(elements)))
-            return [texts[place] for place in places.tolist()]
+        def find(rows: Sequence[Row], from_list: bool) -> NDArray[np.int64]:
+            elements = {
+                (_STRING, value) if value.__class__ is str else _element(value) for (value,) in rows
+            }
+            known = [element for element in elements if element in holding]
+            if not from_list or not known:
+                return _NO_PLACES
+            if rows_of and len(elements) <= _MOST_COUNTED:
+                small = rows_of[known[0]].copy()
+                for element in known[1:]:
+                    small += rows_of[element]
+                return holds(small, small_sizes, len(elements)).nonzero()[0]
+            listed = np.concatenate([holding[element] for element in known])
+            counts = np.bincount(listed, minlength=len(texts))
+            return np.flatnonzero(holds(counts, sizes, len(elements)))
 
-        return find
+        return Conditions(texts, find)
 
     return search
+
+
+_MOST_COUNTED: Final = 255
+"""The most elements of a set, and of an event's list, that are counted in bytes."""
+
+_SPARSE: Final = 32
+"""A byte for each element and set is stored if one in so many says that the element is there."""
+
+_NO_PLACES: Final = np.empty(0, np.int64)
+
+
+def _dense_rows(
+    holding: dict[_Element, NDArray[np.int64]], sizes: NDArray[np.int64]
+) -> dict[_Element, NDArray[np.uint8]]:
+    """For each element a byte for each set, 1 if the set has it; empty if that takes much room.
+
+    Adding up such rows counts several times as fast as counting the listed sets.
+    """
+    if sizes.max(initial=0) > _MOST_COUNTED or len(holding) * len(sizes) > _SPARSE * sizes.sum():
+        return {}
+    rows: dict[_Element, NDArray[np.uint8]] = {}
+    for element, numbers in holding.items():
+        row = rows[element] = np.zeros(len(sizes), np.uint8)
+        row[numbers] = 1
+    return rows
 
 
 # --- Distances --------------------------------------------------------------------------
@@ -141,6 +183,10 @@ _EARTH_KM: Final = 6371.0088
 
 _SLACK: Final = 1e-9
 """In degrees: the margin for rounding when circles are selected by latitude."""
+
+_MARGIN: Final = 1e-6
+"""In radians: the margin when circles are selected by the cosine of an angle, which is exact to
+1e-15, so that an angle is exact to the square root of that."""
 
 
 def _circle(values: tuple[Value, ...]) -> tuple[Value, ...]:
@@ -167,31 +213,38 @@ def _circles(conditions: dict[str, tuple[Value, ...]]) -> Conditions:
     texts = list(conditions)
     numbers = np.array([[float(v) for v in conditions[text]] for text in texts])  # type: ignore[arg-type]  # numbers
     order = np.argsort(numbers[:, 0], kind="stable")
-    texts = [texts[i] for i in order]
     degrees, km = numbers[order, 0], numbers[order, 2]
     latitude, longitude = np.radians(numbers[order, :2]).T
     cosine = np.cos(latitude)
     reach = math.degrees(float(km.max()) / _EARTH_KM) + _SLACK
+    # The centres as points of the unit sphere, and the cosine of each radius, with a margin.
+    centre = np.stack([cosine * np.cos(longitude), cosine * np.sin(longitude), np.sin(latitude)])
+    least = np.cos(np.minimum(km / _EARTH_KM + _MARGIN, math.pi)) - _MARGIN**2
 
-    def find(rows: Sequence[Row], _: bool) -> list[str]:
-        found: dict[str, None] = {}
-        for row in rows:
-            a, b = map(float, row)  # type: ignore[arg-type]  # numbers, see `_is_place`
-            first, last = np.searchsorted(degrees, [a - reach, a + reach])
-            some = slice(int(first), int(last))
-            here = math.radians(a)
-            half = (
-                np.sin((latitude[some] - here) / 2) ** 2
-                + cosine[some]
-                * math.cos(here)
-                * np.sin((longitude[some] - math.radians(b)) / 2) ** 2
-            )
-            distance = 2 * _EARTH_KM * np.arcsin(np.sqrt(np.minimum(half, 1.0)))
-            for place in np.flatnonzero(distance <= km[some]).tolist():
-                found[texts[first + place]] = None
-        return list(found)
+    def find_one(row: Row) -> NDArray[np.int64]:
+        a, b = map(float, row)  # type: ignore[arg-type]  # numbers, see `_is_place`
+        first, last = degrees.searchsorted((a - reach, a + reach)).tolist()
+        here, there = math.radians(a), math.radians(b)
+        level = math.cos(here)
+        point = np.array((level * math.cos(there), level * math.sin(there), math.sin(here)))
+        near = np.flatnonzero(point @ centre[:, first:last] >= least[first:last])
+        if len(near) == 0:
+            return _NO_PLACES
+        near += first
+        half = (
+            np.sin((latitude[near] - here) / 2) ** 2
+            + cosine[near] * level * np.sin((longitude[near] - there) / 2) ** 2
+        )
+        distance = 2 * _EARTH_KM * np.arcsin(np.sqrt(np.minimum(half, 1.0)))
+        found: NDArray[np.int64] = order[near[distance <= km[near]]]
+        return found
 
-    return find
+    def find(rows: Sequence[Row], _: bool) -> NDArray[np.int64]:
+        if len(rows) == 1:
+            return find_one(rows[0])
+        return np.unique(np.concatenate([find_one(row) for row in rows]))
+
+    return Conditions(texts, find)
 
 
 FAMILIES: Final[dict[str, Family]] = {
