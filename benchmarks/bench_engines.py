@@ -259,7 +259,7 @@ def skip_encoding(encoded: EncodedRules) -> Iterator[None]:
 def measure_index(name: str, encoded: EncodedRules) -> tuple[Engine, Row]:
     """Build an engine without a matcher, and measure that."""
     start = perf_counter()
-    engine = load_engine(name)(encoded)
+    engine = load_engine(name).choose(encoded)(encoded)
     seconds = perf_counter() - start
     gc.collect()
     conjunctions = len(encoded.forms.conjunction_start) - 1 + len(encoded.forms.program_rule)

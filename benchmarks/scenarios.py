@@ -124,6 +124,11 @@ SCENARIOS = {
     "ads": Scenario(
         "advertising, DNF, 10 % NOT IN", generate_with(lambda size: ads.Workload(size)), "weak"
     ),
+    "ads-cnf": Scenario(
+        "advertising, CNF, 10 % NOT IN",
+        generate_with(lambda size: ads.Workload(size, form="cnf", months=6)),
+        "weak",
+    ),
     # A tenth of the rules: each has some five conjunctions and is parsed by itself.
     "nested": Scenario(
         "nested, 1 % match", generate_with(lambda size: nested.Workload(size // 10))

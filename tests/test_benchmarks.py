@@ -47,7 +47,7 @@ USUAL = [engine for engine in tamis.engines() if engine not in LARGE]
 
 
 def test_engines_are_measured_side_by_side(tmp_path: Path) -> None:
-    names = ["begen-1", "ads", "nested", "debian"]
+    names = ["begen-1", "ads", "ads-cnf", "nested", "debian"]
     printed, saved = run("bench_engines", tmp_path, "--scenarios", *names)
     assert list(saved["skipped"]) == ["debian"]
     assert "left out" in printed
@@ -168,6 +168,16 @@ def test_two_trees_are_compared(tmp_path: Path) -> None:
     assert all(row["base"] is not None and row["ratio"] is not None for row in saved["rows"])
     assert saved["rows"][-1]["ratio"] == 1, "the same tree takes the same bytes"
     assert all(name in printed for name in names)
+
+
+def test_two_trees_are_compared_on_shared_predicates(tmp_path: Path) -> None:
+    printed, saved = run("compare_sharing", tmp_path, str(ROOT), "--scenarios", "ads", "ads-cnf")
+    rows = saved["rows"]
+    assert {row["scenario"] for row in rows} == {"ads", "ads-cnf"}
+    sizes = [row["ratio"] for row in rows if row["what"] == "bytes_per_rule"]
+    assert sizes == [1, 1], "the same tree takes the same bytes"
+    assert all(row["base"] > 0 for row in rows)
+    assert "match_array" in printed
 
 
 def test_every_benchmark_is_run_here() -> None:

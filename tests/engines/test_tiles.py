@@ -18,9 +18,9 @@ from tamis.encode.arrays import Events
 from tamis.encode.events import EventEncoder
 from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.base import Engine
+from tamis.engines.likelihood import estimate_likelihood
 from tamis.engines.scan import Scan
 from tamis.engines.tiles import Tiles
-from tamis.engines.tiles.access_keys import estimate_likelihood
 from tamis.engines.tiles.arrays import BY_CUTS, BY_TEXT, NARROW, NEGATIVE, STEPS, WORD
 from tamis.expr.event import flatten
 from tamis.expr.model import LOGICS, And, Expr, Not, Op, Or, Predicate

@@ -143,6 +143,8 @@ class Engine:
     """Refuses stored arrays with which a kernel could leave its arrays, by raising `ArrayError`;
     takes the rules, which were checked, and the arrays. Where an engine has no such check, files
     are not trusted with its arrays: they are built anew."""
+    variants: ClassVar[tuple[type[Engine], ...]] = ()
+    """Engines that may be built for a segment in place of this one; see `choose`."""
     kernel: ClassVar[Callable[..., int]]
     """Matches events as `run` says. Takes `kernel_inputs`, then events, row, last and mask, then
     `Scratch.arguments`, then out and counts."""
@@ -162,6 +164,11 @@ class Engine:
         """The ids of the rules, if they are integers: what `find_ids` and `match_chunks` answer
         with. Set before the first search, and never changed."""
         self._local = threading.local()
+
+    @classmethod
+    def choose(cls, rules: EncodedRules) -> type[Engine]:  # noqa: ARG003  most engines take all
+        """The engine to build for a segment of `rules`: this one, or one of its `variants`."""
+        return cls
 
     @property
     def parts(self) -> Parts:

@@ -34,9 +34,10 @@ ENGINES: dict[str, str] = {
     "interval-tree": "tamis.engines.papers.intervals.engine:IntervalTree",
     "naive": "tamis.engines.papers.intervals.engine:Naive",
     "lazy": "tamis.engines.papers.intervals.engine:Lazy",
+    "shared": "tamis.engines.shared.engine:Shared",
     "tiles": "tamis.engines.tiles.engine:Tiles",
 }
-"""The module and the class of each engine. `tiles` and `scan` are the product's own."""
+"""The module and the class of each engine. `tiles`, `shared` and `scan` are the product's own."""
 
 
 def load_engine(name: str) -> type[Engine]:

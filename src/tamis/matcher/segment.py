@@ -80,7 +80,7 @@ class Segment:
             Events like those to come, to which the engine may adapt its layout.
         """
         events = _Encoders(encoded, schema).encode_sample(sample) if sample else None
-        built = engine(encoded, sample=events)
+        built = engine.choose(encoded)(encoded, sample=events)
         segment = cls(columns.arrange(built.order), built, schema)
         # Built now, so that no search has to wait for them.
         segment.ids.index  # noqa: B018

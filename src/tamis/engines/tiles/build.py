@@ -14,21 +14,23 @@ from tamis.encode.ragged import empty_lists, list_numbers
 from tamis.encode.reorder import reorder_rules
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Parts
+from tamis.engines.covers import choose_covers
+from tamis.engines.likelihood import estimate_likelihood
+from tamis.engines.score_bounds import bound_rules
 from tamis.engines.signatures import assign_attribute_bits, build_signatures
 from tamis.engines.tiles.access_keys import (
     Filings,
     Keys,
     choose_keys,
-    estimate_likelihood,
     file_candidates,
+    price_atoms,
 )
 from tamis.engines.tiles.arrays import EMPTY_SLOT, PLACE_BITS, PRESENT_LEVEL, TileArrays
 from tamis.engines.tiles.columns import build_columns
-from tamis.engines.tiles.covers import choose_covers
 from tamis.engines.tiles.flat_groups import FlatEntries, build_flat_groups, choose_widths
 from tamis.engines.tiles.groups import hash_of
 from tamis.engines.tiles.layout import Layout, lay_out
-from tamis.engines.tiles.prepare import bound_rules, sort_atoms
+from tamis.engines.tiles.prepare import sort_atoms
 
 __all__ = ["build"]
 
@@ -38,9 +40,9 @@ def build(rules: EncodedRules, sample: Events | None) -> Parts:
     rules = sort_atoms(rules)
     keys = Keys.of(rules)
     likely = estimate_likelihood(rules, sample)
-    rules = choose_covers(rules, keys, likely)
+    rules = _cover_programs(rules, keys, likely)
     filed, rarest = _file_rules(rules, keys, likely)
-    by_rule = bound_rules(rules)
+    by_rule = _round_up(bound_rules(rules))
     layout = lay_out(rules, filed, rarest, _bound_candidates(rules, by_rule))
     columns = build_columns(rules, layout.tiles, layout.filings.candidate, layout.filings.atom)
     rule_order, conjunction_order = _order_by_layout(rules, layout.filings)
@@ -69,6 +71,16 @@ def build(rules: EncodedRules, sample: Events | None) -> Parts:
     return Parts(rules, rule_order.astype(np.int32), arrays)
 
 
+def _cover_programs(rules: EncodedRules, keys: Keys, likely: NDArray[np.float64]) -> EncodedRules:
+    """`rules` with the covers that events satisfy least often, by the rules' statistics."""
+    price = np.empty(len(likely))
+    price_atoms(rules.atoms.table, keys.sizes, likely, price)
+    covers = choose_covers(rules, price)
+    return rules._replace(
+        forms=rules.forms._replace(cover_start=covers.start, cover_atom=covers.atom)
+    )
+
+
 def _file_rules(
     rules: EncodedRules, keys: Keys, likely: NDArray[np.float64]
 ) -> tuple[Filings, NDArray[np.int32]]:
@@ -95,6 +107,11 @@ def _file_rules(
         (np.arange(conjunctions), conjunctions + program, conjunctions + uncovered)
     )
     return file_candidates(rules, keys, atom, candidate.astype(np.int32)), chosen[:, 1:]
+
+
+def _round_up(bound: NDArray[np.float64]) -> NDArray[np.float32]:
+    with np.errstate(over="ignore"):  # a bound beyond float32 is infinite, and still a bound
+        return np.nextafter(bound.astype(np.float32), np.float32(np.inf))
 
 
 def _bound_candidates(rules: EncodedRules, by_rule: NDArray[np.float32]) -> NDArray[np.float32]:

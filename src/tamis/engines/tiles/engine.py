@@ -21,6 +21,7 @@ from tamis.encode.event_pairs import list_entries
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import BUFFER, Best, Engine, Parts, Scratch
 from tamis.engines.kernels.address_block import AddressBlock
+from tamis.engines.shared.engine import Shared, shares_atoms
 from tamis.engines.tiles.arrays import TileArrays
 from tamis.engines.tiles.build import build
 from tamis.engines.tiles.check import check_tiles
@@ -85,6 +86,13 @@ class Tiles(Engine):
     name: ClassVar[str] = "tiles"
     arrays_type: ClassVar[type[tuple[Any, ...]]] = TileArrays
     check_arrays: ClassVar[Any] = staticmethod(check_tiles)
+
+    variants: ClassVar[tuple[type[Engine], ...]] = (Shared,)
+
+    @classmethod
+    def choose(cls, rules: EncodedRules) -> type[Engine]:
+        """`Shared` for rules that share their atoms; see docs/decisions/0020."""
+        return Shared if shares_atoms(rules) else cls
 
     @classmethod
     def build(cls, rules: EncodedRules, sample: Events | None = None) -> Parts:

@@ -1,18 +1,12 @@
-"""Prepares rules for filing: the order of atoms, and score bounds."""
-
-# mypy: disable-error-code="no-untyped-def, no-untyped-call"
-# Numba infers the types of kernels; they take the NamedTuples of tamis.encode.arrays.
+"""Prepares rules for filing: the order of atoms."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tamis.encode.arrays import NEGATED, SET
-from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
 
-__all__ = ["bound_rules", "sort_atoms"]
+__all__ = ["sort_atoms"]
 
 
 def sort_atoms(rules: EncodedRules) -> EncodedRules:
@@ -37,47 +31,3 @@ def sort_atoms(rules: EncodedRules) -> EncodedRules:
         ),
         scores=scores._replace(code=code),
     )
-
-
-def bound_rules(rules: EncodedRules) -> NDArray[np.float32]:
-    """The most that each rule scores on an event whose attributes weigh at most 1."""
-    bound = np.empty(rules.size, np.float64)
-    if len(rules.scores.start):
-        stack = np.empty(rules.scores.depth, np.float64)
-        _score_bounds(rules.atoms.table, rules.scores, stack, bound)
-    else:
-        positive = ((rules.atoms.flags & NEGATED) == 0)[rules.forms.conjunction_atom]
-        total = np.concatenate(([0], np.cumsum(positive)))
-        bound[:] = np.diff(total[rules.forms.conjunction_start])
-    with np.errstate(over="ignore"):  # a bound beyond float32 is infinite, and still a bound
-        return np.nextafter(bound.astype(np.float32), np.float32(np.inf))
-
-
-@kernel
-def _score_bounds(table, scores, stack, bound):
-    """Score each rule as if every atom contributed the most it can."""
-    weighted = len(scores.weights) > 0
-    for rule in range(len(bound)):
-        height = 0
-        for place in range(scores.start[rule], scores.start[rule + 1]):
-            code = scores.code[place]
-            if code < 0:
-                operands = (-code - 1) >> 1
-                is_or = (-code - 1) & 1
-                result = 0.0
-                for i in range(height - operands, height):
-                    result = max(result, stack[i]) if is_or else result + stack[i]
-                height -= operands
-                stack[height] = result
-            elif table[code, 1] & NEGATED:
-                stack[height] = 0.0
-            else:
-                stack[height] = 1.0
-                first = scores.weights[place] if weighted else -1
-                if first >= 0:
-                    size = table[code, 3] - table[code, 2] if table[code, 1] & 3 == SET else 1
-                    stack[height] = 0.0
-                    for i in range(first, first + size):
-                        stack[height] = max(stack[height], scores.weight[i])
-            height += 1
-        bound[rule] = stack[0]

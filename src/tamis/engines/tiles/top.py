@@ -20,6 +20,7 @@ from tamis.engines.kernels.ranking import Ranking, rank_rule
 from tamis.engines.kernels.scores import ROUNDING
 from tamis.engines.kernels.truth import load_event as load_spans
 from tamis.engines.kernels.truth import unload_event as unload_spans
+from tamis.engines.score_bounds import heaviest_weight
 from tamis.engines.tiles.arrays import NARROW, WIDE, WORD
 from tamis.engines.tiles.flat_groups import (
     COUNT_MASK,
@@ -40,20 +41,6 @@ from tamis.engines.tiles.workspace import (
 )
 
 __all__ = ["top_rows"]
-
-
-@kernel
-def _heaviest_weight(events, row):
-    """The weight of the heaviest attribute of an event, summed over its values."""
-    heaviest = 0.0
-    weight = 0.0
-    weighted = len(events.weight) > 0
-    for i in range(events.start[row], events.start[row + 1]):
-        if i == events.start[row] or events.attribute[i] != events.attribute[i - 1]:
-            weight = 0.0
-        weight += events.weight[i] if weighted else 1.0
-        heaviest = max(heaviest, weight)
-    return heaviest * ROUNDING
 
 
 @kernel
@@ -225,7 +212,7 @@ def top_rows(
         has, several = load_event(arrays, workspace, attribute, code, 1, first, end)
         load_spans(events, event, loaded)
         groups = list_groups(arrays, workspace, attribute, code, 1, first, end, several)
-        heaviest = _heaviest_weight(events, event)
+        heaviest = heaviest_weight(events, event) * ROUNDING
         _rank_tiles(
             rules,
             arrays,

@@ -53,7 +53,9 @@ def write_segment(path: Path, segment: Segment) -> None:
 
 
 def map_segment(path: Path, engine: type[Engine], schema: Schema, verify: bool) -> StoredSegment:
-    """Map a segment from its file; `engine` is built only if another one was stored.
+    """Map a segment from its file.
+
+    `engine` is built only if neither it nor one of its variants was stored.
 
     Parameters
     ----------
@@ -93,11 +95,11 @@ def _restore(
     columns = RuleColumns.of_arrays(sections.group("records"))
     if check:
         columns.check(len(order))
-    arrays = _read_engine_arrays(engine, sections)
+    kind, arrays = _read_engine(engine, sections)
     if arrays is not None and check:
-        arrays = _check_engine_arrays(engine, rules, arrays)
+        arrays = _check_engine_arrays(kind, rules, arrays)
     if arrays is not None:
-        stored = engine(rules, Parts(rules, order, arrays))
+        stored = kind(rules, Parts(rules, order, arrays))
         return StoredSegment(Segment(columns, stored, schema), True, order)
     return StoredSegment(_rebuild(columns, rules, order, engine, schema), False, order)
 
@@ -126,14 +128,20 @@ def _rebuild(
     return Segment.build(columns, rules, engine, schema)
 
 
-def _read_engine_arrays(engine: type[Engine], sections: Sections) -> tuple[Any, ...] | None:
-    """The stored arrays of `engine`; None if they are another one's, or of an older layout."""
-    if sections.about["engine"] != engine.name:
-        return None
-    try:
-        return _unflatten(engine.arrays_type, sections.group("engine"))
-    except KeyError:
-        return None
+def _read_engine(
+    engine: type[Engine], sections: Sections
+) -> tuple[type[Engine], tuple[Any, ...] | None]:
+    """The stored engine, `engine` or a variant, and its arrays.
+
+    None in place of arrays if it is another one, or they have an older layout.
+    """
+    for kind in (engine, *engine.variants):
+        if sections.about["engine"] == kind.name:
+            try:
+                return kind, _unflatten(kind.arrays_type, sections.group("engine"))
+            except KeyError:
+                break
+    return engine, None
 
 
 def _flatten(arrays: tuple[Any, ...]) -> dict[str, NDArray[Any]]:

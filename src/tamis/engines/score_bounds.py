@@ -1,0 +1,72 @@
+"""The most that a rule can score: what a search for the best rules need not look at."""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# Numba infers the types of kernels; they take the NamedTuples of tamis.encode.arrays.
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.encode.arrays import NEGATED, SET
+from tamis.encode.kernel import kernel
+from tamis.encode.rules import EncodedRules
+
+__all__ = ["bound_rules", "heaviest_weight"]
+
+
+def bound_rules(rules: EncodedRules) -> NDArray[np.float64]:
+    """The most that each rule scores on an event whose attributes weigh at most 1."""
+    bound = np.empty(rules.size, np.float64)
+    if len(rules.scores.start):
+        stack = np.empty(rules.scores.depth, np.float64)
+        _score_bounds(rules.atoms.table, rules.scores, stack, bound)
+    else:
+        positive = ((rules.atoms.flags & NEGATED) == 0)[rules.forms.conjunction_atom]
+        total = np.concatenate(([0], np.cumsum(positive)))
+        bound[:] = np.diff(total[rules.forms.conjunction_start])
+    return bound
+
+
+@kernel
+def _score_bounds(table, scores, stack, bound):
+    """Score each rule as if every atom contributed the most it can."""
+    weighted = len(scores.weights) > 0
+    for rule in range(len(bound)):
+        height = 0
+        for place in range(scores.start[rule], scores.start[rule + 1]):
+            code = scores.code[place]
+            if code < 0:
+                operands = (-code - 1) >> 1
+                is_or = (-code - 1) & 1
+                result = 0.0
+                for i in range(height - operands, height):
+                    result = max(result, stack[i]) if is_or else result + stack[i]
+                height -= operands
+                stack[height] = result
+            elif table[code, 1] & NEGATED:
+                stack[height] = 0.0
+            else:
+                stack[height] = 1.0
+                first = scores.weights[place] if weighted else -1
+                if first >= 0:
+                    size = table[code, 3] - table[code, 2] if table[code, 1] & 3 == SET else 1
+                    stack[height] = 0.0
+                    for i in range(first, first + size):
+                        stack[height] = max(stack[height], scores.weight[i])
+            height += 1
+        bound[rule] = stack[0]
+
+
+@kernel
+def heaviest_weight(events, row):
+    """The weight of the heaviest attribute of an event, summed over its values."""
+    heaviest = 0.0
+    weight = 0.0
+    weighted = len(events.weight) > 0
+    for i in range(events.start[row], events.start[row + 1]):
+        if i == events.start[row] or events.attribute[i] != events.attribute[i - 1]:
+            weight = 0.0
+        weight += events.weight[i] if weighted else 1.0
+        heaviest = max(heaviest, weight)
+    return heaviest
