@@ -275,3 +275,35 @@ def test_a_disk_that_fails(index: Path, monkeypatch: pytest.MonkeyPatch) -> None
     for read_only in (True, False):
         with pytest.raises(StorageError, match=r"segment-\d+: input/output error"):
             tamis.open(index, read_only=read_only)
+
+
+@pytest.mark.parametrize("kind", ["segment", "documents"])
+def test_a_flipped_bit_with_the_default_engine(tmp_path: Path, kind: str) -> None:
+    """Opened with the defaults and asked at once: right answers, or an error with the file."""
+    good, bad = tmp_path / "good", tmp_path / "bad"
+    with tamis.open(good) as matcher:
+        matcher.add_many(varied(150))
+        for x in range(20):
+            matcher.publish({"x": x}, id=f"d{x}")
+
+    def ask(folder: Path) -> Any:
+        with tamis.open(folder) as matcher:
+            documents = {id: dict(matcher.documents[id]) for id in matcher.documents}
+            return describe(matcher), documents
+
+    expected, refused = ask(good), 0
+    (name,) = (file.name for file in good.glob(f"{kind}-*"))
+    data, random = (good / name).read_bytes(), Random(kind)
+    for _ in range(90):
+        at = random.randrange(len(data))
+        changed = bytearray(data)
+        changed[at] ^= 1 << random.randrange(8)
+        shutil.copytree(good, bad)
+        (bad / name).write_bytes(changed)
+        try:
+            assert ask(bad) == expected, at
+        except StorageError as error:
+            assert name in str(error), at
+            refused += 1
+        shutil.rmtree(bad)
+    assert refused > 60
