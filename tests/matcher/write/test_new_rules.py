@@ -28,6 +28,7 @@ def add_by_both_roads(
 ) -> tuple[tamis.Matcher, tamis.Matcher, Report]:
     """Matchers whose rules were read with the kernels and without, and the equal reports."""
     made = []
+    monkeypatch.setattr(builder, "is_loaded", lambda: False)
     for least in (0, 10**9):
         monkeypatch.setattr(builder, "_LEAST_FOR_KERNELS", least)
         matcher = tamis.Matcher(**options)

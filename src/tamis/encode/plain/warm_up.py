@@ -15,7 +15,7 @@ from tamis.encode.plain import atoms, cut, forms, piece_table, predicates, value
 from tamis.encode.plain.reader import PlainReader
 from tamis.encode.values import pack_texts
 
-__all__ = ["is_compiled"]
+__all__ = ["is_compiled", "is_loaded"]
 
 _KERNELS: Final = (
     cut._cut_all,
@@ -45,6 +45,11 @@ def is_compiled() -> bool:
         _call_kernels()
         # A kernel that runs as plain Python has no compiled version.
         _known = all(getattr(kernel, "overloads", None) for kernel in _KERNELS)
+    return _known
+
+
+def is_loaded() -> bool:
+    """Whether `is_compiled` has found all kernels before, in this process."""
     return _known
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tamis.encode.merge.rules import merge_rules
 from tamis.encode.plain.reader import PlainReader, PlainRules
-from tamis.encode.plain.warm_up import is_compiled
+from tamis.encode.plain.warm_up import is_compiled, is_loaded
 from tamis.encode.plain.weights import weigh_rules
 from tamis.encode.reorder import reorder_rules
 from tamis.encode.rules import EncodedRules, RuleEncoder
@@ -35,8 +35,9 @@ from tamis.matcher.write.state import Batch
 
 __all__ = ["SegmentBuilder"]
 
-_LEAST_FOR_KERNELS: Final = 256
-"""Fewer rules are read without the kernels of `tamis.encode.plain`, which take time to load."""
+_LEAST_FOR_KERNELS: Final = 10_000
+"""Fewer rules are read without the kernels of `tamis.encode.plain`, unless these are loaded: that
+takes as long as reading so many rules."""
 
 _LEAST_FOR_COMPILER: Final = 500_000
 """So many rules take longer to read without kernels than it takes to compile these."""
@@ -129,7 +130,8 @@ class SegmentBuilder:
         """The rules that kernels read."""
         are_texts, sources = new.are_texts(), new.columns.sources
         count = len(are_texts)
-        if count < _LEAST_FOR_KERNELS or (count < _LEAST_FOR_COMPILER and not is_compiled()):
+        needs_none = count < _LEAST_FOR_KERNELS and not is_loaded()
+        if needs_none or (count < _LEAST_FOR_COMPILER and not is_compiled()):
             return PlainRules(
                 np.zeros(count, np.bool_), RuleEncoder().finish(), np.empty(0, np.uint8)
             )
