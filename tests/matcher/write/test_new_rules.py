@@ -234,7 +234,8 @@ def test_surrogates_and_large_ids_are_reported() -> None:
     assert [bad.id for bad in report.bad] == [2**63, "\ud800", 41]
 
 
-def test_bad_weights_spoil_no_other_rule() -> None:
+def test_bad_weights_spoil_no_other_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(builder, "_LEAST_FOR_KERNELS", 0)
     rules: list[Any] = [tamis.Rule(id, text) for id, text in enumerate(TEXTS)]
     bad: list[Any] = [{("x", None): 1.0}, {("x", 1): object()}, {("x", 1): 10**400}, {1: 1.0}]
     rules += [tamis.Rule(f"bad {i}", "x = 1", weights=weights) for i, weights in enumerate(bad)]

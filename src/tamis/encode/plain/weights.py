@@ -9,6 +9,7 @@ Weights of other predicates, and weights that may be refused, are left to
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -31,6 +32,9 @@ BY_VALUE: Final = 1
 UNCLEAR: Final = 2
 """How an atom is weighed: by its predicates, none of which is an ``=`` or an ``IN``; by its values;
 or one or the other, since it is the same for ``x = 5`` and ``x BETWEEN 5 AND 5``."""
+
+
+_MOST: Final = sys.float_info.max
 
 
 def weigh_rules(
@@ -104,7 +108,7 @@ def _flatten(
         before = len(code)
         for key, value in items.items():
             number = attributes.get(key[0]) if type(key) is tuple and len(key) == 2 else None
-            if number is None or type(value) not in (int, float) or not 0 <= value < np.inf:
+            if number is None or type(value) not in (int, float) or not 0 <= value <= _MOST:
                 is_odd[rule] = True
                 break
             try:
