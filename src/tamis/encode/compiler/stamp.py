@@ -24,16 +24,15 @@ __all__ = ["describe_types", "read_globals", "stamp"]
 @functools.cache
 def stamp(dispatcher: Any) -> str:
     """A hash of everything in Tamis that the machine code of a kernel depends on."""
-    found = {_name(dispatcher): dispatcher}
+    found = {dispatcher}
     pending = [dispatcher]
     while pending:
-        for value in _references(pending.pop()):
-            if _name(value) not in found:
-                found[_name(value)] = value
-                pending.append(value)
+        new = set(_references(pending.pop())) - found
+        found |= new
+        pending.extend(new)
     digest = hashlib.blake2b(digest_size=16)
-    for name in sorted(found):
-        digest.update(_describe_own_code(found[name]).encode())
+    for description in sorted(map(_describe_own_code, found)):
+        digest.update(description.encode())
     return digest.hexdigest()
 
 
@@ -152,7 +151,9 @@ def _describe(value: Any) -> Any:
         return str(value.dtype), value.shape, value.tobytes().hex()
     if value is None or isinstance(value, bool | int | float | complex | str | bytes | np.generic):
         return type(value).__name__, repr(value)
-    if isinstance(value, Type | np.dtype | types.BuiltinFunctionType) or value is ...:
+    if isinstance(value, Type):
+        return _describe_type(value)
+    if isinstance(value, np.dtype | types.BuiltinFunctionType) or value is ...:
         return str(value)
     raise TypeError(f"a kernel uses {value!r}, whose changes would go unnoticed")
 
