@@ -303,7 +303,8 @@ class EventEncoder(AxesEncoder):
             values = event.values()
             try:
                 items = zip(event, values, map(type, values), strict=True)
-                return np.frombuffer(b"".join(map(pair_of, items)), np.int32)
+                # Not bytes: kernels would be compiled once more, for an array that is read-only.
+                return np.frombuffer(bytearray().join(map(pair_of, items)), np.int32)
             except (Unusual, TypeError):  # A list or a dictionary cannot be looked up.
                 pass
         return to_pairs(self.encode(event), self._attributes)
