@@ -7,6 +7,7 @@ after many: the files are written as the disk would have them, and the directory
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -27,13 +28,14 @@ _SURVIVALS: Final[tuple[Survival, ...]] = ("all", "synced", "torn", "torn", "tor
 def run(budget: Budget) -> Report:
     """Cut the power of many writers at many moments."""
     report = Report("power_cut")
+    end = time.monotonic() + budget.seconds
     for number, random in budget.start_rounds("power_cut"):
         share = min(1.0, budget.size)
         with TemporaryDirectory(prefix="attack-") as folder:
             root = Path(folder) / "disk"
             root.mkdir()
             calls = record(root, random, max(4, int(_CHANGES * share)))
-            _cut_everywhere(root, calls, random, share, report, f"round {number}")
+            _cut_everywhere(root, calls, random, share, end, report, f"round {number}")
         if report.is_done:
             break
     return report
@@ -57,9 +59,15 @@ def record(root: Path, random: Random, count: int) -> list[Call]:
 
 
 def _cut_everywhere(
-    root: Path, calls: list[Call], random: Random, share: float, report: Report, name: str
+    root: Path,
+    calls: list[Call],
+    random: Random,
+    share: float,
+    end: float,
+    report: Report,
+    name: str,
 ) -> None:
-    """Follow the calls, and cut the power after a share of them, in every way."""
+    """Follow the calls until `end`, and cut the power after a share of them, in every way."""
     disk = Disk(root)
     possible: list[State | None] = [None]
     for place, call in enumerate(calls):
@@ -71,6 +79,8 @@ def _cut_everywhere(
                 possible = [state]
         if random.random() >= share:
             continue
+        if time.monotonic() > end:
+            return
         for survival in _SURVIVALS:
             wrong = _cut(root.parent / "after", disk, survival, random, possible)
             report.tried[f"cuts, {survival} kept" if survival != "torn" else "cuts, torn"] += 1
