@@ -7,6 +7,7 @@ of the states that there were, within a time that no correct child needs.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import select
 import signal
@@ -114,11 +115,11 @@ def _run_round(number: int, random: Random, report: Report) -> None:
         threads = [threading.Thread(target=clients.work, args=[r]) for r in randoms[1:]]
         for thread in threads:
             thread.start()
-        hung = 0
+        wrong_children: list[str | None] = []
         with _signals(with_signals), suppress(Interruption):
             clients.work(randoms[0])
         if with_forks:
-            hung = sum(not _ask_child(matcher) for _ in range(2))
+            wrong_children = [_ask_child(matcher) for _ in range(2)]
             report.tried["children forked"] += 2
         for thread in threads:
             thread.join()
@@ -131,8 +132,8 @@ def _run_round(number: int, random: Random, report: Report) -> None:
     listed = "\n    ".join(map(str, sorted(clients.history, key=lambda o: o.called)))
     if wrong is not None:
         report.failures.append(f"round {number}: {wrong}\n    {listed}")
-    if hung:
-        report.failures.append(f"round {number}: {hung} children gave no right answer")
+    for answer in filter(None, wrong_children):
+        report.failures.append(f"round {number}: a forked child gave {answer}")
     report.failures.extend(f"round {number}: {error}" for error in clients.errors)
 
 
@@ -162,8 +163,8 @@ def _signals(wanted: bool) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _ask_child(matcher: tamis.Matcher) -> bool:
-    """Fork a child that matches; whether it gave an answer that may be right."""
+def _ask_child(matcher: tamis.Matcher) -> str | None:
+    """Fork a child that matches; what is wrong with its answer, or None."""
     readable, writable = os.pipe()
     with warnings.catch_warnings():
         # Forking while threads run is what is tried here.
@@ -172,16 +173,20 @@ def _ask_child(matcher: tamis.Matcher) -> bool:
     if child == 0:
         status = 1
         try:
+            # A child that hangs sends its stack.
+            faulthandler.dump_traceback_later(_PATIENCE, file=writable)
             found = matcher.match({"x": 1})
             os.write(writable, " ".join(map(str, found)).encode() or b"-")
             status = 0
+        except BaseException as error:
+            os.write(writable, f"{type(error).__name__}: {error}".encode())
         finally:
             os._exit(status)
     os.close(writable)
-    answered = bool(select.select([readable], [], [], _PATIENCE)[0])
-    answer = os.read(readable, 1_000).decode() if answered else ""
+    has_answered = bool(select.select([readable], [], [], 2 * _PATIENCE)[0])
+    answer = os.read(readable, 10_000).decode() if has_answered else "no answer"
     os.close(readable)
-    if not answered:
+    with suppress(ProcessLookupError):
         os.kill(child, signal.SIGKILL)
-    status = os.waitpid(child, 0)[1]
-    return status == 0 and {*answer.split()} <= {*_IDS, "-"}
+    os.waitpid(child, 0)
+    return None if {*answer.split()} <= {*_IDS, "-"} else answer

@@ -2,7 +2,7 @@
 
 The versions are those of `requirements.lock`, with which Tamis is tested: what Tamis itself needs
 is required, what only an extra needs is optional, and the tools of developers are left out. The
-file is ``tamis-*.dist-info/sboms/tamis.cdx.json``, as in PEP 770.
+file is ``tamis-*.dist-info/sboms/tamis.cdx.json``, as in PEP 770. `make wheel` calls this.
 
 Usage: python scripts/bill_of_materials.py WHEEL
 """

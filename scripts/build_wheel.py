@@ -106,6 +106,9 @@ def build(tree: Path, folder: Path) -> None:
         ],
         check=True,
     )
+    for wheel in folder.glob("tamis-*.whl"):
+        bill = [sys.executable, str(ROOT / "scripts" / "bill_of_materials.py"), str(wheel)]
+        subprocess.run(bill, check=True)
 
 
 if __name__ == "__main__":

@@ -86,3 +86,10 @@ def test_answers_are_right_where_the_kernels_do_not_fit(environment: Path, tmp_p
         assert answer(environment, cache, TAMIS_KERNELS="background") == "0"
     finally:
         target.write_text(json.dumps([triple, cpu, features]))
+
+
+def test_the_wheel_has_a_bill_of_materials(environment: Path) -> None:
+    (bill,) = environment.glob("lib/python*/site-packages/tamis-*.dist-info/sboms/tamis.cdx.json")
+    names = [component["name"] for component in json.loads(bill.read_text())["components"]]
+    assert "numpy" in names
+    assert "pytest" not in names
