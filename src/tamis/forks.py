@@ -14,9 +14,11 @@ import threading
 import weakref
 from collections.abc import Callable
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, Generic, Self, TypeVar, overload
 
-__all__ = ["call_in_child", "hold_during_forks", "parent_had_threads"]
+__all__ = ["call_in_child", "computed_once", "hold_during_forks", "parent_had_threads"]
+
+_T = TypeVar("_T")
 
 _PATIENCE: Final = 30.0
 """Seconds that a fork waits for a lock. Then it goes on: background work may take longer, and the
@@ -27,6 +29,32 @@ _locks: tuple[weakref.WeakSet[Any], ...] = tuple(weakref.WeakSet() for _ in rang
 """By rank."""
 _held: list[Any] = []
 _had_threads = False
+
+
+class computed_once(Generic[_T]):  # used as a decorator, like property
+    """A property that is computed when it is first read, and kept.
+
+    `functools.cached_property` before Python 3.12 holds a lock for all objects of a class while it
+    computes: a child that is forked meanwhile waits for ever. Here no lock is held. Threads that
+    compute at the same time all get the value of the one that is done first.
+    """
+
+    def __init__(self, compute: Callable[[Any], _T]) -> None:
+        self._compute = compute
+        self._name = compute.__name__
+        self.__doc__ = compute.__doc__
+
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> Self: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type | None = None) -> _T: ...
+
+    def __get__(self, instance: object | None, owner: type | None = None) -> Self | _T:
+        if instance is None:
+            return self
+        value: _T = instance.__dict__.setdefault(self._name, self._compute(instance))
+        return value
 
 
 def hold_during_forks(lock: Any, rank: int) -> None:

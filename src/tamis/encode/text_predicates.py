@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Collection, Iterable, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ from tamis.encode.values import pack_texts, unpack_texts
 from tamis.errors import PatternError
 from tamis.expr.model import Op, Predicate
 from tamis.expr.patterns import fold, like_parts, regex_of
-from tamis.forks import call_in_child, parent_had_threads
+from tamis.forks import call_in_child, computed_once, parent_had_threads
 
 __all__ = ["TextIndex"]
 
@@ -161,7 +161,7 @@ class _RegexSet:
         self._expressions = expressions
         self._always = len(expressions)
 
-    @cached_property
+    @computed_once
     def _set(self) -> Any:
         """The set; None if it cannot be compiled. Many are never needed."""
         options = re2.Options()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -23,6 +22,7 @@ from tamis.engines.kernels.scores import rank_rules
 from tamis.engines.kernels.sorting import sort_rows
 from tamis.engines.kernels.truth import LoadedEvent, new_loaded_event
 from tamis.engines.threads import map_in_threads, thread_count
+from tamis.forks import computed_once
 
 __all__ = ["BUFFER", "Best", "Engine", "MatchChunks", "Matches", "Parts", "Scratch", "Tops"]
 
@@ -243,7 +243,7 @@ class Engine:
             )
         )
 
-    @cached_property
+    @computed_once
     def place_of_age(self) -> NDArray[np.int32] | None:
         """The inverse of `order`; None if every rule's place is its age."""
         places = np.arange(len(self.order), dtype=np.int32)

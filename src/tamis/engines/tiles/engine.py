@@ -10,7 +10,6 @@ is evaluated when an atom of its cover holds. docs/decisions/0007 and 0017 have 
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -29,6 +28,7 @@ from tamis.engines.tiles.count import Batch, count_rows, new_batch
 from tamis.engines.tiles.match import COUNT, IN_ORDER, LIST, match_event, match_rows
 from tamis.engines.tiles.top import top_rows
 from tamis.engines.tiles.workspace import Labels, new_block, new_workspace
+from tamis.forks import computed_once
 
 __all__ = ["Tiles"]
 
@@ -54,12 +54,12 @@ class TilesScratch(Scratch):
         self.found = self._workspace.found
         """The labels of the rules that the last single event matched."""
 
-    @cached_property
+    @computed_once
     def places(self) -> AddressBlock:
         """What kernels take that answer with places."""
         return self._block(self._engine.place_labels)
 
-    @cached_property
+    @computed_once
     def ids(self) -> AddressBlock:
         """What kernels take that answer with ids."""
         return self._block(self._engine.id_labels)
@@ -67,12 +67,12 @@ class TilesScratch(Scratch):
     def _block(self, labels: Labels) -> AddressBlock:
         return new_block(self._engine.rules, self._engine.arrays, labels, self._workspace)
 
-    @cached_property
+    @computed_once
     def batch(self) -> Batch:
         """Room for many events; a thread that only sees single events never allocates it."""
         return new_batch(self._engine.arrays)
 
-    @cached_property
+    @computed_once
     def ranking(self) -> tuple[Any, ...]:
         """Room to rank the rules of an event."""
         seen = np.zeros(self._engine.rules.size, np.uint8)
@@ -106,14 +106,14 @@ class Tiles(Engine):
         """Allocate working memory for one thread."""
         return TilesScratch(self)
 
-    @cached_property
+    @computed_once
     def place_labels(self) -> Labels:
         """Labels rules by their places."""
         places = self.place_of_age
         by_age = NO_INT64 if places is None else places.astype(np.int64)
         return Labels(NO_INT64, self._ages, by_age, np.zeros(1, np.int64))
 
-    @cached_property
+    @computed_once
     def id_labels(self) -> Labels:
         """Labels rules by their ids, which are integers."""
         ids = np.ascontiguousarray(self.ids)
