@@ -7,12 +7,22 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from tamis.encode.arrays import rows_between
+from tamis.encode.arrays import Events, rows_between
+from tamis.engines.base import MatchChunks, Matches
 from tamis.joins.document_store import DocumentStore
 from tamis.matcher.chunk_encoder import ChunkEncoder
 from tamis.matcher.event_limits import EventLimits
-from tamis.matcher.results import id_type, merge_lists, merge_matches, merge_tops
+from tamis.matcher.results import (
+    MergedMatches,
+    id_type,
+    merge_lists,
+    merge_matches,
+    merge_tops,
+    take_lists,
+    take_matches,
+)
 from tamis.matcher.schema import Schema
 from tamis.matcher.selection import Selection
 from tamis.matcher.skipped_events import SkippedEvents
@@ -80,25 +90,52 @@ class BatchSearcher:
                 begin, size = 0, len(chunk.numbers)
                 while begin < size:
                     end = min(begin + rows, size)
-                    parts = [
-                        view.segment.engine.match(
-                            rows_between(part, begin, end), view.mask(selection)
-                        )
-                        for view, part in zip(self._views, chunk.parts, strict=True)
-                    ]
+                    events_of = [rows_between(part, begin, end) for part in chunk.parts]
                     numbers = chunk.numbers[begin:end]
                     if form == "pairs":
-                        matches = merge_matches(self._segments, parts, numbers)
+                        matches = self._match_pairs(events_of, selection, numbers)
                         found = len(matches.event)
                         yield from _split([pa.array(matches.event), matches.rule], schema)
                     else:
-                        lists = merge_lists(self._segments, parts)
+                        lists = self._match_lists(events_of, selection)
                         found = len(lists.values)
                         yield pa.record_batch([pa.array(numbers), lists], schema=schema)
                     rows = _affordable_rows(found, end - begin)
                     begin = end
 
         return _answer(events, schema, batches())
+
+    def _match_pairs(
+        self, events: Sequence[Events], selection: Selection, numbers: NDArray[np.int64]
+    ) -> MergedMatches:
+        """The matches of events with these numbers, which are encoded for each segment."""
+        chunks = self._match_integers(events, selection)
+        if chunks is not None:
+            return take_matches(chunks, numbers)
+        return merge_matches(self._segments, self._match_places(events, selection), numbers)
+
+    def _match_lists(self, events: Sequence[Events], selection: Selection) -> pa.LargeListArray:
+        """A list of matching rules for each event."""
+        chunks = self._match_integers(events, selection)
+        if chunks is not None:
+            return take_lists(chunks)
+        return merge_lists(self._segments, self._match_places(events, selection))
+
+    def _match_integers(self, events: Sequence[Events], selection: Selection) -> MatchChunks | None:
+        """The ids that the only engine has written, if all ids are integers; else None."""
+        if len(self._views) != 1:
+            return None
+        ids = self._segments[0].ids
+        if ids.has_texts or not ids.has_numbers:
+            return None
+        mask = self._views[0].mask(selection)
+        return self._segments[0].engine.match_chunks(events[0], mask, with_ids=True)
+
+    def _match_places(self, events: Sequence[Events], selection: Selection) -> list[Matches]:
+        return [
+            view.segment.engine.match(part, view.mask(selection))
+            for view, part in zip(self._views, events, strict=True)
+        ]
 
     def count(self, events: Any, selection: Selection) -> pa.Table | pa.RecordBatchReader:
         """Count the matching rules: one row (event, matches) per event."""

@@ -10,14 +10,26 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import NO_DOUBLES, NO_INT64
-from tamis.engines.base import Matches, Tops
+from tamis.engines.base import MatchChunks, Matches, Tops
 from tamis.matcher.ids import id_column
 from tamis.matcher.segment import Segment
 
-__all__ = ["ScoredPart", "id_type", "merge_lists", "merge_matches", "merge_tops", "select_best"]
+__all__ = [
+    "MergedMatches",
+    "ScoredPart",
+    "id_type",
+    "merge_lists",
+    "merge_matches",
+    "merge_tops",
+    "select_best",
+    "take_lists",
+    "take_matches",
+]
 
 
-class _MergedMatches(NamedTuple):
+class MergedMatches(NamedTuple):
+    """A row for each match."""
+
     event: NDArray[np.int64]
     rule: pa.ChunkedArray
     """The ids."""
@@ -54,9 +66,24 @@ def id_type(segments: Sequence[Segment]) -> pa.DataType:
     return id_column([(segment.ids, NO_INT64) for segment in segments], None).type
 
 
+def take_matches(chunks: MatchChunks, numbers: NDArray[np.int64]) -> MergedMatches:
+    """The matches of one segment whose chunks are integer ids; `numbers` are those of the events.
+
+    Arrow takes over the memory of the chunks.
+    """
+    event = np.repeat(numbers, np.diff(chunks.start))
+    return MergedMatches(event, pa.chunked_array(map(pa.array, chunks.rules), pa.int64()))
+
+
+def take_lists(chunks: MatchChunks) -> pa.LargeListArray:
+    """As `take_matches`, but with a list of ids for each event."""
+    ids = chunks.rules[0] if len(chunks.rules) == 1 else np.concatenate([NO_INT64, *chunks.rules])
+    return pa.LargeListArray.from_arrays(chunks.start, pa.array(ids))
+
+
 def merge_matches(
     segments: Sequence[Segment], parts: Sequence[Matches], numbers: NDArray[np.int64]
-) -> _MergedMatches:
+) -> MergedMatches:
     """Merge the matches of each segment by event, and within an event the oldest rule first.
 
     `numbers` are those of the events, rising.
@@ -64,10 +91,10 @@ def merge_matches(
     events = [np.repeat(numbers, np.diff(part.start)) for part in parts]
     places = [(segment.ids, part.rule) for segment, part in zip(segments, parts, strict=True)]
     if len(parts) == 1:
-        return _MergedMatches(events[0], id_column(places, None))
+        return MergedMatches(events[0], id_column(places, None))
     event = np.concatenate(events)
     order = np.argsort(event, kind="stable")
-    return _MergedMatches(event[order], id_column(places, order))
+    return MergedMatches(event[order], id_column(places, order))
 
 
 def merge_lists(segments: Sequence[Segment], parts: Sequence[Matches]) -> pa.LargeListArray:

@@ -1,0 +1,130 @@
+"""Flat groups of every form: narrow, wide, bits, general, without atoms, and of several blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tamis.encode.event_pairs import to_pairs
+from tamis.encode.events import EventEncoder
+from tamis.encode.rules import EncodedRules, RuleEncoder
+from tamis.engines.scan import Scan
+from tamis.engines.tiles import Tiles
+from tamis.engines.tiles.flat_groups import HAS_MORE, MOST_ENTRIES, choose_widths
+from tamis.expr.model import LOGICS, And, Expr, Not, Op, Or, Predicate
+
+
+def encode(rules: list[Expr], random: Random) -> EncodedRules:
+    encoder = RuleEncoder()
+    for rule in rules:
+        encoder.add(rule, random.choice(LOGICS))
+    return encoder.finish()
+
+
+def unlike(random: Random, attributes: int, values: int, size: int, atoms: int = 4) -> list[Expr]:
+    """Rules with little in common, so that they stand in no tiles."""
+
+    def atom() -> Expr:
+        name = f"a{random.randrange(attributes)}"
+        low = random.randrange(values)
+        some = tuple({random.randrange(values) for _ in range(3)})
+        near = tuple({low + random.randrange(20) for _ in range(4)})
+        choices: list[Expr] = [
+            Predicate(name, Op.EQ, (low,)),
+            Predicate(name, Op.BETWEEN, (low, low + random.randrange(values))),
+            Predicate(name, Op.IN, some),
+            Predicate(name, Op.IN, near),
+            Predicate(name, Op.PRESENT, ()),
+            Predicate(name, Op.LIKE, (f"%{random.randrange(9)}%",)),
+            Or((Not(Predicate(name, Op.PRESENT, ())), Predicate(name, Op.GT, (low,)))),
+        ]
+        atom = random.choice(choices)
+        return Not(atom) if random.random() < 0.3 and isinstance(atom, Predicate) else atom
+
+    return [And(tuple(atom() for _ in range(random.randint(1, atoms)))) for _ in range(size)]
+
+
+def one_key(random: Random, size: int) -> list[Expr]:
+    """Rules of which those in weak logic stand under one key: a group of several blocks."""
+    rules: list[Expr] = []
+    for n in range(size):
+        # With more attributes than rules there are no tiles.
+        others = [Not(Predicate(f"{x}{n}", Op.EQ, (random.randrange(9),))) for x in "bcd"]
+        rules.append(And((Predicate("key", Op.EQ, (1,)), *others)))
+    return rules
+
+
+def many_atoms(random: Random) -> list[Expr]:
+    """More atoms than an entry has room for; in weak logic they hold on most events."""
+
+    def atom(name: str) -> Expr:
+        texts = Predicate(name, Op.LIKE, (f"%{random.randrange(9)}",))
+        return Not(random.choice([texts, Predicate(name, Op.EQ, (random.randrange(60),))]))
+
+    return [
+        And(tuple(atom(f"a{n}") for n in random.sample(range(200), random.randint(10, 90))))
+        for _ in range(80)
+    ]
+
+
+SETS: dict[str, Callable[[Random], list[Expr]]] = {
+    "few values": lambda r: unlike(r, 30, 20, 400),
+    "wide codes": lambda r: unlike(r, 8, 300_000, 3_000),
+    "many attributes": lambda r: unlike(r, 3_000, 50, 1_500),
+    "many atoms": many_atoms,
+    "several blocks": lambda r: one_key(r, 3 * MOST_ENTRIES),
+}
+
+
+def some_event(random: Random, rules: EncodedRules, several: float) -> dict[str, Any]:
+    event: dict[str, Any] = {}
+    for name in random.sample(sorted(rules.dictionary.attributes), 8):
+        values = [random.choice([random.randrange(60), random.randrange(300_000), f"{3 * n}"])
+                  for n in range(random.randint(2, 4))]  # fmt: skip
+        event[name] = values if random.random() < several else values[0]
+    event["key"] = 1
+    return event
+
+
+@pytest.mark.parametrize("several", [0, 0.4])
+@pytest.mark.parametrize("name", SETS)
+def test_single_events_find_what_scan_finds(name: str, several: float) -> None:
+    random = Random(f"{name} {several}")
+    rules = encode(SETS[name](random), random)
+    scan, tiles = Scan(rules), Tiles(rules)
+    tiles.ids = 10 * tiles.order.astype(np.int64) + 3
+    chosen = np.array([random.random() < 0.5 for _ in range(rules.size)], np.uint8)
+    encoder, attributes = EventEncoder(rules), len(rules.dictionary.axes)
+    matches = 0
+    for _ in range(60):
+        events = encoder.encode(some_event(random, rules, several))
+        pairs = to_pairs(events, attributes)
+        for mask in (None, chosen):
+            places = None if mask is None else mask[tiles.order]
+            ages = scan.match(events, mask).rule.tolist()
+            ids = [10 * age + 3 for age in ages]
+            assert tiles.order[tiles.find_places(pairs, places)].tolist() == ages
+            assert tiles.find_ids(pairs, places, True).tolist() == ids
+            assert sorted(tiles.find_ids(pairs, places, False).tolist()) == ids
+            assert np.concatenate(tiles.match_chunks(events, places, True).rules).tolist() == ids
+            assert tiles.count(events, places).tolist() == [len(ages)]
+            matches += len(ages)
+    assert matches > 100
+
+
+def test_a_large_group_has_several_blocks() -> None:
+    random = Random(3)
+    arrays = Tiles(encode(one_key(random, 3 * MOST_ENTRIES), random)).arrays
+    assert (arrays.flat[arrays.slot[arrays.slot != ~np.uint64(0)] & 0xFFFFFFFF] & HAS_MORE).any()
+
+
+def test_widths_fill_one_word_and_two() -> None:
+    for attributes in (0, 1, 2, 400, 70_000, 10_000_000):
+        bits, narrow, wide = choose_widths(attributes).tolist()
+        assert attributes <= 1 << bits
+        assert bits + 1 + 2 * narrow <= 32
+        assert bits + 1 + 2 * wide <= 64
