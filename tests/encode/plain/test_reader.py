@@ -186,6 +186,7 @@ def test_common_rules_are_plain(text: str) -> None:
         "",
         "a = ",
         "a = 'x",
+        "NOT " * 5000 + "a = 1",
         " AND ".join(f"a{i} = 1" for i in range(201)),
         " OR ".join(f"a{i} = 1" for i in range(65)),
     ],

@@ -87,6 +87,7 @@ _EQUALS, _LESS, _GREATER, _EXCLAMATION = (ord(character) for character in "=<>!"
 _FIRST_UNMARKED: Final = 3
 """Names that begin with a lower byte are those of computed attributes."""
 
+_MOST_NOTS: Final = 8
 _MOST_DIGITS: Final = 18
 _DECIMAL: Final = 16
 """The most characters of a decimal that is the shortest spelling of a double."""
@@ -192,9 +193,13 @@ def _read_all(data, start, first, predicates, scratch):
 def _skip_nots(data, at, end):
     """Skip each NOT before a predicate. Returns where to go on, and whether they negate it."""
     negated = False
+    count = 0
     word_end = skip_word(data, at, end)
     while word_code(data, at, word_end) == _NOT and word_end < end and data[word_end] == 32:
         negated = not negated
+        count += 1
+        if count > _MOST_NOTS:
+            return end, negated  # The parser limits how deep a rule is nested.
         at = skip_spaces(data, word_end, end)
         word_end = skip_word(data, at, end)
     return at, negated
