@@ -208,7 +208,7 @@ class DocumentStore:
         """Complete a change that an exception interrupted, whatever is half done.
 
         An exception may come at any line, such as KeyboardInterrupt. Until a change is recorded it
-        has no effect, and from then on it has its whole effect: whoever uses the documents next
+        has no effect, and from then on it has its whole effect: the next user of the documents
         calls this first, with the lock.
         """
         change = self._change

@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 
 from tamis.encode.arrays import Events, rows_between
 from tamis.engines.base import MatchChunks, Matches
-from tamis.joins.document_store import DocumentStore
 from tamis.matcher.chunk_encoder import ChunkEncoder
-from tamis.matcher.event_limits import EventLimits
 from tamis.matcher.results import (
     MergedMatches,
     id_type,
@@ -23,9 +21,7 @@ from tamis.matcher.results import (
     take_lists,
     take_matches,
 )
-from tamis.matcher.schema import Schema
 from tamis.matcher.selection import Selection
-from tamis.matcher.skipped_events import SkippedEvents
 from tamis.matcher.snapshot import View
 
 __all__ = ["BatchSearcher", "Form"]
@@ -53,30 +49,14 @@ class BatchSearcher:
     ----------
     views
         The rules, all of them in segments.
-    schema
-        The declared types of attributes.
-    documents
-        The documents that join predicates refer to.
-    limits
-        The largest events to take.
-    milliseconds
-        How long an event may take, on average over those that are read at once.
-    skipped
-        Where refused events are reported; without it the first one is an error.
+    encoder
+        Encodes events for these segments.
     """
 
-    def __init__(
-        self,
-        views: Sequence[View],
-        schema: Schema,
-        documents: DocumentStore,
-        limits: EventLimits | None = None,
-        milliseconds: float | None = None,
-        skipped: SkippedEvents | None = None,
-    ) -> None:
+    def __init__(self, views: Sequence[View], encoder: ChunkEncoder) -> None:
         self._views = views
         self._segments = [view.segment for view in views]
-        self._encoder = ChunkEncoder(views, schema, documents, limits, milliseconds, skipped)
+        self._encoder = encoder
 
     def match(
         self, events: Any, selection: Selection, form: Form = "pairs"

@@ -26,6 +26,7 @@ from tamis.joins.documents import Documents
 from tamis.joins.retention import Retention
 from tamis.limits import Limits
 from tamis.matcher.batch_searcher import BatchSearcher
+from tamis.matcher.chunk_encoder import ChunkEncoder
 from tamis.matcher.event_limits import EventLimits
 from tamis.matcher.explainer import Explainer
 from tamis.matcher.expression_searcher import ExpressionSearcher
@@ -1303,14 +1304,16 @@ class Matcher:
         _check_on_error(on_error)
         if skipped is not None and on_error != "skip":
             raise ValueError("skipped takes events that are skipped; pass on_error='skip', too")
-        return BatchSearcher(
-            self._frozen_views(self._snapshot),
+        views = self._frozen_views(self._snapshot)
+        encoder = ChunkEncoder(
+            views,
             self._schema,
             self._document_store,
             self._event_limits,
             self._limits.milliseconds,
             SkippedEvents(skipped) if on_error == "skip" else None,
         )
+        return BatchSearcher(views, encoder)
 
     def _check_size(self, event: Any) -> None:
         """Refuse an event that is larger than the limits."""

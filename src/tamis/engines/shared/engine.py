@@ -40,7 +40,7 @@ _LEAST = 1_000
 
 
 def shares_atoms(rules: EncodedRules) -> bool:
-    """Whether rules share their atoms so much that this engine finds them faster than `tiles`."""
+    """Whether rules share so many atoms that this engine finds them faster than `tiles`."""
     forms = rules.forms
     size = len(forms.conjunction_start) - 1 + len(forms.program_rule)
     if size < _LEAST or len(forms.owner) + len(forms.program_rule) == 0:

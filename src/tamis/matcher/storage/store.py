@@ -97,7 +97,7 @@ class Store:
         self._lock = None if read_only else lock_directory(folder)
         self._log: Log | None = None
         self.close_documents: weakref.WeakMethod[Callable[[], None]] | None = None
-        """Closes the file of documents, which nobody may touch once the lock is released."""
+        """Closes the file of documents, which must not change once the lock is released."""
         try:
             fingerprint = self._fingerprint()
             loaded = self._load({})
