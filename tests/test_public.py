@@ -72,7 +72,7 @@ def test_import_loads_no_optional_dependency() -> None:
     assert loaded == ""
 
 
-def test_many_rules_and_single_events_do_not_load_pandas() -> None:
+def test_rules_and_events_do_not_load_pandas() -> None:
     loaded = run(
         """
         import sys
@@ -81,6 +81,10 @@ def test_many_rules_and_single_events_do_not_load_pandas() -> None:
         matcher.add_many([(f"rule {n} é", f"a = {n} AND b <> 'x'") for n in range(100)])
         assert matcher.match({"a": 5, "b": "y"}) == ["rule 5 é"]
         matcher.match_array({"a": 5}), matcher.top({"a": 5})
+        events = [{"a": 5, "b": "y"}, {"a": 6}]
+        assert matcher.match_many(events)["rule"].to_pylist() == ["rule 5 é"]
+        matcher.match_many(events, form="lists"), matcher.count_many(events)
+        matcher.top_many(events)
         print("pandas" in sys.modules)
         """
     )

@@ -33,7 +33,7 @@ _RULES = {
     "negated": "name <> 'z' AND size NOT IN (7, 8)",
     "absent": "other IS NULL AND name IS NOT NULL",
     "text": "name LIKE 'a%' OR name ILIKE '%B' OR name RLIKE '^[ab]'",
-    "kinds": "flag = TRUE AND seen >= DATE '2020-01-01'",
+    "kinds": "flag = TRUE AND seen >= DATE '2020-01-01' AND (stock > 3 OR page > 1)",
     "nested": " AND ".join(f"(size = {i} OR price > {i} OR name = 'n{i}')" for i in range(12)),
 }
 """The last rule has too many conjunctions for a DNF, so it is encoded as a program."""
@@ -152,6 +152,8 @@ def _build_table() -> pa.Table:
             "size": pa.array([[1, 2], None]),
             "name": pa.array(["a", None]),
             "price": pa.array([12.5, None]),
+            "stock": pa.array([4, None]),
+            "page": pa.array([1, None], pa.int32()),
             "flag": pa.array([True, None]),
             "seen": pa.array([0, None], pa.timestamp("us", "UTC")),
         }

@@ -29,6 +29,7 @@ from tamis.encode.derived import DerivedAttribute, DerivedAttributes
 from tamis.encode.dictionary import ABSENT
 from tamis.encode.guards import Guards
 from tamis.encode.kernel import kernel
+from tamis.encode.number_columns import NumberColumn
 from tamis.encode.rules import EncodedRules
 from tamis.errors import EventError
 from tamis.expr.event import Event, FlatEvent, Kind, flatten, value_key, value_of_item
@@ -118,6 +119,7 @@ class ColumnEncoder:
         AttributeConflict
             Two columns have values of one attribute.
         """
+        numbers: list[NumberColumn] = []
         codes: list[_Entries] = []
         texts: list[_Leaf] = []
         self._check_names(batch)
@@ -130,6 +132,10 @@ class ColumnEncoder:
             if leaf.attribute == last:
                 raise AttributeConflict
             last = leaf.attribute
+            column = self._number_column(leaf)
+            if column is not None:
+                numbers.append(column)
+                continue
             leaf = _without_nulls(leaf)
             rows = np.arange(batch.num_rows) if leaf.rows is None else leaf.rows
             for derived in self._by_value.get(leaf.attribute, ()):
@@ -141,13 +147,13 @@ class ColumnEncoder:
                 texts.append(leaf._replace(rows=rows))
         if self._by_row:
             self._derive_by_row(batch, first, codes)
-        start, attribute, code = _assemble(codes, batch.num_rows)
+        start, attribute, code = _assemble(numbers, codes, batch.num_rows)
         no_texts = np.zeros_like(start), NO_INT32
         events = Events(start, attribute, code, *no_texts, NO_DOUBLES, NO_DOUBLES)
         if not texts:
             return events
         satisfied = [self._text_entries(leaf, events) for leaf in texts]
-        text_start, _, text = _assemble(satisfied, batch.num_rows)
+        text_start, _, text = _assemble([], satisfied, batch.num_rows)
         return events._replace(text_start=text_start, text=text)
 
     def _check_names(self, batch: pa.RecordBatch) -> None:
@@ -244,6 +250,13 @@ class ColumnEncoder:
         for name, items, places in map_columns(path, values, inner, self._columns):
             yield from self._walk(name, items, inner[places])
 
+    def _number_column(self, leaf: _Leaf) -> NumberColumn | None:
+        """`leaf` as a column of plain numbers, if it is one and nothing derives from it."""
+        number = leaf.attribute
+        if leaf.rows is not None or number in self._by_value or number >= len(self._axes):
+            return None
+        return NumberColumn.of(number, leaf.values, self._axes[number])
+
     def _codes(self, leaf: _Leaf) -> NDArray[np.int32]:
         axis = self._axes[leaf.attribute]
         values = leaf.values
@@ -337,16 +350,20 @@ def _without_nulls(leaf: _Leaf) -> _Leaf:
 
 
 def _assemble(
-    entries: list[_Entries], size: int
+    numbers: list[NumberColumn], entries: list[_Entries], size: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
     """The entries of all attributes, row by row, as in `Events`."""
     start = np.zeros(size + 1, np.int64)
+    for column in numbers:
+        column.count_rows(start)
     for entry in entries:
         _count(entry.rows, start)
     np.cumsum(start, out=start)
     attribute = np.empty(start[-1], np.int32)
     code = np.empty(start[-1], np.int32)
     cursor = start[:-1].copy()
+    for column in numbers:
+        column.fill_rows(cursor, attribute, code)
     for entry in entries:
         _fill(entry.rows, entry.codes, entry.attribute, cursor, attribute, code)
     return start, attribute, code

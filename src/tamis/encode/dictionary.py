@@ -80,7 +80,8 @@ class Axis:
     """
 
     __slots__ = (
-        "_ceilings",
+        "_double_points",
+        "_int_points",
         "_lists",
         "_numbers",
         "_strings",
@@ -111,7 +112,8 @@ class Axis:
         looks up the others."""
         self._lists: tuple[list[Number], list[str]] | None = None
         """All mentioned numbers and strings, once they are in `exact`."""
-        self._ceilings: tuple[NDArray[np.int64], NDArray[np.bool_]] | None = None
+        self._int_points: tuple[NDArray[np.int64], NDArray[np.bool_]] | None = None
+        self._double_points: tuple[NDArray[np.float64], NDArray[np.bool_]] | None = None
 
     @property
     def numbers(self) -> list[Number]:
@@ -240,9 +242,14 @@ class Axis:
 
     def codes_of_ints(self, values: NDArray[np.int64]) -> NDArray[np.int32]:
         """The codes of an array of integers."""
-        if self._ceilings is None:
-            self._ceilings = self._values.ceilings(self._numbers.start, self._numbers.stop)
-        return _codes(values, *self._ceilings, FIRST)
+        return _codes(values, *self.points_of_ints(), FIRST)
+
+    def points_of_ints(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """The least integer that is not below each mentioned number, and whether it equals it."""
+        if self._int_points is None:
+            ceilings, equals = self._values.ceilings(self._numbers.start, self._numbers.stop)
+            self._int_points = _read_only(ceilings), _read_only(equals)
+        return self._int_points
 
     def codes_of_numbers(self, values: Sequence[Number]) -> NDArray[np.int32]:
         """The codes of numbers of any type."""
@@ -250,11 +257,19 @@ class Axis:
 
     def codes_of_doubles(self, values: NDArray[np.float64]) -> NDArray[np.int32]:
         """The codes of an array of doubles; NaN is absent."""
-        span = self._numbers
-        points = self._values.arrays.number[span.start : span.stop]
-        codes = _codes(values, points, self._values.is_double(span.start, span.stop), FIRST)
+        codes = _codes(values, *self.points_of_doubles(), FIRST)
         codes[np.isnan(values)] = ABSENT
         return codes
+
+    def points_of_doubles(self) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """The least double that is not below each mentioned number, and whether it equals it."""
+        if self._double_points is None:
+            span = self._numbers
+            points = self._values.arrays.number[span.start : span.stop]
+            equals = self._values.is_double(span.start, span.stop)
+            equals = np.ones(len(points), np.bool_) if equals is None else equals
+            self._double_points = _read_only(points), _read_only(equals)
+        return self._double_points
 
     def codes_of_times(self, values: NDArray[np.int64]) -> NDArray[np.int32]:
         """The codes of an array of timestamps, in microseconds since 1970."""
@@ -265,6 +280,13 @@ class Axis:
     def codes_of_booleans(values: NDArray[np.bool_]) -> NDArray[np.int32]:
         """The codes of an array of booleans."""
         return np.where(values, np.int32(_TRUE), np.int32(_FALSE))
+
+
+def _read_only(array: NDArray[Any]) -> NDArray[Any]:
+    """A view that kernels take as the same type, whether the array is mapped from a file or not."""
+    view = array[:]
+    view.flags.writeable = False
+    return view
 
 
 def _codes(

@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import Events, rows_between
+from tamis.encode.arrow_arrays import to_arrow
 from tamis.engines.base import MatchChunks, Matches
 from tamis.matcher.chunk_encoder import ChunkEncoder
 from tamis.matcher.results import (
@@ -75,11 +76,11 @@ class BatchSearcher:
                     if form == "pairs":
                         matches = self._match_pairs(events_of, selection, numbers)
                         found = len(matches.event)
-                        yield from _split([pa.array(matches.event), matches.rule], schema)
+                        yield from _split([to_arrow(matches.event), matches.rule], schema)
                     else:
                         lists = self._match_lists(events_of, selection)
                         found = len(lists.values)
-                        yield pa.record_batch([pa.array(numbers), lists], schema=schema)
+                        yield pa.record_batch([to_arrow(numbers), lists], schema=schema)
                     rows = _affordable_rows(found, end - begin)
                     begin = end
 
@@ -126,7 +127,7 @@ class BatchSearcher:
                 counts = np.zeros(len(numbers), np.int64)
                 for view, part in zip(self._views, parts, strict=True):
                     counts += view.segment.engine.count(part, view.mask(selection))
-                yield pa.record_batch([pa.array(numbers), pa.array(counts)], schema=schema)
+                yield pa.record_batch([to_arrow(numbers), to_arrow(counts)], schema=schema)
 
         return _answer(events, schema, batches())
 
@@ -143,10 +144,10 @@ class BatchSearcher:
                 ]
                 best = merge_tops(self._segments, tops, n)
                 columns = [
-                    pa.array(numbers[best.event]),
-                    pa.array(best.rank),
+                    to_arrow(numbers[best.event]),
+                    to_arrow(best.rank),
                     best.rule,
-                    pa.array(best.score),
+                    to_arrow(best.score),
                 ]
                 yield from _split(columns, schema)
 

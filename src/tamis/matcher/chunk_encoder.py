@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tamis.deadline import limit_time
 from tamis.encode.arrays import Events
+from tamis.encode.arrow_arrays import to_arrow
 from tamis.encode.arrow_rows import read_rows
 from tamis.errors import EventError, SchemaError
 from tamis.expr.event import FlatEvent
@@ -133,7 +134,7 @@ def _keep(chunk: EventChunk, good: NDArray[np.bool_]) -> EventChunk:
     if isinstance(chunk, list):
         return [chunk[row] for row in np.flatnonzero(good).tolist()]
     try:
-        return chunk.filter(pa.array(good))
+        return chunk.filter(to_arrow(good))
     except pa.ArrowNotImplementedError:  # for the strings of polars
         ends = np.flatnonzero(np.diff(good.astype(np.int8), prepend=0, append=0)).tolist()
         runs = [chunk.slice(a, b - a) for a, b in zip(ends[::2], ends[1::2], strict=True)]

@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import NO_INT64
+from tamis.encode.arrow_arrays import to_arrow
 from tamis.encode.checks import (
     check_lengths,
     check_numbers,
@@ -277,7 +278,7 @@ def id_column(
     if order is not None and found.size:
         found = found.take(order)
     if not has_texts and has_numbers:
-        return pa.chunked_array([pa.array(found.numbers)])
+        return pa.chunked_array([to_arrow(found.numbers)])
     return pa.chunked_array([_texts_and_numbers(piece, has_numbers) for piece in _pieces(found)])
 
 
@@ -303,8 +304,8 @@ def _texts_and_numbers(ids: Ids, has_numbers: bool) -> pa.Array:
     offsets = np.where(marks, np.cumsum(marks), np.cumsum(marks == 0)) - 1
     texts = ids._all_texts().take(np.flatnonzero(marks)).arrow(pa.large_string())
     return pa.UnionArray.from_dense(
-        pa.array(marks.astype(np.int8)),
-        pa.array(offsets.astype(np.int32)),
-        [pa.array(ids._all_numbers()[marks == 0]), texts.cast(pa.string())],
+        to_arrow(marks.astype(np.int8)),
+        to_arrow(offsets.astype(np.int32)),
+        [to_arrow(ids._all_numbers()[marks == 0]), texts.cast(pa.string())],
         ["integer", "string"],
     )

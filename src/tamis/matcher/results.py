@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import NO_DOUBLES, NO_INT64
+from tamis.encode.arrow_arrays import to_arrow
 from tamis.engines.base import MatchChunks, Matches, Tops
 from tamis.matcher.ids import id_column
 from tamis.matcher.segment import Segment
@@ -72,13 +73,13 @@ def take_matches(chunks: MatchChunks, numbers: NDArray[np.int64]) -> MergedMatch
     Arrow takes over the memory of the chunks.
     """
     event = np.repeat(numbers, np.diff(chunks.start))
-    return MergedMatches(event, pa.chunked_array(map(pa.array, chunks.rules), pa.int64()))
+    return MergedMatches(event, pa.chunked_array(map(to_arrow, chunks.rules), pa.int64()))
 
 
 def take_lists(chunks: MatchChunks) -> pa.LargeListArray:
     """As `take_matches`, but with a list of ids for each event."""
     ids = chunks.rules[0] if len(chunks.rules) == 1 else np.concatenate([NO_INT64, *chunks.rules])
-    return pa.LargeListArray.from_arrays(chunks.start, pa.array(ids))
+    return pa.LargeListArray.from_arrays(to_arrow(chunks.start), to_arrow(ids))
 
 
 def merge_matches(
@@ -99,7 +100,7 @@ def merge_matches(
 
 def merge_lists(segments: Sequence[Segment], parts: Sequence[Matches]) -> pa.LargeListArray:
     """As `merge_matches`, but with a list of ids for each event; texts are dictionary-encoded."""
-    start = np.sum([part.start for part in parts], axis=0, dtype=np.int64)
+    start: NDArray[np.int64] = np.add.reduce([part.start for part in parts], dtype=np.int64)
     order = None
     if len(parts) > 1:
         order = np.argsort(np.concatenate([_events(part) for part in parts]), kind="stable")
@@ -109,7 +110,7 @@ def merge_lists(segments: Sequence[Segment], parts: Sequence[Matches]) -> pa.Lar
         rules = id_column(places, order).combine_chunks()
     else:
         rules = _encode_texts(segments, parts, order)
-    return pa.LargeListArray.from_arrays(start, rules)
+    return pa.LargeListArray.from_arrays(to_arrow(start), rules)
 
 
 def _encode_texts(
@@ -126,7 +127,7 @@ def _encode_texts(
         first += int(rank[-1])
     index = np.concatenate(indices)
     index = index if order is None else index[order]
-    return pa.DictionaryArray.from_arrays(pa.array(index), pa.concat_arrays(used))
+    return pa.DictionaryArray.from_arrays(to_arrow(index), pa.concat_arrays(used))
 
 
 def merge_tops(segments: Sequence[Segment], parts: Sequence[Tops], n: int) -> _MergedTops:
