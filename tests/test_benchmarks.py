@@ -100,7 +100,7 @@ def test_matching_while_rules_change_is_measured(tmp_path: Path) -> None:
     assert {row["beside"] for row in saved["trickle"]} == {"alone", "a reader"}
     assert all(row["max"] >= row["p50"] > 0 for row in saved["trickle"])
     assert all(row["seconds"] > 0 for row in saved["stored"])
-    assert "open, all verified" in printed
+    assert "open, trusting the disk" in printed
 
 
 def test_joins_are_measured(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.test_warmup import USES
 from tests.encode.compiler.test_background import ANSWERS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -63,6 +64,13 @@ def test_nothing_is_compiled(environment: Path, tmp_path: Path) -> None:
     assert compiled == "0"
     assert Path(file).is_relative_to(environment)
     assert not list((tmp_path / "cache").glob("*.kernel"))
+
+
+def test_no_use_of_the_default_engine_compiles(environment: Path, tmp_path: Path) -> None:
+    settings = {"TAMIS_KERNELS": "wait", "TAMIS_KERNEL_CACHE": str(tmp_path / "cache")}
+    script = USES.replace("tamis.engines()", "['tiles']").replace("index-", f"{tmp_path}/index-")
+    python = environment / "bin" / "python"
+    assert run(python, "-I", "-c", script, **settings, PYTHONPATH="") == "0"
 
 
 def test_nothing_is_compiled_where_nothing_can_be_written(environment: Path) -> None:

@@ -19,6 +19,9 @@ from tamis.expr.model import And, Expr, Op, Or, Predicate
 from tamis.expr.text.grammar import parse
 from tamis.expr.weights import EventWeights, RuleWeights
 
+EXPLICIT = {"shared"}
+"""Engines that store how scores add up, and the owners of each conjunction."""
+
 NAMES = [f"a{i}" for i in range(12)]
 TENTHS = {
     (name, value): 0.1 * (i + 1) + value / 3 for i, name in enumerate(NAMES) for value in (1, 2)
@@ -64,7 +67,7 @@ def test_scores_add_up_in_the_order_of_the_text(engine: str) -> None:
     random = Random(31)
     rules = single_conjunctions(random, 120)
     built = load_engine(engine)(encode(rules))
-    assert is_implied(built.rules)
+    assert is_implied(built.rules) or engine in EXPLICIT
     for _ in range(20):
         event = {name: random.choice(([1, 2], 1, 2)) for name in NAMES}
         assert tops(built, event) == rank_matches(rules, event)
@@ -89,8 +92,8 @@ def test_a_few_rules_may_repeat_another(engine: str) -> None:
     rules += [And(tuple(reversed(rule.children))) for rule in rules[:5] if isinstance(rule, And)]
     rules.append(rules[7])
     built = load_engine(engine)(encode(rules))
-    assert is_implied(built.rules)
-    assert len(built.rules.forms.owner) == 0
+    assert is_implied(built.rules) or engine in EXPLICIT
+    assert len(built.rules.forms.owner) == 0 or engine in EXPLICIT
     event = {name: [1, 2] for name in NAMES}
     assert tops(built, event) == rank_matches(rules, event)
 

@@ -17,7 +17,7 @@ from tamis import Matcher
 from tamis.matcher.write.responsive import keep_responsive
 
 SCRIPT = Path(__file__).with_name("forked_children.py")
-CHILDREN = 110
+CHILDREN = int(os.environ.get("TAMIS_FORKS", "30"))
 
 
 @pytest.mark.slow

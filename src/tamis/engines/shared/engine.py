@@ -14,7 +14,6 @@ docs/decisions/0020 has the measurements.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,6 +28,7 @@ from tamis.engines.shared.build import build
 from tamis.engines.shared.check import check_shared
 from tamis.engines.shared.match import match_rows
 from tamis.engines.shared.top import rank_bounded
+from tamis.forks import computed_once
 
 __all__ = ["Shared", "shares_atoms"]
 
@@ -99,7 +99,7 @@ class Shared(Engine):
     def _sort_rows(self, start: NDArray[np.int64], rules: NDArray[np.int32]) -> None:
         """See `Engine._sort_rows`. Marks are read in the order of ages, so nothing is to do."""
 
-    @cached_property
+    @computed_once
     def _bound(self) -> NDArray[np.float64]:
         """The most that each rule can score; computed for the first search for the best."""
         return bound_rules(self.rules)
