@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tamis.encode.dictionary import FIRST, Axis
-from tamis.encode.kernel import kernel
+from tamis.encode.kernel import kernel, part
 
 __all__ = ["NumberColumn"]
 
@@ -92,35 +92,35 @@ def _wanted_type(kind: pa.DataType) -> pa.DataType | None:
     return pa.int64() if pa.types.is_integer(kind) and not pa.types.is_uint64(kind) else None
 
 
+@part
+def _find_valid(valid, offset, row, size):
+    """The first row from `row` on that is not null; `size` or more if there is none."""
+    if len(valid) == 0:
+        return row
+    while row < size:
+        place = offset + row
+        if place & 7 == 0 and valid[place >> 3] == 0:
+            row += 8
+        elif (valid[place >> 3] >> (place & 7)) & 1:
+            break
+        else:
+            row += 1
+    return row
+
+
 @kernel
 def _count_numbers(values, valid, offset, start):
-    row = np.int64(0)
+    row = _find_valid(valid, offset, np.int64(0), len(values))
     while row < len(values):
-        if len(valid):
-            place = offset + row
-            if place & 7 == 0 and valid[place >> 3] == 0:
-                row += 8
-                continue
-            if not (valid[place >> 3] >> (place & 7)) & 1:
-                row += 1
-                continue
         if values[row] == values[row]:  # not NaN
             start[row + 1] += 1
-        row += 1
+        row = _find_valid(valid, offset, row + 1, len(values))
 
 
 @kernel
 def _fill_numbers(values, valid, offset, points, equals, number, cursor, attribute, code):
-    row = np.int64(0)
+    row = _find_valid(valid, offset, np.int64(0), len(values))
     while row < len(values):
-        if len(valid):
-            place = offset + row
-            if place & 7 == 0 and valid[place >> 3] == 0:
-                row += 8
-                continue
-            if not (valid[place >> 3] >> (place & 7)) & 1:
-                row += 1
-                continue
         value = values[row]
         if value == value:
             # How many points are not above the value, by bisection.
@@ -138,4 +138,4 @@ def _fill_numbers(values, valid, offset, points, equals, number, cursor, attribu
             attribute[at] = number
             code[at] = found
             cursor[row] = at + 1
-        row += 1
+        row = _find_valid(valid, offset, row + 1, len(values))
