@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import tamis
@@ -53,6 +54,17 @@ def test_an_error_in_a_batch_names_the_event() -> None:
     matcher.add("r", "n = 1")
     with pytest.raises(tamis.EventError, match="event 1: the event has more than 3 values"):
         matcher.match_many([{"n": 1}, LARGE])
+
+
+@pytest.mark.parametrize(
+    ("values", "limit"), [([[1, 2, 3]], "event_values"), (["abcdefgh"], "event_characters")]
+)
+def test_limits_hold_for_arrow_columns(values: list[Any], limit: str) -> None:
+    matcher = tamis.Matcher(limits=tamis.Limits(event_values=2, event_characters=5))
+    matcher.add("r", "x = 1")
+    assert matcher.count_many(pa.table({"x": pa.array([[1, 2]])}))["matches"].to_pylist() == [1]
+    with pytest.raises(tamis.EventError, match=f"event 0: .* the limit {limit}"):
+        matcher.match_many(pa.table({"x": values}))
 
 
 def test_a_stored_matcher_takes_limits(tmp_path: Any) -> None:
