@@ -21,6 +21,7 @@ from tamis.expr.event import (
 )
 from tamis.expr.functions.derive import bases_of, make_comparable, values_of
 from tamis.expr.joins.predicate import Comparison, Condition, Every, Join, Quantifier, Some, Test
+from tamis.expr.joins.received import bind_received
 from tamis.expr.joins.subqueries import join_named
 from tamis.expr.json import from_json
 from tamis.expr.model import (
@@ -60,6 +61,7 @@ def evaluate(
     logic: Logic = "strong",
     *,
     documents: Iterable[Event] = (),
+    received: Iterable[Event] | None = None,
 ) -> bool:
     """Whether `event` satisfies the rule `expr`.
 
@@ -75,6 +77,9 @@ def evaluate(
         ``"weak"``: it is false, and its negation true.
     documents
         The documents seen before, for join predicates.
+    received
+        The documents that the rule's subscription has received, for predicates ``FROM received``.
+        Without it, a rule with such a predicate is refused.
 
     Raises
     ------
@@ -88,7 +93,10 @@ def evaluate(
     plain = flatten(event)
     refuse_unreadable_in(model, plain)
     seen = [require_readable(flatten(document)) for document in documents]
-    flat = add_joins(model, plain, seen)
+    if received is None:
+        bind_received(model, None)  # which refuses a rule about received documents
+    own = [require_readable(flatten(document)) for document in received or ()]
+    flat = add_joins(model, plain, seen, own)
     return evaluate_flat(model, flat, check_logic(logic)) is True
 
 
@@ -161,10 +169,19 @@ def _any_satisfies(predicate: Predicate, values: Sequence[Value]) -> bool:
     return any(satisfies(predicate, value) for value in values)
 
 
-def add_joins(expr: Expr, event: FlatEvent, documents: Sequence[FlatEvent]) -> FlatEvent:
+def add_joins(
+    expr: Expr,
+    event: FlatEvent,
+    documents: Sequence[FlatEvent],
+    received: Sequence[FlatEvent] = (),
+) -> FlatEvent:
     """`event` with the truth of each join predicate of `expr` as an attribute."""
     names = {p.attribute for p in predicates(expr) if p.attribute.startswith(JOINED)}
-    found = {name: join_truth(join_named(name), event, documents) for name in names}
+    joins = {name: join_named(name) for name in names}
+    found = {
+        name: join_truth(join, event, received if join.received else documents)
+        for name, join in joins.items()
+    }
     known: FlatEvent = {name: [truth] for name, truth in found.items() if truth is not None}
     return extend_event(event, known)
 

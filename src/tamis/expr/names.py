@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["DERIVED", "JOINED", "display_name", "is_computed"]
+__all__ = ["DERIVED", "JOINED", "RECEIVED_BY", "display_name", "is_computed"]
 
 DERIVED: Final = "\x01"
 """Marks an attribute derived from the event: ``length(name)``."""
@@ -17,10 +17,13 @@ DERIVED: Final = "\x01"
 JOINED: Final = "\x02"
 """Marks a join predicate, which is about the documents seen before."""
 
+RECEIVED_BY: Final = "\x03received by"
+"""The attribute of a document with the names of the subscriptions that received it."""
+
 
 def is_computed(name: str) -> bool:
-    """Whether the attribute is derived or joined."""
-    return name.startswith((DERIVED, JOINED))
+    """Whether rules and events may not use the name: it is derived, joined, or `RECEIVED_BY`."""
+    return name.startswith((DERIVED, JOINED, RECEIVED_BY[0]))
 
 
 def display_name(name: str) -> str:

@@ -23,7 +23,7 @@ from tamis.expr.model import (
     map_predicates,
     value_of_literal,
 )
-from tamis.expr.names import DERIVED, JOINED
+from tamis.expr.names import DERIVED, JOINED, RECEIVED_BY
 from tamis.expr.patterns import check_pattern
 
 __all__ = ["build_predicate", "check"]
@@ -81,6 +81,8 @@ def _check_predicate(given: Predicate) -> Predicate:
     is_joined = isinstance(given.attribute, str) and given.attribute.startswith(JOINED)
     if is_joined and given.positive == Predicate(given.attribute, Op.EQ, (True,)):
         return given
+    if given.attribute == RECEIVED_BY:
+        raise RuleError(f"an attribute's name must not begin with {RECEIVED_BY[0]!r}")
     return build_predicate(given.attribute, given.op, given.values, given.negated)
 
 

@@ -1,10 +1,10 @@
 """Reads rules from a file and adds them to a collection.
 
 A line of JSON lines is an object with an ``id``, a ``rule`` (as text or in the JSON form) and
-optionally ``logic``, ``weights``, ``payload``, ``tags``, ``priority``, ``valid_from`` and
-``valid_until``; times are in the ISO form. CSV has the columns id and rule and optionally logic,
-priority, valid_from and valid_until; all are texts. Parquet has the same columns, with times as
-texts or timestamps, and optionally a list of tags.
+optionally ``logic``, ``weights``, ``payload``, ``tags``, ``priority``, ``valid_from``,
+``valid_until`` and ``subscription``; times are in the ISO form. CSV has the columns id and rule and
+optionally logic, priority, valid_from, valid_until and subscription; all are texts. Parquet has the
+same columns, with times as texts or timestamps, and optionally a list of tags.
 
 :func:`tamis.matcher.rule.read_weights` describes the form of weights.
 """
@@ -35,7 +35,15 @@ Watch: TypeAlias = Callable[[int, float | None], None]
 """Takes the number of rules, and the fraction of the file that was read; None if unknown."""
 
 _REQUIRED: Final = ("id", "rule")
-_CSV_COLUMNS: Final = ("id", "rule", "logic", "priority", "valid_from", "valid_until")
+_CSV_COLUMNS: Final = (
+    "id",
+    "rule",
+    "logic",
+    "priority",
+    "valid_from",
+    "valid_until",
+    "subscription",
+)
 _PARQUET_COLUMNS: Final = (*_CSV_COLUMNS, "tags")
 _ROWS = 65_536
 

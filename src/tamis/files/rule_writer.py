@@ -138,6 +138,8 @@ def _rule_to_json(rule: Rule) -> dict[str, Any]:
     for name, time in (("valid_from", rule.valid_from), ("valid_until", rule.valid_until)):
         if time is not None:
             fields[name] = time.isoformat()
+    if rule.subscription is not None:
+        fields["subscription"] = rule.subscription
     return fields
 
 

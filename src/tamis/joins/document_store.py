@@ -17,7 +17,8 @@ from tamis.errors import EventError, UnknownDocumentError
 from tamis.expr.event import FlatEvent, require_readable
 from tamis.expr.joins.predicate import Join
 from tamis.expr.joins.subqueries import join_named
-from tamis.expr.model import is_unicode
+from tamis.expr.model import Value, is_unicode
+from tamis.expr.names import RECEIVED_BY
 from tamis.expr.numbers import LongDecimal
 from tamis.forks import call_in_child, hold_during_forks
 from tamis.joins.evaluate import JoinEvaluator, list_selections
@@ -131,7 +132,9 @@ class DocumentStore:
 
     # --- Documents come and go ---
 
-    def add(self, document: FlatEvent, id: str | None = None) -> DocumentId:
+    def add(
+        self, document: FlatEvent, id: str | None = None, received_by: Iterable[str] = ()
+    ) -> DocumentId:
         """Add a document and return its id.
 
         Parameters
@@ -140,11 +143,17 @@ class DocumentStore:
             The flattened document.
         id
             The user's id; it replaces a document of the same id.
+        received_by
+            The subscriptions that receive it.
         """
         if id is not None and not (isinstance(id, str) and is_unicode(id)):
             raise EventError(f"a document's id must be a string, not {id!r}")
         self.check_writable()
-        encoded = _encode(require_readable(document))
+        require_readable(document)
+        receivers: list[Value] = list(dict.fromkeys(received_by))
+        if receivers:
+            document = {**document, RECEIVED_BY: receivers}
+        encoded = _encode(document)
         with self.lock:
             self.complete()
             number, came = self.next, 0.0
@@ -282,6 +291,10 @@ class DocumentStore:
         with self.lock:
             self.complete()
             return self.document(self._find_number(id))
+
+    def find_receivers(self, id: DocumentId) -> list[str]:
+        """The subscriptions that received the document of that id, or UnknownDocumentError."""
+        return [str(name) for name in self.find(id).get(RECEIVED_BY, ())]
 
     def stored_documents(self) -> list[StoredDocument]:
         """All documents as they are stored, oldest first."""

@@ -9,14 +9,14 @@ from tamis.errors import EventError
 from tamis.expr.event import Event, FlatEvent, flatten
 from tamis.expr.joins.predicate import Join
 from tamis.expr.joins.subqueries import join_named
-from tamis.expr.model import Value
-from tamis.expr.names import JOINED
+from tamis.expr.model import Value, is_unicode
+from tamis.expr.names import JOINED, RECEIVED_BY
 from tamis.expr.numbers import LongDecimal
 from tamis.expr.text.grammar import parse
 from tamis.joins.document_store import DocumentId, DocumentStore
 from tamis.joins.retention import Retention
 
-__all__ = ["Documents"]
+__all__ = ["Documents", "check_receivers"]
 
 
 class Documents:
@@ -54,7 +54,9 @@ class Documents:
         """Which documents expire."""
         return self._store.retention
 
-    def add(self, document: Event, *, id: str | None = None) -> DocumentId:
+    def add(
+        self, document: Event, *, id: str | None = None, received_by: Iterable[str] = ()
+    ) -> DocumentId:
         """Remember a document without matching it, and return its id.
 
         Parameters
@@ -63,8 +65,25 @@ class Documents:
             Attributes and their values.
         id
             Its id; it replaces a document of the same id. By default the document gets a number.
+        received_by
+            The names of the subscriptions that received it.
+
+        Raises
+        ------
+        EventError
+            The document, its id or the name of a subscription is refused.
         """
-        return self._store.add(self._read(document), id)
+        return self._store.add(self._read(document), id, check_receivers(received_by))
+
+    def received_by(self, id: DocumentId) -> frozenset[str]:
+        """Get the names of the subscriptions that received a document.
+
+        Raises
+        ------
+        UnknownDocumentError
+            There is no document of that id.
+        """
+        return frozenset(self._store.find_receivers(id))
 
     def add_many(self, documents: Iterable[Event]) -> int:
         """Remember many documents, and return how many."""
@@ -144,10 +163,28 @@ class Documents:
         """
         document = self._store.find(id)
         plain = {name: [_plain(value) for value in values] for name, values in document.items()}
+        plain.pop(RECEIVED_BY, None)
         return {name: v[0] if len(v) == 1 else v for name, v in plain.items()}
 
     def __repr__(self) -> str:
         return f"<tamis.Documents: {len(self):,}>"
+
+
+def check_receivers(names: Iterable[str]) -> list[str]:
+    """Check the names of subscriptions, and return them.
+
+    Raises
+    ------
+    EventError
+        They are not a list of non-empty strings.
+    """
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise EventError(f"received_by is a list of names of subscriptions, not {names!r}")
+    checked = list(names)
+    for name in checked:
+        if not isinstance(name, str) or not name or not is_unicode(name):
+            raise EventError(f"a subscription's name is a non-empty string, not {name!r}")
+    return checked
 
 
 def _plain(value: Value) -> Any:
@@ -161,4 +198,7 @@ def _parse_join(text: str) -> Join:
         raise EventError(
             f"{text!r} is not a join predicate: write EXISTS, or a comparison with ANY or ALL"
         )
-    return join_named(name)
+    join = join_named(name)
+    if join.received:
+        raise EventError("FROM received belongs to a rule of a subscription; write FROM seen")
+    return join

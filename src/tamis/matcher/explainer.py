@@ -8,6 +8,7 @@ from tamis.expr.analysis.explain import Explanation, explain_flat
 from tamis.expr.analysis.why_not import Obstacles, find_obstacles
 from tamis.expr.evaluate import refuse_unreadable_in
 from tamis.expr.event import Event, FlatEvent
+from tamis.expr.joins.received import bind_predicate
 from tamis.expr.model import Expr, predicates
 from tamis.expr.names import JOINED
 from tamis.joins.document_store import DocumentStore
@@ -36,23 +37,25 @@ class Explainer:
     def explain(self, rule: Rule, event: Event) -> Explanation:
         """Explain which parts of `rule` hold for `event` and which do not."""
         expr = self._schema.adapt_rule(rule.expr)
-        return explain_flat(expr, self._read(event, expr), rule.logic)
+        return explain_flat(expr, self._read(event, expr, rule.subscription), rule.logic)
 
     def find_obstacles(self, rule: Rule, event: Event, at: int) -> Obstacles:
         """Find what keeps `rule` from matching `event` at a time in microseconds."""
         expr = self._schema.adapt_rule(rule.expr)
-        obstacles = find_obstacles(expr, self._read(event, expr), rule.logic)
+        read = self._read(event, expr, rule.subscription)
+        obstacles = find_obstacles(expr, read, rule.logic)
         if rule.validity.is_valid(at):
             return obstacles
         return msgspec.structs.replace(obstacles, invalid=str(rule.validity))
 
-    def _read(self, event: Event, expr: Expr) -> FlatEvent:
+    def _read(self, event: Event, expr: Expr, subscription: str | None) -> FlatEvent:
         """Read `event`, and evaluate the join predicates of `expr` for it."""
         flat = self._schema.read(event)
         refuse_unreadable_in(expr, flat)
-        names = {p.attribute for p in predicates(expr) if p.attribute.startswith(JOINED)}
-        return (
-            add_join_attributes(flat, self._documents.evaluate_joins(names, flat))
-            if names
-            else flat
-        )
+        joins = {p for p in predicates(expr) if p.attribute.startswith(JOINED)}
+        if not joins:
+            return flat
+        bound = {p.attribute: bind_predicate(p, subscription).attribute for p in joins}
+        truths = self._documents.evaluate_joins(set(bound.values()), flat)
+        known = {name: truths[own] for name, own in bound.items() if own in truths}
+        return add_join_attributes(flat, known)

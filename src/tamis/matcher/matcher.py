@@ -22,7 +22,7 @@ from tamis.expr.model import check_logic
 from tamis.expr.names import JOINED
 from tamis.expr.weights import EventWeights
 from tamis.joins.document_store import DocumentStore
-from tamis.joins.documents import Documents
+from tamis.joins.documents import Documents, check_receivers
 from tamis.joins.retention import Retention
 from tamis.limits import Limits
 from tamis.matcher.batch_searcher import BatchSearcher
@@ -160,6 +160,7 @@ class Matcher:
         priority: int = 0,
         valid_from: datetime | str | None = None,
         valid_until: datetime | str | None = None,
+        subscription: str | None = None,
         replace: bool = False,
     ) -> None:
         """Add a rule. Every search that begins after the call sees it.
@@ -184,6 +185,9 @@ class Matcher:
         valid_from, valid_until
             The rule matches from the first of these times on, and before the second: a datetime or
             an ISO text, taken as UTC if it names no zone.
+        subscription
+            The name of the subscription that the rule belongs to: :meth:`publish` records that it
+            receives what the rule matches, and ``FROM received d`` is about these documents.
         replace
             Whether to replace a rule of the same id; otherwise such a rule is an error.
 
@@ -203,7 +207,9 @@ class Matcher:
         """
         try:
             validity = Validity.of(priority, valid_from, valid_until)
-            added = make_rule(id, rule, logic or self._logic, weights, payload, tags, validity)
+            added = make_rule(
+                id, rule, logic or self._logic, weights, payload, tags, validity, subscription
+            )
             if self._rule_limits is not None:
                 self._rule_limits.check(added)
         except RuleError as error:
@@ -226,8 +232,8 @@ class Matcher:
             Pairs of id and rule (or triples with the logic), :class:`Rule` objects, a mapping of
             ids to rules, or the complete form: mappings as in JSON lines, with the fields ``id``,
             ``rule`` and optionally ``logic``, ``weights``, ``payload``, ``tags``, ``priority``,
-            ``valid_from`` and ``valid_until``, or an Arrow table with such columns. There
-            ``weights`` and ``payload`` may be JSON as text.
+            ``valid_from``, ``valid_until`` and ``subscription``, or an Arrow table with such
+            columns. There ``weights`` and ``payload`` may be JSON as text.
         on_error
             ``"skip"`` leaves out the rules that are refused, and reports each of them.
         replace
@@ -410,6 +416,19 @@ class Matcher:
         ['eu', 'gold']
         """
         return frozenset(self._snapshot.tags())
+
+    def subscriptions(self) -> frozenset[str]:
+        """Get the subscriptions that rules belong to.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("r1", "age > 18", subscription="ann")
+        >>> sorted(m.subscriptions())
+        ['ann']
+        """
+        return frozenset(self._snapshot.subscriptions())
 
     def __len__(self) -> int:
         return self._snapshot.size
@@ -792,6 +811,7 @@ class Matcher:
         id: str | None = None,
         only: Tagged | Iterable[RuleId] | None = None,
         at: datetime | None = None,
+        received_by: Iterable[str] | Callable[[frozenset[str]], Iterable[str]] | None = None,
     ) -> list[RuleId]:
         """Find the rules that an event satisfies, then remember the event as a document.
 
@@ -806,6 +826,10 @@ class Matcher:
             a number by default.
         only, at
             As in :meth:`match`.
+        received_by
+            The names of the subscriptions that receive the event, or a function that chooses them
+            among those of the matching rules; by default all of these receive it. Rules of these
+            subscriptions refer to it by ``FROM received d``.
 
         Returns
         -------
@@ -819,12 +843,23 @@ class Matcher:
         >>> m.add("new low", "price < ALL (SELECT d.price FROM seen d)")
         >>> [m.publish({"price": price}) for price in (30, 40, 20)]
         [['new low'], [], ['new low']]
+
+        Rules of a subscription may refer to what the subscription has received:
+
+        >>> m.add("again", "user = ANY (SELECT d.user FROM received d)", subscription="ann")
+        >>> m.add("large", "size > 10", subscription="ann")
+        >>> [m.publish({"user": 7, "size": size}, only=["again", "large"]) for size in (5, 20, 6)]
+        [[], ['large'], ['again']]
         """
         self._check_size(event)
         flat = self._schema.read(event)
         with self._document_store.publishing:
-            ids = self._searcher.match_flat(flat, self._select(only, at))
-            self._document_store.add(flat, id)
+            ids, subscriptions = self._searcher.match_receivers(flat, self._select(only, at))
+            chosen: Iterable[str] = subscriptions
+            if received_by is not None:
+                given = received_by(subscriptions) if callable(received_by) else received_by
+                chosen = check_receivers(given)
+            self._document_store.add(flat, id, chosen)
         return ids
 
     @property

@@ -9,6 +9,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from tamis.errors import RuleError
+from tamis.expr.joins.predicate import is_bound
+from tamis.expr.joins.received import bind_received
 from tamis.expr.joins.subqueries import join_named
 from tamis.expr.json import from_json, to_json
 from tamis.expr.model import (
@@ -37,6 +39,7 @@ __all__ = [
     "RuleId",
     "RuleSource",
     "check_id",
+    "check_subscription",
     "check_tags",
     "make_rule",
     "read_weights",
@@ -67,6 +70,8 @@ class Rule(msgspec.Struct, frozen=True, gc=False):
     tags: frozenset[str] = frozenset()
     validity: Validity = ALWAYS
     """The rule's priority, and the period in which it is valid."""
+    subscription: str | None = None
+    """The subscription that the rule belongs to, which receives what the rule matches."""
 
     @property
     def priority(self) -> int:
@@ -87,6 +92,12 @@ class Rule(msgspec.Struct, frozen=True, gc=False):
     def expr(self) -> Expr:
         """The rule's model, parsed from the text if necessary."""
         return parse(self.source) if isinstance(self.source, str) else self.source
+
+    @property
+    def bound_expr(self) -> Expr:
+        """The rule's model as it is matched: ``FROM received`` means its own subscription's."""
+        expr = self.expr
+        return expr if self.subscription is None else bind_received(expr, self.subscription)
 
     @property
     def text(self) -> str:
@@ -114,6 +125,8 @@ class Row(NamedTuple):
     """JSON; empty if there is none."""
     tags: tuple[str, ...] = ()
     validity: Validity = ALWAYS
+    subscription: str = ""
+    """Empty if there is none."""
 
     @classmethod
     def of(cls, rule: Rule) -> Row:
@@ -122,7 +135,8 @@ class Row(NamedTuple):
         if not isinstance(source, str):
             source, kind = _encode(to_json(source)).decode(), kind | IS_MODEL
         if rule.weights is None and rule.payload is None and not rule.tags:
-            return cls(rule.id, kind, source, validity=rule.validity)
+            subscription = rule.subscription or ""
+            return cls(rule.id, kind, source, validity=rule.validity, subscription=subscription)
         return cls(
             rule.id,
             kind,
@@ -131,6 +145,7 @@ class Row(NamedTuple):
             b"" if rule.payload is None else _encode(rule.payload),
             tuple(sorted(rule.tags)),
             rule.validity,
+            rule.subscription or "",
         )
 
     def rule(self) -> Rule:
@@ -150,6 +165,7 @@ class Row(NamedTuple):
                 _decode(self.payload) if self.payload else None,
                 frozenset(self.tags),
                 self.validity,
+                self.subscription or None,
             )
         except (msgspec.MsgspecError, ValueError, TypeError) as error:
             raise RuleError(f"it cannot be read: {error}", rule_id=self.id) from error
@@ -227,6 +243,7 @@ def make_rule(
     payload: Any = None,
     tags: Iterable[str] = (),
     validity: Validity = ALWAYS,
+    subscription: str | None = None,
 ) -> Rule:
     """Make a rule from checked parts. A text is parsed only when the rule is encoded.
 
@@ -243,6 +260,7 @@ def make_rule(
         None if payload is None else _check_payload(payload),
         check_tags(tags) if tags != () else frozenset(),
         validity,
+        None if subscription is None else check_subscription(subscription),
     )
 
 
@@ -253,8 +271,8 @@ def rule_of_fields(fields: Mapping[str, Any], logic: str) -> Rule:
     ----------
     fields
         The ``id``, the ``rule`` and optionally ``logic``, ``weights`` (a mapping, or the list that
-        `read_weights` takes), ``payload``, ``tags``, ``priority``, ``valid_from`` and
-        ``valid_until``. None stands for the default.
+        `read_weights` takes), ``payload``, ``tags``, ``priority``, ``valid_from``,
+        ``valid_until`` and ``subscription``. None stands for the default.
     logic
         The logic of a rule that names none.
 
@@ -280,6 +298,7 @@ def rule_of_fields(fields: Mapping[str, Any], logic: str) -> Rule:
                 fields.get("valid_from"),
                 fields.get("valid_until"),
             ),
+            fields.get("subscription"),
         )
     except RuleError as error:
         error.rule_id = fields["id"]
@@ -323,8 +342,9 @@ def _check_source(source: Any) -> str | Expr:
     if isinstance(source, And | Or | Not | Predicate | Atom):
         checked = check(source)
         for predicate in predicates(checked):
-            if predicate.attribute.startswith(JOINED):
-                join_named(predicate.attribute)
+            name = predicate.attribute
+            if name.startswith(JOINED) and is_bound(join_named(name)):
+                raise RuleError("a rule's model has FROM received, not who received what")
         return checked
     if isinstance(source, Mapping | bool):
         return from_json(source)
@@ -370,3 +390,18 @@ def check_tags(tags: Any) -> frozenset[str]:
         if not is_unicode(tag):
             raise RuleError("a tag has an unpaired surrogate; it is not valid Unicode")
     return frozenset(result)
+
+
+def check_subscription(name: Any) -> str:
+    """Check that `name` may be the name of a subscription, and return it.
+
+    Raises
+    ------
+    RuleError
+        It is not a non-empty, valid string.
+    """
+    if not isinstance(name, str) or not name:
+        raise RuleError(f"a subscription's name is a non-empty string, not {name!r}")
+    if not is_unicode(name):
+        raise RuleError("a subscription's name has an unpaired surrogate; it is not valid Unicode")
+    return name

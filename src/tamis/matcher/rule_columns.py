@@ -103,6 +103,62 @@ class _Tags(NamedTuple):
 _UNTAGGED = _Tags(NO_STRINGS, _NO_STARTS, NO_INT32)
 
 
+class _Subscriptions(NamedTuple):
+    """The subscription of each rule."""
+
+    names: Strings
+    """All distinct names."""
+    number: NDArray[np.int32]
+    """The name of each rule as a position in `names`, -1 without one; empty if no rule has one."""
+
+    @classmethod
+    def of(cls, names: Sequence[str]) -> _Subscriptions:
+        if not any(names):
+            return _UNSUBSCRIBED
+        numbers: dict[str, int] = {}
+        flat = [numbers.setdefault(name, len(numbers)) if name else -1 for name in names]
+        return cls(Strings.of(list(numbers)), np.array(flat, np.int32))
+
+    @classmethod
+    def concat(cls, parts: Sequence[tuple[_Subscriptions, int]]) -> _Subscriptions:
+        """Concatenate several columns, each given with the number of its rules."""
+        if not any(len(part.number) for part, _ in parts):
+            return _UNSUBSCRIBED
+        numbers: dict[bytes, int] = {}
+        flat = []
+        for part, count in parts:
+            names = [part.names.bytes_at(i) for i in range(part.names.size)]
+            new = [numbers.setdefault(name, len(numbers)) for name in names]
+            # The last entry is what -1 finds.
+            known = np.array([*new, -1], np.int32)
+            flat.append(known[part.number] if len(part.number) else np.full(count, -1, np.int32))
+        return cls(Strings.of(list(numbers)), np.concatenate(flat))
+
+    def take(self, places: NDArray[np.integer]) -> _Subscriptions:
+        return _Subscriptions(self.names, self.number[places]) if len(self.number) else self
+
+    def at(self, place: int) -> str:
+        number = int(self.number[place]) if len(self.number) else -1
+        return "" if number < 0 else self.names.at(number)
+
+    def used(self, places: NDArray[np.integer] | None) -> set[str]:
+        """The subscriptions of the rules at these places; None stands for all places."""
+        if not len(self.number):
+            return set()
+        numbers = np.unique(self.number if places is None else self.number[places])
+        return {self.names.at(number) for number in numbers[numbers >= 0].tolist()}
+
+    def check(self, size: int) -> None:
+        """Check the subscriptions of `size` rules that were read from a file."""
+        check_types(self)
+        self.names.check("subscription_names")
+        check_lengths(size if len(self.number) else 0, subscription=self.number)
+        check_numbers("subscription", self.number, -1, self.names.size)
+
+
+_UNSUBSCRIBED = _Subscriptions(NO_STRINGS, NO_INT32)
+
+
 class RuleColumns:
     """The rules of a segment by place; `Row` lists what is stored of each.
 
@@ -118,6 +174,7 @@ class RuleColumns:
         payloads: Strings,
         tags: _Tags,
         validities: Validities,
+        subscriptions: _Subscriptions,
         row: NDArray[np.int32] | None = None,
     ) -> None:
         self.ids = ids
@@ -127,6 +184,7 @@ class RuleColumns:
         self._payloads = payloads
         self._tags = tags
         self.validities = validities
+        self._subscriptions = subscriptions
         self._row = row
         """Where the source of each rule is in `_sources`; None if it is at the rule's place."""
 
@@ -150,6 +208,7 @@ class RuleColumns:
             _concat_optional([(part._payloads, len(part)) for part in parts]),
             _Tags.concat([(part._tags, len(part)) for part in parts]),
             Validities.concat((part.validities, len(part)) for part in parts),
+            _Subscriptions.concat([(part._subscriptions, len(part)) for part in parts]),
         )
 
     def __len__(self) -> int:
@@ -181,6 +240,7 @@ class RuleColumns:
             self._payloads.take(places) if self._payloads.size else self._payloads,
             self._tags.take(places),
             self.validities.take(places),
+            self._subscriptions.take(places),
             row,
         )
 
@@ -205,7 +265,8 @@ class RuleColumns:
     def rows(self, begin: int, end: int) -> list[Row]:
         """The stored forms of the rules at the places from `begin` to `end` (exclusive)."""
         is_plain = self._row is None and isinstance(self._sources, Strings)
-        if not is_plain or self._weights.size or self._payloads.size or len(self._tags.tag):
+        has_more = self._weights.size or self._payloads.size or len(self._tags.tag)
+        if not is_plain or has_more or len(self._subscriptions.number):
             return [self.row(place) for place in range(begin, end)]
         places = np.arange(begin, end)
         validities = [self.validities.at(place) for place in range(begin, end)]
@@ -230,6 +291,7 @@ class RuleColumns:
             self._payloads.bytes_at(place) if self._payloads.size else b"",
             self._tags.at(place),
             self.validities.at(place),
+            self._subscriptions.at(place),
         )
 
     def rule(self, place: int) -> Rule:
@@ -239,6 +301,15 @@ class RuleColumns:
     def tags(self, places: NDArray[np.integer] | None) -> set[str]:
         """The tags of the rules at these places; None stands for all places."""
         return (self._tags if places is None else self._tags.take(places)).used()
+
+    @property
+    def has_subscriptions(self) -> bool:
+        """Whether some rule may have a subscription."""
+        return len(self._subscriptions.number) > 0
+
+    def subscriptions(self, places: NDArray[np.integer] | None) -> set[str]:
+        """The subscriptions of the rules at these places; None stands for all places."""
+        return self._subscriptions.used(places)
 
     def mask_tagged(self, tagged: Tagged) -> NDArray[np.uint8]:
         """A mask of the rules with certain tags."""
@@ -267,11 +338,13 @@ class RuleColumns:
             "tag_start": self._tags.start,
             "tag": self._tags.tag,
             "lives": self.validities.numbers.ravel(),
+            "subscription": self._subscriptions.number,
             **_arrays_of("texts", ids.texts),
             **_arrays_of("sources", self.sources),
             **_arrays_of("weights", self._weights),
             **_arrays_of("payloads", self._payloads),
             **_arrays_of("tag_names", self._tags.names),
+            **_arrays_of("subscription_names", self._subscriptions.names),
         }
 
     def check(self, size: int) -> None:
@@ -291,6 +364,7 @@ class RuleColumns:
             strings.check(name, size if strings.size else 0)
         self._tags.check(size)
         self.validities.check(size)
+        self._subscriptions.check(size)
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> RuleColumns:
@@ -300,6 +374,8 @@ class RuleColumns:
             return Strings(arrays[f"{name}_start"], arrays[f"{name}_data"])
 
         index = IdIndex(arrays["key"], arrays["key_place"])
+        # Format 2 has no subscriptions.
+        has_subscriptions = "subscription" in arrays
         return cls(
             Ids(arrays["numbers"], strings("texts"), arrays["is_text"], index),
             arrays["kind"],
@@ -308,6 +384,9 @@ class RuleColumns:
             strings("payloads"),
             _Tags(strings("tag_names"), arrays["tag_start"], arrays["tag"]),
             Validities(arrays["lives"].reshape(-1, 3)),
+            _Subscriptions(strings("subscription_names"), arrays["subscription"])
+            if has_subscriptions
+            else _UNSUBSCRIBED,
         )
 
 
@@ -341,7 +420,16 @@ class RuleColumnsBuilder:
         """Add rules that are texts with an id and a logic, as `Row` has it, and nothing else."""
         if ids.size:
             self._parts.append(
-                RuleColumns(ids, kinds, texts, NO_STRINGS, NO_STRINGS, _UNTAGGED, Validities())
+                RuleColumns(
+                    ids,
+                    kinds,
+                    texts,
+                    NO_STRINGS,
+                    NO_STRINGS,
+                    _UNTAGGED,
+                    Validities(),
+                    _UNSUBSCRIBED,
+                )
             )
 
     def __len__(self) -> int:
@@ -355,8 +443,8 @@ class RuleColumnsBuilder:
 
 
 def _build_columns(rows: Sequence[Row]) -> RuleColumns:
-    ids, kinds, sources, weights, payloads, tags, validities = (
-        zip(*rows, strict=True) if rows else ((),) * 7
+    ids, kinds, sources, weights, payloads, tags, validities, subscriptions = (
+        zip(*rows, strict=True) if rows else ((),) * 8
     )
     return RuleColumns(
         Ids.of(ids),
@@ -366,4 +454,5 @@ def _build_columns(rows: Sequence[Row]) -> RuleColumns:
         Strings.of(payloads) if any(payloads) else NO_STRINGS,
         _Tags.of(tags),
         Validities.of(validities),
+        _Subscriptions.of(subscriptions),
     )

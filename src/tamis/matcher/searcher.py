@@ -71,9 +71,27 @@ class Searcher:
             return ids
         return self._list_ids(*self._search(event, selection))
 
-    def match_flat(self, event: FlatEvent, selection: Selection) -> list[RuleId]:
-        """As `match`, for an event that the schema has already read."""
-        return self._list_ids(*self._search_flat(event, selection))
+    def match_receivers(
+        self, event: FlatEvent, selection: Selection
+    ) -> tuple[list[RuleId], frozenset[str]]:
+        """Find the ids of the matching rules, in the order of `match`, and their subscriptions.
+
+        The schema has read `event` already.
+        """
+        parts, tail = self._search_flat(event, selection)
+        ids: list[RuleId] = []
+        subscriptions: set[str] = set()
+        for part in parts:
+            segment, pairs, mask = part
+            if not segment.columns.has_subscriptions:
+                ids += _find_ids(part, True).tolist()
+                continue
+            places = segment.engine.find_places(pairs, mask)
+            ids += segment.ids.array(places).tolist()
+            subscriptions |= segment.columns.subscriptions(places)
+        ids += [entry.rule.id for entry in tail]
+        subscriptions.update(s for entry in tail if (s := entry.rule.subscription) is not None)
+        return ids, frozenset(subscriptions)
 
     def match_array(self, event: Event, selection: Selection) -> NDArray[Any]:
         """Find the ids of the matching rules, in no particular order."""

@@ -220,6 +220,15 @@ class Snapshot:
             tags |= view.segment.columns.tags(places)
         return tags
 
+    def subscriptions(self) -> set[str]:
+        """The subscriptions of all living rules."""
+        found = {s for entry in self.tail if (s := entry.rule.subscription) is not None}
+        for view in self.views:
+            alive = view.alive()
+            places = None if alive is None else np.flatnonzero(alive)
+            found |= view.segment.columns.subscriptions(places)
+        return found
+
     def rules(self) -> Iterator[Rule]:
         """All living rules, in the order in which they were added."""
         for view in self.views:

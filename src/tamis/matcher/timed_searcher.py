@@ -48,7 +48,7 @@ class TimedSearcher(Searcher):
         self.milliseconds = milliseconds
 
     match = _timed(Searcher.match)
-    match_flat = _timed(Searcher.match_flat)
+    match_receivers = _timed(Searcher.match_receivers)
     match_array = _timed(Searcher.match_array)
     match_rules = _timed(Searcher.match_rules)
     first = _timed(Searcher.first)

@@ -48,7 +48,7 @@ def test_one_text_for_all_spellings(text: str, canonical: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message", "position"),
     [
-        ("EXISTS (SELECT 1 FROM other d)", "expected seen after FROM", 22),
+        ("EXISTS (SELECT 1 FROM other d)", "expected seen or received after FROM", 22),
         ("EXISTS (SELECT FROM seen d)", "expected what to select", 15),
         ("EXISTS (SELECT 1", "expected FROM seen", 16),
         ("x < ANY (SELECT y FROM seen d)", "one attribute of the old document, d.…", 16),

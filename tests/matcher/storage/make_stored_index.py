@@ -91,6 +91,7 @@ def fill(folder: Path) -> tamis.Matcher:
     matcher.add("first", "size > 0", priority=9, tags=["gold"])
     matcher.add("ended", "size > 0", valid_until="2025-01-01")
     matcher.add("valid", "size > 0", valid_from="2025-01-01", valid_until="2027-01-01")
+    matcher.add("subscribed", "size = 2", subscription="ann")
     matcher.add("all", "size >= 0", replace=True)
     matcher.remove("like")
     return matcher

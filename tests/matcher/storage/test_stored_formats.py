@@ -68,6 +68,8 @@ def check_rules(matcher: tamis.Matcher) -> None:
     assert matcher.first({"size": 1}, at=AT) == ["first"]
     assert matcher.match({"size": 1}, only=tamis.tagged("new"), at=AT) == ["payload"]
     assert dict(matcher.top({"name": "a", "price": 6}, 100, at=AT))["weighted"] == 2.0
+    if "subscribed" in matcher:  # from format 3 on
+        assert matcher.rule("subscribed").subscription == "ann"
     assert list(matcher.documents) == [0, "named"]
     assert matcher.documents["named"] == {"name": "n1", "price": 11}
 

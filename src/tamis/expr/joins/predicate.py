@@ -19,6 +19,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from tamis.expr.model import Op, Predicate
+from tamis.expr.names import RECEIVED_BY
 
 __all__ = [
     "NO_CONDITION",
@@ -29,6 +30,7 @@ __all__ = [
     "Quantifier",
     "Some",
     "Test",
+    "is_bound",
     "leaves",
     "map_tests",
 ]
@@ -90,6 +92,9 @@ class Join(msgspec.Struct, frozen=True, gc=False):
     """Selects the documents that count."""
     compared: Comparison | None = None
     """The comparison of ANY and ALL, with the old document's side first."""
+    received: bool = False
+    """Whether only the documents count that the rule's own subscription has received. Before the
+    predicate is evaluated, `bind` makes that a condition like any other."""
 
     @property
     def news(self) -> frozenset[str]:
@@ -107,6 +112,16 @@ class Join(msgspec.Struct, frozen=True, gc=False):
             names | {_attribute_of(leaf) for leaf in self.leaves() if _is_of(leaf, True)}
         )
 
+    def bind(self, subscription: str) -> Join:
+        """The same predicate in a rule of `subscription`: a condition says who received a document.
+
+        Whatever evaluates join predicates then needs no second collection of documents.
+        """
+        if not self.received:
+            return self
+        mark = Test(Predicate(RECEIVED_BY, Op.EQ, (subscription,)), of_old=True)
+        return msgspec.structs.replace(self, where=Every((mark, self.where)), received=False)
+
     def leaves(self) -> Iterator[Comparison | Test]:
         """All comparisons and tests."""
         if self.compared is not None:
@@ -121,6 +136,11 @@ def leaves(condition: Condition) -> Iterator[Comparison | Test]:
             yield from leaves(child)
     else:
         yield condition
+
+
+def is_bound(join: Join) -> bool:
+    """Whether `Join.bind` was applied to a predicate about received documents."""
+    return any(_is_of(leaf, True) and _attribute_of(leaf) == RECEIVED_BY for leaf in join.leaves())
 
 
 def map_tests(condition: Condition, change: Callable[[Predicate], Predicate]) -> Condition:

@@ -19,13 +19,14 @@ from tamis.expr.joins.predicate import (
 )
 from tamis.expr.joins.write import join_predicate, nesting, simplify
 from tamis.expr.model import FLIPPED, Op, Predicate
-from tamis.expr.names import JOINED
+from tamis.expr.names import JOINED, RECEIVED_BY
 from tamis.expr.text.token_reader import COMPARISONS, LITERALS, TokenReader
 from tamis.expr.text.tokens import END, NAME, QUOTED_NAME
 
 __all__ = ["SubqueryReader", "at_exists", "at_quantifier", "at_select", "join_named"]
 
-_SEEN: Final = "SEEN"
+_TABLES: Final = {"SEEN": False, "RECEIVED": True}
+"""The tables, and whether each has only what the rule's own subscription has received."""
 _QUANTIFIERS: Final = {
     "ANY": Quantifier.ANY,
     "SOME": Quantifier.ANY,
@@ -46,7 +47,7 @@ def join_named(name: str) -> Join:
         `name` is not the attribute of a :func:`~tamis.expr.joins.write.join_predicate`.
     """
     reader = TokenReader(name.removeprefix(JOINED))
-    join = SubqueryReader(reader).read_join()
+    join = SubqueryReader(reader, takes_bound=True).read_join()
     if reader.kinds[reader.at] != END or join_predicate(join).attribute != name:
         raise RuleError(f"{name!r} does not name a join predicate")
     return join
@@ -78,11 +79,22 @@ def _is_word(reader: TokenReader, at: int, word: str) -> bool:
 
 
 class SubqueryReader:
-    """Reads join predicates from the tokens of `reader`."""
+    """Reads join predicates from the tokens of `reader`.
 
-    def __init__(self, reader: TokenReader) -> None:
+    Parameters
+    ----------
+    reader
+        The tokens.
+    takes_bound
+        Whether a condition may name the subscriptions that received a document, as only
+        `Join.bind` does.
+    """
+
+    def __init__(self, reader: TokenReader, takes_bound: bool = False) -> None:
         self._reader = reader
+        self._takes_bound = takes_bound
         self._alias = ""
+        self._received = False
         self._nesting = 0
 
     def read_join(self) -> Join:
@@ -108,7 +120,8 @@ class SubqueryReader:
             reader.at += 1
         if reader.at == select:
             raise reader.expected_error("what to select", "EXISTS takes any: SELECT 1")
-        return Join(Quantifier.EXISTS, self._read_from_and_where())
+        where = self._read_from_and_where()
+        return Join(Quantifier.EXISTS, where, received=self._received)
 
     def read_quantified(self, new: str, op: Op, negated: bool, quantifier: Quantifier) -> Join:
         """Read what follows ``x < ANY``; `new` is the attribute of the new document."""
@@ -124,7 +137,8 @@ class SubqueryReader:
             at = reader.at if is_old else select
             raise reader.error(f"expected one attribute of the old document, {self._alias}.…", at)
         reader.at = end
-        return Join(quantifier, where, Comparison(old, FLIPPED[op], new, negated))
+        compared = Comparison(old, FLIPPED[op], new, negated)
+        return Join(quantifier, where, compared, self._received)
 
     def _open_select(self) -> int:
         """Step over ``(SELECT``."""
@@ -139,9 +153,11 @@ class SubqueryReader:
         if not _is_word(reader, reader.at, "FROM"):
             raise reader.expected_error("FROM seen", "a subquery reads the documents seen before")
         reader.at += 1
-        if not _is_word(reader, reader.at, _SEEN):
-            raise reader.expected_error("seen after FROM", "it is the only table")
-        self._alias = reader.tokens[reader.at].text
+        table = reader.tokens[reader.at].text if reader.kinds[reader.at] == NAME else ""
+        if table.upper() not in _TABLES:
+            raise reader.expected_error("seen or received after FROM", "there are no other tables")
+        self._received = _TABLES[table.upper()]
+        self._alias = table
         reader.at += 1
         if _is_word(reader, reader.at, "AS"):
             reader.at += 1
@@ -264,6 +280,8 @@ class SubqueryReader:
         is_alias = reader.kinds[reader.at] == NAME and reader.kinds[reader.at + 1] == "."
         if is_alias and reader.tokens[reader.at].text.lower() == self._alias.lower():
             reader.at += 2
+            if self._takes_bound and reader.tokens[reader.at].text == RECEIVED_BY:
+                return True, reader.read_name()
             return True, reader.read_attribute()
         return False, reader.read_attribute()
 

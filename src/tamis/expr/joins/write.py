@@ -17,6 +17,8 @@ from tamis.expr.text.write import predicate_text_on
 
 __all__ = ["join_predicate", "join_text", "nesting", "simplify"]
 
+_TABLES: Final = ("seen", "received")
+
 _ALIAS: Final = "d"
 _NEGATED: Final = {**{op: f"NOT {{}} {op} {{}}" for op in FLIPPED}, Op.EQ: "{} <> {}"}
 
@@ -29,13 +31,13 @@ def join_predicate(join: Join) -> Predicate:
 def join_text(join: Join) -> str:
     """The text of a join predicate; equal predicates have equal texts."""
     where = _condition_text(simplify(join.where))
-    tail = f" WHERE {where}" if where else ""
+    tail = f"FROM {_TABLES[join.received]} {_ALIAS}" + (f" WHERE {where}" if where else "")
     if join.compared is None:
-        return f"EXISTS (SELECT 1 FROM seen {_ALIAS}{tail})"
+        return f"EXISTS (SELECT 1 {tail})"
     compared = join.compared
     sign = "<>" if compared.negated else FLIPPED[compared.op].value
     new, old = _name_text(compared.new, False), _name_text(compared.old, True)
-    return f"{new} {sign} {join.quantifier} (SELECT {old} FROM seen {_ALIAS}{tail})"
+    return f"{new} {sign} {join.quantifier} (SELECT {old} {tail})"
 
 
 def simplify(condition: Condition) -> Condition:

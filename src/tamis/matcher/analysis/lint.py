@@ -55,6 +55,7 @@ class _Candidate(NamedTuple):
     id: RuleId
     age: int
     tree: Expr
+    subscription: str | None
 
 
 def lint(
@@ -72,14 +73,14 @@ def lint(
     linter = _Linter(schema, single_valued)
     for number, id in enumerate(ids):
         rule = matcher.rule(id)
-        tree = nnf(schema.adapt_rule(rule.expr), rule.logic)
+        tree = nnf(schema.adapt_rule(rule.bound_expr), rule.logic)
         key = _canonical_key(simplify(tree, linter.find_scalars(tree)))
-        first = first_with.setdefault(key, id)
+        first = first_with.setdefault((key, rule.subscription), id)
         finding = linter.check_rule(id, tree)
         if finding is None and first != id:
             finding = _report_duplicate(id, first)
         if finding is None:
-            candidates[id] = _Candidate(id, number, tree)
+            candidates[id] = _Candidate(id, number, tree, rule.subscription)
         else:
             findings.append(finding)
         watch(number + 1, (number + 1) / (2 * len(ids)))
@@ -174,6 +175,9 @@ class _Linter:
     def _prove_implication(self, rule: _Candidate, others: Sequence[_Candidate]) -> Finding | None:
         prover = self._prover(rule.tree)
         for other in others:
+            # What another subscription receives makes no rule of this one redundant.
+            if other.subscription != rule.subscription:
+                continue
             if not prover.implies(rule.tree, other.tree):
                 continue
             if self._prover(other.tree).implies(other.tree, rule.tree):

@@ -85,12 +85,12 @@ def find_similar(
 
 
 def _normalize(rule: Rule, schema: Schema) -> Expr:
-    return nnf(schema.adapt_rule(rule.expr), rule.logic)
+    return nnf(schema.adapt_rule(rule.bound_expr), rule.logic)
 
 
 def _count_shares(matcher: Matcher, rule: Rule, events: Any, schema: Schema) -> Iterator[_Shares]:
     """Compute shares from the caller's events."""
-    expr = schema.adapt_rule(rule.expr)
+    expr = schema.adapt_rule(rule.bound_expr)
     own, sizes, both = 0, Counter[RuleId](), Counter[RuleId]()
     for chunk in split_events(events):
         rows = chunk if isinstance(chunk, list) else chunk.to_pylist()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -17,6 +18,7 @@ from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.base import Engine
 from tamis.errors import DuplicateRuleError, RuleError, SchemaError
 from tamis.expr.functions.derive import make_comparable
+from tamis.expr.joins.received import bind_predicate, bind_received, mentions_received
 from tamis.expr.model import TRUE, Expr, Predicate, predicates
 from tamis.expr.names import JOINED
 from tamis.expr.text.bulk import SharedReader
@@ -149,12 +151,12 @@ class SegmentBuilder:
         """
         source = rule.source
         if isinstance(source, str):
-            if rule.weights is None:
+            if rule.weights is None and not mentions_received(source):
                 tree = self._reader.read_tree(source, rule.logic)
                 return TailRule(rule, tree, _NO_WEIGHTS, _has_joins(tree))
             source = self._reader.parse(source)
         weights = self._weights(rule, source)
-        tree = self._reader.normalize(source, rule.logic)
+        tree = self._reader.normalize(bind_received(source, rule.subscription), rule.logic)
         return TailRule(rule, tree, weights, _has_joins(tree))
 
     def freeze(self, entries: Iterable[TailRule]) -> Segment:
@@ -166,8 +168,8 @@ class SegmentBuilder:
                 # A text without weights takes the reader's fast roads although its tree is known:
                 # 13 ms for 1,024 two-level rules, against 23 ms for their trees. A model takes the
                 # tree: 71 ms, against 120 ms if it were normalised again.
-                if isinstance(rule.source, str) and rule.weights is None:
-                    encoder.add_text(rule.source, rule.logic)
+                if _is_plain_text(rule):
+                    encoder.add_text(rule.text, rule.logic)
                 else:
                     encoder.add_tree(tree, weights)
         return self._finish(columns, encoder)
@@ -194,6 +196,8 @@ class SegmentBuilder:
 
     def _weights(self, rule: Rule, expr: Expr) -> RuleWeights:
         weights = RuleWeights.of(rule.weights, expr)
+        if weights and rule.subscription is not None:
+            weights = weights.map(partial(bind_predicate, subscription=rule.subscription))
         if weights and self.schema:
             weights = weights.map(self.schema.adapt)
         return weights.map(make_comparable) if weights else weights
@@ -217,11 +221,12 @@ class SegmentBuilder:
         return self.schema.adapt(predicate)
 
     def _encode(self, encoder: RuleEncoder, rule: Rule) -> None:
-        if isinstance(rule.source, str) and rule.weights is None:
-            encoder.add_text(rule.source, rule.logic)
+        if _is_plain_text(rule):
+            encoder.add_text(rule.text, rule.logic)
         else:
             expr = rule.expr
-            encoder.add(expr, rule.logic, self._weights(rule, expr))
+            weights = self._weights(rule, expr)
+            encoder.add(bind_received(expr, rule.subscription), rule.logic, weights)
 
 
 def _weigh(
@@ -270,6 +275,12 @@ def _join(
     conjunctions = len(merged.forms.conjunction_start) - 1
     is_rule = len(merged.forms.owner) == 0 and conjunctions
     return reorder_rules(merged, order, order if is_rule else np.arange(conjunctions))
+
+
+def _is_plain_text(rule: Rule) -> bool:
+    """Whether a rule is a text that means the same in every rule, and has no weights."""
+    is_text = isinstance(rule.source, str) and rule.weights is None
+    return is_text and not mentions_received(rule.source)
 
 
 def _has_joins(tree: Expr) -> bool:

@@ -31,7 +31,14 @@ FEW_RULES: Final = 16
 _JSON_COLUMNS: Final = ("weights", "payload")
 """The columns of a table of rules that may hold JSON as text, since no type of Arrow holds any."""
 
-_MORE_COLUMNS: Final = (*_JSON_COLUMNS, "tags", "priority", "valid_from", "valid_until")
+_MORE_COLUMNS: Final = (
+    *_JSON_COLUMNS,
+    "tags",
+    "priority",
+    "valid_from",
+    "valid_until",
+    "subscription",
+)
 """What a table of rules may have besides id, rule and logic."""
 
 _ROWS: Final = 65_536
@@ -200,6 +207,7 @@ class _Collector:
                 item.payload,
                 item.tags,
                 item.validity,
+                item.subscription,
             )
         if isinstance(item, tuple | list) and len(item) in (2, 3):
             id, source, *logic = item
