@@ -10,6 +10,9 @@
     │   └── DuplicateRuleError    its id is taken
     ├── UnknownRuleError        no rule has that id (also a KeyError)
     ├── UnknownDocumentError    no document has that id (also a KeyError)
+    ├── UnknownSubscriptionError  no subscription has that name (also a KeyError)
+    ├── SubscriptionError       a subscription, an audience or an acknowledgement is refused
+    ├── GoneError               a cursor lies before the events that are kept; knows the earliest
     ├── EventError              an event is not a mapping, or has a value Tamis cannot read
     │   └── TimeLimitError        its search took longer than the limit
     ├── SchemaError             a schema is malformed, or a rule or an event contradicts it
@@ -27,6 +30,7 @@ A message names the culprit and, where there is one, the fix. It is one line lon
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -35,6 +39,7 @@ __all__ = [
     "CorruptFileError",
     "DuplicateRuleError",
     "EventError",
+    "GoneError",
     "InputFileError",
     "LockedError",
     "MissingExtraError",
@@ -44,11 +49,13 @@ __all__ = [
     "RuleTooLargeError",
     "SchemaError",
     "StorageError",
+    "SubscriptionError",
     "TamisError",
     "TimeLimitError",
     "UnknownDocumentError",
     "UnknownEngineError",
     "UnknownRuleError",
+    "UnknownSubscriptionError",
     "combine_errors",
 ]
 
@@ -145,6 +152,32 @@ class UnknownDocumentError(TamisError, KeyError):
         return str(self.args[0])
 
 
+class SubscriptionError(TamisError):
+    """A subscription, a webhook, an audience or an acknowledgement is refused."""
+
+
+class UnknownSubscriptionError(TamisError, KeyError):
+    """No subscription has that name."""
+
+    def __str__(self) -> str:
+        # KeyError would show the message's repr.
+        return str(self.args[0])
+
+
+class GoneError(TamisError):
+    """A cursor lies before the events that are kept.
+
+    Attributes
+    ----------
+    earliest
+        The sequence number of the first event that is kept.
+    """
+
+    def __init__(self, message: str, *, earliest: int) -> None:
+        super().__init__(message)
+        self.earliest = earliest
+
+
 class EventError(TamisError):
     """An event is not a mapping, or has a value that Tamis cannot read.
 
@@ -211,6 +244,12 @@ class StorageError(TamisError):
 
     def __str__(self) -> str:
         return f"{self.path}: {self.message}"
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no space left on the disk, or in the user's share of it."""
+        cause = self.__cause__
+        return isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 class CorruptFileError(StorageError):

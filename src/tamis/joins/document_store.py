@@ -27,7 +27,7 @@ from tamis.joins.prefilter import JoinUsage, Prefilter
 from tamis.joins.retention import Retention
 from tamis.joins.selected_documents import Selections, Tests
 
-__all__ = ["DocumentId", "DocumentJournal", "DocumentStore", "StoredDocument"]
+__all__ = ["DocumentId", "DocumentJournal", "DocumentStore", "StoredDocument", "encode_flat"]
 
 DocumentId: TypeAlias = str | int
 """A string given by the user, or a number given by Tamis."""
@@ -100,6 +100,8 @@ class DocumentStore:
         self.evaluated = 0
         self.spared = 0
         self._journal: DocumentJournal | None = None
+        self._load: Callable[[], tuple[Iterable[StoredDocument], int]] | None = None
+        """Loads the documents when they are first needed; None once they are here."""
         self._change: _Change | None = None
         """A change that the journal has recorded, and that memory may have in part."""
         self._create_locks()
@@ -149,28 +151,32 @@ class DocumentStore:
         if id is not None and not (isinstance(id, str) and is_unicode(id)):
             raise EventError(f"a document's id must be a string, not {id!r}")
         self.check_writable()
-        require_readable(document)
-        receivers: list[Value] = list(dict.fromkeys(received_by))
-        if receivers:
-            document = {**document, RECEIVED_BY: receivers}
-        encoded = _encode(document)
+        encoded = encode_flat(document, received_by)
         with self.lock:
             self.complete()
             number, came = self.next, 0.0
             if self._keeps_time:
                 came = self.retention.clock()
-            displaced = self._find_displaced(id)
-            added = StoredDocument(number, came, id, encoded)
-            if self._journal is not None:
-                self._journal.record_added(added, displaced)
-            kept = None if self.retention.count == 0 else added
-            self._change = _Change(displaced, kept, following=number + 1)
-            self.next = number + 1
-            self._drop_all(displaced)
-            if kept is not None:
-                self._insert(number, came, id, encoded, document)
-            self._confirm()
+            self._append(StoredDocument(number, came, id, encoded))
             return number if id is None else id
+
+    def append(self, added: StoredDocument) -> None:
+        """Add a document that is stored elsewhere; its number is not below `next`."""
+        with self.lock:
+            self.complete()
+            self._append(added)
+
+    def _append(self, added: StoredDocument) -> None:
+        displaced = self._find_displaced(added.id)
+        if self._journal is not None:
+            self._journal.record_added(added, displaced)
+        kept = None if self.retention.count == 0 else added
+        self._change = _Change(displaced, kept, following=added.number + 1)
+        self.next = added.number + 1
+        self._drop_all(displaced)
+        if kept is not None:
+            self._insert(*added, _decode(added.encoded))
+        self._confirm()
 
     def remove(self, id: DocumentId) -> None:
         """Remove a document, or raise UnknownDocumentError."""
@@ -197,6 +203,15 @@ class DocumentStore:
                 self._remove(expired)
             return len(expired)
 
+    def forget_before(self, number: int) -> None:
+        """Remove the documents below a number, unless none are loaded yet."""
+        with self.lock:
+            if self._load is None:
+                self.complete()
+                old = [known for known in self._encoded if known < number]
+                if old:
+                    self._remove(old)
+
     def _remove(self, numbers: list[int]) -> None:
         self._record_removed(numbers)
         self._drop_all(numbers)
@@ -220,6 +235,10 @@ class DocumentStore:
         has no effect, and from then on it has its whole effect: the next user of the documents
         calls this first, with the lock.
         """
+        if self._load is not None:
+            documents, following = self._load()
+            self._change = _Change([], None, following, tuple(documents))
+            self._load = None
         change = self._change
         if change is None:
             return
@@ -246,6 +265,17 @@ class DocumentStore:
         with self.lock:
             self._change = _Change([], None, following, tuple(documents))
             self.complete()
+
+    def load_later(self, load: Callable[[], tuple[Iterable[StoredDocument], int]]) -> None:
+        """Forget all documents; `load` returns them and the next number when they are needed."""
+        with self.lock:
+            self._change = None
+            self._load = load
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the documents are in memory; see `load_later`."""
+        return self._load is None
 
     def _rebuild(self, documents: Iterable[StoredDocument], following: int) -> None:
         """Forget everything, and insert these documents."""
@@ -524,6 +554,26 @@ def _read_decimal(code: int, text: memoryview[int]) -> LongDecimal:
     if code != _DECIMAL:
         raise msgspec.DecodeError(f"unknown extension {code}")
     return LongDecimal(Decimal(text.tobytes().decode()))
+
+
+def encode_flat(event: FlatEvent, received_by: Iterable[str] = ()) -> bytes:
+    """The attributes of a document in MessagePack, as `StoredDocument.encoded` has them.
+
+    Parameters
+    ----------
+    event
+        The flattened document.
+    received_by
+        The subscriptions that receive it.
+
+    Raises
+    ------
+    EventError
+        A value is one that no kind can hold.
+    """
+    require_readable(event)
+    receivers: list[Value] = list(dict.fromkeys(received_by))
+    return _encode({**event, RECEIVED_BY: receivers} if receivers else event)
 
 
 _encode = msgspec.msgpack.Encoder(enc_hook=_write_decimal).encode

@@ -118,6 +118,7 @@ class Matcher:
         documents: Retention | Literal[False] | None = None,
         limits: Limits | None = None,
         _store: Store | None = None,
+        _keeps_documents: bool = True,
     ) -> None:
         self._logic = check_logic(logic)
         self._limits = limits or Limits()
@@ -142,7 +143,8 @@ class Matcher:
         if _store is None:
             self._writer = Writer(self._builder)
         else:
-            self._stored_documents = StoredDocuments(self._document_store, _store)
+            if _keeps_documents:
+                self._stored_documents = StoredDocuments(self._document_store, _store)
             # Last: its background thread writes to the directory, which may be damaged.
             self._writer = Writer(self._builder, _store.take_state(), _store)
 
@@ -1283,12 +1285,13 @@ class Matcher:
         ...     writer.close()
         0 True 1
         """
-        if self._store is None or self._stored_documents is None:
+        if self._store is None:
             return False
         state = self._store.refresh()
         if state is not None:
             self._writer.replace_state(state)
-        return self._stored_documents.refresh() or state is not None
+        documents = self._stored_documents
+        return (documents is not None and documents.refresh()) or state is not None
 
     def close(self) -> None:
         """Stop background work, and release the directory for other writers.

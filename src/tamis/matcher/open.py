@@ -20,7 +20,7 @@ from tamis.matcher.storage.store import Store
 from tamis.matcher.validity import Clock
 from tamis.matcher.write.builder import SegmentBuilder
 
-__all__ = ["open_matcher"]
+__all__ = ["open_matcher", "open_stored"]
 
 
 def open_matcher(
@@ -91,6 +91,35 @@ def open_matcher(
     ...         print(m.match({"age": 30}))
     ['adults']
     """
+    return open_stored(
+        path,
+        read_only=read_only,
+        engine=engine,
+        logic=logic,
+        schema=schema,
+        clock=clock,
+        sync=sync,
+        verify=verify,
+        documents=documents,
+        limits=limits,
+    )
+
+
+def open_stored(
+    path: str | os.PathLike[str],
+    *,
+    read_only: bool,
+    engine: str | None,
+    logic: str | None,
+    schema: Mapping[str, str] | None,
+    clock: Clock | None,
+    sync: bool,
+    verify: bool,
+    documents: Retention | None,
+    limits: Limits | None,
+    keeps_documents: bool = True,
+) -> Matcher:
+    """As `open_matcher`; `keeps_documents` says whether the directory has the documents, too."""
     folder = Path(path).absolute()
     if verify not in (True, False):
         raise ValueError(f"verify is True or False, not {verify!r}")
@@ -117,6 +146,7 @@ def open_matcher(
             documents=documents or _read_retention(folder),
             limits=limits,
             _store=store,
+            _keeps_documents=keeps_documents,
         )
     except BaseException:
         # The traceback keeps the store alive, and with it the lock.

@@ -311,6 +311,34 @@ class RuleColumns:
         """The subscriptions of the rules at these places; None stands for all places."""
         return self._subscriptions.used(places)
 
+    @property
+    def has_weights(self) -> bool:
+        """Whether some rule has weights."""
+        return bool(self._weights.size)
+
+    @property
+    def tag_names(self) -> list[str]:
+        """All tags of the segment; `tags_at` refers to them by number."""
+        return [self._tags.names.at(number) for number in range(self._tags.names.size)]
+
+    def tags_at(self, places: NDArray[np.integer]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """The tags of the rules at these places, end to end, after where those of each begin."""
+        if not len(self._tags.tag):
+            return np.zeros(len(places) + 1, np.int64), NO_INT32
+        starts, at = select_lists(self._tags.start, places)
+        return starts, self._tags.tag[at]
+
+    @property
+    def subscription_names(self) -> list[str]:
+        """All subscriptions of the segment; `subscriptions_at` refers to them by number."""
+        names = self._subscriptions.names
+        return [names.at(number) for number in range(names.size)]
+
+    def subscriptions_at(self, places: NDArray[np.integer]) -> NDArray[np.int32]:
+        """The subscription of each of the rules at these places; -1 for a rule without one."""
+        numbers = self._subscriptions.number
+        return numbers[places] if len(numbers) else np.full(len(places), -1, np.int32)
+
     def mask_tagged(self, tagged: Tagged) -> NDArray[np.uint8]:
         """A mask of the rules with certain tags."""
         marks = np.ones(len(self), np.uint8)

@@ -93,6 +93,22 @@ class Searcher:
         subscriptions.update(s for entry in tail if (s := entry.rule.subscription) is not None)
         return ids, frozenset(subscriptions)
 
+    @property
+    def has_joins(self) -> bool:
+        """Whether a rule refers to earlier documents."""
+        return self._joins is not None
+
+    def find_places(
+        self, event: FlatEvent, selection: Selection
+    ) -> tuple[list[tuple[Segment, NDArray[np.integer]]], list[TailRule]]:
+        """Find the places of the matching rules by segment, and those of the tail."""
+        parts, tail = self._search_flat(event, selection)
+        found = [
+            (segment, segment.engine.find_places(pairs, mask).copy())
+            for segment, pairs, mask in parts
+        ]
+        return found, tail
+
     def match_array(self, event: Event, selection: Selection) -> NDArray[Any]:
         """Find the ids of the matching rules, in no particular order."""
         segment = self._only_segment

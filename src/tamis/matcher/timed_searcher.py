@@ -49,6 +49,7 @@ class TimedSearcher(Searcher):
 
     match = _timed(Searcher.match)
     match_receivers = _timed(Searcher.match_receivers)
+    find_places = _timed(Searcher.find_places)
     match_array = _timed(Searcher.match_array)
     match_rules = _timed(Searcher.match_rules)
     first = _timed(Searcher.first)

@@ -35,7 +35,17 @@ from tamis.matcher.storage.atomic import (
 )
 from tamis.matcher.storage.file_format import CHECKSUM, FORMAT, check_format
 
-__all__ = ["EMPTY_LENGTH", "Log", "LogContent", "create_log", "read_log", "report_torn"]
+__all__ = [
+    "EMPTY_LENGTH",
+    "Frames",
+    "Log",
+    "LogContent",
+    "create_log",
+    "read_frames",
+    "read_log",
+    "read_whole_frames",
+    "report_torn",
+]
 
 _logger = logging.getLogger("tamis")
 
@@ -61,6 +71,17 @@ class LogContent(NamedTuple, Generic[_T]):
 
     records: list[_T]
     """The content of each frame, decoded."""
+    length: int
+    """Where the last whole frame ends."""
+    is_torn: bool
+    """Whether a torn frame follows it."""
+
+
+class Frames(NamedTuple):
+    """The frames of a log as they are stored."""
+
+    contents: list[tuple[int, memoryview]]
+    """The content of each frame, and the byte of the file at which it begins."""
     length: int
     """Where the last whole frame ends."""
     is_torn: bool
@@ -98,22 +119,60 @@ def read_log(path: Path, decode: Callable[[Any], _T]) -> LogContent[_T]:
     StorageError
         It is of a newer format, or cannot be read.
     """
+    frames = read_frames(path)
+    records: list[_T] = []
+    for position, content in frames.contents:
+        try:
+            records.append(decode(content))
+        except msgspec.MsgspecError as error:
+            _refuse(path, position - _FRAME_START, f"the record cannot be decoded: {error}")
+    return LogContent(records, frames.length, frames.is_torn)
+
+
+def read_frames(path: Path, start: int = EMPTY_LENGTH) -> Frames:
+    """Read all frames of a log from the byte `start` on, except a torn one.
+
+    Raises
+    ------
+    MissingFileError, CorruptFileError, StorageError
+        As in `read_log`.
+    """
     with storage_errors(path), os.fdopen(open_regular(path, os.O_RDONLY), "rb") as file:
         data = file.read()
     _check_header(path, data)
-    records: list[_T] = []
-    at = EMPTY_LENGTH
+    contents: list[tuple[int, memoryview]] = []
+    at = start
     while at < len(data):
         content = _content(data, at)
         if content is None:
             _check_torn(path, data, at)
-            return LogContent(records, at, True)
-        try:
-            records.append(decode(content))
-        except msgspec.MsgspecError as error:
-            _refuse(path, at, f"the record cannot be decoded: {error}")
+            return Frames(contents, at, True)
+        contents.append((at + _FRAME_START, content))
         at += _FRAME_START + len(content)
-    return LogContent(records, at, False)
+    return Frames(contents, at, False)
+
+
+def read_whole_frames(path: Path) -> tuple[Frames, int]:
+    """As `read_frames`, without the damaged parts, and how many these are.
+
+    For records that are written without waiting for the disk, and of which any may be missing.
+    """
+    with storage_errors(path), os.fdopen(open_regular(path, os.O_RDONLY), "rb") as file:
+        data = file.read()
+    _check_header(path, data)
+    contents: list[tuple[int, memoryview]] = []
+    at, end, damaged = EMPTY_LENGTH, EMPTY_LENGTH, 0
+    while 0 <= at < len(data):
+        content = _content(data, at)
+        if content is None:
+            damaged += 1
+            at = data.find(_FRAME_MAGIC, at + 1)
+            while at >= 0 and _content(data, at) is None:
+                at = data.find(_FRAME_MAGIC, at + 1)
+            continue
+        contents.append((at + _FRAME_START, content))
+        end = at = at + _FRAME_START + len(content)
+    return Frames(contents, end, end < len(data)), damaged
 
 
 def report_torn(path: Path, length: int) -> None:

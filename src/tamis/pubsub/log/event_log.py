@@ -1,0 +1,448 @@
+"""The event log of a collection: files of records, appended to by one thread, read by many.
+
+The log is the queue of every subscription and the source of the documents that join predicates
+refer to: there is no other copy of an event. A file ends when it has grown to some size, and the
+next one begins; retention removes whole files, the oldest first.
+
+Records that are committed together form one frame of the file (`tamis.matcher.storage.log`), with
+one wait for the disk. So after a crash the events of a group are all there, or none is, and none of
+them was acknowledged.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from tamis.errors import CorruptFileError, GoneError, StorageError
+from tamis.forks import hold_during_forks
+from tamis.matcher.storage.atomic import MissingFileError, open_regular, storage_errors
+from tamis.matcher.storage.file_names import UNFINISHED, remove_file
+from tamis.matcher.storage.log import EMPTY_LENGTH, Log, create_log, report_torn
+from tamis.pubsub.log.records import EventRecord, decode_record, encode_records
+from tamis.pubsub.log.retention import LogRetention
+from tamis.pubsub.log.segment_index import SegmentIndex
+
+__all__ = ["SEGMENT_BYTES", "EventLog"]
+
+SEGMENT_BYTES: Final = 16 << 20
+"""A file that is longer ends, and the next one begins."""
+
+_INDEXES: Final = 16
+"""How many indexes of files that have ended stay in memory."""
+
+_TRIES: Final = 20
+"""How often a reader tries again when the writer removes files while it reads."""
+
+_NAME: Final = re.compile(r"events-(\d{12,})")
+SIDE: Final = ".arrow"
+"""The suffix of the columns of a file that has ended; see `columns.py`."""
+
+
+class LogFile(NamedTuple):
+    """A file of the log."""
+
+    path: Path
+    first: int
+    """The sequence number of its first event."""
+
+
+class EventLog:
+    """Events in the order of their sequence numbers. Any number of threads may read it.
+
+    Parameters
+    ----------
+    folder
+        The folder of the log; an empty one is a log without events.
+    read_only
+        Whether to leave the folder as it is.
+    retention
+        How long events are kept; a week by default.
+    sync
+        Whether `append` waits until events are on the disk. Otherwise the operating system has
+        them then.
+    segment_bytes
+        A file that is longer ends, and the next one begins.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        read_only: bool = False,
+        retention: LogRetention | None = None,
+        sync: bool = True,
+        segment_bytes: int = SEGMENT_BYTES,
+    ) -> None:
+        self.folder = folder
+        self.retention = retention or LogRetention()
+        self._read_only = read_only
+        self._sync = sync
+        self._segment_bytes = segment_bytes
+        self._lock = threading.Lock()
+        """Held for each look at the files and their indexes."""
+        hold_during_forks(self._lock, rank=2)
+        self._indexes: OrderedDict[int, SegmentIndex] = OrderedDict()
+        self._is_stale = False
+        """Whether an exception came while the index of the last file was extended."""
+        self._log: Log | None = None
+        self._files = list_files(folder)
+        if not self._files and not read_only:
+            self._files = [create_file(folder, 1)]
+        self._open_last()
+
+    def _open_last(self) -> None:
+        if not self._files:
+            self._last: SegmentIndex | None = None
+            return
+        path, first = self._files[-1]
+        self._last = SegmentIndex(path, first)
+        if not self._read_only:
+            if self._last.is_torn:
+                report_torn(path, self._last.length)
+            self._log = Log(path, self._last.length, self._sync)
+            _remove_unfinished(self.folder)
+
+    # --- What is there ---
+
+    @property
+    def earliest(self) -> int:
+        """The sequence number of the first event that is kept; of the next one if none is."""
+        files = self._files
+        return files[0].first if files else 1
+
+    @property
+    def latest(self) -> int:
+        """The sequence number of the last event; 0 before the first one."""
+        last = self._last
+        return 0 if last is None else last.following - 1
+
+    def __len__(self) -> int:
+        return self.latest + 1 - self.earliest
+
+    @property
+    def last_time(self) -> int:
+        """The time of the last event, in microseconds since 1970; 0 if it is not known."""
+        last = self._last
+        if last is not None and not len(last) and len(self._files) > 1:
+            last = self.read_index(self._files[-2])
+        return last.times[-1] if last is not None and len(last) else 0
+
+    @property
+    def stored_bytes(self) -> int:
+        """How many bytes the files have."""
+        return sum(_size(file.path) for file in self._files)
+
+    def __repr__(self) -> str:
+        return f"<tamis.EventLog: {len(self):,} events from {self.earliest:,} to {self.latest:,}>"
+
+    # --- Writing: one thread ---
+
+    def append(self, records: Sequence[EventRecord]) -> None:
+        """Append records with the next sequence numbers, all or none. Then they are safe.
+
+        Raises
+        ------
+        StorageError
+            They could not be written; nothing was changed.
+        """
+        if self._is_stale:
+            self._reread()
+        if self._last is not None and self._last.length > self._segment_bytes:
+            self._begin_file()
+        assert self._log is not None
+        assert self._last is not None
+        encoded = encode_records(records)
+        start = self._log.length
+        self._log.append(b"".join(encoded))
+        self._is_stale = True
+        self._log.confirm()
+        with self._lock:
+            # The content of a frame begins after the frame's own header.
+            header = self._log.length - start - sum(map(len, encoded))
+            self._last.extend(records, encoded, start + header)
+            self._last.length = self._log.length
+        self._is_stale = False
+
+    def _reread(self) -> None:
+        """Read the last file anew, because its index may be incomplete."""
+        assert self._log is not None
+        self._log.close()
+        with self._lock:
+            self._open_last()
+        self._is_stale = False
+
+    def _begin_file(self) -> None:
+        """End the last file, and begin the next one."""
+        assert self._last is not None
+        assert self._log is not None
+        ended = self._last
+        file = create_file(self.folder, ended.following)
+        log = Log(file.path, EMPTY_LENGTH, self._sync)
+        index = SegmentIndex(*file)
+        previous = self._log
+        with self._lock:
+            self._indexes[ended.first] = ended
+            self._files = [*self._files, file]
+            self._last, self._log = index, log
+            self._forget_indexes()
+        previous.close()
+
+    def find_outdated(self) -> list[LogFile]:
+        """The oldest files, which retention no longer keeps. The last one is always kept."""
+        files, retention = self._files, self.retention
+        horizon = None
+        if retention.age is not None:
+            horizon = int((retention.clock() - retention.age) * 1e6)
+        excess = 0 if retention.bytes is None else self.stored_bytes - retention.bytes
+        outdated = []
+        for file in files[:-1]:
+            if excess <= 0 and not (horizon is not None and self._ended_before(file, horizon)):
+                break
+            excess -= _size(file.path)
+            outdated.append(file)
+        return outdated
+
+    def _ended_before(self, file: LogFile, horizon: int) -> bool:
+        with self._lock:
+            index = self._index(file)
+        return not len(index) or index.times[-1] < horizon
+
+    def end_old_file(self) -> None:
+        """Begin a new file if all events of the last one are past their age."""
+        last, age = self._last, self.retention.age
+        if last is None or not len(last) or age is None:
+            return
+        if last.times[-1] < int((self.retention.clock() - age) * 1e6):
+            self._begin_file()
+
+    def remove(self, files: Sequence[LogFile]) -> None:
+        """Remove the oldest files."""
+        with self._lock:
+            gone = {file.first for file in files}
+            self._files = [file for file in self._files if file.first not in gone]
+            for first in gone:
+                self._indexes.pop(first, None)
+        for file in files:
+            remove_file(file.path)
+            remove_file(file.path.with_name(file.path.name + SIDE))
+
+    def close(self) -> None:
+        """Write no more."""
+        if self._log is not None:
+            self._log.close()
+
+    # --- Reading: any thread ---
+
+    def refresh(self) -> bool:
+        """Read what a writer has appended since; returns whether there was something."""
+        if not self._read_only:
+            return False
+        before = self.latest, self.earliest
+        with self._lock:
+            files = list_files(self.folder)
+            if self._last is not None and files and files[-1].first == self._last.first:
+                self._last.read_more()
+            elif files:
+                self._last = SegmentIndex(*files[-1])
+            self._files = files
+            for first in self._indexes.keys() - {file.first for file in files}:
+                del self._indexes[first]
+        return (self.latest, self.earliest) != before
+
+    def read(self, after: int = 0, limit: int | None = None) -> Iterator[EventRecord]:
+        """Read events in order.
+
+        Parameters
+        ----------
+        after
+            The sequence number after which to begin; that event itself is not read.
+        limit
+            How many events to read at most.
+
+        Raises
+        ------
+        GoneError
+            Events after `after` were removed.
+        """
+        following, last = after + 1, self.latest
+        if limit is not None:
+            last = min(last, after + limit)
+        self._check_kept(after)
+        while following <= last:
+            index = self._index_with(following)
+            until = min(last, index.following - 1)
+            yield from self._read_records(index, range(following, until + 1))
+            following = until + 1
+
+    def find(self, sequence: int) -> EventRecord:
+        """The event with a sequence number.
+
+        Raises
+        ------
+        GoneError
+            It was removed.
+        """
+        self._check_kept(sequence - 1)
+        index = self._index_with(sequence)
+        return next(self._read_records(index, [sequence]))
+
+    def find_deliveries(self, subscription: str, after: int, limit: int) -> list[int]:
+        """The first sequence numbers after `after` that reached a subscription."""
+        found: list[int] = []
+        latest = self.latest
+        following = max(after + 1, self.earliest)
+        while following <= latest and len(found) < limit:
+            index = self._index_with(following)
+            with self._lock:
+                found += index.find_deliveries(subscription, after, limit - len(found))
+                following = index.following
+        return found
+
+    def read_deliveries(self, sequences: Sequence[int]) -> list[EventRecord]:
+        """The events with these sequence numbers, which rise."""
+        records: list[EventRecord] = []
+        at = 0
+        while at < len(sequences):
+            index = self._index_with(sequences[at])
+            end = at
+            while end < len(sequences) and sequences[end] < index.following:
+                end += 1
+            records += self._read_records(index, sequences[at:end])
+            at = end
+        return records
+
+    def read_index(self, file: LogFile) -> SegmentIndex:
+        """The index of a file, for those that need all of its records."""
+        with self._lock:
+            return self._index(file)
+
+    def recent_indexes(self, events: int) -> list[SegmentIndex]:
+        """The indexes of the newest files that have the last `events` events, newest first."""
+        found: list[SegmentIndex] = []
+        wanted = self.latest - events
+        for file in reversed(self._files):
+            with self._lock:
+                found.append(self._index(file))
+            if file.first <= wanted:
+                break
+        return found
+
+    @property
+    def files(self) -> list[LogFile]:
+        """The files of the log, the oldest first."""
+        return list(self._files)
+
+    def _check_kept(self, after: int) -> None:
+        earliest = self.earliest
+        if after + 1 < earliest:
+            raise GoneError(
+                f"the events after {after} were removed; the earliest is {earliest}",
+                earliest=earliest,
+            )
+
+    def _index_with(self, sequence: int) -> SegmentIndex:
+        """The index of the file that has an event."""
+        for _ in range(_TRIES):
+            self._check_kept(sequence - 1)
+            with self._lock:
+                last = self._last
+                if last is not None and sequence >= last.first:
+                    return last
+                file = next(file for file in reversed(self._files) if file.first <= sequence)
+                # Retention may remove the file meanwhile.
+                with suppress(MissingFileError):
+                    return self._index(file)
+            self.refresh()
+        raise CorruptFileError("the file of the log is missing", path=str(file.path))
+
+    def _index(self, file: LogFile) -> SegmentIndex:
+        """The index of a file; with the lock."""
+        if self._last is not None and file.first == self._last.first:
+            return self._last
+        index = self._indexes.get(file.first)
+        if index is None:
+            index = SegmentIndex(*file)
+            self._check_whole(index)
+            self._indexes[file.first] = index
+            self._forget_indexes()
+        self._indexes.move_to_end(file.first)
+        return index
+
+    def _check_whole(self, index: SegmentIndex) -> None:
+        """Refuse a file that ended, and lacks events before the next one."""
+        firsts = [file.first for file in self._files if file.first > index.first]
+        if firsts and index.following != firsts[0]:
+            raise CorruptFileError(
+                f"the log is damaged: it ends with event {index.following - 1:,}, "
+                f"and the next file begins with {firsts[0]:,}",
+                path=str(index.path),
+            )
+
+    def _forget_indexes(self) -> None:
+        while len(self._indexes) > _INDEXES:
+            self._indexes.popitem(last=False)
+
+    def _read_records(
+        self, index: SegmentIndex, sequences: Sequence[int] | range
+    ) -> Iterator[EventRecord]:
+        """Read records of one file."""
+        try:
+            with storage_errors(index.path):
+                fd = open_regular(index.path, os.O_RDONLY)
+        except MissingFileError:
+            self._check_kept(sequences[0] - 1)
+            raise
+        try:
+            for sequence in sequences:
+                start, end = index.find(sequence)
+                with storage_errors(index.path):
+                    data = os.pread(fd, end - start, start)
+                try:
+                    record = decode_record(data)
+                except msgspec.MsgspecError as error:
+                    raise CorruptFileError(
+                        f"event {sequence} is damaged: {error}", path=str(index.path)
+                    ) from error
+                yield record
+        finally:
+            os.close(fd)
+
+
+def create_file(folder: Path, first: int) -> LogFile:
+    """Create a file of the log for events from the number `first` on."""
+    path = folder / f"events-{first:012d}"
+    create_log(path)
+    return LogFile(path, first)
+
+
+def list_files(folder: Path) -> list[LogFile]:
+    """The files of a log, the oldest first."""
+    try:
+        names = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise StorageError(str(error.strerror), path=str(folder)) from error
+    return sorted((LogFile(path, int(path.name[7:])) for path in names), key=lambda f: f.first)
+
+
+def _remove_unfinished(folder: Path) -> None:
+    for path in list(folder.iterdir()):
+        if path.name.startswith("events-") and path.name.endswith(UNFINISHED):
+            remove_file(path)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

@@ -1,0 +1,1 @@
+"""Webhooks: signed requests to receivers, retried, with dead letters."""
