@@ -344,7 +344,9 @@ def load_documents(matcher: Publishing, log: EventLog) -> tuple[list[StoredDocum
 def _stored(record: EventRecord, flat: FlatEvent) -> StoredDocument:
     """An event as a document; its number is its sequence number."""
     receivers = [match.subscription for match in record.matches]
-    return StoredDocument(record.sequence, record.time / 1e6, record.document_id, encode_flat(flat, receivers))
+    return StoredDocument(
+        record.sequence, record.time / 1e6, record.document_id, encode_flat(flat, receivers)
+    )
 
 
 def _copy_error(error: BaseException) -> BaseException:
