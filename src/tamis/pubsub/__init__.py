@@ -6,14 +6,17 @@ from tamis.pubsub.collection import Collection
 from tamis.pubsub.delivery import Delivery, Publication
 from tamis.pubsub.log.event_log import EventLog
 from tamis.pubsub.log.retention import LogRetention
-from tamis.pubsub.subscriptions.subscription import Subscription, Webhook
+from tamis.pubsub.subscriptions.subscription import DeadLetter, Subscription, Webhook
+from tamis.pubsub.webhooks.dispatcher import WebhookSettings
 
 __all__ = [
     "Collection",
+    "DeadLetter",
     "Delivery",
     "EventLog",
     "LogRetention",
     "Publication",
     "Subscription",
     "Webhook",
+    "WebhookSettings",
 ]

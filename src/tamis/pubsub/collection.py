@@ -9,6 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Collection as Collection_
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal, Self
@@ -36,12 +37,12 @@ from tamis.pubsub.delivery import Delivery, Publication, make_delivery
 from tamis.pubsub.log.documents import encode_document
 from tamis.pubsub.log.event_log import EventLog
 from tamis.pubsub.log.message_ids import MessageIds
-from tamis.pubsub.log.records import EventRecord
 from tamis.pubsub.log.retention import LogRetention
 from tamis.pubsub.publisher import Publisher, Request, load_documents
 from tamis.pubsub.subscriptions.audience import read_audience
 from tamis.pubsub.subscriptions.subscriptions import Subscriptions
 from tamis.pubsub.waiters import Waiters
+from tamis.pubsub.webhooks.dispatcher import Webhooks, WebhookSettings
 
 __all__ = ["DEDUPLICATED_EVENTS", "PUBLISHED", "Collection"]
 
@@ -69,6 +70,8 @@ class Collection:
         Who receives which events; see :class:`tamis.pubsub.subscriptions.Subscriptions`.
     log
         The published events.
+    webhooks
+        Sends messages to receivers, and has the dead letters; None where none are sent.
 
     Examples
     --------
@@ -98,6 +101,7 @@ class Collection:
         sync: bool,
         deduplicated_events: int,
         segment_bytes: int | None,
+        webhooks: WebhookSettings | None,
     ) -> None:
         self.matcher = matcher
         self.path = folder.parent
@@ -115,7 +119,11 @@ class Collection:
             check_writable=publishing.check_writable,
         )
         self._waiters = Waiters()
-        self.subscriptions.on_change = lambda name: self._waiters.wake([name])
+        self.webhooks: Webhooks | None = None
+        if webhooks is not None and not read_only:
+            self.webhooks = Webhooks(self.log, self.subscriptions, webhooks)
+        wake = _wake(self._waiters, self.webhooks)
+        self.subscriptions.on_change = lambda name: wake([name])
         self._closing: Callable[[], Any] = lambda: None
         self._publisher: Publisher | None = None
         if read_only:
@@ -126,11 +134,11 @@ class Collection:
             self.log,
             self.subscriptions,
             MessageIds(self.log, deduplicated_events),
-            _wake(self._waiters),
+            lambda records: wake({m.subscription for r in records for m in r.matches}),
         )
         publishing.load_documents_later(self._publisher.load_documents)
-        # The thread must not outlive a collection that goes out of use.
-        self._closing = weakref.finalize(self, self._publisher.close)
+        # The threads must not outlive a collection that goes out of use.
+        self._closing = weakref.finalize(self, _close, self._publisher, self.webhooks)
 
     @classmethod
     def open(
@@ -149,6 +157,7 @@ class Collection:
         limits: Limits | None = None,
         deduplicated_events: int = DEDUPLICATED_EVENTS,
         segment_bytes: int | None = None,
+        webhooks: WebhookSettings | Literal[False] | None = None,
     ) -> Collection:
         """Open a collection, or create its directory.
 
@@ -173,6 +182,8 @@ class Collection:
             Of how many of the last events the message ids are known.
         segment_bytes
             How long a file of the log gets, about; 16 MiB by default.
+        webhooks
+            How webhooks are sent; ``False`` sends none.
 
         Raises
         ------
@@ -212,6 +223,7 @@ class Collection:
                 sync=sync,
                 deduplicated_events=deduplicated_events,
                 segment_bytes=segment_bytes,
+                webhooks=None if webhooks is False else webhooks or WebhookSettings(),
             )
         except BaseException:
             matcher.close()
@@ -613,14 +625,22 @@ def _load_documents(publishing: Publishing, log: EventLog) -> Callable[[], Any]:
     return lambda: load_documents(publishing, log)
 
 
-def _wake(waiters: Waiters) -> Callable[[list[EventRecord]], None]:
-    """Wakes the readers of the subscriptions that events reached."""
+def _wake(waiters: Waiters, webhooks: Webhooks | None) -> Callable[[Collection_[str]], None]:
+    """Wakes those that deliver the messages of subscriptions to which something happened."""
 
-    def wake(records: list[EventRecord]) -> None:
-        names = {match.subscription for record in records for match in record.matches}
-        waiters.wake(names)
+    def wake(names: Collection_[str]) -> None:
+        if names:
+            waiters.wake(names)
+            if webhooks is not None:
+                webhooks.wake(names)
 
     return wake
+
+
+def _close(publisher: Publisher, webhooks: Webhooks | None) -> None:
+    publisher.close()
+    if webhooks is not None:
+        webhooks.close()
 
 
 def _resolver(loop: asyncio.AbstractEventLoop, done: asyncio.Future[None]) -> Callable[[], None]:
