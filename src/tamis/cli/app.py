@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 import tamis
+from tamis.cli.commands.backtest import backtest_rules
 from tamis.cli.commands.build import build_index
 from tamis.cli.commands.check import check_rules
 from tamis.cli.commands.demo import run_demo
@@ -41,6 +42,7 @@ _PANELS: Final[dict[str, dict[str, Callable[..., None] | typer.Typer]]] = {
         "stats": show_stats,
     },
     "Check rules": {
+        "backtest": backtest_rules,
         "check": check_rules,
         "lint": lint_rules,
         "similar": find_similar,

@@ -12,7 +12,7 @@ line.
 ...     print(m.match_many(batch.events))
 """
 
-from tamis.files.event_reader import EventBatch, read_event, read_events
+from tamis.files.event_reader import EventBatch, EventFile, read_event, read_events
 from tamis.files.match_writer import open_match_writer
 from tamis.files.matching import MatchBatch, Query, match_expression, match_file
 from tamis.files.rule_reader import LoadReport, load_rule, load_rules
@@ -22,6 +22,7 @@ from tamis.files.source import STDIN
 __all__ = [
     "STDIN",
     "EventBatch",
+    "EventFile",
     "LoadReport",
     "MatchBatch",
     "Query",

@@ -21,8 +21,9 @@ from tamis.errors import InputFileError
 from tamis.files.csv_records import CsvRecord, locate_open_quote, read_records
 from tamis.files.json_lines import parse_object, read_objects
 from tamis.files.source import STDIN, Bytes, Format, Source, open_source
+from tamis.matcher.analysis.backtest import PastChunk
 
-__all__ = ["EventBatch", "read_event", "read_events"]
+__all__ = ["EventBatch", "EventFile", "read_event", "read_events"]
 
 _ROWS = 65_536
 _CSV_BLOCK = 1 << 22
@@ -69,6 +70,28 @@ def read_events(path: str, bad: list[InputFileError] | None = None) -> Iterator[
                 yield from _number_batches(_read_csv(source), source)
             case Format.PARQUET:
                 yield from _read_parquet(source)
+
+
+class EventFile:
+    """The events of a file, for :meth:`tamis.Matcher.backtest`.
+
+    Parameters
+    ----------
+    path
+        As in :func:`read_events`.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def read_chunks(self, attributes: frozenset[str], exact: frozenset[str]) -> Iterator[PastChunk]:
+        """Read all events; see `tamis.matcher.analysis.backtest.PastEvents`."""
+        del attributes, exact  # The file is read as a whole.
+        number = 0
+        for batch in read_events(self._path):
+            size = len(batch.numbers)
+            yield PastChunk(batch.events, np.arange(number, number + size))
+            number += size
 
 
 def read_event(text: str) -> dict[str, Any]:

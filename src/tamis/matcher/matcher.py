@@ -53,6 +53,7 @@ from tamis.matcher.write.responsive import keep_responsive
 from tamis.matcher.write.writer import Writer
 
 if TYPE_CHECKING:
+    from tamis.matcher.analysis.backtest import Backtest
     from tamis.matcher.analysis.check import CheckReport
     from tamis.matcher.analysis.lint import Finding
     from tamis.matcher.analysis.ratify import Ratification
@@ -1167,6 +1168,82 @@ class Matcher:
             events,
             mentioned=self.attributes(),
             schema=self._schema,
+            watch=watch,
+        )
+
+    def backtest(
+        self,
+        rules: Any,
+        events: Any,
+        *,
+        id: RuleId | None = None,
+        time: str | None = None,
+        bins: int = 24,
+        samples: int = 5,
+        watch: Callable[[int], None] = lambda events: None,
+    ) -> Backtest:
+        """Run draft rules over past events: how many match, when, and what changes.
+
+        The rules of this matcher stay as they are. A draft with the id of one of them is compared
+        with it: events that only the draft matches are *gained*, those that only the saved rule
+        matches are *lost*. Whether rules are valid at a time is not considered.
+
+        Parameters
+        ----------
+        rules
+            A draft as text or as a model, or several of them as in :meth:`add_many`.
+        events
+            Past events, as for :meth:`match_many`; the log of a collection; or
+            ``tamis.files.EventFile(path)``.
+        id
+            The id of a single draft; ``"draft"`` by default.
+        time
+            The attribute with the time of an event: a timestamp, an ISO text, or seconds since
+            1970. By default the time at which a log got the event.
+        bins
+            Into how many periods the time is divided at most.
+        samples
+            How many events of each kind to return.
+        watch
+            Called repeatedly with the number of events done.
+
+        Returns
+        -------
+        Backtest
+            It prints as a report; ``to_json()`` gives the same as plain data.
+
+        Raises
+        ------
+        RuleError
+            A draft is refused.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("cheap", "price < 20")
+        >>> past = [{"price": price} for price in range(0, 100, 5)]
+        >>> print(m.backtest("price BETWEEN 10 AND 30", past, id="cheap", samples=1))
+        20 events
+        <BLANKLINE>
+        'cheap' matches 5 (25.00%), before 4: 3 gained, 2 lost
+          price BETWEEN 10 AND 30
+          gained, such as
+                   4  {"price":20}
+          lost, such as
+                   0  {"price":0}
+        """
+        from tamis.matcher.analysis.backtest import backtest
+
+        return backtest(
+            self,
+            rules,
+            events,
+            id=id,
+            time=time,
+            bins=bins,
+            samples=samples,
+            fresh=lambda: Matcher(self._engine.name, self._logic, self._schema.types),
             watch=watch,
         )
 

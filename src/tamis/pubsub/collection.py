@@ -34,6 +34,7 @@ from tamis.matcher.storage.atomic import storage_errors, sync_folder
 from tamis.matcher.storage.document_file import read_documents
 from tamis.matcher.validity import Clock
 from tamis.pubsub.delivery import Delivery, Publication, make_delivery
+from tamis.pubsub.log.columns import ColumnWriter
 from tamis.pubsub.log.documents import encode_document
 from tamis.pubsub.log.event_log import EventLog
 from tamis.pubsub.log.message_ids import MessageIds
@@ -137,8 +138,10 @@ class Collection:
             lambda records: wake({m.subscription for r in records for m in r.matches}),
         )
         publishing.load_documents_later(self._publisher.load_documents)
+        columns = ColumnWriter(self.log)
+        self.log.on_end = columns.wake
         # The threads must not outlive a collection that goes out of use.
-        self._closing = weakref.finalize(self, _close, self._publisher, self.webhooks)
+        self._closing = weakref.finalize(self, _close, self._publisher, self.webhooks, columns)
 
     @classmethod
     def open(
@@ -181,7 +184,7 @@ class Collection:
         deduplicated_events
             Of how many of the last events the message ids are known.
         segment_bytes
-            How long a file of the log gets, about; 16 MiB by default.
+            How long a file of the log gets, about; 8 MiB by default.
         webhooks
             How webhooks are sent; ``False`` sends none.
 
@@ -637,8 +640,9 @@ def _wake(waiters: Waiters, webhooks: Webhooks | None) -> Callable[[Collection_[
     return wake
 
 
-def _close(publisher: Publisher, webhooks: Webhooks | None) -> None:
+def _close(publisher: Publisher, webhooks: Webhooks | None, columns: ColumnWriter) -> None:
     publisher.close()
+    columns.close()
     if webhooks is not None:
         webhooks.close()
 

@@ -12,47 +12,46 @@ them was acknowledged.
 from __future__ import annotations
 
 import os
-import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
-from tamis.errors import CorruptFileError, GoneError, StorageError
+from tamis.errors import CorruptFileError, GoneError
 from tamis.forks import hold_during_forks
+from tamis.matcher.analysis.backtest import PastChunk
 from tamis.matcher.storage.atomic import MissingFileError, open_regular, storage_errors
-from tamis.matcher.storage.file_names import UNFINISHED, remove_file
-from tamis.matcher.storage.log import EMPTY_LENGTH, Log, create_log, report_torn
+from tamis.matcher.storage.file_names import remove_file
+from tamis.matcher.storage.log import EMPTY_LENGTH, Log, report_torn
+from tamis.pubsub.log.columns import PastLog
+from tamis.pubsub.log.log_files import (
+    SIDE,
+    LogFile,
+    create_file,
+    list_files,
+    remove_unfinished,
+    size_of,
+)
 from tamis.pubsub.log.records import EventRecord, decode_record, encode_records
 from tamis.pubsub.log.retention import LogRetention
 from tamis.pubsub.log.segment_index import SegmentIndex
 
 __all__ = ["SEGMENT_BYTES", "EventLog"]
 
-SEGMENT_BYTES: Final = 16 << 20
+SEGMENT_BYTES: Final = 8 << 20
 """A file that is longer ends, and the next one begins."""
 
-_INDEXES: Final = 16
+_INDEXES: Final = 32
 """How many indexes of files that have ended stay in memory."""
+
+_RECORDS_AT_ONCE: Final = 256
 
 _TRIES: Final = 20
 """How often a reader tries again when the writer removes files while it reads."""
-
-_NAME: Final = re.compile(r"events-(\d{12,})")
-SIDE: Final = ".arrow"
-"""The suffix of the columns of a file that has ended; see `columns.py`."""
-
-
-class LogFile(NamedTuple):
-    """A file of the log."""
-
-    path: Path
-    first: int
-    """The sequence number of its first event."""
 
 
 class EventLog:
@@ -91,6 +90,8 @@ class EventLog:
         """Held for each look at the files and their indexes."""
         hold_during_forks(self._lock, rank=2)
         self._indexes: OrderedDict[int, SegmentIndex] = OrderedDict()
+        self.on_end: Callable[[], None] = lambda: None
+        """Called when a file has ended."""
         self._is_stale = False
         """Whether an exception came while the index of the last file was extended."""
         self._log: Log | None = None
@@ -109,7 +110,7 @@ class EventLog:
             if self._last.is_torn:
                 report_torn(path, self._last.length)
             self._log = Log(path, self._last.length, self._sync)
-            _remove_unfinished(self.folder)
+            remove_unfinished(self.folder)
 
     # --- What is there ---
 
@@ -139,7 +140,7 @@ class EventLog:
     @property
     def stored_bytes(self) -> int:
         """How many bytes the files have."""
-        return sum(_size(file.path) for file in self._files)
+        return sum(size_of(file.path) for file in self._files)
 
     def __repr__(self) -> str:
         return f"<tamis.EventLog: {len(self):,} events from {self.earliest:,} to {self.latest:,}>"
@@ -195,6 +196,7 @@ class EventLog:
             self._last, self._log = index, log
             self._forget_indexes()
         previous.close()
+        self.on_end()
 
     def find_outdated(self) -> list[LogFile]:
         """The oldest files, which retention no longer keeps. The last one is always kept."""
@@ -207,7 +209,7 @@ class EventLog:
         for file in files[:-1]:
             if excess <= 0 and not (horizon is not None and self._ended_before(file, horizon)):
                 break
-            excess -= _size(file.path)
+            excess -= size_of(file.path)
             outdated.append(file)
         return outdated
 
@@ -307,6 +309,10 @@ class EventLog:
                 following = index.following
         return found
 
+    def read_chunks(self, attributes: frozenset[str], exact: frozenset[str]) -> Iterator[PastChunk]:
+        """Read all events for a backtest; see `tamis.matcher.analysis.backtest.PastEvents`."""
+        return PastLog(self).read_chunks(attributes, exact)
+
     def read_deliveries(self, sequences: Sequence[int]) -> list[EventRecord]:
         """The events with these sequence numbers, which rise."""
         records: list[EventRecord] = []
@@ -402,47 +408,32 @@ class EventLog:
             self._check_kept(sequences[0] - 1)
             raise
         try:
-            for sequence in sequences:
-                start, end = index.find(sequence)
-                with storage_errors(index.path):
-                    data = os.pread(fd, end - start, start)
-                try:
-                    record = decode_record(data)
-                except msgspec.MsgspecError as error:
-                    raise CorruptFileError(
-                        f"event {sequence} is damaged: {error}", path=str(index.path)
-                    ) from error
-                yield record
+            for at in range(0, len(sequences), _RECORDS_AT_ONCE):
+                yield from _read_some(fd, index, sequences[at : at + _RECORDS_AT_ONCE])
         finally:
             os.close(fd)
 
 
-def create_file(folder: Path, first: int) -> LogFile:
-    """Create a file of the log for events from the number `first` on."""
-    path = folder / f"events-{first:012d}"
-    create_log(path)
-    return LogFile(path, first)
-
-
-def list_files(folder: Path) -> list[LogFile]:
-    """The files of a log, the oldest first."""
-    try:
-        names = [path for path in folder.iterdir() if _NAME.fullmatch(path.name)]
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise StorageError(str(error.strerror), path=str(folder)) from error
-    return sorted((LogFile(path, int(path.name[7:])) for path in names), key=lambda f: f.first)
-
-
-def _remove_unfinished(folder: Path) -> None:
-    for path in list(folder.iterdir()):
-        if path.name.startswith("events-") and path.name.endswith(UNFINISHED):
-            remove_file(path)
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
+def _read_some(
+    fd: int, index: SegmentIndex, sequences: Sequence[int] | range
+) -> Iterator[EventRecord]:
+    """Read a few records; neighbours by one call."""
+    first, last = sequences[0], sequences[-1]
+    block, origin = b"", 0
+    if last - first == len(sequences) - 1:
+        origin, end = index.find(first)[0], index.find(last)[1]
+        with storage_errors(index.path):
+            block = os.pread(fd, end - origin, origin)
+    for sequence in sequences:
+        start, end = index.find(sequence)
+        if block:
+            data = block[start - origin : end - origin]
+        else:
+            with storage_errors(index.path):
+                data = os.pread(fd, end - start, start)
+        try:
+            yield decode_record(data)
+        except msgspec.MsgspecError as error:
+            raise CorruptFileError(
+                f"event {sequence} is damaged: {error}", path=str(index.path)
+            ) from error

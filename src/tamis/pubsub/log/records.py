@@ -55,6 +55,11 @@ class EventRecord(msgspec.Struct, array_like=True, frozen=True):
         """The event as it was published."""
         return decode_document(self.document)
 
+    @property
+    def published(self) -> datetime:
+        """When it was published."""
+        return to_time(self.time)
+
     def find_match(self, subscription: str) -> Match | None:
         """How the event reached a subscription; None if it did not."""
         return next((match for match in self.matches if match.subscription == subscription), None)
