@@ -210,3 +210,11 @@ def test_a_job_in_shards_is_measured(tmp_path: Path) -> None:
     assert (index["rules"], index["shards"]) == (2_000, 1)
     assert index["matches"] > 0
     assert "2,000 rules and 500 events on Spark" in printed
+
+
+def test_event_expressions_are_measured(tmp_path: Path) -> None:
+    printed, saved = run("bench_expressions", tmp_path)
+    assert [row["event"] for row in saved["rows"]][:2] == ["mapping", "="]
+    assert saved["rows"][0]["matches"] == saved["rows"][1]["matches"]
+    assert all(row["us_alone"] > 0 and row["us_batch"] > 0 for row in saved["rows"])
+    assert "times_match" in printed

@@ -47,7 +47,7 @@ def test_verdicts_are_those_of_the_reference(
         listed = Predicate("s", Op.IN, tuple(random.sample(("a", "ab", "c"), 2)))
         number = randoms.predicate(random, AMONG[:1])
         for alternative in find_alternatives(And((listed, number)), lines_of):
-            found = match_expression(rules, choices.encode(alternative))
+            found = match_expression(rules, choices.encode_choices(alternative))
             expected = [stabs(tree, [alternative]) for tree in trees]
             decided = np.setdiff1d(np.arange(len(trees)), found.undecided)
             matched = set(found.matched.tolist())
@@ -65,7 +65,7 @@ def test_gaps_between_neighbouring_integers_are_skipped() -> None:
     (integers,) = find_alternatives(parse("n IS NOT NULL"), lines_of)
     (numbers,) = find_alternatives(parse("n IS NOT NULL"), lambda _: LINES)
     for event, expected in ((integers, [1]), (numbers, [0, 1, 2])):
-        found = match_expression(rules, ChoiceEncoder(rules).encode(event))
+        found = match_expression(rules, ChoiceEncoder(rules).encode_choices(event))
         assert found.matched.tolist() == expected
         assert found.undecided.tolist() == []
 
@@ -86,5 +86,5 @@ def test_a_program_is_decided_if_its_path_is_possible() -> None:
         (f"{given} AND a = 3 AND b = 0", [], []),
     ):
         (alternative,) = find_alternatives(parse(event), lambda _: LINES)
-        found = match_expression(rules, ChoiceEncoder(rules).encode(alternative))
+        found = match_expression(rules, ChoiceEncoder(rules).encode_choices(alternative))
         assert (found.matched.tolist(), found.undecided.tolist()) == (matched, undecided)

@@ -142,3 +142,62 @@ def _conjunction(random: Random, size: int) -> str:
             )
         )
     return " AND ".join(parts)
+
+
+@SIZES
+def test_many_expressions_at_once(size: int) -> None:
+    matcher = filled(size)
+    matcher.add("low", "a < 5")
+    matcher.add("high", "a > 3")
+    events = ["a = 1", "a BETWEEN 4 AND 6", "b = 1", "a = 9 OR b = 1"]
+    found = matcher.match_expression_many(events)
+    assert found.to_pydict() == {"event": [0, 1, 1, 3], "rule": ["low", "low", "high", "high"]}
+    lists = matcher.match_expression_many(events, form="lists").to_pydict()
+    assert lists == {"event": [0, 1, 2, 3], "rules": [["low"], ["low", "high"], [], ["high"]]}
+    for number, event in enumerate(events):
+        assert matcher.match_expression(event) == lists["rules"][number]
+    assert matcher.match_expression_many([], only=["low"]).num_rows == 0
+    assert matcher.match_expression_many(events, only=["low"])["event"].to_pylist() == [0, 1]
+
+
+def test_many_expressions_without_rules() -> None:
+    matcher = Matcher()
+    assert matcher.match_expression_many(["a = 1"]).num_rows == 0
+    lists = matcher.match_expression_many(["a = 1", "b = 1"], form="lists").to_pydict()
+    assert lists == {"event": [0, 1], "rules": [[], []]}
+
+
+def test_a_bad_expression_among_many_is_named_or_skipped() -> None:
+    matcher = filled()
+    matcher.add("a", "a = 1")
+    events = ["a = 1", "a LIKE '%x%'", "a >", "a = 1"]
+    with pytest.raises(EventError, match="event 1: an event cannot contain"):
+        matcher.match_expression_many(events)
+    bad: list[Any] = []
+    found = matcher.match_expression_many(events, on_error="skip", skipped=bad, form="lists")
+    assert found.to_pydict() == {"event": [0, 3], "rules": [["a"], ["a"]]}
+    assert [item.event for item in bad] == [1, 2]
+    with pytest.warns(UserWarning, match="2 events were skipped"):
+        matcher.match_expression_many(events, on_error="skip")
+    with pytest.raises(TypeError, match="pass a single one in a list"):
+        matcher.match_expression_many("a = 1")
+    with pytest.raises(ValueError, match="form is"):
+        matcher.match_expression_many(events, form="rows")  # type: ignore[arg-type]
+
+
+def test_pieces_of_an_expression_are_read_once_and_mean_what_the_whole_means() -> None:
+    """Two predicates on one attribute, a BETWEEN cut at its AND, an AND inside a string."""
+    matcher = filled()
+    matcher.add("five", "a = 5")
+    matcher.add("text", "s = 'x AND b = 1'")
+    matcher.add("pattern", "s LIKE 'ab%'")
+    for _ in range(2):
+        assert matcher.match_expression("a > 4 AND a < 6") == ["five"]
+        assert matcher.match_expression("a BETWEEN 5 AND 6 AND b = 1") == ["five"]
+        assert matcher.match_expression("a > 5 AND a < 6") == []
+        assert matcher.match_expression("s = 'x AND b = 1'") == ["text"]
+        assert matcher.match_expression("s IN ('abc', 'x') AND s LIKE '%c'") == ["pattern"]
+        assert matcher.match_expression("a = 5 AND a IS NULL") == []
+        assert matcher.match_expression("b IS NULL AND a = 5") == ["five"]
+        with pytest.raises(RuleSyntaxError):
+            matcher.match_expression("a BETWEEN 5 AND")

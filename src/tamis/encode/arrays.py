@@ -209,6 +209,8 @@ class Choices(NamedTuple):
     hollow_span: NDArray[np.int64]
     hollow: NDArray[np.int32]
     """For each attribute of the event, the codes that no value has, rising: gaps without room."""
+    present: NDArray[np.int32]
+    """The attributes with entries."""
 
 
 def rows_between(events: Events, first: int, last: int) -> Events:

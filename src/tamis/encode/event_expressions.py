@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import Choices
+from tamis.encode.arrays import NO_INT32, Choices
 from tamis.encode.dictionary import Axis, CodeRange
 from tamis.encode.ragged import starts
 from tamis.encode.rules import EncodedRules
@@ -34,6 +34,23 @@ class _Entry(NamedTuple):
     texts: tuple[int, ...] = ()
 
 
+class _EncodedChoice(NamedTuple):
+    """What an event expression says of one attribute."""
+
+    attribute: int
+    entries: list[_Entry]
+    hollow: NDArray[np.int32]
+    point: list[int] | None
+    """Pairs for the attribute's only code and the text predicates that hold on it (see
+    `tamis.encode.event_pairs`); None if several codes are possible."""
+    range: tuple[int, int, int] | None
+    """The attribute, and its first and last code; None if that is not all there is to say."""
+
+
+_MOST_KNOWN = 65_536
+"""How many choices are remembered."""
+
+
 class ChoiceEncoder:
     """Encodes event expressions for one set of rules. Safe to use from several threads."""
 
@@ -41,35 +58,92 @@ class ChoiceEncoder:
         self._dictionary = rules.dictionary
         self._texts = rules.texts
         self._hollow: dict[tuple[int, tuple[Line, ...]], NDArray[np.int32]] = {}
+        self._known: dict[Choice, _EncodedChoice] = {}
 
-    def encode(self, alternative: Alternative) -> Choices:
-        """Encode one alternative of an event expression."""
-        known = self._dictionary.attributes
-        span, hollow_span = np.zeros((2, len(known), 2), np.int64)
-        entries: list[_Entry] = []
-        hollow = [_int32(())]
-        hollow_size = 0
-        for name, choice in alternative.items():
-            attribute = known.get(name)
-            if attribute is None:
-                continue
-            new = self._entries(attribute, choice)
-            span[attribute] = len(entries), len(entries) + len(new)
-            entries += new
-            codes = self._hollow_codes(attribute, choice.lines)
-            hollow_span[attribute] = hollow_size, hollow_size + len(codes)
-            hollow.append(codes)
-            hollow_size += len(codes)
+    def encode(self, alternative: Alternative) -> NDArray[np.int32] | Choices:
+        """Encode one alternative of an event expression.
+
+        One that leaves each attribute a single code is an event like any other, and is encoded as
+        pairs; see `tamis.encode.event_pairs`.
+        """
+        choices = self._encode_choices(alternative)
+        pairs: list[int] = []
+        for choice in choices:
+            if choice.point is None:
+                return self._join_choices(choices)
+            pairs += choice.point
+        return np.array(pairs, np.int32)
+
+    def encode_choices(self, alternative: Alternative) -> Choices:
+        """As `encode`, but never as pairs."""
+        return self._join_choices(self._encode_choices(alternative))
+
+    def _join_choices(self, choices: list[_EncodedChoice]) -> Choices:
+        ranges = [choice.range for choice in choices if choice.range is not None]
+        return self._join_ranges(ranges) if len(ranges) == len(choices) else self._join_all(choices)
+
+    def _join_ranges(self, ranges: list[tuple[int, int, int]]) -> Choices:
+        """Join choices that are ranges of codes and nothing else."""
+        size = len(ranges)
+        span, hollow_span = np.zeros((2, len(self._dictionary.axes), 2), np.int64)
+        present, low, high = np.array(ranges, np.int32).reshape(size, 3).T.copy()
+        begin = np.arange(size)
+        span[present, 0] = begin
+        span[present, 1] = begin + 1
+        is_endless, text_start = np.zeros(size, np.uint8), np.zeros(size + 1, np.int64)
+        return Choices(
+            span, low, high, is_endless, text_start, NO_INT32, hollow_span, NO_INT32, present
+        )
+
+    def _join_all(self, choices: list[_EncodedChoice]) -> Choices:
+        span, hollow_span = np.zeros((2, len(self._dictionary.axes), 2), np.int64)
+        present = np.array([choice.attribute for choice in choices], np.int32)
+        span[present] = _bounds([len(choice.entries) for choice in choices])
+        hollow = [choice.hollow for choice in choices if len(choice.hollow)]
+        if hollow:
+            hollow_span[present] = _bounds([len(choice.hollow) for choice in choices])
+        entries = [entry for choice in choices for entry in choice.entries]
         return Choices(
             span,
-            _int32(entry.low for entry in entries),
-            _int32(entry.high for entry in entries),
+            np.array([entry.low for entry in entries], np.int32),
+            np.array([entry.high for entry in entries], np.int32),
             np.array([entry.is_endless for entry in entries], np.uint8),
-            starts(len(entry.texts) for entry in entries),
-            _int32(text for entry in entries for text in entry.texts),
+            starts([len(entry.texts) for entry in entries]),
+            np.array([text for entry in entries for text in entry.texts], np.int32),
             hollow_span,
-            np.concatenate(hollow),
+            np.concatenate(hollow) if hollow else NO_INT32,
+            present,
         )
+
+    def _encode_choices(self, alternative: Alternative) -> list[_EncodedChoice]:
+        """The choices on attributes that rules mention."""
+        numbers, known = self._dictionary.attributes, self._known
+        encoded = []
+        for name, choice in alternative.items():
+            attribute = numbers.get(name)
+            if attribute is not None:
+                found = known.get(choice)
+                if found is None:
+                    found = self._encode_choice(attribute, choice)
+                    if len(known) >= _MOST_KNOWN:
+                        known.clear()
+                    known[choice] = found
+                encoded.append(found)
+        return encoded
+
+    def _encode_choice(self, attribute: int, choice: Choice) -> _EncodedChoice:
+        entries = self._entries(attribute, choice)
+        hollow = self._hollow_codes(attribute, choice.lines)
+        point = codes = None
+        first = entries[0]
+        if len(entries) == 1 and not first.is_endless:
+            if first.low == first.high:
+                point = [attribute, first.low]
+                for text in first.texts:
+                    point += len(self._dictionary.axes) + text, 0
+            if not first.texts and not len(hollow):
+                codes = attribute, first.low, first.high
+        return _EncodedChoice(attribute, entries, hollow, point, codes)
 
     def _entries(self, attribute: int, choice: Choice) -> list[_Entry]:
         axis = self._dictionary.axes[attribute]
@@ -92,6 +166,12 @@ class ChoiceEncoder:
             axis = self._dictionary.axes[attribute]
             self._hollow[key] = _int32(code for line in lines for code in _hollow_codes(line, axis))
         return self._hollow[key]
+
+
+def _bounds(sizes: list[int]) -> NDArray[np.int64]:
+    """Where lists of these sizes begin and end."""
+    start = starts(sizes)
+    return np.stack((start[:-1], start[1:]), axis=1)
 
 
 def _int32(numbers: Any) -> NDArray[np.int32]:

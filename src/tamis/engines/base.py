@@ -341,12 +341,13 @@ class Engine:
     ) -> ExpressionMatches:
         """Find the rules that match an event expression, among those whose `mask` is set.
 
-        This tests every rule.
+        This tests every rule; the engines of the product test fewer.
         """
         found = match_expression(self.rules, choices)
-        return (
-            found if mask is None else ExpressionMatches(*(part[mask[part] != 0] for part in found))
-        )
+        if mask is not None:
+            found = ExpressionMatches(*(part[mask[part] != 0] for part in found))
+        by_age = found.matched[np.argsort(self.order[found.matched])]
+        return ExpressionMatches(by_age, found.undecided)
 
     def _rank(
         self, events: Events, row: int, last: int, mask: NDArray[np.uint8], best: Best

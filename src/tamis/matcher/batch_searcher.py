@@ -25,7 +25,7 @@ from tamis.matcher.results import (
 from tamis.matcher.selection import Selection
 from tamis.matcher.snapshot import View
 
-__all__ = ["BatchSearcher", "Form"]
+__all__ = ["BatchSearcher", "Form", "schema_of_matches"]
 
 Form: TypeAlias = Literal["pairs", "lists"]
 """Whether the answers have a row per match, or a row per event with a list of rules."""
@@ -63,7 +63,7 @@ class BatchSearcher:
         self, events: Any, selection: Selection, form: Form = "pairs"
     ) -> pa.Table | pa.RecordBatchReader:
         """Find the matching rules: one row (event, rule) per match, or (event, rules) per event."""
-        schema = _schema_of_matches(form, id_type(self._segments))
+        schema = schema_of_matches(form, id_type(self._segments))
 
         def batches() -> Iterator[pa.RecordBatch]:
             rows = _FIRST_ROWS
@@ -154,7 +154,8 @@ class BatchSearcher:
         return _answer(events, schema, batches())
 
 
-def _schema_of_matches(form: Form, ids: pa.DataType) -> pa.Schema:
+def schema_of_matches(form: Form, ids: pa.DataType) -> pa.Schema:
+    """The columns of the answers to `match`."""
     if form == "pairs":
         return pa.schema([("event", pa.int64()), ("rule", ids)])
     if pa.types.is_string(ids):

@@ -29,6 +29,7 @@ from tamis.matcher.batch_searcher import BatchSearcher
 from tamis.matcher.chunk_encoder import ChunkEncoder
 from tamis.matcher.event_limits import EventLimits
 from tamis.matcher.explainer import Explainer
+from tamis.matcher.expression_reader import ExpressionReader
 from tamis.matcher.expression_searcher import ExpressionSearcher
 from tamis.matcher.inputs import split_events
 from tamis.matcher.rule import Rule, RuleId, RuleSource, make_rule, to_expr
@@ -44,6 +45,7 @@ from tamis.matcher.storage.document_file import write_documents
 from tamis.matcher.storage.manifest import Settings
 from tamis.matcher.storage.store import Store
 from tamis.matcher.stored_documents import StoredDocuments
+from tamis.matcher.tail import NO_TAIL
 from tamis.matcher.timed_searcher import TimedSearcher
 from tamis.matcher.validity import Clock, Validity, make_clock, to_microseconds
 from tamis.matcher.write.bad_rules import BadRule
@@ -133,6 +135,7 @@ class Matcher:
             # `tamis.open` passes a store, whose builder has this engine and this schema.
             self._builder = _store.builder
         self._engine, self._schema = self._builder.engine, self._builder.schema
+        self._expressions = ExpressionReader(self._schema)
         self._document_store = DocumentStore(documents or None)
         self._documents = Documents(
             read=self._schema.read, store=self._document_store, owner=_store
@@ -668,10 +671,11 @@ class Matcher:
         ['cheap']
         """
         snapshot, selection = self._snapshot, self._select(only, at)
-        searcher = ExpressionSearcher(event, self._schema)
-        if len(snapshot.tail) > _SMALL_TAIL:
-            return searcher.search(self._frozen_views(snapshot), (), selection)
-        return searcher.search(snapshot.views, snapshot.tail, selection)
+        views, tail = snapshot.views, snapshot.tail
+        if len(tail) > _SMALL_TAIL:
+            views, tail = self._frozen_views(snapshot), NO_TAIL
+        searcher = ExpressionSearcher(views, self._schema, self._expressions)
+        return searcher.match(event, tail, selection)
 
     # --- Many events ---
 
@@ -730,10 +734,56 @@ class Matcher:
         >>> bad[0].event
         0
         """
-        if form not in ("pairs", "lists"):
-            raise ValueError(f"form is 'pairs' or 'lists', not {form!r}")
+        _check_form(form)
         searcher = self._batch_searcher(on_error, skipped)
         return searcher.match(events, self._select(only, at), form)
+
+    def match_expression_many(
+        self,
+        events: Iterable[RuleSource],
+        *,
+        only: Tagged | Iterable[RuleId] | None = None,
+        at: datetime | None = None,
+        form: Literal["pairs", "lists"] = "pairs",
+        on_error: Literal["raise", "skip"] = "raise",
+        skipped: list[BadEvent] | None = None,
+    ) -> pa.Table:
+        """Find the rules that each of many partially known events could satisfy.
+
+        Parameters
+        ----------
+        events
+            Event expressions; see :meth:`match_expression`.
+        only, at, form, on_error, skipped
+            As in :meth:`match_many`.
+
+        Returns
+        -------
+        pyarrow.Table
+            As :meth:`match_many` returns it.
+
+        Raises
+        ------
+        EventError
+            An event is refused and not skipped; the message has its number.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("cheap", "price < 25")
+        >>> m.add("dear", "price > 50")
+        >>> m.match_expression_many(["price > 20", "price BETWEEN 60 AND 70"]).to_pydict()
+        {'event': [0, 0, 1], 'rule': ['cheap', 'dear', 'dear']}
+        """
+        _check_form(form)
+        if isinstance(events, str | Mapping):
+            raise TypeError("events is an iterable of expressions; pass a single one in a list")
+        skips = _to_skipped_events(on_error, skipped)
+        selection = self._select(only, at)
+        views = self._frozen_views(self._snapshot)
+        searcher = ExpressionSearcher(views, self._schema, self._expressions)
+        return searcher.match_many(events, selection, form, skips)
 
     def count_many(
         self,
@@ -1416,9 +1466,7 @@ class Matcher:
         return TimedSearcher(milliseconds, snapshot, self._schema, self._document_store)
 
     def _batch_searcher(self, on_error: str, skipped: list[BadEvent] | None) -> BatchSearcher:
-        _check_on_error(on_error)
-        if skipped is not None and on_error != "skip":
-            raise ValueError("skipped takes events that are skipped; pass on_error='skip', too")
+        skips = _to_skipped_events(on_error, skipped)
         views = self._frozen_views(self._snapshot)
         encoder = ChunkEncoder(
             views,
@@ -1426,7 +1474,7 @@ class Matcher:
             self._document_store,
             self._event_limits,
             self._limits.milliseconds,
-            SkippedEvents(skipped) if on_error == "skip" else None,
+            skips,
         )
         return BatchSearcher(views, encoder)
 
@@ -1470,6 +1518,19 @@ class Matcher:
         _check_on_error(on_error)
         bad: list[BadRule] | None = [] if on_error == "skip" else None
         return read_rules(rules, self._logic, bad, self._rule_limits), bad
+
+
+def _check_form(form: str) -> None:
+    if form not in ("pairs", "lists"):
+        raise ValueError(f"form is 'pairs' or 'lists', not {form!r}")
+
+
+def _to_skipped_events(on_error: str, skipped: list[BadEvent] | None) -> SkippedEvents | None:
+    """What takes the events that are skipped; None if none are."""
+    _check_on_error(on_error)
+    if skipped is not None and on_error != "skip":
+        raise ValueError("skipped takes events that are skipped; pass on_error='skip', too")
+    return SkippedEvents(skipped) if on_error == "skip" else None
 
 
 def _check_on_error(on_error: str) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.deadline import check_time
-from tamis.encode.arrays import Events
+from tamis.encode.arrays import NO_INT32, Choices, Events
 from tamis.encode.columns import AttributeConflict, ColumnEncoder
 from tamis.encode.derived import DerivedAttributes
 from tamis.encode.event_expressions import ChoiceEncoder
@@ -19,8 +19,10 @@ from tamis.engines.base import Engine
 from tamis.engines.kernels.event_expressions import ExpressionMatches
 from tamis.expr.analysis.event_expressions import Alternative
 from tamis.expr.event import Event, FlatEvent, extend_event, flatten
-from tamis.expr.names import JOINED
+from tamis.expr.functions.derive import bases_of
+from tamis.expr.names import JOINED, is_computed
 from tamis.expr.weights import EventWeights
+from tamis.forks import computed_once
 from tamis.matcher.inputs import EventChunk
 from tamis.matcher.rule import RuleId
 from tamis.matcher.rule_columns import RuleColumns
@@ -101,6 +103,12 @@ class Segment:
             joins = self._joins = SegmentJoins(self.engine.rules)
         return joins
 
+    @computed_once
+    def computed_attributes(self) -> tuple[tuple[str, frozenset[str]], ...]:
+        """The attributes of rules that are computed from others, each with those others."""
+        names = self.engine.rules.dictionary.attributes
+        return tuple((name, frozenset(bases_of(name))) for name in names if is_computed(name))
+
     @property
     def attributes(self) -> frozenset[str]:
         """The attributes of events that matter to a rule."""
@@ -161,7 +169,11 @@ class Segment:
         self, alternative: Alternative, mask: NDArray[np.uint8] | None
     ) -> ExpressionMatches:
         """Find the places that match an alternative of an event expression."""
-        return self.engine.match_expression(self._encoders.choices.encode(alternative), mask)
+        check_time()
+        event = self._encoders.choices.encode(alternative)
+        if isinstance(event, Choices):
+            return self.engine.match_expression(event, mask)
+        return ExpressionMatches(self.engine.find_places(event, mask).astype(np.int32), NO_INT32)
 
     def encode_chunk(
         self, chunk: EventChunk, first: int = 0, joins: Sequence[FlatEvent] = ()

@@ -19,13 +19,19 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import Events
+from tamis.encode.arrays import Choices, Events
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Best, Engine, Parts, Scratch
+from tamis.engines.kernels.event_expressions import MAYBE, YES, ExpressionMatches
 from tamis.engines.score_bounds import bound_rules
 from tamis.engines.shared.arrays import SharedArrays, new_workspace
 from tamis.engines.shared.build import build
 from tamis.engines.shared.check import check_shared
+from tamis.engines.shared.expressions import (
+    ExpressionRoom,
+    match_choices,
+    new_expression_room,
+)
 from tamis.engines.shared.match import match_rows
 from tamis.engines.shared.top import rank_bounded
 from tamis.forks import computed_once
@@ -57,6 +63,12 @@ class SharedScratch(Scratch):
         workspace = new_workspace(arrays)
         self.fixed = (*rules.atoms, *rules.forms, *arrays, *workspace)
         """What `match_rows` takes on every call, array by array."""
+        self._rules = rules
+
+    @computed_once
+    def expressions(self) -> tuple[ExpressionRoom, NDArray[np.uint8]]:
+        """Room to match event expressions, and for the verdicts on what is found."""
+        return new_expression_room(self._rules), np.empty(self._rules.size, np.uint8)
 
 
 class Shared(Engine):
@@ -98,6 +110,20 @@ class Shared(Engine):
 
     def _sort_rows(self, start: NDArray[np.int64], rules: NDArray[np.int32]) -> None:
         """See `Engine._sort_rows`. Marks are read in the order of ages, so nothing is to do."""
+
+    def match_expression(
+        self, choices: Choices, mask: NDArray[np.uint8] | None = None
+    ) -> ExpressionMatches:
+        """See `Engine.match_expression`. Tests only what possible atoms lead to."""
+        scratch, rules = self._scratch(), self.rules
+        assert isinstance(scratch, SharedScratch)
+        room, verdicts = scratch.expressions
+        chosen = self.all_rules if mask is None else mask
+        found = match_choices(
+            rules.atoms, rules.forms, self.arrays, choices, chosen, room, verdicts
+        )
+        listed, verdicts = room.found[:found], verdicts[:found]
+        return ExpressionMatches(np.sort(listed[verdicts == YES]), listed[verdicts == MAYBE])
 
     @computed_once
     def _bound(self) -> NDArray[np.float64]:

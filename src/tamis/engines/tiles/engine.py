@@ -15,16 +15,22 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import NO_INT64, Events, rows_between
+from tamis.encode.arrays import NO_INT64, Choices, Events, rows_between
 from tamis.encode.event_pairs import list_entries
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import BUFFER, Best, Engine, Parts, Scratch
 from tamis.engines.kernels.address_block import AddressBlock
+from tamis.engines.kernels.event_expressions import ExpressionMatches, find_repeats
 from tamis.engines.shared.engine import Shared, shares_atoms
 from tamis.engines.tiles.arrays import TileArrays
 from tamis.engines.tiles.build import build
 from tamis.engines.tiles.check import check_tiles
 from tamis.engines.tiles.count import Batch, count_rows, new_batch
+from tamis.engines.tiles.expressions import (
+    ExpressionRoom,
+    match_choices,
+    new_expression_room,
+)
 from tamis.engines.tiles.match import COUNT, IN_ORDER, LIST, match_event, match_rows
 from tamis.engines.tiles.top import top_rows
 from tamis.engines.tiles.workspace import Labels, new_block, new_workspace
@@ -71,6 +77,11 @@ class TilesScratch(Scratch):
     def batch(self) -> Batch:
         """Room for many events; a thread that only sees single events never allocates it."""
         return new_batch(self._engine.arrays)
+
+    @computed_once
+    def expressions(self) -> ExpressionRoom:
+        """Room to match event expressions."""
+        return new_expression_room(self._engine.rules, self._engine.repeats)
 
     @computed_once
     def ranking(self) -> tuple[Any, ...]:
@@ -125,6 +136,11 @@ class Tiles(Engine):
         by_age = ids if places is None else ids[places]
         return Labels(ids, self._ages, by_age, first.copy())
 
+    @computed_once
+    def repeats(self) -> NDArray[np.uint8]:
+        """See `find_repeats`; computed for the first event expression."""
+        return find_repeats(self.rules)
+
     @property
     def _ages(self) -> NDArray[np.int32]:
         return np.ascontiguousarray(self.order, np.int32)
@@ -149,6 +165,25 @@ class Tiles(Engine):
         chosen = _NO_MASK if mask is None else mask
         wanted = IN_ORDER if in_order else LIST
         return scratch.found[: match_event(scratch.ids.block, event, chosen, wanted)]
+
+    def match_expression(
+        self, choices: Choices, mask: NDArray[np.uint8] | None = None
+    ) -> ExpressionMatches:
+        """See `Engine.match_expression`. Tests only what the codes lead to; the oldest first."""
+        if choices.is_endless.any():
+            # Any text predicate may lead to a rule then.
+            return super().match_expression(choices, mask)
+        scratch = self._scratch()
+        assert isinstance(scratch, TilesScratch)
+        room, chosen = scratch.expressions, _NO_MASK if mask is None else mask
+        found, doubtful = match_choices(
+            scratch.places.block, choices, choices.present, chosen, room
+        )
+        matched = scratch.found[:found].astype(np.int32)
+        undecided = room.undecided[:doubtful].copy()
+        if doubtful:
+            undecided = np.setdiff1d(undecided, matched)
+        return ExpressionMatches(matched, undecided)
 
     # --- Many events ---
 

@@ -13,7 +13,7 @@ from tamis.engines.kernels.truth import SEVERAL
 from tamis.engines.tiles.arrays import ALWAYS, EMPTY_SLOT, PLACE_BITS, PLACE_MASK, PRESENT_LEVEL
 from tamis.engines.tiles.workspace import MOST_LEVELS
 
-__all__ = ["clear_visited", "hash_of", "list_groups"]
+__all__ = ["clear_visited", "hash_of", "list_groups", "look_up"]
 
 _LINE = 16
 """The words of a cache line."""
@@ -27,7 +27,7 @@ def hash_of(key):
 
 
 @part
-def _look_up(arrays, workspace, keys, several, count):
+def look_up(arrays, workspace, keys, several, count):
     """Append the groups of the listed keys and prefetch them; returns how many groups there are.
 
     All slots are prefetched before the first is read, so that the loads overlap.
@@ -82,9 +82,9 @@ def list_groups(arrays, workspace, attribute, code, step, first, last, several):
                 rest &= rest - ONE
                 keys += 1
         if keys + MOST_LEVELS > len(workspace.keys):
-            count = _look_up(arrays, workspace, keys, several, count)
+            count = look_up(arrays, workspace, keys, several, count)
             keys = 0
-    return _look_up(arrays, workspace, keys, several, count)
+    return look_up(arrays, workspace, keys, several, count)
 
 
 @part

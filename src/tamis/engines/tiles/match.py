@@ -44,7 +44,16 @@ from tamis.engines.tiles.workspace import (
     unload_event,
 )
 
-__all__ = ["COUNT", "IN_ORDER", "LIST", "match_event", "match_rows"]
+__all__ = [
+    "COUNT",
+    "IN_ORDER",
+    "LIST",
+    "list_marked",
+    "mark_conjunction",
+    "mark_rule",
+    "match_event",
+    "match_rows",
+]
 
 LIST, IN_ORDER, COUNT = range(3)
 """What is wanted: the labels in any order, in the order of ages, or only their number."""
@@ -61,7 +70,7 @@ _ENTRY_WORDS = 9
 
 
 @part
-def _mark(labels, workspace, mask, rule):
+def mark_rule(labels, workspace, mask, rule):
     """Mark a rule as found."""
     if len(mask) == 0 or mask[rule]:
         age = labels.age[rule]
@@ -71,13 +80,13 @@ def _mark(labels, workspace, mask, rule):
 
 
 @part
-def _mark_conjunction(forms, labels, workspace, mask, conjunction):
+def mark_conjunction(forms, labels, workspace, mask, conjunction):
     """Mark the rules of a conjunction."""
     if len(forms.owner) == 0:
-        _mark(labels, workspace, mask, conjunction)
+        mark_rule(labels, workspace, mask, conjunction)
     else:
         for i in range(forms.owner_start[conjunction], forms.owner_start[conjunction + 1]):
-            _mark(labels, workspace, mask, forms.owner[i])
+            mark_rule(labels, workspace, mask, forms.owner[i])
 
 
 @part
@@ -122,7 +131,7 @@ def _take_tile(arrays, forms, labels, workspace, tile, use_marks, wanted, mask, 
                 rule = first + bit
                 if bit >= homes:
                     rule = np.int64(arrays.member[others + bit - homes])
-                _mark_conjunction(forms, labels, workspace, mask, rule)
+                mark_conjunction(forms, labels, workspace, mask, rule)
         elif wanted == COUNT and len(mask) == 0:
             found += np.int64(count_bits(hits))
         elif len(mask) == 0 and WORD * word + WORD <= homes and found + WORD <= len(out):
@@ -139,7 +148,7 @@ def _take_tile(arrays, forms, labels, workspace, tile, use_marks, wanted, mask, 
 
 
 @part
-def _list_marked(labels, workspace, out, found):
+def list_marked(labels, workspace, out, found):
     """Append the labels of all marked rules, the oldest first, and clear the marks."""
     by_age = labels.by_age
     for at in range(len(workspace.summary)):
@@ -274,9 +283,9 @@ def _test_entries(
             continue
         if use_marks:
             if program >= 0:
-                _mark(labels, workspace, mask, forms.program_rule[program])
+                mark_rule(labels, workspace, mask, forms.program_rule[program])
             else:
-                _mark_conjunction(forms, labels, workspace, mask, candidate)
+                mark_conjunction(forms, labels, workspace, mask, candidate)
         elif wanted == COUNT and len(mask) == 0:
             found += 1
         else:
@@ -333,7 +342,7 @@ def _find_rules(block, attribute, code, step, first, last, wanted, mask, out, fo
         if wanted == COUNT:
             found += _count_marked(workspace)
         else:
-            found = _list_marked(labels, workspace, out, found)
+            found = list_marked(labels, workspace, out, found)
     return found
 
 

@@ -15,7 +15,14 @@ from tamis.engines.kernels.bits import ALL_BITS, BYTE, EIGHT, ONE, ZERO, prefetc
 from tamis.engines.tiles.arrays import BY_CUTS, BY_TEXT, NARROW, NEGATIVE, STEPS, WIDE, WORD
 from tamis.engines.tiles.columns import count_cuts
 
-__all__ = ["locate_rows", "multivalued_tile_holds", "prefetch_columns", "tile_holds"]
+__all__ = [
+    "first_bits",
+    "locate_rows",
+    "multivalued_tile_holds",
+    "prefetch_columns",
+    "tile_holds",
+    "write_row",
+]
 
 _BIT = np.uint64(63)
 _LAST_COUNT = np.uint64(56)
@@ -72,7 +79,7 @@ def locate_rows(arrays, code_of, workspace, tile, at):
 
 
 @part
-def _first_bits(size):
+def first_bits(size):
     """A word with its lowest bits set, up to all of them."""
     return ALL_BITS if size >= WORD else (ONE << np.uint64(max(size, 0))) - ONE
 
@@ -81,7 +88,7 @@ def _first_bits(size):
 def _narrow_holds(arrays, workspace, tile, at, rows):
     """Write into workspace.hits which conjunctions of a narrow tile hold; False if none does."""
     size = arrays.tile[tile, 1]
-    a, b = _first_bits(size), _first_bits(size - WORD)
+    a, b = first_bits(size), first_bits(size - WORD)
     bits = arrays.bits
     for i in range(rows):
         place = workspace.place[at + i]
@@ -115,7 +122,7 @@ def _narrow_holds(arrays, workspace, tile, at, rows):
 def _wide_holds(arrays, workspace, tile, at, rows):
     """Write into workspace.hits which conjunctions of a wide tile hold; False if none does."""
     size = arrays.tile[tile, 1]
-    a, b, c, d = ALL_BITS, ALL_BITS, _first_bits(size - 2 * WORD), _first_bits(size - 3 * WORD)
+    a, b, c, d = ALL_BITS, ALL_BITS, first_bits(size - 2 * WORD), first_bits(size - 3 * WORD)
     bits, line = arrays.bits, workspace.row
     for i in range(rows):
         place = workspace.place[at + i]
@@ -155,7 +162,7 @@ def _wide_holds(arrays, workspace, tile, at, rows):
 
 
 @part
-def _write_row(arrays, column, words, code, row):
+def write_row(arrays, column, words, code, row):
     """Write the row of a code of a column."""
     place = _place(arrays, column, words, code)
     at = place >> 3
@@ -179,7 +186,7 @@ def multivalued_tile_holds(arrays, event_code, step, workspace, tile):
     size = arrays.tile[tile, 1]
     words = WIDE if size > NARROW * WORD else NARROW
     for word in range(words):
-        workspace.hits[word] = _first_bits(size - WORD * word)
+        workspace.hits[word] = first_bits(size - WORD * word)
     for column in range(arrays.tile[tile, 0], arrays.tile[tile + 1, 0]):
         attribute = arrays.ideal[column, 0]
         kind = arrays.column[column, 0]
@@ -189,14 +196,14 @@ def multivalued_tile_holds(arrays, event_code, step, workspace, tile):
         if kind & BY_TEXT or code >= 0:
             if kind & BY_TEXT:
                 code = 0 if code == 0 else 1 + workspace.text[arrays.lookup[column, 0]]
-            _write_row(arrays, column, words, code, workspace.row)
+            write_row(arrays, column, words, code, workspace.row)
             for word in range(words):
                 workspace.hits[word] &= workspace.row[word]
             continue
         for word in range(words):
             workspace.union[word] = ALL_BITS if kind & NEGATIVE else ZERO
         for i in range(workspace.span[attribute, 0], workspace.span[attribute, 1]):
-            _write_row(arrays, column, words, event_code[step * i], workspace.row)
+            write_row(arrays, column, words, event_code[step * i], workspace.row)
             for word in range(words):
                 if kind & NEGATIVE:
                     workspace.union[word] &= workspace.row[word]

@@ -21,6 +21,7 @@ question about endlessly many events becomes one about a few. Only a pattern, su
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, TypeAlias
 
@@ -34,7 +35,15 @@ from tamis.expr.satisfy import satisfies
 from tamis.expr.text.write import to_sql
 from tamis.expr.value_order import Line, Stretch
 
-__all__ = ["Alternative", "Choice", "Verdict", "find_alternatives", "is_pattern", "stabs"]
+__all__ = [
+    "Alternative",
+    "Choice",
+    "Verdict",
+    "find_alternative",
+    "find_alternatives",
+    "is_pattern",
+    "stabs",
+]
 
 
 class Verdict(IntEnum):
@@ -46,8 +55,12 @@ class Verdict(IntEnum):
     YES = 2
 
 
-class Choice(NamedTuple):
-    """The values that an event expression allows for one attribute: all atoms hold on them."""
+@dataclass(frozen=True, eq=False, slots=True)
+class Choice:
+    """The values that an event expression allows for one attribute: all atoms hold on them.
+
+    A choice equals only itself, so that what was computed for it is found quickly.
+    """
 
     lines: tuple[Line, ...]
     """The lines of the attribute's values."""
@@ -93,14 +106,14 @@ def find_alternatives(expr: Expr, lines_of: Callable[[str], tuple[Line, ...]]) -
     clauses = expand(nnf(expr, "strong"), Or)
     if clauses is None:
         raise EventError("the event has too many ORs; ask for its alternatives one by one")
-    found = (_alternative(clause, lines_of) for clause in clauses)
+    found = (find_alternative(clause, lines_of) for clause in clauses)
     return [alternative for alternative in found if alternative is not None]
 
 
-def _alternative(
+def find_alternative(
     clause: Iterable[Atom], lines_of: Callable[[str], tuple[Line, ...]]
 ) -> Alternative | None:
-    """The events of a conjunction; None if it contradicts itself."""
+    """The events of a conjunction; None if it contradicts itself. See `find_alternatives`."""
     atoms: dict[str, list[Atom]] = {}
     for atom in clause:
         atoms.setdefault(atom.predicate.attribute, []).append(atom)
@@ -123,7 +136,7 @@ def _check_patterns(choice: Choice) -> None:
     if not patterns:
         return
     others = tuple(atom for atom in choice.atoms if not is_pattern(atom.predicate))
-    if any(_is_endless(stretch) for stretch in choice._replace(atoms=others).stretches()):
+    if any(_is_endless(stretch) for stretch in Choice(choice.lines, others).stretches()):
         raise EventError(
             f"an event cannot contain {to_sql(patterns[0])}: endlessly many strings match it; "
             f"list those of {patterns[0].attribute!r} with = or IN, or give their beginning: "
