@@ -1,10 +1,9 @@
 """Reads rules from a file and adds them to a collection.
 
 A line of JSON lines is an object with an ``id``, a ``rule`` (as text or in the JSON form) and
-optionally ``logic``, ``weights``, ``payload``, ``tags``, ``priority``, ``valid_from``,
-``valid_until`` and ``subscription``; times are in the ISO form. CSV has the columns id and rule and
-optionally logic, priority, valid_from, valid_until and subscription; all are texts. Parquet has the
-same columns, with times as texts or timestamps, and optionally a list of tags.
+optionally the `OPTIONAL_FIELDS`; times are in the ISO form. CSV has the same columns without tags;
+all are texts, and weights and payloads are JSON in texts. Parquet has all columns, with times as
+texts or timestamps.
 
 :func:`tamis.matcher.rule.read_weights` describes the form of weights.
 """
@@ -27,7 +26,14 @@ from tamis.files.csv_records import read_records
 from tamis.files.json_lines import read_objects
 from tamis.files.source import Format, Source, open_source
 from tamis.matcher.matcher import Matcher
-from tamis.matcher.rule import Rule, RuleId, read_weights, rule_of_fields
+from tamis.matcher.rule import (
+    OPTIONAL_FIELDS,
+    Rule,
+    RuleId,
+    read_texts,
+    read_weights,
+    rule_of_fields,
+)
 
 __all__ = ["LoadReport", "load_rule", "load_rules"]
 
@@ -35,15 +41,7 @@ Watch: TypeAlias = Callable[[int, float | None], None]
 """Takes the number of rules, and the fraction of the file that was read; None if unknown."""
 
 _REQUIRED: Final = ("id", "rule")
-_CSV_COLUMNS: Final = (
-    "id",
-    "rule",
-    "logic",
-    "priority",
-    "valid_from",
-    "valid_until",
-    "subscription",
-)
+_CSV_COLUMNS: Final = (*_REQUIRED, *(name for name in OPTIONAL_FIELDS if name != "tags"))
 _PARQUET_COLUMNS: Final = (*_CSV_COLUMNS, "tags")
 _ROWS = 65_536
 
@@ -161,22 +159,11 @@ def _build_unique_rule(
 
 def _build_rule(fields: dict[str, Any], logic: str) -> Rule:
     try:
-        weights = read_weights(fields.get("weights"))
+        read = {"weights": read_weights(fields.get("weights"))}
     except RuleError as error:
         error.rule_id = fields.get("id")
         raise
-    read = {"priority": _read_priority(fields), "weights": weights}
     return rule_of_fields({**fields, **read}, logic)
-
-
-def _read_priority(fields: dict[str, Any]) -> Any:
-    priority = fields.get("priority") or 0
-    if isinstance(priority, str):  # from CSV
-        try:
-            return int(priority)
-        except ValueError:
-            return priority
-    return priority
 
 
 def _read_records(source: Source) -> Iterator[Iterable[_Record]]:
@@ -202,7 +189,8 @@ def _read_csv(source: Source) -> Iterator[_Record]:
         if len(cells) != len(header):
             raise source.error(f"expected {len(header)} columns, found {len(cells)}", line)
         pairs = zip(header, cells, strict=True)
-        yield _Record(line, {k: v for k, v in pairs if v and k in _CSV_COLUMNS})
+        texts = {k: v for k, v in pairs if v and k in _CSV_COLUMNS}
+        yield _Record(line, read_texts(texts))
 
 
 def _read_parquet(source: Source) -> Iterator[Iterator[_Record]]:
@@ -212,7 +200,8 @@ def _read_parquet(source: Source) -> Iterator[Iterator[_Record]]:
     columns = [name for name in _PARQUET_COLUMNS if name in names]
     first = 1
     for batch in file.iter_batches(_ROWS, columns=columns):
-        yield map(_Record, range(first, first + batch.num_rows), batch.to_pylist())
+        rows = map(read_texts, batch.to_pylist())
+        yield map(_Record, range(first, first + batch.num_rows), rows)
         first += batch.num_rows
 
 

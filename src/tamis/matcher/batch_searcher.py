@@ -16,6 +16,7 @@ from tamis.matcher.chunk_encoder import ChunkEncoder
 from tamis.matcher.results import (
     MergedMatches,
     id_type,
+    merge_firsts,
     merge_lists,
     merge_matches,
     merge_tops,
@@ -150,6 +151,32 @@ class BatchSearcher:
                     to_arrow(best.score),
                 ]
                 yield from _split(columns, schema)
+
+        return _answer(events, schema, batches())
+
+    def first(self, events: Any, n: int, selection: Selection) -> pa.Table | pa.RecordBatchReader:
+        """Find the `n` rules of the highest priorities: rows (event, rank, rule, priority)."""
+        types = [pa.int64(), pa.int64(), id_type(self._segments), pa.int64()]
+        schema = pa.schema(zip(["event", "rank", "rule", "priority"], types, strict=True))
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            rows = _FIRST_ROWS
+            for numbers, parts in self._encoder.encode(events):
+                begin = 0
+                while begin < len(numbers):
+                    end = min(begin + rows, len(numbers))
+                    some = [rows_between(part, begin, end) for part in parts]
+                    matches = self._match_places(some, selection)
+                    best = merge_firsts(self._segments, matches, n)
+                    columns = [
+                        to_arrow(numbers[begin + best.event]),
+                        to_arrow(best.rank),
+                        best.rule,
+                        to_arrow(best.priority),
+                    ]
+                    yield from _split(columns, schema)
+                    rows = _affordable_rows(sum(len(part.rule) for part in matches), end - begin)
+                    begin = end
 
         return _answer(events, schema, batches())
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, NoReturn, Self
 
+import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -436,6 +437,26 @@ class Matcher:
         """
         return frozenset(self._snapshot.subscriptions())
 
+    def validity_times(self) -> NDArray[np.datetime64]:
+        """The times at which a rule becomes valid or ceases to be, in rising order.
+
+        Between two of them the answers depend on the event alone.
+
+        Returns
+        -------
+        numpy.ndarray
+            Times in UTC, of type ``datetime64[us]``.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("sale", "price < 25", valid_until="2027-01-01")
+        >>> m.validity_times()
+        array(['2027-01-01T00:00:00.000000'], dtype='datetime64[us]')
+        """
+        return self._snapshot.validity_times().view("datetime64[us]")
+
     def __len__(self) -> int:
         return self._snapshot.size
 
@@ -854,6 +875,44 @@ class Matcher:
         _check_n(n)
         searcher = self._batch_searcher(on_error, skipped)
         return searcher.top(events, n, self._select(only, at))
+
+    def first_many(
+        self,
+        events: Any,
+        n: int = 1,
+        *,
+        only: Tagged | Iterable[RuleId] | None = None,
+        at: datetime | None = None,
+        on_error: Literal["raise", "skip"] = "raise",
+        skipped: list[BadEvent] | None = None,
+    ) -> pa.Table | pa.RecordBatchReader:
+        """Find the `n` matching rules of the highest priorities for each of many events.
+
+        Parameters
+        ----------
+        events, only, at, on_error, skipped
+            As in :meth:`match_many`.
+        n
+            How many rules to return per event at most.
+
+        Returns
+        -------
+        pyarrow.Table
+            Columns event (the row number), rank (1 for the first), rule (the id) and priority. For
+            a reader, a reader.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("default", "price > 0")
+        >>> m.add("sale", "price < 25", priority=5)
+        >>> m.first_many([{"price": 20}, {"price": 30}]).to_pydict()["rule"]
+        ['sale', 'default']
+        """
+        _check_n(n)
+        searcher = self._batch_searcher(on_error, skipped)
+        return searcher.first(events, n, self._select(only, at))
 
     # --- Documents ---
 

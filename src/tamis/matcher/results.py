@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ __all__ = [
     "MergedMatches",
     "ScoredPart",
     "id_type",
+    "merge_firsts",
     "merge_lists",
     "merge_matches",
     "merge_tops",
@@ -45,11 +46,21 @@ class _MergedTops(NamedTuple):
     score: NDArray[np.float64]
 
 
+class _MergedFirsts(NamedTuple):
+    event: NDArray[np.int64]
+    rank: NDArray[np.int64]
+    """1 for the first."""
+    rule: pa.ChunkedArray
+    """The ids."""
+    priority: NDArray[np.int64]
+
+
 class ScoredPart(NamedTuple):
     """The scored matches of one part, in any order."""
 
     event: NDArray[np.int64]
-    score: NDArray[np.float64]
+    score: NDArray[np.float64] | NDArray[np.int64]
+    """Scores, or priorities; the same in all parts."""
     age: NDArray[np.integer]
     """Decides between equal scores of an event: the lower comes first."""
 
@@ -142,6 +153,22 @@ def merge_tops(segments: Sequence[Segment], parts: Sequence[Tops], n: int) -> _M
     return _MergedTops(best.event, best.rank, id_column(places, best.position), score)
 
 
+def merge_firsts(segments: Sequence[Segment], parts: Sequence[Matches], n: int) -> _MergedFirsts:
+    """The `n` matches of the highest priorities of each event; see `select_best`."""
+    priorities = [
+        segment.columns.validities.priorities(part.rule)
+        for segment, part in zip(segments, parts, strict=True)
+    ]
+    ranked = [
+        ScoredPart(_events(part), priority, segment.ages(part.rule))
+        for segment, part, priority in zip(segments, parts, priorities, strict=True)
+    ]
+    best = select_best(ranked, n)
+    places = [(segment.ids, part.rule) for segment, part in zip(segments, parts, strict=True)]
+    priority = np.concatenate([NO_INT64, *priorities])[best.position]
+    return _MergedFirsts(best.event, best.rank, id_column(places, best.position), priority)
+
+
 def select_best(parts: Sequence[ScoredPart], n: int) -> _Best:
     """Select the `n` best matches of each event.
 
@@ -149,10 +176,12 @@ def select_best(parts: Sequence[ScoredPart], n: int) -> _Best:
     before a later one, and within a part the lower age decides.
     """
     event = np.concatenate([NO_INT64, *(part.event for part in parts)])
-    score = np.concatenate([NO_DOUBLES, *(part.score for part in parts)])
+    score: NDArray[Any] = np.concatenate([part.score for part in parts]) if parts else NO_DOUBLES
     age = np.concatenate([NO_INT64, *(part.age for part in parts)])
     number = np.repeat(np.arange(len(parts)), [len(part.event) for part in parts])
-    order = np.lexsort((age, number, -score, event))
+    # ~p orders integers as -p does, and unlike it never overflows.
+    falling = ~score if score.dtype == np.int64 else -score
+    order = np.lexsort((age, number, falling, event))
     event = event[order]
     rank = np.arange(len(event)) - np.searchsorted(event, event) + 1
     kept = rank <= n

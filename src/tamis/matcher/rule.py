@@ -34,6 +34,7 @@ from tamis.expr.validate import check
 from tamis.matcher.validity import ALWAYS, Validity
 
 __all__ = [
+    "OPTIONAL_FIELDS",
     "Row",
     "Rule",
     "RuleId",
@@ -42,6 +43,7 @@ __all__ = [
     "check_subscription",
     "check_tags",
     "make_rule",
+    "read_texts",
     "read_weights",
     "rule_of_fields",
     "to_expr",
@@ -52,6 +54,18 @@ RuleId: TypeAlias = str | int
 
 RuleSource: TypeAlias = str | Expr | Mapping[str, Any] | bool
 """A rule as text, as a model, or in the JSON form."""
+
+OPTIONAL_FIELDS: Final = (
+    "logic",
+    "weights",
+    "payload",
+    "tags",
+    "priority",
+    "valid_from",
+    "valid_until",
+    "subscription",
+)
+"""What the complete form of a rule may have besides ``id`` and ``rule``."""
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
@@ -303,6 +317,31 @@ def rule_of_fields(fields: Mapping[str, Any], logic: str) -> Rule:
     except RuleError as error:
         error.rule_id = fields["id"]
         raise
+
+
+_JSON_FIELDS: Final = ("weights", "payload")
+"""The fields that a table may hold as JSON in texts, since no type of a column holds any JSON."""
+
+
+def read_texts(fields: dict[str, Any]) -> dict[str, Any]:
+    """Read the fields of a rule in a table, whose columns may hold JSON and numbers as texts.
+
+    A text that is not JSON stays as it is: a payload may be any text, and `rule_of_fields` refuses
+    any other.
+    """
+    read = {
+        name: _read_text(fields[name])
+        for name in (*_JSON_FIELDS, "priority")
+        if isinstance(fields.get(name), str)
+    }
+    return {**fields, **read} if read else fields
+
+
+def _read_text(text: str) -> Any:
+    try:
+        return _decode(text)
+    except msgspec.MsgspecError:
+        return text
 
 
 def to_expr(source: RuleSource) -> Expr:

@@ -18,6 +18,7 @@ from tamis.matcher.rule import Rule, RuleId
 from tamis.matcher.segment import Segment
 from tamis.matcher.selection import Selection
 from tamis.matcher.tail import LazyEvent, Tail, TailRule
+from tamis.matcher.validity import Validities
 
 __all__ = ["Snapshot", "View", "is_id"]
 
@@ -210,6 +211,12 @@ class Snapshot:
             places = np.array([place for place in ended if view.is_alive(place)], np.int64)
             yield from view.segment.ids.array(places).tolist()
         yield from (entry.rule.id for entry in self.tail if entry.rule.validity.end <= at)
+
+    def validity_times(self) -> NDArray[np.int64]:
+        """The times at which a rule begins or ends, rising, in microseconds since 1970."""
+        tail = Validities.of([entry.rule.validity for entry in self.tail])
+        parts = [view.segment.columns.validities.times() for view in self.views]
+        return np.unique(np.concatenate([*parts, tail.times()]))
 
     def tags(self) -> set[str]:
         """The tags of all living rules."""

@@ -196,16 +196,21 @@ class Validities:
         """The places of the rules that have ended before or at a time in microseconds."""
         return np.flatnonzero(self.numbers[:, 2] <= at)
 
-    def find_valid(self, at: int) -> tuple[int, NDArray[np.uint8] | None]:
-        """A mask of the rules that are valid at a time in microseconds; None if all always are.
-
-        The number identifies a period: the mask is the same for all times with the same number.
-        """
+    def times(self) -> NDArray[np.int64]:
+        """The times at which a rule begins or ends, rising, in microseconds since 1970."""
         times = self._times
         if times is None:
             # Two threads may both compute it, here and below; either result is right.
             ends = self.numbers[:, 1:]
             times = self._times = np.unique(ends[(ends != _FIRST) & (ends != _LAST)])
+        return times
+
+    def find_valid(self, at: int) -> tuple[int, NDArray[np.uint8] | None]:
+        """A mask of the rules that are valid at a time in microseconds; None if all always are.
+
+        The number identifies a period: the mask is the same for all times with the same number.
+        """
+        times = self.times()
         if not len(times):
             return 0, None
         period = int(np.searchsorted(times, at, side="right"))

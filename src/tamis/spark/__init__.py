@@ -20,7 +20,7 @@ from tamis.spark.index.publish import forget, rollback
 from tamis.spark.index.versions import current, version, versions
 from tamis.spark.match.files import match_files
 from tamis.spark.match.sql import register
-from tamis.spark.match.tables import counts, match, matcher, refused, top
+from tamis.spark.match.tables import counts, first, match, matcher, refused, top
 from tamis.spark.ratify import Difference, Ratification, ratify
 from tamis.spark.report import report
 from tamis.spark.runtime.session import local_session
@@ -37,6 +37,7 @@ __all__ = [
     "build",
     "counts",
     "current",
+    "first",
     "forget",
     "local_session",
     "match",

@@ -20,12 +20,14 @@ from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.model import Expr, Logic
+from tamis.expr.times import count_microseconds
 from tamis.matcher.rule import RuleId
 from tamis.matcher.schema import Schema
+from tamis.matcher.validity import Validity
 from tamis.spark.index.layout import PathLike, Version
 from tamis.spark.match.options import MatchOptions, Names
 from tamis.spark.match.query import prepare_query
-from tamis.spark.match.worker import EVENT, MatchTask, open_shards
+from tamis.spark.match.worker import EVENT, MatchTask, ShardName, open_shards
 
 __all__ = ["Difference", "Ratification", "ratify"]
 
@@ -134,6 +136,7 @@ class _SampledRule(NamedTuple):
     text: str
     tree: Expr
     logic: Logic
+    validity: Validity
 
 
 def _sample_rules(version: Version, count: int, seed: int) -> dict[str, _SampledRule]:
@@ -143,10 +146,10 @@ def _sample_rules(version: Version, count: int, seed: int) -> dict[str, _Sampled
     for shard in version.shards:
         share = min(shard.rules, round(count * shard.rules / max(1, left)))
         count, left = count - share, left - shard.rules
-        (matcher,) = open_shards((str(shard.path),))
+        (matcher,) = open_shards((ShardName(str(shard.path), shard.hash),))
         for id in random.sample(list(matcher), share):
             rule = matcher.rule(id)
-            chosen[str(id)] = _SampledRule(id, rule.text, rule.expr, rule.logic)
+            chosen[str(id)] = _SampledRule(id, rule.text, rule.expr, rule.logic, rule.validity)
     return chosen
 
 
@@ -202,9 +205,10 @@ class _Comparison:
         return found
 
     def _evaluate(self, events: list[dict[str, Any]]) -> set[tuple[int, str]]:
-        """Pairs of row and sampled rule that hold, each rule evaluated by itself."""
-        schema = Schema(self.schema)
-        trees = [(str(r.id), schema.adapt_rule(r.tree), r.logic) for r in self.rules]
+        """Pairs of row and sampled rule that is valid and holds, each evaluated by itself."""
+        schema, at = Schema(self.schema), count_microseconds(self.task.at)
+        valid = [rule for rule in self.rules if rule.validity.is_valid(at)]
+        trees = [(str(r.id), schema.adapt_rule(r.tree), r.logic) for r in valid]
         flat = [schema.read(event) for event in events]
         return {
             (row, id)

@@ -172,12 +172,12 @@ def test_a_worker_without_address_space_names_the_setting(tmp_path: Path) -> Non
         import resource
         from pathlib import Path
         from tamis.engines.registry import load_engine
-        from tamis.spark.match.worker import open_shards
+        from tamis.spark.match.worker import ShardName, open_shards
 
         load_engine("auto")
         used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + 100_000, used + 100_000))
-        open_shards(({str(version.shards[0].path)!r},))
+        open_shards((ShardName({str(version.shards[0].path)!r}, ""),))
     """
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=False

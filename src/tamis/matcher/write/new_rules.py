@@ -16,7 +16,15 @@ from tamis.errors import RuleError
 from tamis.expr.model import LOGICS, Logic, is_unicode
 from tamis.matcher.ids import Ids
 from tamis.matcher.inputs import to_arrow
-from tamis.matcher.rule import IS_MODEL, Row, Rule, make_rule, rule_of_fields
+from tamis.matcher.rule import (
+    IS_MODEL,
+    OPTIONAL_FIELDS,
+    Row,
+    Rule,
+    make_rule,
+    read_texts,
+    rule_of_fields,
+)
 from tamis.matcher.rule_columns import RuleColumns, RuleColumnsBuilder
 from tamis.matcher.rule_limits import RuleLimits
 from tamis.matcher.string_column import Strings
@@ -28,17 +36,7 @@ __all__ = ["FEW_RULES", "NewRules", "read_rules"]
 FEW_RULES: Final = 16
 """Up to so many rules are read as objects, and go to the tail."""
 
-_JSON_COLUMNS: Final = ("weights", "payload")
-"""The columns of a table of rules that may hold JSON as text, since no type of Arrow holds any."""
-
-_MORE_COLUMNS: Final = (
-    *_JSON_COLUMNS,
-    "tags",
-    "priority",
-    "valid_from",
-    "valid_until",
-    "subscription",
-)
+_MORE_COLUMNS: Final = tuple(name for name in OPTIONAL_FIELDS if name != "logic")
 """What a table of rules may have besides id, rule and logic."""
 
 _ROWS: Final = 65_536
@@ -303,16 +301,4 @@ def _iterate_rows(batch: pa.RecordBatch) -> Iterator[Any]:
         yield from rows
         return
     for row in rows:
-        fields = dict(zip(columns + more, row, strict=True))
-        for name in _JSON_COLUMNS:
-            if isinstance(fields.get(name), str):
-                fields[name] = _read_json(fields[name])
-        yield fields
-
-
-def _read_json(text: str) -> Any:
-    """The JSON in a text; the text itself if it is not JSON, for the reader of rules to judge."""
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.MsgspecError:
-        return text
+        yield read_texts(dict(zip(columns + more, row, strict=True)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,13 +11,20 @@ from pyspark.sql import DataFrame
 from tamis.engines.registry import load_engine
 from tamis.errors import RuleError
 from tamis.expr.model import check_logic
+from tamis.matcher.rule import OPTIONAL_FIELDS
 from tamis.matcher.schema import Schema
 from tamis.spark.index.jobs import run_build, run_update
 from tamis.spark.index.layout import Draft, PathLike, Shard, Version
 from tamis.spark.index.publish import publish
 from tamis.spark.index.quarantine import gather_quarantine, list_parts
-from tamis.spark.index.rows import DELETED, ID, LOGIC, PAYLOAD, RULE, TAGS, WEIGHTS
-from tamis.spark.index.rules_table import Columns, encode_sample, select_columns
+from tamis.spark.index.rows import DELETED, ID, RULE
+from tamis.spark.index.rules_table import (
+    ColumnName,
+    Columns,
+    encode_sample,
+    find_columns,
+    select_columns,
+)
 from tamis.spark.index.shards import BuildSpec, Report
 from tamis.spark.index.versions import current
 
@@ -32,10 +39,14 @@ def build(
     *,
     id: str = "id",
     rule: str = "rule",
-    logic: str | None = None,
-    weights: str | None = None,
-    payload: str | None = None,
-    tags: str | None = None,
+    logic: ColumnName = ...,
+    weights: ColumnName = ...,
+    payload: ColumnName = ...,
+    tags: ColumnName = ...,
+    priority: ColumnName = ...,
+    valid_from: ColumnName = ...,
+    valid_until: ColumnName = ...,
+    subscription: ColumnName = ...,
     default_logic: str = "strong",
     schema: Mapping[str, str] | None = None,
     engine: str = "auto",
@@ -60,13 +71,22 @@ def build(
     rule
         The column with the rules, as text or in the JSON form.
     logic
-        A column with the logic of each rule; where it is null, `default_logic` applies.
+        A column with the logic of each rule; where it is null, `default_logic` applies. This and
+        the columns below are by default those of the same names, as far as the table has them;
+        None leaves a column out.
     weights
         A column with the weights of each rule as JSON, ``[["author", "Smith", 2.0], …]``.
     payload
         A column of any JSON to keep with each rule.
     tags
         A column of arrays of strings.
+    priority
+        A column of integers, for :func:`first`.
+    valid_from, valid_until
+        Columns of timestamps, dates or ISO texts: when each rule begins and ends. A time without a
+        zone is in UTC, and a date is its midnight.
+    subscription
+        A column with the subscription that each rule belongs to.
     default_logic
         The logic of rules that do not name their own: ``"strong"`` or ``"weak"``.
     schema, engine
@@ -97,7 +117,8 @@ def build(
     StorageError
         The path holds something else, cannot be written, or is not the same on all machines.
     """
-    columns = {ID: id, RULE: rule, LOGIC: logic, WEIGHTS: weights, PAYLOAD: payload, TAGS: tags}
+    named = (logic, weights, payload, tags, priority, valid_from, valid_until, subscription)
+    columns = _name_columns(rules, id, rule, named)
     table, id_type = select_columns(rules, columns, "rules")
     _check_on_error(on_error)
     if shards is not None:
@@ -127,10 +148,14 @@ def update(
     id: str = "id",
     rule: str = "rule",
     delete: str | None = "deleted",
-    logic: str | None = None,
-    weights: str | None = None,
-    payload: str | None = None,
-    tags: str | None = None,
+    logic: ColumnName = ...,
+    weights: ColumnName = ...,
+    payload: ColumnName = ...,
+    tags: ColumnName = ...,
+    priority: ColumnName = ...,
+    valid_from: ColumnName = ...,
+    valid_until: ColumnName = ...,
+    subscription: ColumnName = ...,
     sample: DataFrame | None = None,
     on_error: OnError = "quarantine",
 ) -> Version:
@@ -145,7 +170,7 @@ def update(
         A published index.
     changes
         One row per rule that is new, changed or deleted.
-    id, rule, logic, weights, payload, tags
+    id, rule, logic, weights, payload, tags, priority, valid_from, valid_until, subscription
         The columns, as in :func:`build`. A row replaces everything about the rule with its id.
     delete
         A column of booleans: whether to delete the rule. Deleting an unknown id is not an error.
@@ -167,7 +192,8 @@ def update(
     RuleError, LockedError, StorageError
         As in :func:`build`; also if there is no current version.
     """
-    columns = {ID: id, RULE: rule, LOGIC: logic, WEIGHTS: weights, PAYLOAD: payload, TAGS: tags}
+    named = (logic, weights, payload, tags, priority, valid_from, valid_until, subscription)
+    columns = _name_columns(changes, id, rule, named)
     latest = current(path)
     table, id_type = select_columns(changes, {**columns, DELETED: delete}, "changes")
     _check_same_ids(id, id_type, latest)
@@ -200,6 +226,13 @@ def update(
         return _make_draft(spec, shards, bad, columns)
 
     return publish(path, write)
+
+
+def _name_columns(table: DataFrame, id: str, rule: str, optional: Sequence[ColumnName]) -> Columns:
+    """The columns of a table of rules; `optional` are those of `OPTIONAL_FIELDS`."""
+    return find_columns(
+        table, {ID: id, RULE: rule, **dict(zip(OPTIONAL_FIELDS, optional, strict=True))}
+    )
 
 
 def _check_on_error(on_error: str) -> None:

@@ -13,40 +13,71 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tamis.matcher.rule import OPTIONAL_FIELDS
 from tamis.matcher.storage.atomic import write_atomically
 from tamis.matcher.write.bad_rules import BadRule
 from tamis.spark.index.layout import QUARANTINE, Version
-from tamis.spark.index.rows import ID, RULE
+from tamis.spark.index.rows import ID, RULE, TAGS
 
-__all__ = ["gather_quarantine", "list_parts", "select_refused", "write_part"]
+__all__ = ["concat_refused", "gather_quarantine", "list_parts", "select_refused", "write_part"]
 
 _ID_TYPES: Final = {"string": pa.string(), "long": pa.int64()}
 
 
 def select_refused(rules: pa.Table, bad: list[BadRule]) -> pa.Table:
-    """Select the refused among `rules`, with position and message."""
+    """Select the refused among `rules` with all of their columns, and position and message.
+
+    So a repaired table of them can be given to an update.
+    """
     by_id = {each.id: each for each in bad}
     ids = pa.array(list(by_id), rules[ID].type)
-    refused = rules.filter(pc.is_in(rules[ID], ids)).select([ID, RULE])
+    names = [name for name in (ID, RULE, *OPTIONAL_FIELDS) if name in rules.column_names]
+    refused = rules.filter(pc.is_in(rules[ID], ids)).select(names)
     reasons = [by_id[id] for id in refused[ID].to_pylist()]
     return refused.append_column(
         "position", pa.array([each.position for each in reasons], pa.int64())
     ).append_column("message", pa.array([each.message for each in reasons], pa.string()))
 
 
+def concat_refused(parts: list[pa.Table], id_type: str) -> pa.Table:
+    """Put refused rules together; those of an older version may have fewer columns."""
+    return pa.concat_tables([_align(part, id_type) for part in parts])
+
+
 def write_part(path: Path, id_type: str, refused: pa.Table | None = None) -> None:
     """Write a file of refused rules; without any, a file without rows."""
-    schema = pa.schema(
+    content = BytesIO()
+    none = _schema(id_type).empty_table()
+    pq.write_table(none if refused is None else _align(refused, id_type), content)
+    write_atomically(path, [content.getbuffer()])
+
+
+def _schema(id_type: str) -> pa.Schema:
+    """The columns of the quarantine: what is not a list is a text, since it may be malformed."""
+    optional = [
+        (name, pa.list_(pa.string()) if name == TAGS else pa.string()) for name in OPTIONAL_FIELDS
+    ]
+    return pa.schema(
         [
             (ID, _ID_TYPES[id_type]),
             (RULE, pa.string()),
+            *optional,
             ("position", pa.int64()),
             ("message", pa.string()),
         ]
     )
-    content = BytesIO()
-    pq.write_table(schema.empty_table() if refused is None else refused.cast(schema), content)
-    write_atomically(path, [content.getbuffer()])
+
+
+def _align(refused: pa.Table, id_type: str) -> pa.Table:
+    """The same rules with all columns of the quarantine."""
+    schema = _schema(id_type)
+    columns = [
+        refused[field.name].cast(field.type)
+        if field.name in refused.column_names
+        else pa.nulls(refused.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
 
 
 def list_parts(version: Version) -> Iterator[tuple[int, str]]:

@@ -11,18 +11,19 @@ import pyarrow.compute as pc
 
 from tamis.errors import RuleError, RuleSyntaxError, SchemaError
 from tamis.matcher.matcher import Matcher
-from tamis.matcher.rule import make_rule, read_weights
+from tamis.matcher.rule import OPTIONAL_FIELDS, read_texts, rule_of_fields
 from tamis.matcher.write.bad_rules import BadRule
 
 __all__ = [
     "DELETED",
     "ID",
     "LOGIC",
-    "PAYLOAD",
+    "PRIORITY",
     "RULE",
     "SHARD",
     "TAGS",
-    "WEIGHTS",
+    "VALID_FROM",
+    "VALID_UNTIL",
     "RefusedRuleError",
     "add_rows",
 ]
@@ -30,14 +31,13 @@ __all__ = [
 ID: Final = "id"
 RULE: Final = "rule"
 LOGIC: Final = "logic"
-WEIGHTS: Final = "weights"
-PAYLOAD: Final = "payload"
 TAGS: Final = "tags"
+PRIORITY: Final = "priority"
+VALID_FROM: Final = "valid_from"
+VALID_UNTIL: Final = "valid_until"
 DELETED: Final = "deleted"
 SHARD: Final = "shard"
 """The names of the columns on executors, whatever the user's table calls them."""
-
-_EXTRAS = (WEIGHTS, PAYLOAD, TAGS)
 
 
 class RefusedRuleError(Exception):
@@ -53,15 +53,15 @@ def add_rows(
 ) -> list[BadRule]:
     """Add the rules of a table, and return those that were refused.
 
-    A rule that begins with ``{`` is in the JSON form. A table with such rules, or with weights,
-    payloads or tags, is read row by row; any other goes to the matcher as columns.
+    A rule that begins with ``{`` is in the JSON form. A table with such rules, or with more than
+    texts and logics, is read row by row; any other goes to the matcher as columns.
 
     Parameters
     ----------
     matcher
         Gets the rules.
     rules
-        Has the columns id and rule, and any of logic, weights, payload and tags. No id is null.
+        Has the columns id and rule, and any of `OPTIONAL_FIELDS`. No id is null.
     logic
         The logic of rules that do not name their own.
     skip
@@ -87,33 +87,28 @@ def add_rows(
 
 def _is_plain(rules: pa.Table) -> bool:
     """Whether the matcher can take these rows as columns."""
-    if any(name in rules.column_names for name in _EXTRAS) or rules[RULE].null_count:
+    if any(name in rules.column_names for name in OPTIONAL_FIELDS if name != LOGIC):
+        return False
+    if rules[RULE].null_count:
         return False
     return not pc.any(pc.match_substring_regex(rules[RULE], r"^\s*\{")).as_py()
 
 
 def _read_rules(rules: pa.Table, logic: str, bad: list[BadRule] | None) -> Iterator[Any]:
     """Read rules row by row; refused ones go to `bad`, or raise if that is None."""
-    names = [name for name in (RULE, LOGIC, *_EXTRAS) if name in rules.column_names]
-    for batch in rules.to_batches():
-        ids = batch.column(ID).to_pylist()
+    names = [name for name in (ID, RULE, *OPTIONAL_FIELDS) if name in rules.column_names]
+    for batch in rules.select(names).to_batches():
         columns = [batch.column(name).to_pylist() for name in names]
-        for id, *values in zip(ids, *columns, strict=True):
+        for values in zip(*columns, strict=True):
             fields = dict(zip(names, values, strict=True))
             try:
-                yield make_rule(
-                    id,
-                    _read_source(fields[RULE]),
-                    fields.get(LOGIC) or logic,
-                    read_weights(_read_json(fields, WEIGHTS)),
-                    _read_json(fields, PAYLOAD),
-                    fields.get(TAGS) or (),
-                )
+                source = _read_source(fields[RULE])
+                yield rule_of_fields({**read_texts(fields), RULE: source}, logic)
             except RuleError as error:
-                error.rule_id = id
+                error.rule_id = fields[ID]
                 if bad is None:
                     raise
-                bad.append(BadRule.of(id, error))
+                bad.append(BadRule.of(fields[ID], error))
 
 
 def _read_source(text: str | None) -> Any:
@@ -126,13 +121,3 @@ def _read_source(text: str | None) -> Any:
         return msgspec.json.decode(text)
     except msgspec.MsgspecError as error:
         raise RuleSyntaxError(f"malformed JSON: {error}", text=text) from None
-
-
-def _read_json(fields: dict[str, Any], name: str) -> Any:
-    text = fields.get(name)
-    if text is None:
-        return None
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.MsgspecError as error:
-        raise RuleError(f"the column of {name} is not JSON: {error}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import EllipsisType
 from typing import Final, TypeAlias
 
 import pyarrow as pa
@@ -13,17 +14,23 @@ from pyspark.sql.types import (
     BooleanType,
     ByteType,
     DataType,
+    DateType,
     IntegerType,
     LongType,
     ShortType,
     StringType,
+    TimestampNTZType,
+    TimestampType,
 )
 
 from tamis.errors import RuleError
 from tamis.expr.model import LOGICS
-from tamis.spark.index.rows import DELETED, ID, LOGIC, TAGS
+from tamis.spark.index.rows import DELETED, ID, LOGIC, PRIORITY, RULE, TAGS, VALID_FROM, VALID_UNTIL
 
-__all__ = ["Columns", "encode_sample", "select_columns"]
+__all__ = ["ColumnName", "Columns", "encode_sample", "find_columns", "select_columns"]
+
+ColumnName: TypeAlias = str | EllipsisType | None
+"""A column, None for no column, or ``...`` for the one with the usual name, if there is one."""
 
 Columns: TypeAlias = Mapping[str, str | None]
 """The name of each column in the user's table, by its name on executors; None if it has none."""
@@ -32,6 +39,14 @@ _SAMPLE_SIZE: Final = 10_000
 """How many events of a sample are used at most."""
 
 _INTEGERS = (ByteType, ShortType, IntegerType, LongType)
+_TIMES = (TimestampType, TimestampNTZType, DateType)
+
+
+def find_columns(table: DataFrame, columns: Mapping[str, ColumnName]) -> Columns:
+    """Replace ``...`` by the usual name of a column, or by None if the table has no such column."""
+    names = set(table.columns)
+    usual = {role: role if role in names else None for role in columns}
+    return {role: usual[role] if name is ... else name for role, name in columns.items()}
 
 
 def select_columns(table: DataFrame, columns: Columns, what: str) -> tuple[DataFrame, str]:
@@ -59,7 +74,9 @@ def select_columns(table: DataFrame, columns: Columns, what: str) -> tuple[DataF
     for role, name in named.items():
         _check_type(role, name, types[name], what)
     id_type = "string" if isinstance(types[named[ID]], StringType) else "long"
-    selected = [_convert(role, name, id_type).alias(role) for role, name in named.items()]
+    selected = [
+        _convert(role, name, id_type, types[name]).alias(role) for role, name in named.items()
+    ]
     if DELETED in columns and DELETED not in named:
         selected.append(F.lit(False).alias(DELETED))
     return table.select(*selected), id_type
@@ -93,19 +110,32 @@ def _check_type(role: str, name: str, found: DataType, what: str) -> None:
         fits, wanted = isinstance(inner, StringType), "an array of strings"
     elif role == DELETED:
         fits, wanted = isinstance(found, BooleanType), "a boolean"
+    elif role == PRIORITY:
+        fits, wanted = isinstance(found, (*_INTEGERS, StringType)), "an integer"
+    elif role in (VALID_FROM, VALID_UNTIL):
+        fits = isinstance(found, (*_TIMES, StringType))
+        wanted = "a timestamp, a date, or a text in ISO form"
     else:
         fits = isinstance(found, StringType)
         wanted = "a string; to_json() makes one of a struct, a map or a variant"
     if not fits:
         raise RuleError(
             f"the column {name!r} of the table of {what} is of type {found.simpleString()}; "
-            f"{role} has to be {wanted}"
+            f"{role} has to be {wanted}{_say_unused(role)}"
         )
 
 
-def _convert(role: str, name: str, id_type: str) -> Column:
+def _say_unused(role: str) -> str:
+    """How to leave out a column that is not meant."""
+    return "" if role in (ID, RULE) else f"; pass {role}=None if the column means something else"
+
+
+def _convert(role: str, name: str, id_type: str, data_type: DataType) -> Column:
     # In backticks a dot is a part of the name.
     column = F.col("`" + name.replace("`", "``") + "`")
     if role == ID:
         return column.cast(id_type)
+    if role in (VALID_FROM, VALID_UNTIL) and isinstance(data_type, DateType):
+        # A date begins at midnight UTC, whatever the time zone of the session.
+        return column.cast("timestamp_ntz")
     return F.coalesce(column, F.lit(False)) if role == DELETED else column

@@ -31,7 +31,7 @@ from tamis.matcher.merge_directories import merge_directories
 from tamis.matcher.storage.atomic import storage_errors
 from tamis.matcher.storage.file_names import LOCK
 from tamis.matcher.write.bad_rules import BadRule
-from tamis.spark.index.quarantine import select_refused, write_part
+from tamis.spark.index.quarantine import concat_refused, select_refused, write_part
 from tamis.spark.index.rows import DELETED, ID, RULE, SHARD, RefusedRuleError, add_rows
 
 __all__ = [
@@ -182,7 +182,9 @@ def _merge(spec: BuildSpec, number: int, pieces: Sequence[Report]) -> Report:
     _create_shard_folder(folder)
     rules = merge_directories(parts, folder, engine=spec.engine, sample=sample)
     refused = [pq.read_table(Path(spec.folder, p.quarantine)) for p in pieces if p.quarantine]
-    quarantine = _write_refused(spec, number, pa.concat_tables(refused)) if refused else ""
+    quarantine = (
+        _write_refused(spec, number, concat_refused(refused, spec.id_type)) if refused else ""
+    )
     return _report_shard(number, folder, rules, quarantine)
 
 
@@ -208,7 +210,7 @@ def _update(spec: BuildSpec, number: int, changes: pa.Table) -> Report:
     if parent_quarantine:
         before = pq.read_table(parent_quarantine)
         still = before.filter(pc.invert(pc.is_in(before[ID], changes[ID].combine_chunks())))
-        all_refused = pa.concat_tables([still, all_refused.cast(still.schema)])
+        all_refused = concat_refused([still, all_refused], spec.id_type)
     quarantine = _write_refused(spec, number, all_refused)
     if not changed:
         shutil.rmtree(folder)

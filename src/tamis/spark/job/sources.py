@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType
 
+from tamis.matcher.rule import OPTIONAL_FIELDS
 from tamis.spark.job.config import Config, EventsSource, RulesSource
 
 __all__ = ["RulesTable", "read_events", "read_rules"]
@@ -26,7 +27,7 @@ class RulesTable(NamedTuple):
 
     frame: DataFrame
     columns: dict[str, Any]
-    """Its columns of logic, weights, payload and tags, by these names."""
+    """The columns of what a rule may have besides id and rule, as far as the file names them."""
 
 
 def read_rules(spark: SparkSession, config: Config, source: RulesSource) -> RulesTable:
@@ -45,15 +46,12 @@ def read_rules(spark: SparkSession, config: Config, source: RulesSource) -> Rule
             options = {**(_CSV_RULES if file_format == "csv" else {}), **source.options}
             reader = spark.read.format(file_format).options(**options)
             frame = reader.load(config.resolve_path(source.path))
-    found = _default_columns(file_format) & set(frame.columns)
-    columns = {
-        name: given
-        for name in ("logic", "weights", "payload", "tags")
-        if (given := getattr(source, name) or (name if name in found else None))
-    }
+    columns = {name: given for name in OPTIONAL_FIELDS if (given := getattr(source, name))}
     for key, column in {"id": source.id, "rule": source.rule, **columns}.items():
         _check_column(config, frame, f"rules.{key}", column)
-    return RulesTable(frame, columns)
+    # CSV has no lists: a column of tags is ignored there, as in `tamis.files`.
+    ignored = {"tags": None} if file_format == "csv" else {}
+    return RulesTable(frame, {**ignored, **columns})
 
 
 def read_events(spark: SparkSession, config: Config, source: EventsSource) -> DataFrame:
@@ -121,9 +119,3 @@ def _read_json_rules(spark: SparkSession, path: str, source: RulesSource) -> Dat
         return F.variant_get("line", place, wanted)
 
     return lines.select(*(column(f.name, f.dataType).alias(f.name) for f in schema.fields))
-
-
-def _default_columns(file_format: str) -> set[str]:
-    """The columns that are used without being named, as in `tamis.files`."""
-    known = {"json": {"logic", "weights", "payload", "tags"}, "csv": {"logic"}}
-    return known.get(file_format, {"logic", "tags"})

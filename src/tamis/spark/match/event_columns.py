@@ -9,7 +9,6 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -32,6 +31,7 @@ from pyspark.sql.types import (
 )
 
 from tamis.errors import EventError
+from tamis.spark.match.arrow_types import to_arrow_type
 from tamis.spark.match.options import Names
 from tamis.spark.match.worker import Shape
 
@@ -95,7 +95,7 @@ class EventColumns(NamedTuple):
     def blank_event(self) -> pa.Array:
         """One event without values, in the type in which Spark sends events."""
         try:
-            return pa.nulls(1, to_arrow_type(self.data_type, timezone="UTC"))
+            return pa.nulls(1, to_arrow_type(self.data_type))
         except PySparkException as error:
             raise EventError(f"Spark cannot send such events to Python: {error}") from error
 

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from pathlib import Path
+from datetime import datetime
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
+from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DataType, NullType, StructField, StructType
 
 from tamis.errors import EventError, InputFileError
 from tamis.spark.index.layout import PathLike
+from tamis.spark.match.arrow_types import to_arrow_type
 from tamis.spark.match.event_columns import EventColumns
-from tamis.spark.match.options import Ask, MatchOptions, Names
-from tamis.spark.match.query import prepare_query
+from tamis.spark.match.options import Ask, MatchOptions, Names, Only
+from tamis.spark.match.parquet_files import list_files, open_file
+from tamis.spark.match.query import attributes_of, choose_version, prepare_query
 from tamis.spark.match.worker import EVENT, MatchTask, key_names
 
 __all__ = ["match_files"]
@@ -39,6 +40,8 @@ def match_files(
     events: Names = None,
     version: int | None = None,
     ship: bool = False,
+    only: Only = None,
+    at: datetime | None = None,
 ) -> DataFrame:
     """Match events in Parquet files that every node sees.
 
@@ -50,26 +53,34 @@ def match_files(
     spark
         The session.
     files
-        A Parquet file, a folder of such files, or several of both; all with the same columns.
+        A Parquet file, a folder of such files, a Delta table (with the package deltalake), or
+        several of these; all with the same columns. They may be in a bucket: ``s3://…``, ``gs://…``
+        and whatever else PyArrow reads.
     path
         A published index.
     ask
-        ``"match"``, ``"counts"`` or ``"top"``: the answers are those of the function of that name.
+        ``"match"``, ``"counts"``, ``"first"`` or ``"top"``: the answers are those of the function
+        of that name.
     n
-        How many rules ``"top"`` gives at most.
-    keys, events, version, ship
+        How many rules ``"first"`` and ``"top"`` give at most.
+    keys, events, version, ship, only
         As in :func:`match`.
+    at
+        When rules have to be valid; by default now.
 
     Raises
     ------
     InputFileError
-        A file does not exist, or is not a Parquet file.
+        A file does not exist, or is not a Parquet file; or the names of folders hold a column
+        that rules mention.
     """
-    found = {str(file): _open(file).metadata for file in _list_files(files)}
+    listed = list_files(files)
+    found = {file: open_file(file).metadata for file in listed.addresses}
     arrow = next(iter(found.values())).schema.to_arrow_schema()
     schema = StructType([StructField(field.name, _spark_type(field.type)) for field in arrow])
     blank = pa.RecordBatch.from_arrays([pa.nulls(1, field.type) for field in arrow], schema=arrow)
-    options = MatchOptions(keys, events, version, ship=ship)
+    options = MatchOptions(keys, events, version, ship=ship, only=only, at=at)
+    _refuse_partitions(listed.partitions - set(arrow.names), path, options)
     query = prepare_query(schema, path, ask, options, n=n, blank=blank)
     tasks = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
     slices = tuple(_slice_files(found, tasks))
@@ -83,6 +94,19 @@ def match_files(
     )
     numbers = spark.range(0, len(slices), 1, max(1, len(slices)))
     return numbers.mapInArrow(task.run, query.schema)
+
+
+def _refuse_partitions(partitions: Set[str], path: PathLike, options: MatchOptions) -> None:
+    """Refuse to match without values that only the names of folders hold."""
+    version, _ = choose_version(path, options.version, "match", 0)
+    keys = options.keys or ()
+    needed = attributes_of(version) | ({keys} if isinstance(keys, str) else set(keys))
+    for column in sorted(partitions & needed):
+        raise InputFileError(
+            f"the column {column!r} is in the names of folders, and not in the files; "
+            "read them with spark.read.parquet, and pass that to match()",
+            path=column,
+        )
 
 
 class _Slice(NamedTuple):
@@ -116,7 +140,7 @@ class _FileTask:
     def _read(self, part: _Slice) -> Iterator[pa.RecordBatch]:
         places = sorted({*self.columns.keys, *self._event_places()})
         names = [self.names[place] for place in places]
-        file = _open(part.file, self.dictionaries)
+        file = open_file(part.file, self.dictionaries)
         missing = [name for name in names if name not in file.schema_arrow.names]
         if missing:
             raise InputFileError(f"there is no column {missing[0]!r}", path=part.file)
@@ -149,35 +173,6 @@ class _FileTask:
         )
 
 
-def _list_files(files: PathLike | Sequence[PathLike]) -> list[Path]:
-    """List all files, also those in folders, without the ones that Spark ignores."""
-    given = [Path(files)] if isinstance(files, str | os.PathLike) else [Path(f) for f in files]
-    found: list[Path] = []
-    for path in given:
-        if not path.is_dir():
-            found.append(path)
-            continue
-        inside = sorted(path.rglob("*.parquet"))
-        found += [file for file in inside if not file.name.startswith(("_", "."))]
-    if not found:
-        raise InputFileError(
-            "there are no Parquet files", path=", ".join(map(str, given)) or "files"
-        )
-    return found
-
-
-def _open(file: Path | str, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
-    """Open a Parquet file; the columns `dictionaries` stay encoded."""
-    try:
-        return pq.ParquetFile(file, read_dictionary=list(dictionaries), memory_map=True)
-    except FileNotFoundError:
-        raise InputFileError(
-            "there is no such file; every node has to see it", path=str(file)
-        ) from None
-    except (OSError, pa.ArrowException) as error:
-        raise InputFileError(f"not a Parquet file: {error}", path=str(file)) from None
-
-
 def _text_attributes(columns: EventColumns, arrow: pa.Schema) -> tuple[str, ...]:
     """The attributes that are text; keys have to be plain columns."""
     if columns.event is not None:
@@ -203,7 +198,7 @@ def _slice_files(files: Mapping[str, pq.FileMetaData], tasks: int) -> Iterator[_
 def _key_type(key: StructField) -> pa.DataType:
     if isinstance(key.dataType, NullType):
         raise EventError(f"the key {key.name!r} has a type that Spark does not know")
-    return to_arrow_type(key.dataType, timezone="UTC")
+    return to_arrow_type(key.dataType)
 
 
 def _spark_type(arrow_type: pa.DataType) -> DataType:

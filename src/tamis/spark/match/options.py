@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
+from datetime import datetime
 from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, get_args
+
+from tamis.matcher.rule import RuleId
+from tamis.matcher.selection import Tagged
 
 __all__ = [
     "Ask",
+    "At",
     "MatchKeywords",
     "MatchOptions",
     "Names",
     "OnError",
+    "Only",
     "Output",
     "Plan",
     "StreamKeywords",
@@ -23,7 +29,7 @@ __all__ = [
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-Ask: TypeAlias = Literal["match", "counts", "top"]
+Ask: TypeAlias = Literal["match", "counts", "first", "top"]
 """Which answers to compute: those of the function of that name."""
 
 Output: TypeAlias = Ask | Literal["refused"]
@@ -34,6 +40,12 @@ OnError: TypeAlias = Literal["raise", "skip"]
 
 Names: TypeAlias = str | Sequence[str] | None
 """One or several columns; None for the default."""
+
+Only: TypeAlias = Tagged | Iterable[RuleId] | None
+"""Which rules to consider, as in :meth:`tamis.Matcher.match`."""
+
+At: TypeAlias = datetime | str | None
+"""When rules have to be valid: a time, or a column of times."""
 
 Plan: TypeAlias = Literal["auto", "whole", "sharded"]
 """Whether a task maps all shards or some of them."""
@@ -51,6 +63,8 @@ class StreamKeywords(TypedDict, total=False):
     memory: int | str | None
     ship: bool
     on_error: OnError
+    only: Only
+    at: At
 
 
 class MatchKeywords(StreamKeywords, total=False):
@@ -76,8 +90,12 @@ class MatchOptions:
     memory: int | str | None = None
     ship: bool = False
     on_error: OnError = "raise"
+    only: Only = None
+    at: At = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.at, datetime | str | None):
+            raise ValueError(f"at is a datetime, or the name of a column of times, not {self.at!r}")
         if self.on_error not in get_args(OnError):
             raise ValueError(f"on_error is 'raise' or 'skip', not {self.on_error!r}")
         if self.plan not in get_args(Plan):
@@ -133,6 +151,6 @@ def list_keywords(of: type) -> Callable[[_Function], _Function]:
 def check_ask(ask: Ask, n: int) -> None:
     """Check the arguments `ask` and `n` of functions that have them."""
     if ask not in get_args(Ask):
-        raise ValueError(f"ask is 'match', 'counts' or 'top', not {ask!r}")
+        raise ValueError(f"ask is 'match', 'counts', 'first' or 'top', not {ask!r}")
     if not isinstance(n, int) or isinstance(n, bool) or n < 0:
         raise ValueError(f"n is a whole number, at least 0, not {n!r}")

@@ -4,24 +4,55 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, DoubleType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    DataType,
+    DateType,
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 import tamis
 from tamis.errors import EventError
+from tamis.matcher.selection import Tagged
 from tamis.spark.index.layout import PathLike, Shard, Version
 from tamis.spark.index.versions import current
 from tamis.spark.index.versions import version as read_version
 from tamis.spark.match.event_columns import EventColumns, choose_columns
-from tamis.spark.match.options import Ask, MatchOptions, Output, check_ask
-from tamis.spark.match.shipping import ship_shards
-from tamis.spark.match.worker import EVENT, MatchTask, Probe, Shape, key_names, open_shards
+from tamis.spark.match.options import Ask, At, MatchOptions, Output, check_ask
+from tamis.spark.match.shipping import name_shipped, ship_shards
+from tamis.spark.match.worker import (
+    AT,
+    EVENT,
+    MatchTask,
+    Probe,
+    Shape,
+    ShardName,
+    key_names,
+    open_shards,
+)
 
-__all__ = ["Query", "check_names", "choose_version", "make_task", "prepare_query"]
+__all__ = [
+    "Query",
+    "attributes_of",
+    "check_names",
+    "choose_version",
+    "make_task",
+    "prepare_query",
+]
+
+_TIMES = (DateType, TimestampNTZType, TimestampType)
 
 _LARGE_TYPES = "spark.sql.execution.arrow.useLargeVarTypes"
 
@@ -34,11 +65,12 @@ class Query(NamedTuple):
     keys: tuple[StructField, ...]
     ask: Output
     n: int
-    """How many rules ``"top"`` gives at most."""
+    """How many rules ``"first"`` and ``"top"`` give at most."""
     answers: tuple[StructField, ...]
     """The columns of the answers, without the keys."""
-    ship: bool
-    """Whether Spark ships the shards to its nodes."""
+    options: MatchOptions
+    at: int | datetime
+    """When rules have to be valid: the place of a column of times, or a time."""
     probe: Probe | None
     """Finds the events to leave out, if they are to be left out."""
 
@@ -48,7 +80,7 @@ class Query(NamedTuple):
         return StructType([*self.keys, *self.answers])
 
     def select_input(self, table: DataFrame, *carried: Column) -> DataFrame:
-        """Select the columns that go to Python: keys, `carried` ones, and the event.
+        """Select the columns that go to Python: keys, `carried` ones, times, and the event.
 
         Columns are found by position: their names may have dots, or differ only by case.
         """
@@ -58,8 +90,11 @@ class Query(NamedTuple):
             columns[place].alias(name)
             for name, place in zip(key_names(len(self.keys)), self.columns.keys, strict=True)
         ]
+        times = []
+        if isinstance(self.at, int):
+            times = [F.unix_micros(columns[self.at].cast("timestamp")).alias(AT)]
         event = self.columns.event_column(columns).alias(EVENT)
-        return table.toDF(*names).select(*keys, *carried, event)
+        return table.toDF(*names).select(*keys, *carried, *times, event)
 
     def make_task(
         self,
@@ -82,7 +117,7 @@ class Query(NamedTuple):
         return make_task(
             spark,
             groups or (self.version.shards,),
-            self.ship,
+            self.options,
             self.ask,
             self.n,
             self.columns.shape,
@@ -95,7 +130,7 @@ class Query(NamedTuple):
 def make_task(
     spark: SparkSession,
     groups: Sequence[tuple[Shard, ...]],
-    ship: bool,
+    options: MatchOptions,
     ask: Output,
     n: int,
     shape: Shape,
@@ -111,8 +146,30 @@ def make_task(
         StringType(): text,
     }
     schema = pa.schema([(field.name, types[field.dataType]) for field in answers])
-    shards = [ship_shards(spark, group) if ship else _paths(group) for group in groups]
-    return MatchTask(tuple(shards), ship, ask, n, shape, tuple(keys), schema, probe)
+    if options.ship:
+        for group in groups:
+            ship_shards(spark, group)
+    only = options.only
+    return MatchTask(
+        groups=tuple(_name_shards(group, options.ship) for group in groups),
+        shipped=options.ship,
+        ask=ask,
+        n=n,
+        # Workers ask several times; a generator could be read once.
+        only=only if only is None or isinstance(only, Tagged) else frozenset(only),
+        at=choose_time(options.at),
+        shape=shape,
+        keys=tuple(keys),
+        answers=schema,
+        probe=probe,
+    )
+
+
+def choose_time(at: At) -> datetime:
+    """When rules have to be valid where the events have no times: now, if the user does not say."""
+    if not isinstance(at, datetime):
+        return datetime.now(UTC)
+    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 
 def prepare_query(
@@ -135,7 +192,7 @@ def prepare_query(
     ask, n
         What to compute.
     options
-        Keys, events, version, ship and on_error are used.
+        All but plan and memory are used.
     blank
         A row without values, if the table is not one of Spark's; `schema` then has the Spark types
         of its columns.
@@ -148,8 +205,8 @@ def prepare_query(
         A column is missing, or has a type that rules cannot compare.
     """
     version, answers = choose_version(path, options.version, ask, n)
-    matchers = open_shards(_paths(version.shards))
-    attributes = frozenset(name for matcher in matchers for name in matcher.attributes())
+    matchers = open_shards(_name_shards(version.shards))
+    attributes = attributes_of(version)
     columns = choose_columns(schema, options.keys, options.events, attributes)
     if columns.shape == "columns":
         event = columns.blank_event() if blank is None else columns.event_array(blank)
@@ -166,7 +223,36 @@ def prepare_query(
     probe = None
     if ask == "refused" or options.on_error == "skip":
         probe = Probe(tuple(sorted(attributes)), tuple(version.schema.items()))
-    return Query(version, columns, keys, ask, n, answers, options.ship, probe)
+    at: int | datetime
+    if isinstance(options.at, str):
+        at = _find_times(schema, options.at)
+    else:
+        at = moment = choose_time(options.at)
+        # All tasks, and all groups of shards, use the same time.
+        options = replace(options, at=moment)
+    return Query(version, columns, keys, ask, n, answers, options, at, probe)
+
+
+def _find_times(schema: StructType, name: str) -> int:
+    """The place of the column of times."""
+    for place, field in enumerate(schema.fields):
+        if field.name == name and isinstance(field.dataType, _TIMES):
+            return place
+        if field.name == name:
+            raise EventError(
+                f"the column at={name!r} is of type {field.dataType.simpleString()}; "
+                "it has to hold timestamps or dates"
+            )
+    raise EventError(
+        f"there is no column {name!r} for at=; the columns are {', '.join(schema.names)}. "
+        "For one time, pass a datetime"
+    )
+
+
+def attributes_of(version: Version) -> frozenset[str]:
+    """The attributes that rules of a version mention."""
+    matchers = open_shards(_name_shards(version.shards))
+    return frozenset(name for matcher in matchers for name in matcher.attributes())
 
 
 def choose_version(
@@ -216,12 +302,17 @@ def _try_event(matchers: Sequence[tamis.Matcher], event: pa.Array, ask: Ask, n: 
                 matcher.match_many(events)
             case "counts":
                 matcher.count_many(events)
+            case "first":
+                matcher.first_many(events, n)
             case "top":
                 matcher.top_many(events, n)
 
 
-def _paths(shards: Sequence[Shard]) -> tuple[str, ...]:
-    return tuple(str(shard.path) for shard in shards)
+def _name_shards(shards: Sequence[Shard], shipped: bool = False) -> tuple[ShardName, ...]:
+    return tuple(
+        ShardName(name_shipped(shard) if shipped else str(shard.path), shard.hash)
+        for shard in shards
+    )
 
 
 def _answer_columns(ask: Output, version: Version) -> tuple[StructField, ...]:
@@ -233,5 +324,7 @@ def _answer_columns(ask: Output, version: Version) -> tuple[StructField, ...]:
             return (StructField("matches", LongType()),)
         case "refused":
             return (StructField("error", StringType()),)
+        case "first":
+            return (StructField("rank", LongType()), rule, StructField("priority", LongType()))
         case "top":
             return (StructField("rank", LongType()), rule, StructField("score", DoubleType()))

@@ -20,15 +20,14 @@ from tamis.spark.index.layout import Shard
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["find_shipped", "ship_shards"]
+__all__ = ["find_shipped", "name_shipped", "ship_shards"]
 
 
-def ship_shards(spark: SparkSession, shards: tuple[Shard, ...]) -> tuple[str, ...]:
-    """Have Spark send shards to every node; return the names by which `find_shipped` finds them."""
+def ship_shards(spark: SparkSession, shards: tuple[Shard, ...]) -> None:
+    """Have Spark send shards to every node."""
     links = [link for shard in shards for link in _link_files(shard)]
     # A name stands for its content, so Spark skips the files it has.
     spark.addArtifacts(*map(str, links), file=True)
-    return tuple(_name_shard(shard) for shard in shards)
 
 
 def find_shipped(name: str) -> str:
@@ -50,7 +49,8 @@ def find_shipped(name: str) -> str:
     return str(folder)
 
 
-def _name_shard(shard: Shard) -> str:
+def name_shipped(shard: Shard) -> str:
+    """The name by which `find_shipped` finds a shard."""
     return f"tamis-{shard.hash}"
 
 
@@ -58,7 +58,7 @@ def _link_files(shard: Shard) -> list[Path]:
     """Link the files of a shard under the names by which they travel."""
     links = []
     for file in sorted(shard.path.iterdir()):
-        link = _link_folder() / f"{_name_shard(shard)}-{file.name}"
+        link = _link_folder() / f"{name_shipped(shard)}-{file.name}"
         if not link.exists():
             _link(file, link)
         links.append(link)

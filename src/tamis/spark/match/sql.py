@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import cast
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import arrow_udtf
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 from pyspark.sql.udtf import UserDefinedTableFunction
 
 from tamis.errors import EventError
 from tamis.spark.index.layout import PathLike
-from tamis.spark.match.options import Ask, Names
+from tamis.spark.match.arrow_types import to_arrow_schema
+from tamis.spark.match.options import Ask, MatchOptions, Names, Only
 from tamis.spark.match.query import check_names, choose_version, make_task
 from tamis.spark.match.worker import EVENT, MatchTask, key_names
 
@@ -33,6 +34,8 @@ def register(
     events: Names = None,
     version: int | None = None,
     ship: bool = False,
+    only: Only = None,
+    at: datetime | None = None,
 ) -> None:
     """Register an SQL function that matches the rows of a table.
 
@@ -49,14 +52,17 @@ def register(
     name
         The name of the function in SQL.
     ask
-        ``"match"``, ``"counts"`` or ``"top"``: the answers are those of the function of that name.
+        ``"match"``, ``"counts"``, ``"first"`` or ``"top"``: the answers are those of the function
+        of that name.
     n
-        How many rules ``"top"`` gives at most.
+        How many rules ``"first"`` and ``"top"`` give at most.
     keys
         The columns that identify an event, with their types, which SQL has to know in advance:
         ``"id BIGINT, day DATE"``. Columns of other types are cast.
-    events, version, ship
+    events, version, ship, only
         As in :func:`match`.
+    at
+        When rules have to be valid; by default now.
 
     Raises
     ------
@@ -66,9 +72,10 @@ def register(
     fields = cast(StructType, StructType.fromDDL(keys)) if isinstance(keys, str) else keys
     chosen, answers = choose_version(path, version, ask, n)
     check_names(fields.fields, answers)
-    task = make_task(spark, (chosen.shards,), ship, ask, n, "columns", fields.names, answers)
+    options = MatchOptions(ship=ship, only=only, at=at)
+    task = make_task(spark, (chosen.shards,), options, ask, n, "columns", fields.names, answers)
     names = events if events is None or isinstance(events, str) else tuple(events)
-    table_task = _TableTask(task, to_arrow_schema(fields, timezone="UTC"), names)
+    table_task = _TableTask(task, to_arrow_schema(fields), names)
 
     class TamisMatch:
         def eval(self, table: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

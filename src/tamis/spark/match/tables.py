@@ -1,4 +1,4 @@
-"""Match the events of a Spark table: matches, counts and best rules.
+"""Match the events of a Spark table: matches, counts, first and best rules.
 
 Everything that can be known is checked on the driver before a job starts: the index, its version,
 the columns and their types. A query uses one version, the current one when the query is created.
@@ -19,10 +19,12 @@ from tamis.errors import EventError
 from tamis.spark.index.layout import PathLike
 from tamis.spark.match.options import (
     Ask,
+    At,
     MatchKeywords,
     MatchOptions,
     Names,
     OnError,
+    Only,
     Plan,
     list_keywords,
 )
@@ -30,7 +32,7 @@ from tamis.spark.match.query import Query, prepare_query
 from tamis.spark.match.shard_groups import group_shards
 from tamis.spark.match.worker import GROUP, key_names
 
-__all__ = ["counts", "match", "matcher", "refused", "top"]
+__all__ = ["counts", "first", "match", "matcher", "refused", "top"]
 
 Transformation: TypeAlias = Callable[[DataFrame], DataFrame]
 
@@ -50,6 +52,8 @@ def match(
     memory: int | str | None = None,
     ship: bool = False,
     on_error: OnError = "raise",
+    only: Only = None,
+    at: At = None,
 ) -> DataFrame:
     """Find the rules that each event matches.
 
@@ -78,6 +82,11 @@ def match(
     on_error
         ``"skip"`` leaves out events with values that no rule can compare, and texts that are not
         JSON; :func:`refused` returns them. By default such an event ends the query.
+    only
+        Consider only these rules: a list of ids, or ``tamis.tagged("gold")``.
+    at
+        When rules have to be valid: a time, or the name of a column with the time of each event.
+        By default, and where the column is null, the time at which this function is called.
 
     Returns
     -------
@@ -91,7 +100,7 @@ def match(
     EventError, SchemaError
         A column is missing, or has a type that rules cannot compare.
     """
-    options = MatchOptions(keys, events, version, plan, memory, ship, on_error)
+    options = MatchOptions(keys, events, version, plan, memory, ship, on_error, only, at)
     return _answer(events_df, path, "match", 0, options)
 
 
@@ -117,6 +126,30 @@ def top(
         The keys, rank (1 for the best), rule and score.
     """
     return _answer(events_df, path, "top", n, MatchOptions(**options))
+
+
+@list_keywords(MatchKeywords)
+def first(
+    events_df: DataFrame, path: PathLike, n: int = 1, **options: Unpack[MatchKeywords]
+) -> DataFrame:
+    """Find the `n` matching rules with the highest priorities for each event.
+
+    Of equal priorities, the shard with the lower number comes first, and within a shard the rule
+    that was added first.
+
+    Parameters
+    ----------
+    n
+        How many rules at most.
+    events_df, path, **options
+        As in :func:`match`, which also says what it raises.
+
+    Returns
+    -------
+    DataFrame
+        The keys, rank (1 for the first), rule and priority.
+    """
+    return _answer(events_df, path, "first", n, MatchOptions(**options))
 
 
 @list_keywords(MatchKeywords)
@@ -200,8 +233,8 @@ def _repeat_for_groups(table: DataFrame, groups: int) -> DataFrame:
     partitions = int(table.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
     per_group = max(1, -(-partitions // groups))
     group = F.explode(F.sequence(F.lit(0), F.lit(groups - 1))).alias(GROUP)
-    *keys, event = table.columns
-    repeated = table.select(*keys, group, event)
+    *others, event = table.columns
+    repeated = table.select(*others, group, event)
     partition = F.col(GROUP) * per_group + F.pmod(F.col(_ROW), F.lit(per_group))
     return repeated.repartitionById(groups * per_group, partition.cast("int"))
 
@@ -214,7 +247,8 @@ def _merge_groups(query: Query, found: DataFrame) -> DataFrame:
         firsts = [F.first(key).alias(key) for key in keys]
         merged = named.groupBy(_ROW).agg(*firsts, F.sum("matches").alias("matches"))
         return merged.drop(_ROW).toDF(*query.schema.names)
-    order = Window.partitionBy(_ROW).orderBy(F.desc("score"), GROUP, "rank")
+    by = "score" if query.ask == "top" else "priority"
+    order = Window.partitionBy(_ROW).orderBy(F.desc(by), GROUP, "rank")
     ranked = named.withColumn("best", F.row_number().over(order)).where(F.col("best") <= query.n)
     rank = F.col("best").cast("long").alias("rank")
-    return ranked.select(*keys, rank, "rule", "score").toDF(*query.schema.names)
+    return ranked.select(*keys, rank, "rule", by).toDF(*query.schema.names)

@@ -11,11 +11,17 @@ from pyspark.ml.param import Param, Params, TypeConverters
 from pyspark.ml.util import DefaultParamsReadable, DefaultParamsWritable
 from pyspark.sql import DataFrame
 
-from tamis.spark.match.tables import counts, match, top
+from tamis.matcher.selection import tagged
+from tamis.spark.match.tables import counts, first, match, top
 
 __all__ = ["RuleMatcher"]
 
-_FUNCTIONS: dict[str, Callable[..., DataFrame]] = {"match": match, "counts": counts, "top": top}
+_FUNCTIONS: dict[str, Callable[..., DataFrame]] = {
+    "match": match,
+    "counts": counts,
+    "first": first,
+    "top": top,
+}
 
 
 def _param(name: str, about: str, convert: Any = None) -> Param[Any]:
@@ -32,21 +38,25 @@ class RuleMatcher(Transformer, DefaultParamsReadable["RuleMatcher"], DefaultPara
     path
         A published index.
     ask
-        ``"match"``, ``"counts"`` or ``"top"``: the answers are those of the function of that name.
+        ``"match"``, ``"counts"``, ``"first"`` or ``"top"``: the answers are those of the function
+        of that name.
     **params
-        ``n``, how many rules ``"top"`` gives at most, and ``keys``, ``events``, ``version``,
-        ``plan``, ``memory`` and ``ship``, as in :func:`tamis.spark.match`. Without a version, the
-        stage uses the one that is current when it runs.
+        ``n``, how many rules ``"first"`` and ``"top"`` give at most, ``tags``, of which a rule has
+        to have one, ``at``, a column of times, and ``keys``, ``events``, ``version``, ``plan``,
+        ``memory`` and ``ship``, as in :func:`tamis.spark.match`. Without a version, the stage uses
+        the one that is current when it runs.
     """
 
     path = _param("path", "a published index", TypeConverters.toString)
-    ask = _param("ask", "match, counts or top", TypeConverters.toString)
-    n = _param("n", "how many rules top gives at most", TypeConverters.toInt)
+    ask = _param("ask", "match, counts, first or top", TypeConverters.toString)
+    n = _param("n", "how many rules first and top give at most", TypeConverters.toInt)
     keys = _param("keys", "the column or columns that identify an event")
     events = _param("events", "the column of events, or a list of attributes")
     version = _param("version", "the version of the index", TypeConverters.toInt)
     plan = _param("plan", "auto, whole or sharded", TypeConverters.toString)
     memory = _param("memory", "how much memory of a node rules may take")
+    tags = _param("tags", "tags of which a rule has one", TypeConverters.toListString)
+    at = _param("at", "the column of the times of events", TypeConverters.toString)
     ship = _param("ship", "whether Spark ships the index", TypeConverters.toBoolean)
 
     def __init__(
@@ -69,9 +79,11 @@ class RuleMatcher(Transformer, DefaultParamsReadable["RuleMatcher"], DefaultPara
         path, ask = options.pop("path", None), options.pop("ask")
         if path is None or ask not in _FUNCTIONS:
             raise ValueError(
-                f"path is a published index, not {path!r}; ask is 'match', 'counts' or 'top', "
-                f"not {ask!r}"
+                f"path is a published index, not {path!r}; ask is 'match', 'counts', 'first' or "
+                f"'top', not {ask!r}"
             )
-        if ask != "top":
+        if ask not in ("first", "top"):
             options.pop("n", None)
+        if (tags := options.pop("tags", None)) is not None:
+            options["only"] = tagged(*tags)
         return _FUNCTIONS[ask](dataset, path, **options)

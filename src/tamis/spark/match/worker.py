@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -18,17 +19,31 @@ import pyarrow.compute as pc
 
 import tamis
 from tamis.errors import EventError, StorageError
+from tamis.expr.times import count_microseconds, to_timestamp
 from tamis.matcher.results import ScoredPart, select_best
-from tamis.spark.match.options import Output
+from tamis.spark.match.options import Only, Output
 from tamis.spark.match.shipping import find_shipped
 
-__all__ = ["EVENT", "GROUP", "MatchTask", "Probe", "Shape", "key_names", "open_shards"]
+__all__ = [
+    "AT",
+    "EVENT",
+    "GROUP",
+    "MatchTask",
+    "Probe",
+    "Shape",
+    "ShardName",
+    "key_names",
+    "open_shards",
+]
 
 Shape: TypeAlias = Literal["columns", "json"]
 """How an event arrives: as a struct or a map, or as JSON text."""
 
 EVENT = "event"
 """The column of the events; the keys stand before it."""
+
+AT = "at"
+"""The column with the times of the events, in microseconds since 1970, if they have times."""
 
 GROUP = "group"
 """The column that says which group of shards an event is for, if there are several groups."""
@@ -39,12 +54,24 @@ _BATCH_SIZE = 65_536
 _JSON_BATCH_SIZE = 8_192
 """How many events given as JSON to match at once."""
 
+_EARLIEST = datetime.min.replace(tzinfo=UTC)
+_LATEST = datetime.max.replace(tzinfo=UTC)
+
 _decode = msgspec.json.Decoder().decode
 
 
 def key_names(count: int) -> list[str]:
     """The names of the key columns in batches that go to workers."""
     return [f"k{number}" for number in range(count)]
+
+
+class ShardName(NamedTuple):
+    """Where a shard is, and what it holds: an index may be built anew under the same path."""
+
+    address: str
+    """The path of its directory, or the name under which it was shipped."""
+    hash: str
+    """The hash of its files."""
 
 
 class Probe(NamedTuple):
@@ -69,13 +96,17 @@ def _open_probe(probe: Probe) -> tamis.Matcher:
 class MatchTask:
     """The work of every task of a query."""
 
-    groups: tuple[tuple[str, ...], ...]
+    groups: tuple[tuple[ShardName, ...], ...]
     """The shards: one group for all events, or a group for each value of the column `GROUP`."""
     shipped: bool
     """Whether the shards are names of shipped ones, instead of paths."""
     ask: Output
     n: int
-    """How many rules ``"top"`` gives at most."""
+    """How many rules ``"first"`` and ``"top"`` give at most."""
+    only: Only
+    """Which rules to consider."""
+    at: datetime
+    """When rules have to be valid, unless the events have times: see `AT`."""
     shape: Shape
     keys: tuple[str, ...]
     answers: pa.Schema
@@ -130,12 +161,22 @@ class MatchTask:
         return self._attach_keys(keys, answer)
 
     def _answer_group(
-        self, batch: pa.RecordBatch, shards: tuple[str, ...]
+        self, batch: pa.RecordBatch, shards: tuple[ShardName, ...]
     ) -> Iterator[pa.RecordBatch]:
         matchers = open_shards(shards, self.shipped)
+        if AT not in batch.schema.names:
+            yield from self._answer_rows(matchers, batch, self.at)
+            return
+        for at, rows in _split_by_period(matchers, batch.column(AT), self.at):
+            yield from self._answer_rows(matchers, batch.take(rows), at)
+
+    def _answer_rows(
+        self, matchers: Sequence[tamis.Matcher], batch: pa.RecordBatch, at: datetime
+    ) -> Iterator[pa.RecordBatch]:
+        """Answer events at a time at which rules have to be valid."""
         keys = batch.columns[: len(self.keys)]
         for first, events in self._read_events(batch.column(EVENT)):
-            for answer in self._query(matchers, events):
+            for answer in self._query(matchers, events, at):
                 rows = pc.add(answer.column("event"), first) if first else answer.column("event")
                 yield self._attach_keys([key.take(rows) for key in keys], answer)
 
@@ -148,15 +189,22 @@ class MatchTask:
         for first in range(0, len(column), _JSON_BATCH_SIZE):
             yield first, _read_json(column.slice(first, _JSON_BATCH_SIZE))
 
-    def _query(self, matchers: Sequence[tamis.Matcher], events: Any) -> Iterator[pa.RecordBatch]:
+    def _query(
+        self, matchers: Sequence[tamis.Matcher], events: Any, at: datetime
+    ) -> Iterator[pa.RecordBatch]:
+        rules: dict[str, Any] = {"only": self.only, "at": at}
         match self.ask:
             case "match":
                 for matcher in matchers:
-                    yield from _match(matcher, events)
+                    yield from _match(matcher, events, rules)
             case "counts":
-                yield _add_counts(matchers, events)
+                yield _add_counts([matcher.count_many(events, **rules) for matcher in matchers])
+            case "first":
+                tables = [matcher.first_many(events, self.n, **rules) for matcher in matchers]
+                yield _merge_best(tables, "priority", self.n)
             case "top":
-                yield _merge_tops(matchers, events, self.n)
+                tables = [matcher.top_many(events, self.n, **rules) for matcher in matchers]
+                yield _merge_best(tables, "score", self.n)
             case "refused":
                 raise ValueError("a task that finds refused events has a probe")
 
@@ -186,33 +234,58 @@ def _concat(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
-def _match(matcher: tamis.Matcher, events: Any) -> Iterator[pa.RecordBatch]:
+def _split_by_period(
+    matchers: Sequence[tamis.Matcher], times: pa.Array, default: datetime
+) -> Iterator[tuple[datetime, pa.Array]]:
+    """Group rows by the period of their times, in which the same rules are valid.
+
+    A row without a time has the time `default`.
+    """
+    moments = pc.fill_null(times, count_microseconds(default)).to_numpy()
+    # All rules with an end have ended after the last time that a datetime can hold.
+    moments = moments.clip(count_microseconds(_EARLIEST), count_microseconds(_LATEST))
+    changes = np.unique(np.concatenate([matcher.validity_times() for matcher in matchers]))
+    periods = np.searchsorted(changes.view(np.int64), moments, side="right")
+    for period in np.unique(periods):
+        rows = np.flatnonzero(periods == period)
+        yield to_timestamp(int(moments[rows[0]])), pa.array(rows)
+
+
+def _match(matcher: tamis.Matcher, events: Any, rules: dict[str, Any]) -> Iterator[pa.RecordBatch]:
     """Match events; the answers come in batches that fit in memory."""
     if isinstance(events, list):
-        yield from matcher.match_many(events).to_batches()
+        yield from matcher.match_many(events, **rules).to_batches()
         return
-    yield from matcher.match_many(pa.RecordBatchReader.from_batches(events.schema, [events]))
+    reader = pa.RecordBatchReader.from_batches(events.schema, [events])
+    yield from matcher.match_many(reader, **rules)
 
 
-def _add_counts(matchers: Sequence[tamis.Matcher], events: Any) -> pa.RecordBatch:
-    tables = [matcher.count_many(events) for matcher in matchers]
+def _add_counts(tables: Sequence[pa.Table]) -> pa.RecordBatch:
     total = sum(table["matches"].to_numpy() for table in tables)
     return pa.record_batch([np.arange(len(total)), total], ["event", "matches"])
 
 
-def _merge_tops(matchers: Sequence[tamis.Matcher], events: Any, n: int) -> pa.RecordBatch:
-    """The `n` best rules of all shards: by score, then shard, then rank in the shard."""
-    tables = [matcher.top_many(events, n) for matcher in matchers]
+def _merge_best(tables: Sequence[pa.Table], by: str, n: int) -> pa.RecordBatch:
+    """The `n` best rules of all shards: by score or priority, then shard, then rank in the shard.
+
+    Parameters
+    ----------
+    tables
+        The answers of each shard.
+    by
+        The column that decides: ``"score"`` or ``"priority"``.
+    n
+        How many rules to keep for each event.
+    """
     if len(tables) == 1:
         return _one_batch(tables[0])
     parts = [
-        ScoredPart(*(table[name].to_numpy() for name in ("event", "score", "rank")))
-        for table in tables
+        ScoredPart(*(table[name].to_numpy() for name in ("event", by, "rank"))) for table in tables
     ]
     event, rank, position = select_best(parts, n)
     found = pa.concat_tables([table for table in tables if table.num_rows] or tables[:1])
-    best = _one_batch(found.select(["rule", "score"]).take(position))
-    return pa.record_batch([event, rank, *best.columns], ["event", "rank", "rule", "score"])
+    best = _one_batch(found.select(["rule", by]).take(position))
+    return pa.record_batch([event, rank, *best.columns], ["event", "rank", "rule", by])
 
 
 def _one_batch(table: pa.Table) -> pa.RecordBatch:
@@ -252,9 +325,10 @@ def _shorten(text: str) -> str:
 
 
 @lru_cache(maxsize=2)
-def open_shards(shards: tuple[str, ...], shipped: bool = False) -> list[tamis.Matcher]:
+def open_shards(shards: tuple[ShardName, ...], shipped: bool = False) -> list[tamis.Matcher]:
     """Open shards; those of the previous query stay open, too."""
-    return [_open(find_shipped(shard) if shipped else shard, shipped) for shard in shards]
+    paths = [find_shipped(shard.address) if shipped else shard.address for shard in shards]
+    return [_open(path, shipped) for path in paths]
 
 
 def _open(path: str, shipped: bool) -> tamis.Matcher:

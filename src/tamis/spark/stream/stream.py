@@ -61,7 +61,8 @@ def match_stream(
     name
         Spark's name for the query.
     **options
-        ``keys``, ``events``, ``plan``, ``memory``, ``ship`` and ``on_error``, as in :func:`match`.
+        ``keys``, ``events``, ``plan``, ``memory``, ``ship``, ``on_error``, ``only`` and ``at``, as
+        in :func:`match`; without ``at``, rules have to be valid when a batch begins.
 
     Returns
     -------

@@ -1,0 +1,349 @@
+"""One file of rules means the same on every road: in process, by the command, and on Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+import tamis
+from tamis import spark as ts
+from tamis.cli import app
+from tamis.files.rule_reader import load_rules
+from tamis.spark.job.config import read_config
+from tamis.spark.job.pipeline import run_pipeline
+from tamis.spark.runtime.java import find_java
+from tests.spark.connect_port import connect_port
+
+Pairs: TypeAlias = list[tuple[int, str]]
+
+RULES: list[dict[str, Any]] = [
+    {"id": "cheap", "rule": "price < 10", "priority": 3, "tags": ["low", "all"]},
+    {"id": "ended", "rule": "price < 10", "priority": 9, "valid_until": "2020-01-01T00:00:00"},
+    {"id": "future", "rule": "price < 10", "priority": 8, "valid_from": "2998-01-01T00:00:00"},
+    {
+        "id": "summer",
+        "rule": "price >= 5",
+        "priority": 5,
+        "valid_from": "2024-06-01T00:00:00+02:00",
+        "valid_until": "2024-09-01T00:00:00",
+        "tags": ["all"],
+    },
+    {"id": "weak", "rule": "city <> 'Paris'", "logic": "weak", "priority": 1},
+    {"id": "strong", "rule": "city <> 'Paris'", "priority": -1, "payload": {"owner": "Ana"}},
+    {
+        "id": "tree",
+        "rule": {"or": [{"attr": "city", "=": "Nice"}, {"attr": "price", ">": 40}]},
+        "weights": [["city", "Nice", 2.5], ["price > 40", 0.5]],
+        "tags": ["low"],
+        "priority": 2,
+    },
+    {"id": "any", "rule": "TRUE", "priority": -(2**63)},
+]
+"""Everything that a rule may have; all priorities differ, so that an order is expected."""
+
+EVENTS: list[dict[str, Any]] = [
+    {"id": n, "price": price, "city": city, "at": f"2024-{1 + n % 12:02d}-15T12:00:00"}
+    for n, (price, city) in enumerate(
+        (price, city) for price in (None, 3.0, 7.5, 50.0) for city in (None, "Paris", "Nice")
+    )
+]
+NOW = datetime(2024, 7, 1, tzinfo=UTC)
+"""When all roads have to answer; "summer" is valid then."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the rules as JSON lines, and the events as JSON lines and Parquet."""
+    folder = tmp_path_factory.mktemp("same")
+    for name, lines in (("rules", RULES), ("events", EVENTS)):
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (folder / f"{name}.jsonl").write_text(text)
+    pq.write_table(event_table(), folder / "events.parquet")
+    return folder
+
+
+def event_table() -> pa.Table:
+    times = [datetime.fromisoformat(event["at"]).replace(tzinfo=UTC) for event in EVENTS]
+    return pa.table(
+        {
+            "id": pa.array([event["id"] for event in EVENTS], pa.int64()),
+            "price": pa.array([event["price"] for event in EVENTS], pa.float64()),
+            "city": pa.array([event["city"] for event in EVENTS], pa.string()),
+            "at": pa.array(times, pa.timestamp("us", "UTC")),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def matcher(folder: Path) -> tamis.Matcher:
+    matcher = tamis.Matcher()
+    assert not load_rules(matcher, str(folder / "rules.jsonl")).bad
+    return matcher
+
+
+@pytest.fixture(scope="module")
+def index(spark: SparkSession, folder: Path) -> Path:
+    """The index that the pipeline builds from the file of rules, in two shards."""
+    job = """
+        [rules]
+        path = "rules.jsonl"
+        [index]
+        path = "index"
+        shards = 2
+    """
+    (folder / "job.toml").write_text(textwrap.dedent(job))
+    outcome = run_pipeline(read_config(folder / "job.toml"), spark=spark)
+    assert (outcome.version.rules, outcome.version.bad) == (len(RULES), 0)
+    return folder / "index"
+
+
+def pairs(frame: Any) -> Pairs:
+    return sorted((row["id"], row["rule"]) for row in frame.collect())
+
+
+def expect(matcher: tamis.Matcher, **options: Any) -> Pairs:
+    found = [(e["id"], str(rule)) for e in EVENTS for rule in matcher.match(e, **options)]
+    assert found
+    return sorted(found)
+
+
+def by_command(spark: SparkSession, folder: Path, _: Path) -> Pairs:
+    out = folder / "command.jsonl"
+    arguments = ["match", folder / "rules.jsonl", folder / "events.jsonl", "-o", out]
+    done = CliRunner().invoke(app, [*map(str, arguments), "--at", NOW.isoformat()])
+    assert done.exit_code == 0, done.output
+    lines = map(json.loads, out.read_text().splitlines())
+    return sorted((line["event"], rule) for line in lines for rule in line["rules"])
+
+
+def by_table(spark: SparkSession, folder: Path, index: Path) -> Pairs:
+    return pairs(ts.match(spark.read.parquet(str(folder / "events.parquet")), index, at=NOW))
+
+
+def by_shards(spark: SparkSession, folder: Path, index: Path) -> Pairs:
+    events = spark.read.parquet(str(folder / "events.parquet"))
+    return pairs(ts.match(events, index, at=NOW, plan="sharded"))
+
+
+def by_json(spark: SparkSession, folder: Path, index: Path) -> Pairs:
+    events = spark.read.parquet(str(folder / "events.parquet"))
+    texts = events.selectExpr("id", "to_json(struct(price, city)) AS event")
+    return pairs(ts.match(texts, index, events="event", at=NOW))
+
+
+def by_sql(spark: SparkSession, folder: Path, index: Path) -> Pairs:
+    spark.read.parquet(str(folder / "events.parquet")).createOrReplaceTempView("same")
+    ts.register(spark, index, "same_match", keys="id BIGINT", at=NOW)
+    return pairs(spark.sql("SELECT * FROM same_match(TABLE(same))"))
+
+
+def by_files(spark: SparkSession, folder: Path, index: Path) -> Pairs:
+    return pairs(ts.match_files(spark, folder / "events.parquet", index, at=NOW))
+
+
+def by_stream(spark: SparkSession, folder: Path, index: Path) -> Pairs:
+    source = folder / "stream"
+    source.mkdir()
+    pq.write_table(event_table(), source / "part.parquet")
+    schema = spark.read.parquet(str(source)).schema
+    query = ts.match_stream(
+        spark.readStream.schema(schema).parquet(str(source)),
+        index,
+        output=folder / "streamed",
+        checkpoint=folder / "checkpoint",
+        trigger="availableNow",
+        at=NOW,
+    )
+    query.awaitTermination()
+    return pairs(spark.read.parquet(str(folder / "streamed")))
+
+
+ROADS: list[Callable[[SparkSession, Path, Path], Pairs]] = [
+    by_command, by_table, by_shards, by_json, by_sql, by_files, by_stream,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("road", ROADS, ids=[road.__name__ for road in ROADS])
+def test_every_road_finds_the_same_rules(
+    spark: SparkSession,
+    folder: Path,
+    index: Path,
+    matcher: tamis.Matcher,
+    road: Callable[[SparkSession, Path, Path], Pairs],
+) -> None:
+    assert road(spark, folder, index) == expect(matcher, at=NOW)
+
+
+CONNECT = """
+    import sys
+    from datetime import datetime
+    from pyspark.sql import SparkSession
+    from tamis import spark as ts
+
+    events, index, at, out = sys.argv[1:]
+    spark = SparkSession.builder.remote("local[2]").getOrCreate()
+    assert type(spark).__module__ == "pyspark.sql.connect.session"
+    now = datetime.fromisoformat(at)
+    found = ts.match(spark.read.parquet(events), index, at=now).toPandas()
+    # Relative to the folder of this process, which is not that of the workers.
+    files = ts.match_files(spark, "events.parquet", index, at=now).toPandas()
+    found.assign(road="table").to_json(out + "/table.json", orient="records")
+    files.assign(road="files").to_json(out + "/files.json", orient="records")
+    spark.stop()
+"""
+
+
+@pytest.mark.slow
+def test_spark_connect_finds_the_same_rules(
+    folder: Path, index: Path, matcher: tamis.Matcher, tmp_path: Path
+) -> None:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_", "SPARK_"))}
+    arguments = [str(folder / "events.parquet"), str(index), NOW.isoformat(), str(tmp_path)]
+    with connect_port():
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(CONNECT), *arguments],
+            env={
+                **kept,
+                "JAVA_HOME": str(find_java()),
+                "PYSPARK_PYTHON": sys.executable,
+                "PYTHONPATH": str(Path(tamis.__file__).parent.parent),
+            },
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr[-5000:]
+    for name in ("table", "files"):
+        rows = json.loads((tmp_path / f"{name}.json").read_text())
+        assert sorted((row["id"], row["rule"]) for row in rows) == expect(matcher, at=NOW)
+
+
+def test_each_event_may_have_its_own_time(
+    spark: SparkSession, folder: Path, index: Path, matcher: tamis.Matcher
+) -> None:
+    events = spark.read.parquet(str(folder / "events.parquet"))
+    expected = sorted(
+        (e["id"], rule)
+        for e in EVENTS
+        for rule in matcher.match(e, at=datetime.fromisoformat(e["at"]).replace(tzinfo=UTC))
+    )
+    assert expected != expect(matcher, at=NOW)
+    assert pairs(ts.match(events, index, at="at")) == expected
+    assert pairs(ts.match(events, index, at="at", plan="sharded")) == expected
+    counted = {row["id"]: row["matches"] for row in ts.counts(events, index, at="at").collect()}
+    assert counted == {e["id"]: sum(id == e["id"] for id, _ in expected) for e in EVENTS}
+
+
+def test_times_may_lie_outside_of_all_datetimes(spark: SparkSession, index: Path) -> None:
+    events = spark.sql(
+        "SELECT 1 AS id, 3.0D AS price, timestamp_micros(9000000000000000000) AS at "
+        "UNION ALL SELECT 2, 3.0D, timestamp_micros(-9000000000000000000) "
+        "UNION ALL SELECT 3, 3.0D, NULL"
+    )
+    found = pairs(ts.match(events, index, at="at", only=["ended", "future", "cheap"]))
+    assert found == [(1, "cheap"), (1, "future"), (2, "cheap"), (2, "ended"), (3, "cheap")]
+
+
+@pytest.mark.parametrize("plan", ["whole", "sharded"])
+def test_first_counts_top_and_only(
+    spark: SparkSession, folder: Path, index: Path, matcher: tamis.Matcher, plan: Any
+) -> None:
+    events = spark.read.parquet(str(folder / "events.parquet"))
+    first = ts.first(events, index, 2, at=NOW, plan=plan).collect()
+    assert sorted((r["id"], r["rank"], r["rule"], r["priority"]) for r in first) == sorted(
+        (e["id"], rank, rule, matcher.rule(rule).priority)
+        for e in EVENTS
+        for rank, rule in enumerate(matcher.first(e, 2, at=NOW), 1)
+    )
+    low = tamis.tagged("low")
+    assert pairs(ts.match(events, index, at=NOW, only=low, plan=plan)) == expect(
+        matcher, at=NOW, only=low
+    )
+    best = ts.top(events, index, 1, at=NOW, only=["tree"], plan=plan).collect()
+    assert sorted((r["id"], r["rule"], r["score"]) for r in best) == sorted(
+        (e["id"], rule, score)
+        for e in EVENTS
+        for rule, score in matcher.top(e, 1, at=NOW, only=["tree"])
+    )
+    counted = ts.counts(events, index, at=NOW, only=iter(["cheap", "weak"]), plan=plan).collect()
+    expected = expect(matcher, at=NOW, only=["cheap", "weak"])
+    assert {r["id"]: r["matches"] for r in counted} == {
+        e["id"]: sum(id == e["id"] for id, _ in expected) for e in EVENTS
+    }
+
+
+def test_batches_of_first_equal_single_calls(matcher: tamis.Matcher) -> None:
+    found = matcher.first_many(event_table(), 3, at=NOW).to_pylist()
+    assert [(row["event"], row["rank"], row["rule"], row["priority"]) for row in found] == [
+        (e["id"], rank, rule, matcher.rule(rule).priority)
+        for e in EVENTS
+        for rank, rule in enumerate(matcher.first(e, 3, at=NOW), 1)
+    ]
+
+
+def test_an_index_that_is_built_anew_is_read_anew(spark: SparkSession, tmp_path: Path) -> None:
+    """Workers keep shards open; a path does not say what is there now."""
+    events = spark.createDataFrame([(1, 1)], "id long, x long")
+    for text, expected in (("x = 1", [(1, "a")]), ("x = 2", [])):
+        for file in sorted(tmp_path.rglob("*"), reverse=True):
+            file.rmdir() if file.is_dir() else file.unlink()
+        rules = spark.createDataFrame([("a", text)], "id string, rule string")
+        ts.build(rules, tmp_path / "index")
+        assert pairs(ts.match(events, tmp_path / "index")) == expected
+
+
+def test_an_update_and_the_quarantine_carry_everything(spark: SparkSession, tmp_path: Path) -> None:
+    schema = "id string, rule string, priority string, valid_until date, tags array<string>"
+    day = datetime(2020, 1, 1, tzinfo=UTC).date()
+    rules = spark.createDataFrame(
+        [("a", "x = 1", "7", day, ["t"]), ("bad", "x =", "5", day, ["u"])], schema
+    )
+    version = ts.build(rules, tmp_path / "index")
+    with tamis.open(version.shards[0].path, read_only=True) as matcher:
+        rule = matcher.rule("a")
+    assert (rule.priority, rule.valid_until) == (7, datetime(2020, 1, 1, tzinfo=UTC))
+    changes = spark.createDataFrame([("a", "x = 2", "8", None, ["v"])], schema)
+    updated = ts.update(tmp_path / "index", changes, delete=None)
+    with tamis.open(updated.shards[0].path, read_only=True) as matcher:
+        rule = matcher.rule("a")
+    assert (rule.priority, rule.valid_until, rule.tags) == (8, None, frozenset({"v"}))
+    refused = spark.read.parquet(str(updated.quarantine))
+    assert [row.asDict() for row in refused.drop("message", "position").collect()] == [
+        {
+            "id": "bad", "rule": "x =", "logic": None, "weights": None, "payload": None,
+            "tags": ["u"], "priority": "5", "valid_from": None, "subscription": None,
+            "valid_until": "2020-01-01 00:00:00.000000",
+        }
+    ]  # fmt: skip
+    # What was repaired goes in as it is.
+    repaired = refused.selectExpr("* EXCEPT (rule, message, position)", "'x = 3' AS rule")
+    last = ts.update(tmp_path / "index", repaired, delete=None)
+    assert (last.rules, last.bad) == (2, 0)
+
+
+def test_bad_columns_say_how_to_leave_them_out(spark: SparkSession, tmp_path: Path) -> None:
+    rules = spark.createDataFrame(
+        [("a", "x = 1", True)], "id string, rule string, priority boolean"
+    )
+    with pytest.raises(tamis.RuleError, match="pass priority=None if the column means something"):
+        ts.build(rules, tmp_path / "index")
+    assert ts.build(rules, tmp_path / "index", priority=None).rules == 1
+    events = spark.createDataFrame([(1, 1)], "id long, x long")
+    with pytest.raises(tamis.EventError, match="no column 'when' for at="):
+        ts.match(events, tmp_path / "index", at="when")
+    with pytest.raises(tamis.EventError, match="has to hold timestamps"):
+        ts.match(events, tmp_path / "index", at="x")
