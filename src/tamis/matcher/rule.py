@@ -223,6 +223,8 @@ def read_weights(entries: Any) -> dict[Any, float] | None:
     """
     if entries is None:
         return None
+    if isinstance(entries, _MalformedJson):
+        raise RuleError(f"the weights are not JSON: {entries.reason}")
     if not isinstance(entries, list):
         raise RuleError(f"weights are a list, not {entries!r}")
     weights: dict[Any, float] = {}
@@ -326,8 +328,8 @@ _JSON_FIELDS: Final = ("weights", "payload")
 def read_texts(fields: dict[str, Any]) -> dict[str, Any]:
     """Read the fields of a rule in a table, whose columns may hold JSON and numbers as texts.
 
-    A text that is not JSON stays as it is: a payload may be any text, and `rule_of_fields` refuses
-    any other.
+    A text stays as it is if it is not meant as JSON: a payload may be any text. One that begins
+    like JSON and is malformed is refused by `rule_of_fields`.
     """
     read = {
         name: _read_text(fields[name])
@@ -337,11 +339,17 @@ def read_texts(fields: dict[str, Any]) -> dict[str, Any]:
     return {**fields, **read} if read else fields
 
 
+class _MalformedJson(NamedTuple):
+    """Stands in for a text that `make_rule` refuses."""
+
+    reason: str
+
+
 def _read_text(text: str) -> Any:
     try:
         return _decode(text)
-    except msgspec.MsgspecError:
-        return text
+    except msgspec.MsgspecError as error:
+        return _MalformedJson(str(error)) if text.lstrip()[:1] in ("{", "[", '"') else text
 
 
 def to_expr(source: RuleSource) -> Expr:
@@ -403,6 +411,8 @@ def _check_weights(weights: Any) -> dict[Any, float] | None:
 
 def _check_payload(payload: Any) -> Any:
     """Copy `payload`, which has to be JSON, so that it can be stored."""
+    if isinstance(payload, _MalformedJson):
+        raise RuleError(f"the payload is not JSON: {payload.reason}")
     try:
         copy = _decode(_encode(payload))
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:

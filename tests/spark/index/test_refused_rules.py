@@ -133,8 +133,8 @@ def test_bad_logic_weights_and_payloads_are_refused(spark, path: Path) -> None:
     messages = {id: message for id, _, _, message in read_quarantine(version)}
     assert "fuzzy" in messages["a"]
     assert "a weight is" in messages["b"]
-    assert "the column of weights is not JSON" in messages["c"]
-    assert "the column of payload is not JSON" in messages["d"]
+    assert "the weights are not JSON" in messages["c"]
+    assert "the payload is not JSON" in messages["d"]
 
 
 def test_raise_publishes_nothing(spark, path: Path) -> None:
