@@ -67,9 +67,11 @@ class FailingCalls(FileCalls):
             return run()
         number = FAULTS[self._fault]
         if number is None:
-            if name != "write" or len(arguments[1]) < 2:
+            if name not in ("write", "pwrite") or len(arguments[1]) < 2:
                 return run()
             self.failed = name
+            if name == "pwrite":
+                return os.pwrite(arguments[0], arguments[1][:7], arguments[2])
             return os.pwrite(arguments[0], arguments[1][: len(arguments[1]) // 2], _seek(arguments))
         self.failed = name
         if name == "close":

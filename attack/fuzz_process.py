@@ -5,6 +5,7 @@ Usage: python -m attack.fuzz_process TARGET [OPTIONS OF LIBFUZZER] FOLDER
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Final
 
@@ -16,6 +17,7 @@ INSTRUMENTED: Final = ["tamis.expr", "tamis.files", "tamis.importers", "tamis.ma
 
 def main() -> None:
     """Fuzz a target for as long as the options say."""
+    os.environ.setdefault("TAMIS_KERNELS", "wait")
     with atheris.instrument_imports(include=INSTRUMENTED):
         import tamis
         from attack.fuzz_targets import TARGETS

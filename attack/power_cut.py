@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Final
+from unittest.mock import patch
+from uuid import uuid4
 
 import tamis
 from attack.campaign import Budget, Report
 from attack.disk import Call, Disk, Recorder, Survival
 from attack.file_calls import without_fsync
 from attack.workload import State, apply_change, draw_changes, open_writer, read_state, small_files
+from tamis.matcher.storage import log_statement
 
 __all__ = ["run"]
 
@@ -100,7 +105,7 @@ def _cut(
     try:
         if not (to / "index").exists():
             return None if None in possible else "the directory is missing"
-        with without_fsync(), tamis.open(to / "index", engine="scan", verify=True) as matcher:
+        with _booted_again(to), without_fsync(), open_writer(to / "index") as matcher:
             found = read_state(matcher)
             if found not in possible:
                 return f"{_describe(found)}, not one of {[*map(_describe, possible)]}"
@@ -114,6 +119,15 @@ def _cut(
         return f"{type(error).__name__}: {error}"
     finally:
         shutil.rmtree(to)
+
+
+@contextmanager
+def _booted_again(folder: Path) -> Iterator[None]:
+    """Give the time since the last boot another name."""
+    name = folder / "boot_id"
+    name.write_text(str(uuid4()))
+    with patch.object(log_statement, "_BOOT_FILE", name):
+        yield
 
 
 def _describe(state: State | None) -> str:

@@ -278,8 +278,9 @@ def measure_index(name: str, encoded: EncodedRules) -> tuple[Engine, Row]:
 def kernel_call(engine: Engine) -> Callable[[Any], int]:
     """Return a call of the engine's kernel on one encoded event, with its buffers prepared."""
     size = engine.rules.size
-    mask, out = np.ones(size, np.uint8), np.empty(size, np.int32)
-    counts, scratch = np.zeros(1, np.int64), engine.new_scratch()
+    mask, counts, scratch = np.ones(size, np.uint8), np.zeros(1, np.int64), engine.new_scratch()
+    # The integers that the engine itself writes: others would compile its kernel once more.
+    out = np.empty(size, getattr(scratch, "found", scratch.room).dtype)
     return lambda row: engine.run(row, 0, 1, mask, scratch, out, counts)
 
 

@@ -19,6 +19,10 @@ from tests.interpreted import interpret
 # compiled when it is called, here and in the processes that tests start.
 os.environ.setdefault("TAMIS_KERNELS", "wait")
 
+# A Spark of the tests lasts for seconds. The JVM's second compiler takes longer to make its code
+# faster than the jobs take; without it they need half of the CPU time.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 # The first call of a kernel compiles it, so examples have no deadline, and the first ones may
 # look slow.
 _ANY_TIME = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -61,7 +61,8 @@ def open_matcher(
     verify
         Whether to compare all files with their checksums, and to check that their contents fit
         together. Without this, a damaged file may give wrong answers or end the process. Lengths,
-        headers and logs are always checked.
+        headers and logs are always checked; a log from whose end acknowledged changes are missing
+        is refused, and opened with a warning without this.
     documents
         How long :meth:`Matcher.publish` remembers events; by default as stored.
     limits
@@ -143,7 +144,7 @@ def open_stored(
             settings.logic,
             settings.schema,
             clock,
-            documents=documents or _read_retention(folder),
+            documents=documents or _read_retention(folder, verify),
             limits=limits,
             _store=store,
             _keeps_documents=keeps_documents,
@@ -154,8 +155,8 @@ def open_stored(
         raise
 
 
-def _read_retention(folder: Path) -> Retention | None:
-    state = read_documents(folder)
+def _read_retention(folder: Path, verify: bool) -> Retention | None:
+    state = read_documents(folder, accept_loss=not verify)
     return None if state is None else state.retention
 
 

@@ -37,7 +37,7 @@ class StoredDocuments:
         if store.read_only:
             self.refresh()
             return
-        state = read_documents(store.folder)
+        state = read_documents(store.folder, accept_loss=not store.verify)
         if state is not None:
             documents.restore(state.documents.values(), state.following)
         self._file = DocumentFile(store.folder, documents, state)
@@ -48,7 +48,7 @@ class StoredDocuments:
         """Read the documents again if a writer has changed them; returns whether it has."""
         if not self._store.read_only:
             return False
-        state = read_documents(self._store.folder)
+        state = read_documents(self._store.folder, accept_loss=not self._store.verify)
         if state is None or (state.number, state.length) == self._seen:
             return False
         self._seen = (state.number, state.length)

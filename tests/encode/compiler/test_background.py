@@ -124,6 +124,17 @@ def test_a_kernel_that_cannot_be_compiled_says_so(sandbox: Sandbox) -> None:
     assert "Error" in sandbox.run(script)
 
 
+def test_a_kernel_that_the_other_process_cannot_write(sandbox: Sandbox) -> None:
+    """It compiles the kernel, and the disk is full; the call must not wait for ever."""
+    script = """
+from tamis.encode.compiler import background
+background._send = lambda function, signature, request: request.finish(True)
+large = np.ones(3_000_000, np.int64)
+print(add_up(large), len(add_up.overloads), add_up(np.ones(4)), len(add_up.overloads))
+"""
+    assert sandbox.run(script) == "3000000 1 4.0 1"
+
+
 def test_a_forked_process_has_requests_of_its_own(sandbox: Sandbox) -> None:
     script = UNTIL_COMPILED + (
         "import os\n"

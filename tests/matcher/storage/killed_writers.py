@@ -1,8 +1,8 @@
 """Writers that are killed at random moments; run by `test_crash.py` in a process of its own.
 
-Each round forks a writer, kills it after a random time, and forks a reader that compares what it
-finds in the directory with what the writer said was done. This process itself opens nothing, so
-that it has no threads when it forks.
+Each round forks a writer, kills it a random time after a random number of changes, and forks a
+reader that compares what it finds in the directory with what the writer said was done. This process
+itself opens nothing, so that it has no threads when it forks.
 
 Usage: python killed_writers.py FOLDER ROUNDS SEED
 """
@@ -80,6 +80,13 @@ def write(folder: Path, notes: Path, seed: int, rules: Rules, number: int) -> No
         rules = apply(rules, op)
 
 
+def wait_for_changes(notes: Path, count: int) -> None:
+    """Wait until the writer has made so many changes, however busy the machine is."""
+    deadline = time.monotonic() + 60
+    while notes.read_bytes().count(b"done") < count and time.monotonic() < deadline:
+        time.sleep(0.002)
+
+
 def found_in(folder: Path) -> Rules:
     with tamis.open(folder, read_only=True, verify=True) as matcher:
         rules = {str(id): matcher.rule(id).text for id in matcher}
@@ -130,8 +137,10 @@ def main() -> None:
     rules: Rules = {}
     changes = 0
     for number in range(rounds):
+        notes.write_bytes(b"")
         writer = forked(write, folder, notes, random.random(), rules, 10_000 * number)
-        time.sleep(random.uniform(0.005, 0.15))
+        wait_for_changes(notes, random.choice([0, 0, 1, 2, 4, 8, 16]))
+        time.sleep(random.uniform(0, 0.05))
         os.kill(writer, signal.SIGKILL)
         status = os.waitpid(writer, 0)[1]
         assert os.WIFSIGNALED(status), "the writer ended by itself"

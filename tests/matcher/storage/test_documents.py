@@ -12,6 +12,7 @@ import pytest
 
 import tamis
 from tamis.matcher.storage import document_file as files
+from tamis.matcher.storage import log
 
 LOWEST = "price < ALL (SELECT d.price FROM seen d)"
 
@@ -144,15 +145,16 @@ def test_a_torn_record_is_dropped_and_corruption_is_reported(tmp_path: Path) -> 
         matcher.documents.sync()
     (file,) = folder.glob("documents-*")
     whole = file.read_bytes()
-    for length in range(len(whole) - 30, len(whole)):
-        file.write_bytes(whole[:length])
+    record = log.make_frame(b"never acknowledged")
+    for length in range(1, len(record)):
+        file.write_bytes(whole + record[:length])
         with tamis.open(folder) as matcher:
-            assert [matcher.documents[id]["x"] for id in matcher.documents] == [0, 1]
+            assert [matcher.documents[id]["x"] for id in matcher.documents] == [0, 1, 2]
             matcher.documents.add({"x": 9})
         with tamis.open(folder) as matcher:
-            assert [matcher.documents[id]["x"] for id in matcher.documents] == [0, 1, 9]
+            assert [matcher.documents[id]["x"] for id in matcher.documents] == [0, 1, 2, 9]
     damaged = bytearray(whole)
-    damaged[60] ^= 1
+    damaged[log.EMPTY_LENGTH + 44] ^= 1
     file.write_bytes(damaged)
     with pytest.raises(tamis.CorruptFileError, match="damaged"):
         tamis.open(folder)

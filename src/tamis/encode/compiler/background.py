@@ -84,10 +84,11 @@ def find_code(dispatcher: Any, per_event: bool, *arguments: Any) -> Callable[...
                     return _load_or_compile(dispatcher, *arguments)  # type: ignore[no-any-return]
             if mode == "plain":
                 return run_plainly(dispatcher)
-            if request is not None and request.succeeded is False:
-                # The other process cannot compile it. This one can, or says why not.
+            if request is not None and request.was_of_no_use(missing.signature):
+                # The other process cannot compile it, or cannot write it where this one finds it:
+                # the disk may be full. This process can compile it, or says why not.
                 return _load_or_compile(dispatcher, *arguments)  # type: ignore[no-any-return]
-            request = _requests[dispatcher] = _Request()
+            request = _requests[dispatcher] = _Request(missing.signature)
             _send(dispatcher.py_func, missing.signature, request)
     if mode == "wait" or (not per_event and _size(arguments) > _LARGE):
         request.done.wait()
@@ -114,10 +115,17 @@ def _size(values: tuple[Any, ...]) -> int:
 class _Request:
     """A kernel that another process is to compile."""
 
-    def __init__(self) -> None:
+    def __init__(self, signature: Any) -> None:
+        self.signature = signature
         self.done = threading.Event()
         self.succeeded: bool | None = None
         """None if the other process ended first, for example because it was idle."""
+
+    def was_of_no_use(self, missing: Any) -> bool:
+        """Whether the other process was done with it, and these types still lack machine code."""
+        if self.succeeded is False:
+            return True
+        return self.succeeded is True and self.signature == missing
 
     def finish(self, succeeded: bool | None) -> None:
         self.succeeded = succeeded

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ __all__ = [
     "storage_errors",
     "sync_folder",
     "write_all",
+    "write_all_at",
     "write_atomically",
 ]
 
@@ -84,10 +85,28 @@ def write_all(fd: int, data: Any) -> None:
         rest = rest[os.write(fd, rest) :]
 
 
-def write_atomically(path: Path, pieces: Iterable[Any]) -> None:
+def write_all_at(fd: int, data: bytes, at: int) -> None:
+    """Write all of these bytes at a place of a file, and leave its position."""
+    while data:
+        written = os.pwrite(fd, data, at)
+        data, at = data[written:], at + written
+
+
+def write_atomically(
+    path: Path, pieces: Iterable[Any], complete: Callable[[int], None] | None = None
+) -> None:
     """Create or replace a file: it holds all of these buffers, or stays as it was.
 
     Returns when the file is on the disk.
+
+    Parameters
+    ----------
+    path
+        The file.
+    pieces
+        The buffers, in their order.
+    complete
+        Is called with the open file after the last of them, and may change what was written.
     """
     unfinished = path.with_name(path.name + UNFINISHED)
     with storage_errors(path):
@@ -99,6 +118,8 @@ def write_atomically(path: Path, pieces: Iterable[Any]) -> None:
             try:
                 for piece in pieces:
                     write_all(fd, piece)
+                if complete is not None:
+                    complete(fd)
                 os.fsync(fd)
             finally:
                 os.close(fd)

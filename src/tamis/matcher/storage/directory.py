@@ -18,6 +18,7 @@ from tamis.errors import StorageError
 from tamis.matcher.segment import Segment
 from tamis.matcher.storage.atomic import choose_file_mode, storage_errors, sync_folder
 from tamis.matcher.storage.file_names import (
+    DOCUMENTS,
     LOCK,
     LOG,
     MANIFEST,
@@ -25,6 +26,7 @@ from tamis.matcher.storage.file_names import (
     UNFINISHED,
     file_name,
     file_numbers,
+    newest_number,
     remove_file,
     remove_files,
 )
@@ -119,9 +121,9 @@ def create_directory(
         unfinished, lock = _create_unfinished(folder)
         try:
             (unfinished / LOCK).touch(choose_file_mode(unfinished))
-            _write_first_files(unfinished, settings, segment, 1)
             if write_more is not None:
                 write_more(unfinished)
+            _write_first_files(unfinished, settings, segment, 1)
             # A rename replaces an empty directory, and nothing else.
             unfinished.rename(folder)
         finally:
@@ -208,14 +210,18 @@ def replace_directory(
 def _write_first_files(
     folder: Path, settings: Settings, segment: Segment | None, number: int
 ) -> None:
-    """Write a segment file and an empty log with this number, then their manifest."""
+    """Write a segment file and an empty log with this number, then their manifest.
+
+    Documents that are there already are known to the manifest.
+    """
     views: tuple[StoredView, ...] = ()
     if segment is not None and len(segment):
         name = file_name(SEGMENT, number)
         write_segment(folder / name, segment)
         views = (StoredView(name, np.empty(0, np.int32)),)
     create_log(folder / file_name(LOG, number))
-    write_manifest(folder, Manifest(settings, views, number, number + 1))
+    documents = newest_number(folder, DOCUMENTS)
+    write_manifest(folder, Manifest(settings, views, number, number + 1, documents))
 
 
 def lock_directory(folder: Path) -> Lock:

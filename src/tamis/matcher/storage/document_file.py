@@ -13,22 +13,28 @@ wait.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
 
-from tamis.errors import StorageError
+from tamis.errors import CorruptFileError, StorageError
 from tamis.joins.document_store import DocumentStore, StoredDocument
 from tamis.joins.retention import Retention
-from tamis.matcher.storage.file_names import DOCUMENTS, file_name, file_numbers, remove_files
+from tamis.matcher.storage.atomic import MissingFileError
+from tamis.matcher.storage.directory import open_manifest
+from tamis.matcher.storage.file_names import DOCUMENTS, file_name, newest_number, remove_files
 from tamis.matcher.storage.log import Log, create_log, read_log, report_torn
 
 __all__ = ["DocumentFile", "DocumentState", "read_documents", "write_documents"]
 
 _DOCUMENTS_PER_FRAME: Final = 1024
 """In a new file."""
+
+_TRIES: Final = 20
+"""How often a file is looked for that a writer may be replacing."""
 
 _REWRITE_BYTES = 4 << 20
 """A file shorter than this is not rewritten."""
@@ -72,19 +78,42 @@ class DocumentState(NamedTuple):
     """Whether a torn frame follows the last whole one."""
 
 
-def read_documents(folder: Path) -> DocumentState | None:
+def read_documents(folder: Path, accept_loss: bool = False) -> DocumentState | None:
     """Read the documents of a directory; None if it has no file of them.
+
+    Parameters
+    ----------
+    folder
+        The directory.
+    accept_loss
+        Whether to go on with a warning if documents are missing from the end of the file.
 
     Raises
     ------
     CorruptFileError
-        The file is damaged.
+        The file is damaged or missing.
     """
-    number = _newest(folder)
+    for number in range(1, _TRIES + 1):
+        try:
+            return _read_newest(folder, accept_loss)
+        except MissingFileError as error:
+            # A writer may just have replaced it.
+            if number == _TRIES:
+                raise CorruptFileError(error.message, path=error.path) from error
+            time.sleep(0.001 * number)
+    raise AssertionError("the last try returns or raises")
+
+
+def _read_newest(folder: Path, accept_loss: bool) -> DocumentState | None:
+    least = open_manifest(folder).documents
+    number = newest_number(folder, DOCUMENTS)
+    if number < least:
+        path = folder / file_name(DOCUMENTS, least)
+        raise MissingFileError("the file is missing", path=str(path))
     if not number:
         return None
     path = folder / file_name(DOCUMENTS, number)
-    content = read_log(path, _decode)
+    content = read_log(path, _decode, accept_loss)
     documents: dict[int, StoredDocument] = {}
     following, retention = 0, None
     for entry in content.records:
@@ -110,7 +139,7 @@ def _forget(documents: dict[int, StoredDocument], numbers: Iterable[int]) -> Non
 
 def write_documents(folder: Path, documents: DocumentStore) -> None:
     """Replace the documents of a directory by a copy of these."""
-    number = _newest(folder)
+    number = newest_number(folder, DOCUMENTS)
     is_default = not _differs(None, documents.retention)
     if not number and not len(documents) and not documents.next and is_default:
         return
@@ -242,13 +271,5 @@ def _differs(stored: Retention | None, now: Retention) -> bool:
 
 def _remove_old_files(folder: Path) -> None:
     """Remove all files but the newest, and unfinished ones."""
-    newest = _newest(folder)
+    newest = newest_number(folder, DOCUMENTS)
     remove_files(folder, DOCUMENTS, lambda file: file.number == newest)
-
-
-def _newest(folder: Path) -> int:
-    """The number of the file that counts; 0 if there is none."""
-    try:
-        return max(file_numbers(folder, DOCUMENTS), default=0)
-    except OSError:
-        return 0

@@ -19,6 +19,7 @@ __all__ = [
     "file_name",
     "file_numbers",
     "list_files",
+    "newest_number",
     "remove_file",
     "remove_files",
 ]
@@ -63,6 +64,14 @@ def list_files(folder: Path, kind: str) -> Iterator[NumberedFile]:
 def file_numbers(folder: Path, kind: str) -> list[int]:
     """The numbers of the finished files of a kind, in ascending order."""
     return sorted(file.number for file in list_files(folder, kind) if file.is_finished)
+
+
+def newest_number(folder: Path, kind: str) -> int:
+    """The highest number of a finished file of a kind; 0 if there is none."""
+    try:
+        return max(file_numbers(folder, kind), default=0)
+    except OSError:
+        return 0
 
 
 def remove_files(folder: Path, kind: str, is_needed: Callable[[NumberedFile], bool]) -> None:

@@ -3,12 +3,14 @@
 ::
 
     header       16 bytes: magic, format version, checksum
+    2 statements 44 bytes each: how long the log is at least (`log_statement.py`)
     frame …      20 bytes: magic, checksum of the content, its length, checksum of these; content
 
 A frame is safe on the disk before the next one is written. So only the last frame can be incomplete
 after a crash: it is cut short where the process was killed, or has sectors of zeros where the
 machine was. Such a *torn* frame was never acknowledged, and is dropped. Anything else that does not
-match its checksum is damage, and is refused.
+match its checksum is damage, and is refused. So is a log that is shorter than a statement in it
+says: records that were acknowledged are missing. Logs of format 3 and before have no statements.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import struct
 import weakref
 import zlib
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Generic, NamedTuple, NoReturn, TypeVar
@@ -31,9 +34,18 @@ from tamis.matcher.storage.atomic import (
     open_regular,
     storage_errors,
     write_all,
+    write_all_at,
     write_atomically,
 )
 from tamis.matcher.storage.file_format import CHECKSUM, FORMAT, check_format
+from tamis.matcher.storage.log_statement import (
+    STATEMENTS_LENGTH,
+    Statement,
+    pack_statement,
+    pack_twice,
+    read_boot,
+    unpack_newest,
+)
 
 __all__ = [
     "EMPTY_LENGTH",
@@ -41,6 +53,7 @@ __all__ = [
     "Log",
     "LogContent",
     "create_log",
+    "make_frame",
     "read_frames",
     "read_log",
     "read_whole_frames",
@@ -62,7 +75,13 @@ _SECTOR: Final = 512
 _FEWEST_ZEROS: Final = 8
 """How many zeros at the end of a file are no coincidence."""
 
-EMPTY_LENGTH: Final = _HEADER.size + CHECKSUM.size
+_STATEMENTS: Final = _HEADER.size + CHECKSUM.size
+"""Where the statements begin."""
+
+_FIRST_WITH_STATEMENTS: Final = 4
+"""The first format whose logs have them."""
+
+EMPTY_LENGTH: Final = _STATEMENTS + STATEMENTS_LENGTH
 """The length of a log without frames."""
 
 
@@ -75,6 +94,8 @@ class LogContent(NamedTuple, Generic[_T]):
     """Where the last whole frame ends."""
     is_torn: bool
     """Whether a torn frame follows it."""
+    statement: Statement | None
+    """What the log says about itself; None in old formats."""
 
 
 class Frames(NamedTuple):
@@ -86,21 +107,29 @@ class Frames(NamedTuple):
     """Where the last whole frame ends."""
     is_torn: bool
     """Whether a torn frame follows it."""
+    statement: Statement | None
+    """What the log says about itself; None in old formats."""
 
 
 def create_log(path: Path, contents: Iterable[bytes] = ()) -> None:
     """Write a log with a frame for each of these contents."""
     header = _HEADER.pack(_MAGIC, FORMAT)
-    start = header + CHECKSUM.pack(zlib.crc32(header))
-    write_atomically(path, chain([start], map(_frame, contents)))
+    start = header + CHECKSUM.pack(zlib.crc32(header)) + bytes(STATEMENTS_LENGTH)
+
+    def state_length(fd: int) -> None:
+        length = os.lseek(fd, 0, os.SEEK_CUR)
+        write_all_at(fd, pack_twice(Statement(length, length, read_boot())), _STATEMENTS)
+
+    write_atomically(path, chain([start], map(make_frame, contents)), state_length)
 
 
-def _frame(content: bytes) -> bytes:
+def make_frame(content: bytes) -> bytes:
+    """A frame with this content."""
     header = _FRAME.pack(_FRAME_MAGIC, zlib.crc32(content), len(content))
     return header + CHECKSUM.pack(zlib.crc32(header)) + content
 
 
-def read_log(path: Path, decode: Callable[[Any], _T]) -> LogContent[_T]:
+def read_log(path: Path, decode: Callable[[Any], _T], accept_loss: bool = False) -> LogContent[_T]:
     """Read all frames of a log, except a torn one.
 
     Parameters
@@ -109,6 +138,8 @@ def read_log(path: Path, decode: Callable[[Any], _T]) -> LogContent[_T]:
         The log.
     decode
         Decodes the content of a frame; raises `msgspec.MsgspecError` if it cannot.
+    accept_loss
+        Whether to take a log from whose end records are missing, with a warning.
 
     Raises
     ------
@@ -119,37 +150,47 @@ def read_log(path: Path, decode: Callable[[Any], _T]) -> LogContent[_T]:
     StorageError
         It is of a newer format, or cannot be read.
     """
-    frames = read_frames(path)
+    frames = read_frames(path, accept_loss=accept_loss)
     records: list[_T] = []
     for position, content in frames.contents:
         try:
             records.append(decode(content))
         except msgspec.MsgspecError as error:
             _refuse(path, position - _FRAME_START, f"the record cannot be decoded: {error}")
-    return LogContent(records, frames.length, frames.is_torn)
+    return LogContent(records, frames.length, frames.is_torn, frames.statement)
 
 
-def read_frames(path: Path, start: int = EMPTY_LENGTH) -> Frames:
+def read_frames(path: Path, start: int = EMPTY_LENGTH, accept_loss: bool = False) -> Frames:
     """Read all frames of a log from the byte `start` on, except a torn one.
+
+    Parameters
+    ----------
+    path
+        The log.
+    start
+        Where a frame begins. `EMPTY_LENGTH` stands for the first one, in every format.
+    accept_loss
+        As in `read_log`.
 
     Raises
     ------
     MissingFileError, CorruptFileError, StorageError
         As in `read_log`.
     """
-    with storage_errors(path), os.fdopen(open_regular(path, os.O_RDONLY), "rb") as file:
-        data = file.read()
-    _check_header(path, data)
+    data = _read_file(path)
+    statement, first = _read_start(path, data)
     contents: list[tuple[int, memoryview]] = []
-    at = start
+    at = first if start == EMPTY_LENGTH else start
     while at < len(data):
         content = _content(data, at)
         if content is None:
             _check_torn(path, data, at)
-            return Frames(contents, at, True)
+            break
         contents.append((at + _FRAME_START, content))
         at += _FRAME_START + len(content)
-    return Frames(contents, at, False)
+    if statement is not None and at < statement.least_length():
+        _report_missing(path, at, statement.least_length(), accept_loss)
+    return Frames(contents, at, at < len(data), statement)
 
 
 def read_whole_frames(path: Path) -> tuple[Frames, int]:
@@ -157,11 +198,10 @@ def read_whole_frames(path: Path) -> tuple[Frames, int]:
 
     For records that are written without waiting for the disk, and of which any may be missing.
     """
-    with storage_errors(path), os.fdopen(open_regular(path, os.O_RDONLY), "rb") as file:
-        data = file.read()
-    _check_header(path, data)
+    data = _read_file(path)
+    statement, first = _read_start(path, data)
     contents: list[tuple[int, memoryview]] = []
-    at, end, damaged = EMPTY_LENGTH, EMPTY_LENGTH, 0
+    at, end, damaged = first, first, 0
     while 0 <= at < len(data):
         content = _content(data, at)
         if content is None:
@@ -172,7 +212,20 @@ def read_whole_frames(path: Path) -> tuple[Frames, int]:
             continue
         contents.append((at + _FRAME_START, content))
         end = at = at + _FRAME_START + len(content)
-    return Frames(contents, end, end < len(data)), damaged
+    return Frames(contents, end, end < len(data), statement), damaged
+
+
+def _read_file(path: Path) -> bytes:
+    with storage_errors(path), os.fdopen(open_regular(path, os.O_RDONLY), "rb") as file:
+        return file.read()
+
+
+def _report_missing(path: Path, length: int, least: int, accept_loss: bool) -> None:
+    """Refuse a log whose last records are missing, or warn of it."""
+    lost = f"records that were acknowledged are missing from its end, {least - length:,} bytes"
+    if not accept_loss:
+        _refuse(path, length, f"{lost}; verify=False opens it without them")
+    _logger.warning("%s: %s", path, lost)
 
 
 def report_torn(path: Path, length: int) -> None:
@@ -186,15 +239,22 @@ def report_torn(path: Path, length: int) -> None:
     )
 
 
-def _check_header(path: Path, data: bytes) -> None:
+def _read_start(path: Path, data: bytes) -> tuple[Statement | None, int]:
+    """The newest statement of a log, if it has any, and where its first frame begins."""
     header = data[: _HEADER.size]
-    is_whole = len(data) >= EMPTY_LENGTH
+    is_whole = len(data) >= _STATEMENTS
     if not is_whole or zlib.crc32(header) != CHECKSUM.unpack_from(data, _HEADER.size)[0]:
         _refuse(path, 0, "its header is damaged")
     magic, version = _HEADER.unpack(header)
     if magic != _MAGIC:
         _refuse(path, 0, "it is not a log")
     check_format(path, version)
+    if version < _FIRST_WITH_STATEMENTS:
+        return None, _STATEMENTS
+    statement = unpack_newest(data[_STATEMENTS:EMPTY_LENGTH])
+    if statement is None:
+        _refuse(path, _STATEMENTS, "both statements of its length are damaged")
+    return statement, EMPTY_LENGTH
 
 
 def _content(data: bytes, at: int) -> memoryview | None:
@@ -268,10 +328,21 @@ class Log:
         """Where the frame ends that was written last, confirmed or not."""
         self._sync = sync
         self._pid = os.getpid()
+        self._boot = read_boot()
         self._broken: str | None = None
         with storage_errors(path):
             self._fd = open_regular(path, os.O_RDWR)
             self.close = weakref.finalize(self, close_file, self._fd)
+            statement, self._first = _read_start(path, os.pread(self._fd, EMPTY_LENGTH, 0))
+            self._has_statements = statement is not None
+            self._safe = 0 if statement is None else min(statement.safe, length)
+            """So many bytes are on the disk for certain."""
+            self._successor = 0 if statement is None else statement.successor
+            self._slot = 0
+            """Where the next statement is written: they take turns."""
+            if statement is not None and statement.written > length:
+                # Records were lost, and the user accepts that; or the machine has crashed.
+                write_all_at(self._fd, pack_twice(self._state()), _STATEMENTS)
             if os.fstat(self._fd).st_size != length:
                 os.ftruncate(self._fd, length)
                 os.fsync(self._fd)
@@ -289,7 +360,7 @@ class Log:
         if not self.close.alive:
             raise StorageError("the log was closed", path=str(self.path))
         self._end = self.length
-        frame = _frame(content)
+        frame = make_frame(content)
         try:
             with storage_errors(self.path):
                 if os.fstat(self._fd).st_size != self.length:
@@ -305,12 +376,41 @@ class Log:
 
     def confirm(self) -> None:
         """Keep the frame that was appended last. May be called again."""
-        self.length = self._end
+        if self.length != self._end:
+            self.length = self._end
+            if self._sync:
+                self._safe = self.length
+            self._write_statement()
 
     def sync(self) -> None:
         """Return when all frames are on the disk."""
+        length = self.length
         with storage_errors(self.path):
             os.fsync(self._fd)
+        if self._safe != length:
+            self._safe = length
+            self._write_statement()
+
+    def name_successor(self, number: int) -> None:
+        """State that the log with this number, which is on the disk, continues this one."""
+        self._successor = number
+        self._write_statement()
+
+    def _write_statement(self) -> None:
+        """State how long the log is.
+
+        It states what is safe already, so nothing has to wait for it; if it cannot be written, the
+        last statement holds.
+        """
+        is_own = os.getpid() == self._pid and self.close.alive
+        if self._has_statements and is_own:
+            place = _STATEMENTS + self._slot * STATEMENTS_LENGTH // 2
+            self._slot = 1 - self._slot
+            with suppress(OSError):
+                write_all_at(self._fd, pack_statement(self._state()), place)
+
+    def _state(self) -> Statement:
+        return Statement(self._safe, self.length, self._boot, self._successor)
 
     def undo(self) -> None:
         """Cut off what was written after the confirmed frames. May be called again."""
@@ -332,7 +432,7 @@ class Log:
     @property
     def is_empty(self) -> bool:
         """Whether it has no frames."""
-        return self.length == EMPTY_LENGTH
+        return self.length == self._first
 
 
 def _refuse(path: Path, at: int, message: str) -> NoReturn:

@@ -44,6 +44,8 @@ class Manifest(NamedTuple):
     """The number of the first log to replay; those with higher numbers follow."""
     next_number: int
     """No file has this number or a higher one, except for logs."""
+    documents: int = 0
+    """There is a file of documents with this number or a higher one; 0 if there may be none."""
 
 
 class _About(msgspec.Struct, frozen=True):
@@ -51,6 +53,7 @@ class _About(msgspec.Struct, frozen=True):
     segments: tuple[str, ...]
     log: int
     next_number: int
+    documents: int = 0
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
@@ -60,6 +63,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
         tuple(view.file for view in manifest.views),
         manifest.log,
         manifest.next_number,
+        manifest.documents,
     )
     removed = {f"removed.{i}": view.removed for i, view in enumerate(manifest.views)}
     write_sections(folder / MANIFEST, _KIND, msgspec.to_builtins(about), removed)
@@ -84,4 +88,4 @@ def read_manifest(folder: Path) -> Manifest:
         views = tuple(StoredView(f, removed[str(i)]) for i, f in enumerate(about.segments))
     except (KeyError, msgspec.MsgspecError) as error:
         raise CorruptFileError(f"the manifest is damaged: {error}", path=str(path)) from error
-    return Manifest(about.settings, views, about.log, about.next_number)
+    return Manifest(about.settings, views, about.log, about.next_number, about.documents)

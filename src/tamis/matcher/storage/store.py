@@ -26,7 +26,15 @@ from tamis.matcher.storage.directory import (
     remove_abandoned_folders,
     remove_superfluous_files,
 )
-from tamis.matcher.storage.file_names import LOG, MANIFEST, SEGMENT, file_name, file_numbers
+from tamis.matcher.storage.file_names import (
+    DOCUMENTS,
+    LOG,
+    MANIFEST,
+    SEGMENT,
+    file_name,
+    file_numbers,
+    newest_number,
+)
 from tamis.matcher.storage.log import EMPTY_LENGTH, Log, create_log, read_log, report_torn
 from tamis.matcher.storage.manifest import Manifest, StoredView, write_manifest
 from tamis.matcher.storage.segment_file import map_segment, write_segment
@@ -91,7 +99,7 @@ class Store:
         self.read_only = read_only
         self.builder = builder
         self._sync = sync
-        self._verify = verify
+        self.verify = verify
         self._pid = os.getpid()
         self._is_closed = False
         self._lock = None if read_only else lock_directory(folder)
@@ -125,6 +133,8 @@ class Store:
 
     def _remember(self, loaded: _Loaded, fingerprint: tuple[object, ...]) -> None:
         self._settings = loaded.manifest.settings
+        self._documents = loaded.manifest.documents
+        """As in the manifest: no file of documents with a lower number is the newest."""
         self._has_other_engine = self._settings.engine != self.builder.engine.name
         """Whether the segment files are those of another engine."""
         self._next_number = max(
@@ -204,7 +214,9 @@ class Store:
     def _has_news(self) -> bool:
         if self._is_closed or self._log is None or os.getpid() != self._pid:
             return False
-        return self._has_other_engine or not self._log.is_empty
+        if self._has_other_engine or not self._log.is_empty:
+            return True
+        return not self._documents and newest_number(self.folder, DOCUMENTS) > 0
 
     def _checkpoint(self, take_snapshot: TakeSnapshot) -> None:
         """Store all rules in segment files, so that the logs up to now become superfluous."""
@@ -220,13 +232,16 @@ class Store:
             self._log = next_log
 
         snapshot = take_snapshot(switch_log)
+        last_log.name_successor(number)
         last_log.close()
         views = tuple(self._store_view(view) for view in snapshot.frozen_views if view.size)
         self._settings = msgspec.structs.replace(self._settings, engine=self.builder.engine.name)
-        manifest = Manifest(self._settings, views, number, self._next_number)
+        documents = max(self._documents, newest_number(self.folder, DOCUMENTS))
+        manifest = Manifest(self._settings, views, number, self._next_number, documents)
         self.check_writable()
         write_manifest(self.folder, manifest)
         self._has_other_engine = False
+        self._documents = documents
         remove_superfluous_files(self.folder, manifest)
 
     def _store_view(self, view: View) -> StoredView:
@@ -297,7 +312,7 @@ class Store:
             path = self.folder / file
             segment = known.get(file)
             if segment is None:
-                stored = map_segment(path, self.builder.engine, self.builder.schema, self._verify)
+                stored = map_segment(path, self.builder.engine, self.builder.schema, self.verify)
                 _check_removed(removed, len(stored.segment), path)
                 segment, removed = stored.segment, stored.places(removed)
                 if stored.is_as_stored:
@@ -320,9 +335,12 @@ class Store:
         changes: list[Change] = []
         logs: list[_ReplayedLog] = []
         numbers = {manifest.log, *file_numbers(self.folder, LOG)}
+        successors: set[int] = set()
         for number in sorted(number for number in numbers if number >= manifest.log):
             path = self.folder / file_name(LOG, number)
-            content = read_log(path, decode_changes)
+            content = read_log(path, decode_changes, accept_loss=not self.verify)
+            if content.statement is not None and content.statement.successor:
+                successors.add(content.statement.successor)
             # A crash may tear a log just after a checkpoint has created the next one.
             torn = [log.path for log in logs if log.is_torn]
             if content.records and torn:
@@ -332,6 +350,9 @@ class Store:
                 )
             changes += chain.from_iterable(content.records)
             logs.append(_ReplayedLog(path, number, content.length, content.is_torn))
+        for number in successors - {log.number for log in logs}:
+            path = self.folder / file_name(LOG, number)
+            raise MissingFileError("the file is missing", path=str(path))
         return changes, logs
 
 
