@@ -22,6 +22,8 @@ COMPILE := pip compile --quiet --universal --python-version 3.11 --generate-hash
 
 unexport PYTHONPATH
 unexport PYTHONHOME
+# Tests start hundreds of processes, and each would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -33,7 +35,7 @@ help: ## list the targets
 demo: $(INSTALLED) ## match 336,776 real flights against 100,000 alert rules, on Spark
 	@$(BIN)/tamis demo $(ARGS)
 
-# The tests of a file run in one process, because they share fixtures such as a Spark session.
+# The tests of a file run in one process, because they share fixtures; see tests/schedule.py.
 test: $(INSTALLED) ## run the tests on all cores; ARGS="-k name" picks some, ARGS=-n0 uses one process
 	@$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
 

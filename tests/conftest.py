@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.interpreted import interpret
+from tests.schedule import LongestFirst
 
 # Tests are about compiled kernels, unless they say otherwise: a kernel that is not on disk is
 # compiled when it is called, here and in the processes that tests start.
@@ -32,6 +34,12 @@ settings.register_profile("ci", _ANY_TIME, derandomize=True, database=None, prin
 settings.register_profile("dev", _ANY_TIME)
 settings.register_profile("deep", _ANY_TIME, max_examples=5_000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LongestFirst | None:
+    """Divide the tests in our own way where xdist was to keep those of a file together."""
+    return LongestFirst(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.fixture
