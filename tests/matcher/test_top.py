@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tamis
 from tamis import Op, Predicate
 from tamis.errors import EventError, RuleError
 from tests.matcher.matchers import SIZES, filled
@@ -73,7 +75,7 @@ def test_bad_values_of_n_are_refused(n: Any) -> None:
         ({("c", 1): 1.0}, "no effect"),
         ({("b", 3): 1.0}, "no effect"),
         ({"b > 4": 1.0}, "no effect"),
-        ({"a = 1": 1.0}, "no effect"),
+        ({"a = 2": 1.0}, "no effect"),
         ({"b > 3 AND a = 1": 1.0}, "predicate"),
         ({"b >": 1.0}, "expected a value"),
         ({5: 1.0}, "predicate"),
@@ -119,3 +121,26 @@ def test_weights_beyond_single_precision() -> None:
     matcher.add("heavy", "a = 1", weights={("a", 1): 1e308})
     matcher.optimize()
     assert matcher.top({"a": 1}, 1) == [("heavy", 1e308)]
+
+
+def test_true_and_one_have_weights_of_their_own(tmp_path: Path) -> None:
+    """They are one key of a dictionary, and two values of a rule."""
+    entries = [["x", True, 2.0], ["x", 1, 3.0], ["x", "a", 4.0]]
+    text = "x IN (TRUE, 1, 'a')"
+    rule = {"id": "r", "rule": text, "weights": entries}
+    matcher = tamis.Matcher()
+    matcher.add_many([rule])
+    matcher.save(tmp_path / "index")
+    weights = matcher.rule("r").weights
+    assert weights == {("x", True): 2.0, "x = 1": 3.0, ("x", "a"): 4.0}
+    again = tamis.Matcher()
+    again.add_many([matcher.rule("r")])
+    with tamis.open(tmp_path / "index") as opened:
+        for event, expected in (({"x": True}, 2.0), ({"x": 1}, 3.0), ({"x": "a"}, 4.0)):
+            for each in (matcher, opened, again):
+                assert each.top(event, 1) == [("r", expected)]
+            assert tamis.score(text, event, weights=weights) == expected
+    with pytest.raises(tamis.RuleError, match="two weights"):
+        matcher.add("s", "x = 1", weights={("x", 1): 2.0, "x = 1": 3.0})
+    with pytest.raises(tamis.RuleError, match="two weights"):
+        matcher.add_many([{**rule, "id": "t", "weights": [["x", 1, 2.0], ["x", 1.0, 3.0]]}])

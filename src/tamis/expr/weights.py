@@ -32,7 +32,8 @@ class RuleWeights:
         """Check `weights` against the rule `expr`.
 
         A key is ``(attribute, value)`` for a value in a positive ``=`` or ``IN`` of the rule, or
-        another positive predicate of the rule, as a tree or as its text.
+        another positive predicate of the rule, as a tree or as its text. ``"x = TRUE"`` stands for
+        ``("x", True)``, which as a key of a dictionary is the same as ``("x", 1)``.
         """
         by_value: dict[_Key, float] = {}
         by_predicate: dict[Predicate, float] = {}
@@ -41,12 +42,15 @@ class RuleWeights:
         if weights:
             values, others = _weighable_keys(expr)
             for key, weight in weights.items():
-                if isinstance(key, tuple) and len(key) == 2:
-                    by_value[_find_value(key, values)] = _check_weight(weight, key, RuleError)
-                else:
-                    by_predicate[_find_predicate(key, others)] = _check_weight(
-                        weight, key, RuleError
-                    )
+                checked = _check_weight(weight, key, RuleError)
+                read = _read_key(key)
+                if not (isinstance(read, tuple) and len(read) == 2):
+                    by_predicate[_find_predicate(read, others)] = checked
+                    continue
+                known = _find_value(read, values)
+                if known in by_value:
+                    raise RuleError(f"{read!r} has two weights")
+                by_value[known] = checked
         return cls(by_value, by_predicate)
 
     def __bool__(self) -> bool:
@@ -108,6 +112,16 @@ def _weighable_keys(expr: Expr) -> tuple[set[_Key], set[Predicate]]:
     return values, others
 
 
+def _read_key(key: Any) -> Any:
+    """What a key weighs: a pair of an attribute and a value, or else a predicate."""
+    if isinstance(key, tuple) and len(key) == 2:
+        return key
+    read = parse(key) if isinstance(key, str) else key
+    if isinstance(read, Predicate) and read.op is Op.EQ and not read.negated:
+        return read.attribute, read.values[0]
+    return read
+
+
 def _find_value(key: tuple[Any, Any], values: set[_Key]) -> _Key:
     attribute, value = key
     known = (attribute, value_key(value_of_literal(value)))
@@ -120,11 +134,10 @@ def _find_value(key: tuple[Any, Any], values: set[_Key]) -> _Key:
     return known
 
 
-def _find_predicate(key: Any, others: set[Predicate]) -> Predicate:
-    predicate = parse(key) if isinstance(key, str) else key
+def _find_predicate(predicate: Any, others: set[Predicate]) -> Predicate:
     if not isinstance(predicate, Predicate):
         raise RuleError(
-            f"a weight is for an (attribute, value) pair or for a predicate, not for {key!r}"
+            f"a weight is for an (attribute, value) pair or for a predicate, not for {predicate!r}"
         )
     if predicate not in others:
         raise RuleError(

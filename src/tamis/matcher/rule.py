@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import msgspec
 
 from tamis.errors import RuleError
+from tamis.expr.event import value_key
 from tamis.expr.joins.predicate import is_bound
 from tamis.expr.joins.received import bind_received
 from tamis.expr.joins.subqueries import join_named
@@ -205,7 +206,9 @@ def _restore_weights(entries: list[Any]) -> dict[Any, float]:
     for key, weight in entries:
         read: Any = key if isinstance(key, str) else from_json(key)
         if isinstance(read, Predicate) and read.op is Op.EQ:
-            read = (read.attribute, read.values[0])
+            pair = (read.attribute, read.values[0])
+            # TRUE and 1 are one key of a dictionary.
+            read = read if pair in weights else pair
         weights[read] = weight
     return weights
 
@@ -228,10 +231,16 @@ def read_weights(entries: Any) -> dict[Any, float] | None:
     if not isinstance(entries, list):
         raise RuleError(f"weights are a list, not {entries!r}")
     weights: dict[Any, float] = {}
+    weighed: set[Any] = set()
     for entry in entries:
         key, weight = _read_weight(entry)
-        if key in weights:
+        exact = key if isinstance(key, str) else (key[0], value_key(key[1]))
+        if exact in weighed:
             raise RuleError(f"{key!r} has two weights")
+        weighed.add(exact)
+        if key in weights:
+            # TRUE and 1 are one key of a dictionary.
+            key = to_sql(Predicate(key[0], Op.EQ, (key[1],)))
         weights[key] = weight
     return weights
 
