@@ -7,7 +7,8 @@ and a join predicate, and documents of five attributes. The joins are
   documents;
 - *conjunctions*: four, each an equality and a comparison in one quantifier;
 - *constants of documents*: eight that combine a comparison with a condition on old documents, such
-  as ``d.year >= 1950``, which many documents satisfy; each condition is in two of them.
+  as ``d.year >= 1950``, which many documents satisfy; each condition is in two of them;
+- *windows*: six aggregates over ranges, two of them of the same author.
 
 For each number of documents, up to a million:
 
@@ -68,6 +69,16 @@ SELECTIONS = [
 ]
 
 
+WINDOWS = [
+    "(SELECT COUNT(*) FROM seen d WHERE d.author = author AND d.year > year - 5) >= 3",
+    "(SELECT SUM(d.stock) FROM seen d WHERE d.author = author AND d.year > year - 5) > 9000",
+    "(SELECT COUNT(*) FROM seen d WHERE d.stock > stock - 100 AND d.stock <= stock) >= 3",
+    "(SELECT AVG(d.price) FROM seen d WHERE d.stock > stock - 100 AND d.stock <= stock) > 500",
+    "(SELECT MAX(d.price) FROM seen d WHERE d.stock > stock - 100) > 999",
+    "(SELECT COUNT(DISTINCT d.topic) FROM seen d WHERE d.stock > stock - 100) >= 900",
+]
+
+
 AT_ONCE = 10_000
 """How many documents are drawn at a time, so that they take little room beside those remembered."""
 
@@ -91,6 +102,7 @@ def main() -> None:
             *some,
             ("conjunctions", CONJUNCTIONS),
             ("constants of documents", SELECTIONS),
+            ("windows", WINDOWS),
         )
         for size in sizes
     ]

@@ -20,8 +20,10 @@ from tamis.expr.event import (
     require_readable,
 )
 from tamis.expr.functions.derive import bases_of, make_comparable, values_of
+from tamis.expr.joins.aggregates import aggregate_documents
 from tamis.expr.joins.predicate import Comparison, Condition, Every, Join, Quantifier, Some, Test
 from tamis.expr.joins.received import bind_received
+from tamis.expr.joins.shifts import shift_values
 from tamis.expr.joins.subqueries import join_named
 from tamis.expr.json import from_json
 from tamis.expr.model import (
@@ -49,6 +51,7 @@ __all__ = [
     "evaluate_flat",
     "is_true",
     "join_truth",
+    "join_values",
     "refuse_unreadable_in",
     "score",
     "score_flat",
@@ -175,15 +178,24 @@ def add_joins(
     documents: Sequence[FlatEvent],
     received: Sequence[FlatEvent] = (),
 ) -> FlatEvent:
-    """`event` with the truth of each join predicate of `expr` as an attribute."""
+    """`event` with each join predicate and each aggregate of `expr` as an attribute."""
     names = {p.attribute for p in predicates(expr) if p.attribute.startswith(JOINED)}
     joins = {name: join_named(name) for name in names}
     found = {
-        name: join_truth(join, event, received if join.received else documents)
+        name: join_values(join, event, received if join.received else documents)
         for name, join in joins.items()
     }
-    known: FlatEvent = {name: [truth] for name, truth in found.items() if truth is not None}
+    known: FlatEvent = {name: values for name, values in found.items() if values is not None}
     return extend_event(event, known)
+
+
+def join_values(join: Join, event: FlatEvent, documents: Iterable[FlatEvent]) -> list[Value] | None:
+    """The values of the attribute that a join predicate becomes; None if it is unknown."""
+    if join.aggregate is None:
+        truth = join_truth(join, event, documents)
+        return None if truth is None else [truth]
+    counted = (document for document in documents if is_true(join.where, document, event))
+    return aggregate_documents(join.aggregate, counted)
 
 
 def join_truth(join: Join, event: FlatEvent, documents: Iterable[FlatEvent]) -> bool | None:
@@ -218,7 +230,11 @@ def _leaf_truth(leaf: Comparison | Test, document: FlatEvent, event: FlatEvent) 
     olds, news = document.get(leaf.old), event.get(leaf.new)
     if olds is None or news is None:
         return None
-    pairs = (satisfies(Predicate(leaf.old, leaf.op, (new,)), old) for old in olds for new in news)
+    shifted = shift_values(news, leaf.shift)
+    if not shifted:
+        return None
+    tests = [Predicate(leaf.old, leaf.op, (new,)) for new in shifted]
+    pairs = (satisfies(test, old) for old in olds for test in tests)
     return any(pairs) is not leaf.negated
 
 

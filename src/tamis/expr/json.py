@@ -11,7 +11,8 @@ as in the text form but in lower case::
     {"attr": "name", "like": "a!%%", "escape": "!"}     {"attr": "name", "not like": "a%"}
     {"attr": "state", "present": true}                  {"attr": "state", "present": false}
 
-A join predicate is its text: ``{"join": "EXISTS (SELECT 1 FROM seen d WHERE d.x > x)"}``.
+A join predicate is its text: ``{"join": "EXISTS (SELECT 1 FROM seen d WHERE d.x > x)"}``, and so is
+a predicate on an aggregate: ``{"join": "(SELECT COUNT(*) FROM seen d) >= 3"}``.
 
 Predicates are combined by ``{"and": […]}``, ``{"or": […]}`` and ``{"not": …}``; ``true`` and
 ``false`` are rules, too. ``derived`` in place of ``attr`` takes the text of a derived attribute:
@@ -209,7 +210,9 @@ class _Reader:
             raise self.error(f"expected the text of a join predicate, not {_kind(obj)}", path)
         read = self.blame(path, parse, obj)
         if not isinstance(read, Predicate) or not read.attribute.startswith(JOINED):
-            raise self.error("expected a join predicate: EXISTS, or a comparison with ANY", path)
+            raise self.error(
+                "expected a join predicate: EXISTS, a comparison with ANY, or an aggregate", path
+            )
         return read
 
     def read_attribute(self, obj: dict[Any, Any], path: _Path) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["DERIVED", "JOINED", "RECEIVED_BY", "display_name", "is_computed"]
+__all__ = ["DERIVED", "JOINED", "RECEIVED_BY", "display_name", "is_aggregate", "is_computed"]
 
 DERIVED: Final = "\x01"
 """Marks an attribute derived from the event: ``length(name)``."""
@@ -24,6 +24,11 @@ RECEIVED_BY: Final = "\x03received by"
 def is_computed(name: str) -> bool:
     """Whether rules and events may not use the name: it is derived, joined, or `RECEIVED_BY`."""
     return name.startswith((DERIVED, JOINED, RECEIVED_BY[0]))
+
+
+def is_aggregate(name: str) -> bool:
+    """Whether the attribute is a value computed from old documents: ``(SELECT COUNT(*) …)``."""
+    return name.startswith(f"{JOINED}(")
 
 
 def display_name(name: str) -> str:

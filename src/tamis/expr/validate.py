@@ -23,7 +23,7 @@ from tamis.expr.model import (
     map_predicates,
     value_of_literal,
 )
-from tamis.expr.names import DERIVED, JOINED, RECEIVED_BY
+from tamis.expr.names import DERIVED, JOINED, RECEIVED_BY, is_aggregate
 from tamis.expr.patterns import check_pattern
 
 __all__ = ["build_predicate", "check"]
@@ -47,7 +47,7 @@ def build_predicate(
         raise RuleError(f"an attribute's name is a non-empty string, not {attribute!r}")
     if not is_unicode(attribute):
         raise RuleError("an attribute's name contains half a surrogate pair")
-    if attribute.startswith(JOINED):
+    if attribute.startswith(JOINED) and not is_aggregate(attribute):
         raise RuleError(f"an attribute's name must not begin with {attribute[0]!r}")
     if not isinstance(op, Op):
         raise RuleError(f"an operator is one of tamis.Op, not {op!r}")
@@ -58,6 +58,8 @@ def build_predicate(
         raise RuleError(f"{op} takes {expected}, not {len(values)}")
     result = Predicate(attribute, op, tuple([value_of_literal(v) for v in values]), bool(negated))
     if op.is_text:
+        if is_aggregate(attribute):
+            raise RuleError(f"{op} has no meaning for an aggregate; compare it with a value")
         check_pattern(result)
     if attribute.startswith(DERIVED):
         check_derived(result)

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from itertools import chain
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -21,16 +21,34 @@ from tamis.expr.model import Value, is_unicode
 from tamis.expr.names import RECEIVED_BY
 from tamis.expr.numbers import LongDecimal
 from tamis.forks import call_in_child, hold_during_forks
-from tamis.joins.evaluate import JoinEvaluator, list_selections
+from tamis.joins.evaluate import JoinEvaluator, condition_of, list_selections
 from tamis.joins.ordered_index import AttributeIndex
 from tamis.joins.prefilter import JoinUsage, Prefilter
 from tamis.joins.retention import Retention
 from tamis.joins.selected_documents import Selections, Tests
+from tamis.joins.windows import Windows
 
-__all__ = ["DocumentId", "DocumentJournal", "DocumentStore", "StoredDocument", "encode_flat"]
+__all__ = [
+    "DocumentId",
+    "DocumentJournal",
+    "DocumentStore",
+    "JoinAttributes",
+    "StoredDocument",
+    "encode_flat",
+]
 
 DocumentId: TypeAlias = str | int
 """A string given by the user, or a number given by Tamis."""
+
+
+JoinAttributes: TypeAlias = dict[str, list[Value]]
+"""Join attributes with their values: true or false, or the value of an aggregate."""
+
+_Evaluate: TypeAlias = Callable[[FlatEvent], Any]
+"""The truth of a join predicate or the values of an aggregate; None where it is unknown."""
+
+_AS_VALUES: tuple[list[Value], list[Value]] = ([False], [True])
+"""A truth as the values of an attribute; shared, so never changed."""
 
 
 class StoredDocument(NamedTuple):
@@ -127,10 +145,11 @@ class DocumentStore:
         """A heap of times and numbers, where there is an age limit; may name removed documents."""
         self.oldest = self.next = 0
         self._evaluator = JoinEvaluator(self)
-        self._evaluators: dict[str, Callable[[FlatEvent], bool | None]] = {}
+        self._evaluators: dict[str, _Evaluate] = {}
         """By join attribute."""
         self._prefilter = Prefilter(self)
         self._selections = Selections(self)
+        self._windows = Windows(self)
 
     # --- Documents come and go ---
 
@@ -379,32 +398,28 @@ class DocumentStore:
 
     # --- Join predicates ---
 
-    def evaluate_join(self, name: str, event: FlatEvent) -> bool | None:
-        """The truth of a join predicate, named by its attribute; None where it is unknown."""
-        self.evaluated += 1
-        check_time()
-        return (self._evaluators.get(name) or self._compile(name))(event)
+    def _compile(self, name: str) -> _Evaluate:
+        join = join_named(name)
+        compiled: _Evaluate
+        if join.aggregate is None:
+            compiled = self._evaluator.compile(join)
+        else:
+            compiled = self._windows.compile(join, self._evaluator)
+        self._evaluators[name] = compiled
+        return compiled
 
-    def _compile(self, name: str) -> Callable[[FlatEvent], bool | None]:
-        evaluate = self._evaluators[name] = self._evaluator.compile(join_named(name))
-        return evaluate
-
-    def evaluate_joins(self, names: Iterable[str], event: FlatEvent) -> dict[str, bool]:
-        """The truths of join predicates by attribute, without those that are unknown."""
-        with self.lock:
-            self.complete()
-            self._remove_expired()
-            truths = {name: self.evaluate_join(name, event) for name in names}
-        return {name: truth for name, truth in truths.items() if truth is not None}
+    def evaluate_joins(self, names: Iterable[str], event: FlatEvent) -> JoinAttributes:
+        """The values of join attributes, without those that are unknown."""
+        return self.evaluate_used_joins(names, {}, event)
 
     def evaluate_used_joins(
         self, names: Iterable[str], usages: Mapping[str, JoinUsage], event: FlatEvent
-    ) -> dict[str, bool]:
+    ) -> JoinAttributes:
         """As `evaluate_joins`, for join predicates whose use in the rules is known.
 
         A predicate that the pre-filter rules out counts as false: no rule matches by it.
         """
-        truths: dict[str, bool] = {}
+        found: JoinAttributes = {}
         with self.lock:
             self.complete()
             self._remove_expired()
@@ -414,14 +429,15 @@ class DocumentStore:
             for name in names:
                 if is_watched and self._prefilter.rules_out(name, event):
                     self.spared += 1
-                    truths[name] = False
+                    found[name] = _AS_VALUES[False]
                     continue
                 self.evaluated += 1
                 check_time()
-                truth = (evaluators.get(name) or self._compile(name))(event)
-                if truth is not None:
-                    truths[name] = truth
-        return truths
+                answer = (evaluators.get(name) or self._compile(name))(event)
+                if answer is not None:
+                    is_truth = answer is True or answer is False
+                    found[name] = _AS_VALUES[answer] if is_truth else answer
+        return found
 
     def watch(self, usages: Mapping[str, JoinUsage]) -> None:
         """Keep the pre-filter up to date for these join predicates, and for no others."""
@@ -431,6 +447,8 @@ class DocumentStore:
             if self._selections:
                 used = chain.from_iterable(list_selections(join_named(name)) for name in usages)
                 self._selections.keep(set(used))
+            if self._windows:
+                self._windows.keep(join_named(name) for name in usages)
 
     def bits(self, join: Join, event: FlatEvent) -> list[bool]:
         """Whether each document, oldest first, satisfies the condition of a join predicate."""
@@ -439,6 +457,14 @@ class DocumentStore:
             self._remove_expired()
             bits: list[bool] = self._evaluator.bits(join, event).tolist()
             return bits
+
+    def find_counted(self, join: Join, event: FlatEvent) -> list[DocumentId]:
+        """The ids of the documents that satisfy the condition of a join predicate."""
+        with self.lock:
+            self.complete()
+            self._remove_expired()
+            numbers = self._evaluator.find_numbers(condition_of(join), event)
+            return [self._ids.get(number, number) for number in numbers]
 
     # --- Inside ---
 
@@ -461,6 +487,7 @@ class DocumentStore:
             if values is not None:
                 index.add(number, values)
         self._selections.add(number, document)
+        self._windows.add(number, document)
         self._prefilter.add(number, document)
         if self.retention.age is not None:
             moment = self.retention.moment(document, came)
@@ -479,13 +506,14 @@ class DocumentStore:
         id = self._ids.pop(number, None)
         if id is not None:
             del self._numbers[id]
-        if self._indexes:
+        if self._indexes or self._windows:
             document = _decode(encoded)
             for attribute, index in self._indexes.items():
                 values = document.get(attribute)
                 if values is not None:
                     index.remove(number, values)
             self._selections.remove(number, document)
+            self._windows.remove(number, document)
         while self.oldest < self.next and self.oldest not in self._encoded:
             self.oldest += 1
         self._prefilter.remove(number)

@@ -14,9 +14,10 @@ The join predicates that an event needs share the bit vectors of equal condition
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -32,7 +33,8 @@ from tamis.expr.joins.predicate import (
     Some,
     Test,
 )
-from tamis.expr.model import Op, Predicate
+from tamis.expr.joins.shifts import shift_values
+from tamis.expr.model import Op, Predicate, Value
 from tamis.joins.ordered_index import AttributeIndex
 from tamis.joins.value_sets import (
     EVERYTHING,
@@ -41,7 +43,7 @@ from tamis.joins.value_sets import (
     values_satisfying_predicate,
 )
 
-__all__ = ["IndexedDocuments", "JoinEvaluator", "list_selections"]
+__all__ = ["IndexedDocuments", "JoinEvaluator", "condition_of", "list_selections"]
 
 _FEW: Final = 128
 """Up to how many documents are checked one by one rather than by bit vectors."""
@@ -121,8 +123,10 @@ class JoinEvaluator:
         comparison = join.compared
         if comparison is not None and join.where == NO_CONDITION:
             return self._compile_quantifier(join.quantifier, comparison)
-        if isinstance(join.where, Comparison) and not join.where.negated and comparison is None:
-            return self._compile_exists(join.where)
+        where = join.where
+        is_simple = isinstance(where, Comparison) and where.shift is None and not where.negated
+        if comparison is None and isinstance(where, Comparison) and is_simple:
+            return self._compile_exists(where)
         return lambda event: self.truth(join, event)
 
     def _compile_exists(self, comparison: Comparison) -> Callable[[FlatEvent], bool]:
@@ -176,8 +180,8 @@ class JoinEvaluator:
                 return self._exists_conjunction(children, event)
 
     def _exists_comparison(self, comparison: Comparison, event: FlatEvent) -> bool:
-        news, index = event.get(comparison.new), self._documents.index(comparison.old)
-        if news is None or not index.present:
+        news, index = _news(comparison, event), self._documents.index(comparison.old)
+        if not news or not index.present:
             return False
         if not comparison.negated:
             return index.any_satisfies(comparison.op, news)
@@ -236,9 +240,9 @@ class JoinEvaluator:
         """Where to find documents that satisfy a condition; None if there are none."""
         everything = len(self._documents)
         match condition:
-            case Comparison(old, op, new, negated):
-                news = event.get(new)
-                if news is None:
+            case Comparison(old, op, _, negated):
+                news = _news(condition, event)
+                if not news:
                     return None
                 index = self._documents.index(old)
                 values = values_satisfying_any(op, news)
@@ -274,6 +278,24 @@ class JoinEvaluator:
             return self._any_of(condition, self._documents.numbers(), event)
         return bool(self._shared_bits(condition, event).any())
 
+    def find_numbers(self, condition: Condition, event: FlatEvent) -> list[int]:
+        """The numbers of the documents that satisfy a condition, rising."""
+        children = condition.children if isinstance(condition, Every) else (condition,)
+        parts: list[_Part] = []
+        for child in children:
+            part = self._part(child, event)
+            if part is None or not part.estimate:
+                return []
+            parts.append(part)
+        fewest = min(parts, key=lambda part: part.estimate, default=None)
+        if fewest is not None and (fewest.estimate <= _FEW or self._is_sparse()):
+            document = self._documents.document
+            numbers = dict.fromkeys(self._candidates(fewest))
+            return sorted(n for n in numbers if is_true(condition, document(n), event))
+        found = np.flatnonzero(self._bits(condition, event)) + self._documents.oldest
+        numbers_found: list[int] = found.tolist()
+        return numbers_found
+
     # --- Bit vectors ---
 
     def numbers_satisfying(self, tests: tuple[Predicate, ...]) -> NDArray[np.int64]:
@@ -294,16 +316,13 @@ class JoinEvaluator:
 
     def bits(self, join: Join, event: FlatEvent) -> Bits:
         """The document bit vector of a join predicate: which documents satisfy its condition."""
-        condition = join.where
-        if join.compared is not None:
-            condition = _both(condition, join.compared)
-        return self._bits(condition, event)[self._numbers() - self._documents.oldest]
+        return self._bits(condition_of(join), event)[self._numbers() - self._documents.oldest]
 
     def _bits(self, condition: Condition, event: FlatEvent) -> Bits:
         match condition:
-            case Comparison(old, op, new, negated):
-                news, index = event.get(new), self._documents.index(old)
-                if news is None:
+            case Comparison(old, op, _, negated):
+                news, index = _news(condition, event), self._documents.index(old)
+                if not news:
                     return self._set_bits(_NONE)
                 bits = self._set_bits(index.numbers(values_satisfying_any(op, news)))
                 return self._set_bits(index.numbers()) & ~bits if negated else bits
@@ -352,8 +371,14 @@ _NUMBERS: Final = frozenset((int, float))
 _NONE: Final = np.empty(0, np.int64)
 
 
+def _news(comparison: Comparison, event: FlatEvent) -> Sequence[Value]:
+    """The values of the event that a comparison compares with old ones; none if it is unknown."""
+    news = event.get(comparison.new, ())
+    return news if comparison.shift is None else shift_values(news, comparison.shift)
+
+
 def _negate(comparison: Comparison) -> Comparison:
-    return Comparison(comparison.old, comparison.op, comparison.new, negated=not comparison.negated)
+    return msgspec.structs.replace(comparison, negated=not comparison.negated)
 
 
 def _lacks(comparison: Comparison) -> Test:
@@ -363,6 +388,11 @@ def _lacks(comparison: Comparison) -> Test:
 
 def _tests_of_old(conditions: tuple[Condition, ...]) -> tuple[Predicate, ...]:
     return tuple([c.predicate for c in conditions if isinstance(c, Test) and c.of_old])
+
+
+def condition_of(join: Join) -> Condition:
+    """What a document that counts for a join predicate satisfies."""
+    return join.where if join.compared is None else _both(join.where, join.compared)
 
 
 def list_selections(join: Join) -> Iterator[tuple[Predicate, ...]]:

@@ -29,7 +29,7 @@ from tamis.expr.numbers import LongDecimal
 from tamis.expr.times import count_microseconds
 from tamis.joins.value_sets import EVERYTHING, HIGHEST, LOWEST, Span, ValueSet
 
-__all__ = ["AttributeIndex", "SortedEntries"]
+__all__ = ["AttributeIndex", "SortedEntries", "key_of"]
 
 _BLOCK: Final = 512
 """How many entries a new block has; a block of more than twice as many is split."""
@@ -265,7 +265,7 @@ class AttributeIndex:
                 self.several.add(number)
             for value in values:
                 place = _place_of(value)
-                keys[place].append(_key_of(value))
+                keys[place].append(key_of(value))
                 numbers[place].append(number)
                 self.others += place not in _NUMBERS
         for filled, keys_of, numbers_of in zip(self._entries, keys, numbers, strict=True):
@@ -311,7 +311,7 @@ class AttributeIndex:
                 if not value <= self.highest:  # type: ignore[operator]
                     self.highest = value  # type: ignore[assignment]
             else:
-                self._entries[place].add(_key_of(value), number)
+                self._entries[place].add(key_of(value), number)
                 self.others += 1
 
     def remove(self, number: int, values: Sequence[Value]) -> None:
@@ -325,7 +325,7 @@ class AttributeIndex:
                 if value == self.lowest or value == self.highest:
                     self._find_ends()
             else:
-                self._entries[place].remove(_key_of(value), number)
+                self._entries[place].remove(key_of(value), number)
                 self.others -= 1
 
     def _find_ends(self) -> None:
@@ -349,7 +349,7 @@ class AttributeIndex:
                 elif compare(value, self.lowest, self.highest):
                     return True
                 continue
-            key = _key_of(value)
+            key = key_of(value)
             for place in _PLACES_OF_KIND[kind_of(value)]:
                 entries = self._entries[place]
                 if compare is None:
@@ -393,7 +393,7 @@ class AttributeIndex:
             if op is Op.EQ:
                 return bool(value != self.lowest or value != self.highest)
             return self.any_satisfies(_OPPOSITE[op], (value,))
-        kind, key = kind_of(value), _key_of(value)
+        kind, key = kind_of(value), key_of(value)
         places = _PLACES_OF_KIND[kind]
         if any(entries for place, entries in enumerate(self._entries) if place not in places):
             return True
@@ -453,11 +453,12 @@ def _place_of(value: Value) -> int:
     return 3 if isinstance(value, str) else 4
 
 
-def _key_of(value: Value) -> _Key:
+def key_of(value: Value) -> _Key:
+    """A value as it is sorted among its kind: a timestamp in microseconds, others unchanged."""
     return count_microseconds(value) if isinstance(value, datetime) else value
 
 
 def _span_of_keys(span: Span) -> Span:
     """A span in terms of keys."""
-    low, high = ((0, _key_of(cut[1]), cut[2]) if len(cut) == 3 else cut for cut in span)
+    low, high = ((0, key_of(cut[1]), cut[2]) if len(cut) == 3 else cut for cut in span)
     return low, high

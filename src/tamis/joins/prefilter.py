@@ -175,6 +175,8 @@ class Prefilter:
 
 def _constraints(usage: JoinUsage) -> Iterator[_Constraint]:
     join, known = join_named(usage.name), dict(usage.known)
+    if join.aggregate is not None:
+        return  # it has a value over no documents, too
     if join.quantifier is Quantifier.ALL:
         # Evaluation finds documents that lack the attribute as fast.
         if usage.is_positive and join.where == NO_CONDITION and join.compared is not None:
@@ -202,7 +204,7 @@ def _constraints(usage: JoinUsage) -> Iterator[_Constraint]:
 def _infer_constraints(
     comparison: Comparison, known: dict[str, ValueSet], is_universal: bool = False
 ) -> Iterator[_Constraint]:
-    if comparison.new in known:
+    if comparison.new in known and comparison.shift is None:
         values = infer_values(comparison, known[comparison.new])
         # It does not pay off to watch for values of a kind.
         if any(span != (LOWEST, HIGHEST) for _, span in values) or not values:

@@ -10,15 +10,15 @@ predicate would have to scan documents.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from itertools import chain
 from typing import Final, TypeAlias
 
 import numpy as np
 
 from tamis.expr.evaluate import evaluate_flat
-from tamis.expr.event import FlatEvent, Kind, value_key
-from tamis.expr.model import Op, Predicate, Value
+from tamis.expr.event import FlatEvent
+from tamis.expr.model import Predicate
 from tamis.joins.evaluate import IndexedDocuments, JoinEvaluator
+from tamis.joins.interests import Interests
 from tamis.joins.ordered_index import AttributeIndex
 
 __all__ = ["SelectedDocuments", "Selections", "Tests"]
@@ -115,18 +115,12 @@ class SelectedDocuments:
 
 
 class Selections:
-    """All selections of a collection of documents, by their tests.
-
-    Most constants are equalities, so a new document is looked up by its values and meets few
-    selections, however many there are.
-    """
+    """All selections of a collection of documents, by their tests."""
 
     def __init__(self, documents: IndexedDocuments) -> None:
         self._documents = documents
         self._by_tests: dict[Tests, SelectedDocuments] = {}
-        self._by_value: dict[str, dict[tuple[Kind, Value], list[SelectedDocuments]]] = {}
-        self._others: list[SelectedDocuments] = []
-        """Those without a test of a value for equality."""
+        self._interests: Interests[SelectedDocuments] = Interests()
 
     def __len__(self) -> int:
         return len(self._by_tests)
@@ -157,35 +151,19 @@ class Selections:
         for tests, selected in self._by_tests.items():
             if tests in used:
                 new._register(selected)
-        self._by_tests, self._by_value, self._others = new._by_tests, new._by_value, new._others
+        self._by_tests, self._interests = new._by_tests, new._interests
 
     def add(self, number: int, document: FlatEvent) -> None:
         """Take note of a new document."""
-        for selected in self._concerned(document):
+        for selected in self._interests.find(document):
             selected.add(number, document)
 
     def remove(self, number: int, document: FlatEvent) -> None:
         """Take note that a document was removed."""
-        for selected in self._concerned(document):
+        for selected in self._interests.find(document):
             selected.remove(number, document)
-
-    def _concerned(self, document: FlatEvent) -> Iterable[SelectedDocuments]:
-        """The selections that may have a document, each once."""
-        found: dict[int, SelectedDocuments] = {}
-        for attribute, by_value in self._by_value.items():
-            for value in document.get(attribute, ()):
-                for selected in by_value.get(value_key(value), ()):
-                    found[id(selected)] = selected
-        return chain(found.values(), self._others)
 
     def _register(self, selected: SelectedDocuments) -> None:
         """Have a selection kept up to date, and only then found: an exception may come between."""
-        equal = (t for t in selected.tests if t.op in (Op.EQ, Op.IN) and not t.negated)
-        test = next(equal, None)
-        if test is None:
-            self._others.append(selected)
-        else:
-            by_value = self._by_value.setdefault(test.attribute, {})
-            for value in test.values:
-                by_value.setdefault(value_key(value), []).append(selected)
+        self._interests.add(selected.tests, selected)
         self._by_tests[selected.tests] = selected

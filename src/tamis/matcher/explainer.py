@@ -7,12 +7,13 @@ import msgspec
 from tamis.expr.analysis.explain import Explanation, explain_flat
 from tamis.expr.analysis.why_not import Obstacles, find_obstacles
 from tamis.expr.evaluate import refuse_unreadable_in
-from tamis.expr.event import Event, FlatEvent
+from tamis.expr.event import Event, FlatEvent, extend_event
+from tamis.expr.joins.predicate import Quantifier
 from tamis.expr.joins.received import bind_predicate
+from tamis.expr.joins.subqueries import join_named
 from tamis.expr.model import Expr, predicates
 from tamis.expr.names import JOINED
-from tamis.joins.document_store import DocumentStore
-from tamis.matcher.join_predicates import add_join_attributes
+from tamis.joins.document_store import DocumentId, DocumentStore
 from tamis.matcher.rule import Rule
 from tamis.matcher.schema import Schema
 
@@ -37,7 +38,10 @@ class Explainer:
     def explain(self, rule: Rule, event: Event) -> Explanation:
         """Explain which parts of `rule` hold for `event` and which do not."""
         expr = self._schema.adapt_rule(rule.expr)
-        return explain_flat(expr, self._read(event, expr, rule.subscription), rule.logic)
+        read = self._read(event, expr, rule.subscription)
+        names = {p.attribute for p in predicates(expr) if p.attribute.startswith(JOINED)}
+        counted = {name: self._find_counted(name, read, rule.subscription) for name in names}
+        return explain_flat(expr, read, rule.logic, counted)
 
     def find_obstacles(self, rule: Rule, event: Event, at: int) -> Obstacles:
         """Find what keeps `rule` from matching `event` at a time in microseconds."""
@@ -56,6 +60,17 @@ class Explainer:
         if not joins:
             return flat
         bound = {p.attribute: bind_predicate(p, subscription).attribute for p in joins}
-        truths = self._documents.evaluate_joins(set(bound.values()), flat)
-        known = {name: truths[own] for name, own in bound.items() if own in truths}
-        return add_join_attributes(flat, known)
+        found = self._documents.evaluate_joins(set(bound.values()), flat)
+        known = {name: found[own] for name, own in bound.items() if own in found}
+        return extend_event(flat, known)
+
+    def _find_counted(
+        self, name: str, event: FlatEvent, subscription: str | None
+    ) -> tuple[DocumentId, ...]:
+        """The documents that a join predicate counts, or that satisfy its comparison."""
+        join = join_named(name)
+        if join.received and subscription is not None:
+            join = join.bind(subscription)
+        if join.quantifier is Quantifier.ALL:
+            return ()
+        return tuple(self._documents.find_counted(join, event))

@@ -9,7 +9,7 @@ off where join predicates are many or costly and events need few.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Self
 
@@ -19,7 +19,6 @@ from tamis.errors import EventError, SchemaError, combine_errors
 from tamis.expr.event import Event, FlatEvent, extend_event, refuse_unreadable
 from tamis.expr.joins.predicate import Join
 from tamis.expr.joins.subqueries import join_named
-from tamis.expr.model import Value
 from tamis.expr.names import JOINED
 from tamis.expr.normalize import atoms_of
 from tamis.joins.document_store import DocumentStore
@@ -30,7 +29,7 @@ from tamis.matcher.segment_joins import MOST_SPANS
 from tamis.matcher.snapshot import Snapshot, View
 from tamis.matcher.tail import TailRule
 
-__all__ = ["JoinPredicates", "add_join_attributes", "evaluate_batch_joins", "news_of"]
+__all__ = ["JoinPredicates", "evaluate_batch_joins", "news_of"]
 
 
 class _Order:
@@ -95,8 +94,8 @@ class JoinPredicates:
         """The event encoded for each view, and the event itself, both with join attributes."""
         refuse_unreadable(event, self.news)
         if self._has_texts or not self._order.constants_first():
-            truths = documents.evaluate_used_joins(self.usages, self.usages, event)
-            whole = add_join_attributes(event, truths)
+            found = documents.evaluate_used_joins(self.usages, self.usages, event)
+            whole = extend_event(event, found)
             return [view.segment.encode_flat(whole) for view in views], whole
         parts = [view.segment.encode_flat(event) for view in views]
         segments = [view.segment.joins for view in views]
@@ -106,21 +105,12 @@ class JoinPredicates:
                 needed.update(joins.find_needed(part))
         self._order.learn(len(needed) / len(self.usages))
         documents.spared += len(self.usages) - len(needed)
-        truths = documents.evaluate_used_joins(needed, self.usages, event)
+        found = documents.evaluate_used_joins(needed, self.usages, event)
         encoded = [
-            part if joins is None else joins.add_join_attributes(part, truths)
+            part if joins is None else joins.add_join_attributes(part, found)
             for joins, part in zip(segments, parts, strict=True)
         ]
-        return encoded, add_join_attributes(event, truths)
-
-
-def add_join_attributes(event: FlatEvent, truths: Mapping[str, bool]) -> FlatEvent:
-    """`event` with the truths of join predicates as attributes."""
-    return extend_event(event, {name: _AS_VALUES[truth] for name, truth in truths.items()})
-
-
-_AS_VALUES: tuple[list[Value], list[Value]] = ([False], [True])
-"""A truth as the values of an attribute; shared, so never changed."""
+        return encoded, extend_event(event, found)
 
 
 def evaluate_batch_joins(
@@ -150,7 +140,7 @@ def evaluate_batch_joins(
             errors[number] = error
     if errors:
         raise combine_errors(errors)
-    return [add_join_attributes({}, documents.evaluate_joins(names, event)) for event in events]
+    return [dict(documents.evaluate_joins(names, event)) for event in events]
 
 
 def news_of(names: Collection[str]) -> frozenset[str]:
@@ -182,4 +172,5 @@ def _merge_usages(usages: Sequence[JoinUsage]) -> JoinUsage:
 
 def _cost(join: Join) -> float:
     """The cost of evaluating a join predicate, where a simple one costs 1."""
-    return 1.0 if sum(1 for _ in join.leaves()) == 1 else 20.0
+    is_simple = join.aggregate is None and sum(1 for _ in join.leaves()) == 1
+    return 1.0 if is_simple else 20.0

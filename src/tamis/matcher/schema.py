@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 
 from tamis.errors import EventError, RuleError, SchemaError, combine_errors
 from tamis.expr.event import Event, FlatEvent, Kind, flatten, kind_of, refuse_unreadable
-from tamis.expr.joins.predicate import map_tests
+from tamis.expr.joins.predicate import Function, map_tests
 from tamis.expr.joins.subqueries import join_named
-from tamis.expr.joins.write import join_predicate
-from tamis.expr.model import Expr, Op, Predicate, Value, map_predicates
+from tamis.expr.joins.write import join_name
+from tamis.expr.model import Expr, Predicate, Value, map_predicates
 from tamis.expr.names import JOINED
 from tamis.expr.value_order import BOOLEANS, INTEGERS, LINES, NUMBERS, STRINGS, TIMES, Line
 
@@ -106,10 +106,12 @@ class Schema:
     def _adapt_join(self, predicate: Predicate) -> Predicate:
         """Adapt the conditions of a join predicate on documents, which are earlier events."""
         join = join_named(predicate.attribute)
-        adapted = join_predicate(
-            msgspec.structs.replace(join, where=map_tests(join.where, self.adapt))
-        )
-        return Predicate(adapted.attribute, Op.EQ, (True,), predicate.negated)
+        adapted = msgspec.structs.replace(join, where=map_tests(join.where, self.adapt))
+        values, aggregate = predicate.values, join.aggregate
+        if aggregate is not None and aggregate.function in (Function.MIN, Function.MAX):
+            assert aggregate.attribute is not None
+            values = self.adapt(Predicate(aggregate.attribute, predicate.op, values)).values
+        return Predicate(join_name(adapted), predicate.op, values, predicate.negated)
 
     def adapt_rule(self, expr: Expr) -> Expr:
         """Adapt every predicate of a rule."""

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.expr.evaluate import score_flat
-from tamis.expr.event import Event, FlatEvent, refuse_unreadable
+from tamis.expr.event import Event, FlatEvent, extend_event, refuse_unreadable
 from tamis.expr.weights import EventWeights
 from tamis.joins.document_store import DocumentStore
 from tamis.matcher.ids import Ids
-from tamis.matcher.join_predicates import JoinPredicates, add_join_attributes
+from tamis.matcher.join_predicates import JoinPredicates
 from tamis.matcher.rule import Rule, RuleId
 from tamis.matcher.schema import Schema
 from tamis.matcher.segment import Segment
@@ -167,7 +167,7 @@ class Searcher:
             flat = self._schema.read(event)
         if joins is not None and flat is not None:
             refuse_unreadable(flat, joins.news)
-            flat = add_join_attributes(flat, self._documents.evaluate_joins(joins.usages, flat))
+            flat = extend_event(flat, self._documents.evaluate_joins(joins.usages, flat))
         scored: list[tuple[RuleId, float]] = []
         for view in snapshot.views:
             segment = view.segment

@@ -6,7 +6,7 @@ pre-filter learns how the rules confine the attributes that a join predicate com
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -20,6 +20,7 @@ from tamis.encode.rules import EncodedRules
 from tamis.expr.event import Kind
 from tamis.expr.joins.predicate import Comparison, Every, Join
 from tamis.expr.joins.subqueries import join_named
+from tamis.expr.model import Value
 from tamis.expr.names import JOINED
 from tamis.joins.prefilter import JoinUsage
 from tamis.joins.value_sets import HIGHEST, LOWEST, Span, ValueSet, above, below
@@ -61,13 +62,16 @@ class SegmentJoins:
         """The join attributes that a single event, encoded without them, may need."""
         return map(self._names.__getitem__, self._guards.attributes_needed(event))
 
-    def add_join_attributes(self, event: Events, truths: Mapping[str, bool]) -> Events:
-        """A single event with the truths of join predicates as attributes."""
-        added = [(self._numbers[n], t) for n, t in truths.items() if n in self._numbers]
+    def add_join_attributes(self, event: Events, found: Mapping[str, Sequence[Value]]) -> Events:
+        """A single event with the values of join attributes."""
+        numbers, axes = self._numbers, self._rules.dictionary.axes
+        added = [
+            (numbers[n], value) for n, values in found.items() if n in numbers for value in values
+        ]
         if not added:
             return event
         attribute = np.array([number for number, _ in added], np.int32)
-        code = Axis.codes_of_booleans(np.array([truth for _, truth in added], np.bool_))
+        code = np.array([axes[number].code(value) for number, value in added], np.int32)
         size = len(event.code) + len(added)
         return event._replace(
             start=np.array([0, size], np.int64),

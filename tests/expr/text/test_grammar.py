@@ -232,7 +232,7 @@ BAD = [
     ("x = now()", "unknown function now", 4),
     ("EXISTS (SELECT 1)", "expected FROM seen, not ')'", 16),
     ("EXISTS (x)", "unknown function EXISTS", 0),
-    ("x IN (SELECT y FROM z)", "expected seen after FROM, not 'z'", 20),
+    ("x IN (SELECT y FROM z)", "expected seen or received after FROM, not 'z'", 20),
     ("(SELECT 1)", "write a subquery in parentheses after EXISTS, IN, ANY or ALL", 1),
     ("x + = 3", "expected a value after '+'", 4),
     ("x = 1 - 3", "1 - 3 has no attribute", 4),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
@@ -11,8 +11,10 @@ import msgspec
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import FlatEvent
 from tamis.expr.functions.derive import describe_attribute, values_of
+from tamis.expr.joins.subqueries import join_named
+from tamis.expr.joins.write import aggregate_text
 from tamis.expr.model import And, Expr, Logic, Not, Or, Predicate, Value
-from tamis.expr.names import JOINED
+from tamis.expr.names import JOINED, is_aggregate
 from tamis.expr.numbers import LongDecimal
 from tamis.expr.text.write import to_sql
 
@@ -27,6 +29,7 @@ A predicate is "absent" if its attribute is, which makes it unknown or false. An
 
 _MARKS: dict[Status, str] = {"held": "✓", "did not hold": "✗", "absent": "∅", "unknown": "?"}
 _SHOWN_VALUES = 8
+_NONE_COUNTED: Mapping[str, tuple[str | int, ...]] = {}
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -43,6 +46,8 @@ class Explanation(msgspec.Struct, frozen=True):
     values: tuple[Value, ...] = ()
     """The event's values of that attribute."""
     children: tuple[Explanation, ...] = ()
+    documents: tuple[str | int, ...] = ()
+    """The ids of the documents that a join predicate or an aggregate counted."""
 
     @property
     def held(self) -> bool:
@@ -54,11 +59,9 @@ class Explanation(msgspec.Struct, frozen=True):
 
     def _lines(self, depth: int) -> Iterator[str]:
         line = f"{'  ' * depth}{_MARKS[self.status]} {self.text}"
-        if self.attribute is not None:
-            line += f"   [{self.attribute} {format_values(self.values)}: {self.status}]"
-        else:
-            line += f"   [{self.status}]"
-        yield line
+        about = f"{self.attribute} {format_values(self.values)}: " if self.attribute else ""
+        counted = f"; {_format_documents(self.documents)}" if self.documents else ""
+        yield f"{line}   [{about}{self.status}{counted}]"
         for child in self.children:
             yield from child._lines(depth + 1)
 
@@ -68,34 +71,68 @@ class Explanation(msgspec.Struct, frozen=True):
         if self.attribute is not None:
             plain["attribute"] = self.attribute
             plain["values"] = values_to_json(self.values)
+        if self.documents:
+            plain["documents"] = list(self.documents)
         if self.children:
             plain["children"] = [child.to_json() for child in self.children]
         return plain
 
 
-def explain_flat(expr: Expr, event: FlatEvent, logic: Logic) -> Explanation:
-    """Explain `expr` on a flat event."""
+def explain_flat(
+    expr: Expr,
+    event: FlatEvent,
+    logic: Logic,
+    counted: Mapping[str, tuple[str | int, ...]] = _NONE_COUNTED,
+) -> Explanation:
+    """Explain `expr` on a flat event with its join attributes.
+
+    Parameters
+    ----------
+    counted
+        The documents that each join attribute counts.
+    """
     truth = evaluate_flat(expr, event, logic)
     if isinstance(expr, Predicate) and expr.attribute.startswith(JOINED):
         known: Status = "unknown" if expr.attribute not in event else "did not hold"
-        return Explanation(to_sql(expr), "held" if truth else known)
+        documents = counted.get(expr.attribute, ())
+        status: Status = "held" if truth else known
+        if not is_aggregate(expr.attribute):
+            return Explanation(to_sql(expr), status, documents=documents)
+        values = tuple(event.get(expr.attribute, ()))
+        name = _aggregate_name(expr.attribute)
+        return Explanation(to_sql(expr), status, name, values, documents=documents)
     if isinstance(expr, Predicate):
         attribute, values = describe_attribute(expr, event)
         is_there = values_of(expr, event) is not None
-        status: Status = "held" if truth else "did not hold" if is_there else "absent"
+        status = "held" if truth else "did not hold" if is_there else "absent"
         return Explanation(to_sql(expr), status, attribute, values)
     status = "unknown" if truth is None else "held" if truth else "did not hold"
     match expr:
         case Not():
-            return Explanation("NOT", status, children=(explain_flat(expr.child, event, logic),))
+            child = explain_flat(expr.child, event, logic, counted)
+            return Explanation("NOT", status, children=(child,))
         case And() | Or():
             name = type(expr).__name__.upper()
             if not expr.children:
                 return Explanation("TRUE" if isinstance(expr, And) else "FALSE", status)
-            children = tuple([explain_flat(child, event, logic) for child in expr.children])
+            children = tuple([explain_flat(c, event, logic, counted) for c in expr.children])
             return Explanation(name, status, children=children)
         case _:
             raise TypeError("only a rule that was not normalised can be explained")
+
+
+def _aggregate_name(attribute: str) -> str:
+    """``COUNT(*)`` or ``SUM(d.x)``, without the condition."""
+    aggregate = join_named(attribute).aggregate
+    assert aggregate is not None
+    return aggregate_text(aggregate)
+
+
+def _format_documents(ids: Sequence[str | int]) -> str:
+    shown = ", ".join(repr(id) for id in ids[:_SHOWN_VALUES])
+    more = len(ids) - _SHOWN_VALUES
+    noun = "document" if len(ids) == 1 else "documents"
+    return f"{noun} {shown}{f', … {more} more' if more > 0 else ''}"
 
 
 def format_values(values: Sequence[Value]) -> str:

@@ -1,9 +1,10 @@
-"""Join predicates: conditions of a rule on the documents seen before.
+"""Join predicates: conditions of a rule on the documents seen before, and aggregates over them.
 
 ``EXISTS (SELECT 1 FROM seen d WHERE d.price > price)``, ``price < ALL (SELECT d.price FROM seen
 d)``: in a subquery, ``d.price`` belongs to an old document and a bare name to the event, which is
 the new document. In a rule's tree a join predicate is a predicate on a computed attribute
-(:mod:`tamis.expr.names`), which is true, false, or absent if SQL's answer is unknown.
+(:mod:`tamis.expr.names`), which is true, false, or absent if SQL's answer is unknown. An aggregate,
+``(SELECT COUNT(*) FROM seen d WHERE …)``, is a computed attribute, too, which has the number.
 
 Section 4.2 of "Index Structures and Algorithms for Efficient Profile Matching" (2001). The paper
 has one conjunction under a quantifier; here a condition may contain OR and NOT as well. Subqueries
@@ -18,14 +19,17 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from tamis.expr.joins.shifts import Shift
 from tamis.expr.model import Op, Predicate
 from tamis.expr.names import RECEIVED_BY
 
 __all__ = [
     "NO_CONDITION",
+    "Aggregate",
     "Comparison",
     "Condition",
     "Every",
+    "Function",
     "Join",
     "Quantifier",
     "Some",
@@ -42,6 +46,30 @@ class Quantifier(StrEnum):
     EXISTS = "EXISTS"
     ANY = "ANY"
     ALL = "ALL"
+    VALUE = "VALUE"
+    """None: the attribute has the value of an aggregate."""
+
+
+class Function(StrEnum):
+    """What an aggregate computes."""
+
+    COUNT = "COUNT"
+    COUNT_DISTINCT = "COUNT DISTINCT"
+    SUM = "SUM"
+    MIN = "MIN"
+    MAX = "MAX"
+    AVG = "AVG"
+
+
+class Aggregate(msgspec.Struct, frozen=True, gc=False):
+    """``SUM(d.price)``: a value computed from all documents that satisfy a condition.
+
+    Of several values in one document each counts. COUNT(*) counts documents.
+    """
+
+    function: Function
+    attribute: str | None = None
+    """The attribute of old documents; None for ``COUNT(*)``."""
 
 
 class Comparison(msgspec.Struct, frozen=True, gc=False):
@@ -55,6 +83,8 @@ class Comparison(msgspec.Struct, frozen=True, gc=False):
     op: Op
     new: str
     negated: bool = False
+    shift: Shift | None = None
+    """What is added to the new document's value: ``d.at > at - INTERVAL '5 minutes'``. Not 0."""
 
 
 class Test(msgspec.Struct, frozen=True, gc=False):
@@ -95,6 +125,8 @@ class Join(msgspec.Struct, frozen=True, gc=False):
     received: bool = False
     """Whether only the documents count that the rule's own subscription has received. Before the
     predicate is evaluated, `bind` makes that a condition like any other."""
+    aggregate: Aggregate | None = None
+    """What is computed, if the quantifier is `Quantifier.VALUE`."""
 
     @property
     def news(self) -> frozenset[str]:
@@ -109,7 +141,9 @@ class Join(msgspec.Struct, frozen=True, gc=False):
         """The attributes of old documents in it."""
         names = {leaf.old for leaf in self.leaves() if isinstance(leaf, Comparison)}
         return frozenset(
-            names | {_attribute_of(leaf) for leaf in self.leaves() if _is_of(leaf, True)}
+            names
+            | {_attribute_of(leaf) for leaf in self.leaves() if _is_of(leaf, True)}
+            | ({self.aggregate.attribute} if self.aggregate and self.aggregate.attribute else set())
         )
 
     def bind(self, subscription: str) -> Join:

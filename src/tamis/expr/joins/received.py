@@ -12,7 +12,7 @@ from functools import partial
 
 from tamis.errors import RuleError
 from tamis.expr.joins.subqueries import join_named
-from tamis.expr.joins.write import join_predicate
+from tamis.expr.joins.write import join_name
 from tamis.expr.model import Expr, Predicate, map_predicates, predicates
 from tamis.expr.names import JOINED
 
@@ -52,5 +52,5 @@ def bind_predicate(predicate: Predicate, subscription: str | None) -> Predicate:
             "FROM received is about what the rule's subscription has received, and this rule has "
             "none; add it with subscription='…', or write FROM seen"
         )
-    name = join_predicate(join.bind(subscription)).attribute
+    name = join_name(join.bind(subscription))
     return Predicate(name, predicate.op, predicate.values, predicate.negated)

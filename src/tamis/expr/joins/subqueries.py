@@ -9,19 +9,23 @@ from tamis.errors import RuleError
 from tamis.expr import validate
 from tamis.expr.joins.predicate import (
     NO_CONDITION,
+    Aggregate,
     Comparison,
     Condition,
     Every,
+    Function,
     Join,
     Quantifier,
     Some,
     Test,
 )
-from tamis.expr.joins.write import join_predicate, nesting, simplify
+from tamis.expr.joins.shifts import Shift, add_shifts, interval_of, negate_shift
+from tamis.expr.joins.write import join_name, nesting, simplify
 from tamis.expr.model import FLIPPED, Op, Predicate
 from tamis.expr.names import JOINED, RECEIVED_BY
+from tamis.expr.numbers import LongDecimal
 from tamis.expr.text.token_reader import COMPARISONS, LITERALS, TokenReader
-from tamis.expr.text.tokens import END, NAME, QUOTED_NAME
+from tamis.expr.text.tokens import END, NAME, NUMBER, QUOTED_NAME, STRING
 
 __all__ = ["SubqueryReader", "at_exists", "at_quantifier", "at_select", "join_named"]
 
@@ -32,6 +36,7 @@ _QUANTIFIERS: Final = {
     "SOME": Quantifier.ANY,
     "ALL": Quantifier.ALL,
 }
+_FUNCTIONS: Final = frozenset(f.value for f in Function if " " not in f.value)
 _MAX_NESTING: Final = 32
 """The most parentheses and NOTs that may be open at once inside a subquery."""
 _TOO_DEEP: Final = f"the subquery is nested more than {_MAX_NESTING} levels deep"
@@ -48,7 +53,7 @@ def join_named(name: str) -> Join:
     """
     reader = TokenReader(name.removeprefix(JOINED))
     join = SubqueryReader(reader, takes_bound=True).read_join()
-    if reader.kinds[reader.at] != END or join_predicate(join).attribute != name:
+    if reader.kinds[reader.at] != END or join_name(join) != name:
         raise RuleError(f"{name!r} does not name a join predicate")
     return join
 
@@ -102,6 +107,8 @@ class SubqueryReader:
         reader = self._reader
         if at_exists(reader):
             return self.read_exists()
+        if at_select(reader, reader.at):
+            return self.read_aggregate()
         attribute = reader.read_attribute()
         quantifier = at_quantifier(reader, reader.at + 1)
         if quantifier is None or reader.kinds[reader.at] not in COMPARISONS:
@@ -116,9 +123,7 @@ class SubqueryReader:
         reader.at += 1
         select = self._open_select()
         # EXISTS ignores what is selected.
-        while not (_is_word(reader, reader.at, "FROM") or reader.kinds[reader.at] in (END, ")")):
-            reader.at += 1
-        if reader.at == select:
+        if self._skip_to_from() == select:
             raise reader.expected_error("what to select", "EXISTS takes any: SELECT 1")
         where = self._read_from_and_where()
         return Join(Quantifier.EXISTS, where, received=self._received)
@@ -127,9 +132,7 @@ class SubqueryReader:
         """Read what follows ``x < ANY``; `new` is the attribute of the new document."""
         reader = self._reader
         select = self._open_select()
-        while not (_is_word(reader, reader.at, "FROM") or reader.kinds[reader.at] in (END, ")")):
-            reader.at += 1
-        selected = reader.at
+        selected = self._skip_to_from()
         where = self._read_from_and_where()
         end, reader.at = reader.at, select
         is_old, old = self._read_name()
@@ -139,6 +142,57 @@ class SubqueryReader:
         reader.at = end
         compared = Comparison(old, FLIPPED[op], new, negated)
         return Join(quantifier, where, compared, self._received)
+
+    def read_aggregate(self) -> Join:
+        """Read ``(SELECT COUNT(*) FROM seen d WHERE …)``."""
+        reader = self._reader
+        select = self._open_select()
+        selected = self._skip_to_from()
+        where = self._read_from_and_where()
+        end, reader.at = reader.at, select
+        aggregate = self._read_function()
+        if reader.at != selected:
+            raise reader.expected_error("FROM after the aggregate")
+        reader.at = end
+        return Join(Quantifier.VALUE, where, None, self._received, aggregate)
+
+    def _read_function(self) -> Aggregate:
+        """Read ``COUNT(*)``, ``COUNT(DISTINCT d.y)`` or ``SUM(d.y)``."""
+        reader = self._reader
+        start = reader.at
+        word = reader.tokens[start].text.upper() if reader.kinds[start] == NAME else ""
+        if word not in _FUNCTIONS or reader.kinds[start + 1] != "(":
+            raise reader.expected_error(
+                "COUNT, SUM, MIN, MAX or AVG", "a subquery in a comparison computes one value"
+            )
+        reader.at += 2
+        function = Function(word)
+        if function is Function.COUNT and reader.take("*"):
+            attribute = None
+        else:
+            if function is Function.COUNT and _is_word(reader, reader.at, "DISTINCT"):
+                reader.at += 1
+                function = Function.COUNT_DISTINCT
+            of_what = reader.at
+            is_old, attribute = self._read_name()
+            if not is_old:
+                message = f"expected one attribute of the old document, {self._alias}.…"
+                raise reader.error(message, of_what)
+        if not reader.take(")"):
+            raise reader.expected_error(f"')' after the attribute of {word}")
+        return Aggregate(function, attribute)
+
+    def _skip_to_from(self) -> int:
+        """Step over what is selected: it can be read once the alias is known."""
+        reader = self._reader
+        depth = 0
+        while not _is_word(reader, reader.at, "FROM") and reader.kinds[reader.at] != END:
+            kind = reader.kinds[reader.at]
+            depth += (kind == "(") - (kind == ")")
+            if depth < 0:
+                break
+            reader.at += 1
+        return reader.at
 
     def _open_select(self) -> int:
         """Step over ``(SELECT``."""
@@ -215,14 +269,21 @@ class SubqueryReader:
         if reader.kinds[reader.at] not in (NAME, QUOTED_NAME):
             raise reader.expected_error("a condition in the subquery")
         is_old, name = self._read_name()
+        if self._at_difference():
+            return self._read_difference(start, is_old, name, negated)
+        shift = self._read_shift()
         kind = reader.kinds[reader.at]
         if kind in COMPARISONS:
-            if at_quantifier(reader, reader.at + 1) is not None:
+            if at_quantifier(reader, reader.at + 1) is not None or at_select(reader, reader.at + 1):
                 raise reader.error("a subquery cannot contain a subquery", reader.at + 1)
             reader.at += 1
             if not _at_value(reader) and reader.kinds[reader.at] in (NAME, QUOTED_NAME):
-                return self._read_comparison(is_old, name, *COMPARISONS[kind], negated)
+                return self._read_comparison(is_old, name, shift, *COMPARISONS[kind], negated)
             reader.at -= 1
+        if shift is not None:
+            raise reader.expected_error("a comparison with an attribute of the other document")
+        if is_old and (between := self._read_between(name, negated)) is not None:
+            return between
         op, values, is_negated = self._read_test()
         predicate = reader.blame(start, validate.build_predicate, name, op, values, is_negated)
         return Test(_negate_if(predicate, negated), is_old)
@@ -262,17 +323,124 @@ class SubqueryReader:
         return Test(_negate_if(predicate, negated), is_old)
 
     def _read_comparison(
-        self, is_old: bool, name: str, op: Op, is_negated: bool, negated: bool
+        self,
+        is_old: bool,
+        name: str,
+        shift: Shift | None,
+        op: Op,
+        is_negated: bool,
+        negated: bool,
     ) -> Condition:
+        """Read the right side of a comparison; `shift` is what the left side adds to `name`."""
         start = self._reader.at
         other_is_old, other = self._read_name()
+        self._check_sides(start, is_old, name, other_is_old, other)
+        other_shift = self._read_shift()
+        if is_old:
+            old, new, of_old, of_new = name, other, shift, other_shift
+        else:
+            old, new, of_old, of_new = other, name, other_shift, shift
+            op = FLIPPED[op]
+        return self._compare(start, old, op, new, is_negated is not negated, of_old, of_new)
+
+    def _compare(
+        self,
+        start: int,
+        old: str,
+        op: Op,
+        new: str,
+        negated: bool,
+        of_old: Shift | None,
+        of_new: Shift | None,
+    ) -> Comparison:
+        """``old + of_old OP new + of_new``, with both shifts on the new document's side."""
+        undone = None if of_old is None else negate_shift(of_old)
+        shift = self._reader.blame(start, add_shifts, of_new, undone)
+        return Comparison(old, op, new, negated, shift or None)
+
+    def _check_sides(
+        self, start: int, is_old: bool, name: str, other_is_old: bool, other: str
+    ) -> None:
         if is_old is other_is_old:
             whose = "the old document's" if is_old else "the new document's"
             message = f"{name} and {other} are both {whose}; two attributes of one do not compare"
             raise self._reader.error(message, start)
+
+    def _at_difference(self) -> bool:
+        """Whether a minus sign and another attribute come next."""
+        reader = self._reader
+        if reader.kinds[reader.at] != "-" or _is_word(reader, reader.at + 1, "INTERVAL"):
+            return False
+        return reader.kinds[reader.at + 1] in (NAME, QUOTED_NAME)
+
+    def _read_difference(self, start: int, is_old: bool, name: str, negated: bool) -> Condition:
+        """Read ``at - d.at < INTERVAL '5 minutes'`` from the minus sign on."""
+        reader = self._reader
+        reader.at += 1
+        other_is_old, other = self._read_name()
+        self._check_sides(start, is_old, name, other_is_old, other)
+        kind = reader.kinds[reader.at]
+        if kind not in COMPARISONS:
+            raise reader.expected_error("a comparison after the difference")
+        op, is_negated = COMPARISONS[kind]
+        reader.at += 1
+        most = self._read_shift_size()
         if is_old:
-            return Comparison(name, op, other, is_negated is not negated)
-        return Comparison(other, FLIPPED[op], name, is_negated is not negated)
+            return self._compare(start, name, op, other, is_negated is not negated, None, most)
+        flipped = FLIPPED[op]
+        return self._compare(start, other, flipped, name, is_negated is not negated, most, None)
+
+    def _read_between(self, old: str, negated: bool) -> Condition | None:
+        """Read ``BETWEEN at - INTERVAL '5 minutes' AND at``; None if the bounds are constants."""
+        reader = self._reader
+        is_negated = reader.kinds[reader.at] == "NOT"
+        first = reader.at + is_negated + 1
+        if reader.kinds[first - 1] != "BETWEEN" or reader.kinds[first] not in (NAME, QUOTED_NAME):
+            return None
+        reader.at = first
+        if _at_value(reader):
+            reader.at = first - 1 - is_negated
+            return None
+        low = self._read_bound(old, Op.GE, is_negated is not negated)
+        if not reader.take("AND"):
+            raise reader.expected_error("AND between the two bounds of BETWEEN")
+        high = self._read_bound(old, Op.LE, is_negated is not negated)
+        return (Some if is_negated is not negated else Every)((low, high))
+
+    def _read_bound(self, old: str, op: Op, negated: bool) -> Comparison:
+        start = self._reader.at
+        is_old, new = self._read_name()
+        self._check_sides(start, True, old, is_old, new)
+        return Comparison(old, op, new, negated, self._read_shift() or None)
+
+    def _read_shift(self) -> Shift | None:
+        """Read ``+ 3`` or ``- INTERVAL '5 minutes'``; None if neither sign comes next."""
+        reader = self._reader
+        is_minus = reader.take("-")
+        if not is_minus and not reader.take("+"):
+            return None
+        size = self._read_shift_size()
+        return negate_shift(size) if is_minus else size
+
+    def _read_shift_size(self) -> Shift:
+        """Read a number, ``INTERVAL '5 minutes'``, ``INTERVAL '5' MINUTE`` or ``INTERVAL 5 …``."""
+        reader = self._reader
+        start = reader.at
+        if not _is_word(reader, start, "INTERVAL"):
+            if reader.kinds[start] not in (NUMBER, ".", "-"):
+                raise reader.expected_error("a number, or an interval such as INTERVAL '5 minutes'")
+            number = reader.read_number()
+            assert isinstance(number, int | float | LongDecimal)
+            return number
+        if reader.kinds[start + 1] not in (STRING, NUMBER):
+            reader.at += 1
+            raise reader.expected_error("an interval such as INTERVAL '5 minutes'")
+        text = reader.tokens[start + 1].text
+        reader.at += 2
+        if text.strip().isdecimal() and reader.kinds[reader.at] == NAME:
+            text += f" {reader.tokens[reader.at].text}"
+            reader.at += 1
+        return reader.blame(start + 1, interval_of, text)
 
     def _read_name(self) -> tuple[bool, str]:
         """Read an attribute, and whether it is the old document's."""

@@ -10,12 +10,13 @@ from __future__ import annotations
 from typing import Final
 
 from tamis.expr.functions.terms import name_text
-from tamis.expr.joins.predicate import Comparison, Condition, Every, Join, Some, Test
+from tamis.expr.joins.predicate import Aggregate, Comparison, Condition, Every, Join, Some, Test
+from tamis.expr.joins.shifts import shift_text
 from tamis.expr.model import FLIPPED, Op, Predicate
 from tamis.expr.names import JOINED
 from tamis.expr.text.write import predicate_text_on
 
-__all__ = ["join_predicate", "join_text", "nesting", "simplify"]
+__all__ = ["aggregate_text", "join_name", "join_predicate", "join_text", "nesting", "simplify"]
 
 _TABLES: Final = ("seen", "received")
 
@@ -25,19 +26,34 @@ _NEGATED: Final = {**{op: f"NOT {{}} {op} {{}}" for op in FLIPPED}, Op.EQ: "{} <
 
 def join_predicate(join: Join) -> Predicate:
     """The predicate that stands for a join predicate in the tree of a rule."""
-    return Predicate(JOINED + join_text(join), Op.EQ, (True,))
+    return Predicate(join_name(join), Op.EQ, (True,))
+
+
+def join_name(join: Join) -> str:
+    """The attribute that a join predicate or an aggregate becomes."""
+    return JOINED + join_text(join)
 
 
 def join_text(join: Join) -> str:
     """The text of a join predicate; equal predicates have equal texts."""
     where = _condition_text(simplify(join.where))
     tail = f"FROM {_TABLES[join.received]} {_ALIAS}" + (f" WHERE {where}" if where else "")
+    if join.aggregate is not None:
+        return f"(SELECT {aggregate_text(join.aggregate)} {tail})"
     if join.compared is None:
         return f"EXISTS (SELECT 1 {tail})"
     compared = join.compared
     sign = "<>" if compared.negated else FLIPPED[compared.op].value
     new, old = _name_text(compared.new, False), _name_text(compared.old, True)
     return f"{new} {sign} {join.quantifier} (SELECT {old} {tail})"
+
+
+def aggregate_text(aggregate: Aggregate) -> str:
+    """``COUNT(*)``, ``COUNT(DISTINCT d.y)`` or ``SUM(d.y)``."""
+    if aggregate.attribute is None:
+        return f"{aggregate.function}(*)"
+    function, _, distinct = aggregate.function.value.partition(" ")
+    return f"{function}({distinct and 'DISTINCT '}{_name_text(aggregate.attribute, True)})"
 
 
 def simplify(condition: Condition) -> Condition:
@@ -63,7 +79,7 @@ def nesting(condition: Condition) -> int:
     match condition:
         case Every(children) | Some(children):
             return 1 + max(map(nesting, children), default=0)
-        case Comparison(_, op, _, negated):
+        case Comparison(_, op, _, negated, _):
             return int(negated and op is not Op.EQ)
         case Test(predicate, _):
             return int(predicate.negated)
@@ -80,9 +96,10 @@ def _name_text(name: str, of_old: bool) -> str:
 
 def _condition_text(condition: Condition) -> str:
     match condition:
-        case Comparison(old, op, new, negated):
+        case Comparison(old, op, new, negated, shift):
             form = _NEGATED[op] if negated else f"{{}} {op} {{}}"
-            return form.format(_name_text(old, True), _name_text(new, False))
+            new_text = _name_text(new, False) + shift_text(shift)
+            return form.format(_name_text(old, True), new_text)
         case Test(predicate, of_old):
             return predicate_text_on(predicate, _name_text(predicate.attribute, of_old))
         case Every(children):

@@ -29,7 +29,7 @@ from tamis.expr.functions.terms import (
 )
 from tamis.expr.joins.predicate import Quantifier
 from tamis.expr.joins.subqueries import SubqueryReader, at_exists, at_quantifier, at_select
-from tamis.expr.joins.write import join_predicate
+from tamis.expr.joins.write import join_name, join_predicate
 from tamis.expr.model import (
     FALSE,
     FLIPPED,
@@ -90,7 +90,10 @@ _AFTER_TERM: Final = frozenset(
 )
 """What may follow a term in parentheses, but not a condition in parentheses."""
 
-_NO_SUBQUERY: Final = "write a subquery in parentheses after EXISTS, IN, ANY or ALL"
+_NO_SUBQUERY: Final = (
+    "write a subquery in parentheses after EXISTS, IN, ANY or ALL, or compare a COUNT, SUM, MIN, "
+    "MAX or AVG of it with a value"
+)
 
 
 class _Level:
@@ -183,6 +186,9 @@ class RuleReader(TermReader):
             return TRUE if self.read_value() else FALSE
         if at_exists(self):
             return join_predicate(SubqueryReader(self).read_exists())
+        if at_select(self, self.at):
+            start = self.at
+            return self.read_test(start, join_name(SubqueryReader(self).read_aggregate()))
         if kind == NAME and following == ["("]:
             word = self.tokens[self.at].text.lower()
             if word in CONDITIONS:
@@ -219,18 +225,22 @@ class RuleReader(TermReader):
         return (term,), values
 
     def read_predicate(self) -> Predicate:
-        start = culprit = self.at
+        start = self.at
         left = self.read_term()
         if isinstance(left, Constant):
             return self.read_flipped_comparison(start, left.value)
         join = self.read_quantified(left)
-        if join is not None:
-            return join
-        attribute = name_of(left)
+        return self.read_test(start, name_of(left), left) if join is None else join
+
+    def read_test(self, start: int, attribute: str, left: Term | None = None) -> Predicate:
+        """Read what follows a term at `start`, or an aggregate if `left` is None."""
+        culprit = start
         kind = self.kinds[self.at]
         if kind in COMPARISONS:
             op, negated = COMPARISONS[kind]
             self.at += 1
+            if left is None or at_select(self, self.at):
+                return self.read_aggregate_comparison(start, attribute, op, negated, left)
             culprit = self.at if isinstance(left, Call) else start
             right = self.read_term()
             if not isinstance(right, Constant):
@@ -245,11 +255,23 @@ class RuleReader(TermReader):
             negated = self.take("NOT")
             kind = self.kinds[self.at]
             if kind not in ("IN", "BETWEEN", "LIKE", "ILIKE", "RLIKE"):
+                if left is None:
+                    raise self.expected_error("a comparison after the aggregate")
                 raise self.after_term(left, start, negated)
             self.at += 1
             culprit = self.at
             op, values = Op(kind), self.read_operands(kind)
         return self.blame(culprit, validate.build_predicate, attribute, op, values, negated)
+
+    def read_aggregate_comparison(
+        self, start: int, attribute: str, op: Op, negated: bool, left: Term | None
+    ) -> Predicate:
+        """Read the value that an aggregate at `start` compares with."""
+        is_value = self.kinds[self.at] in LITERALS or self.at_typed_literal()
+        if left is not None or not is_value:
+            raise self.error("an aggregate compares with a value, as in (SELECT COUNT(*) …) >= 3")
+        values = (self.read_value(),)
+        return self.blame(start, validate.build_predicate, attribute, op, values, negated)
 
     def read_quantified(self, left: Term) -> Predicate | None:
         """Read a join predicate that begins with a term; None if no ANY, ALL or IN follows."""
@@ -288,6 +310,9 @@ class RuleReader(TermReader):
             raise self.expected_error("a comparison after the value, as in 3 < x")
         op, negated = COMPARISONS[kind]
         self.at += 1
+        if at_select(self, self.at):
+            name = join_name(SubqueryReader(self).read_aggregate())
+            return self.blame(start, validate.build_predicate, name, FLIPPED[op], (value,), negated)
         if self.kinds[self.at] not in (NAME, QUOTED_NAME, "-", "(") or self.at_typed_literal():
             raise self.expected_error(f"an attribute on one side of {kind!r}")
         right_at = self.at

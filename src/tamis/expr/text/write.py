@@ -13,7 +13,7 @@ from tamis.expr.functions.families import FAMILIES
 from tamis.expr.functions.scalar import COMPARISONS
 from tamis.expr.functions.terms import Call, name_text, spell_term
 from tamis.expr.model import FALSE, FLIPPED, TRUE, And, Expr, Not, Op, Or, Predicate
-from tamis.expr.names import DERIVED, JOINED
+from tamis.expr.names import DERIVED, JOINED, display_name, is_aggregate
 from tamis.expr.text.literals import spell
 
 __all__ = ["predicate_text_on", "to_sql"]
@@ -59,6 +59,8 @@ def _in_parentheses(child: Expr, unless: type | UnionType) -> list[Expr | str]:
 
 
 def _predicate_text(predicate: Predicate) -> str:
+    if is_aggregate(predicate.attribute):
+        return predicate_text_on(predicate, display_name(predicate.attribute))
     if predicate.attribute.startswith(JOINED):
         # NOT applies to all of the join predicate that follows.
         return f"{'NOT ' if predicate.negated else ''}{predicate.attribute[1:]}"
