@@ -199,3 +199,115 @@ def test_the_importer_never_loads_diskcache(tmp_path: Path) -> None:
     )
     paths = [str(tmp_path / name) for name in ("rule.yml", "pipeline.yaml")]
     subprocess.run([sys.executable, "-c", program, *paths], check=True)
+
+
+FAILED = """\
+title: Failed logon
+name: failed
+logsource: {product: windows}
+detection:
+    selection: {EventID: 4625}
+    noise: {User|endswith: "$"}
+    condition: selection and not noise
+"""
+CHANGED = """\
+title: Password changed
+name: changed
+logsource: {product: windows}
+detection:
+    selection: {EventID: [4723, 4724]}
+    condition: selection
+"""
+
+
+def read_correlation(rules: Path, correlation: str, **more: Any) -> tamis.Matcher:
+    """A matcher with the rule of a correlation; both rules above are there."""
+    texts = [FAILED, CHANGED, f"title: c\nname: c\nlevel: high\ncorrelation: {correlation}\n"]
+    (rules / "all.yml").write_text("---\n".join(texts))
+    imported = sigma.read(rules, **more)
+    assert imported.refused == []
+    matcher = tamis.Matcher(schema={"@timestamp": "timestamp"})
+    matcher.add_many(imported.rules)
+    return matcher
+
+
+def publish(matcher: tamis.Matcher, seconds: int, event: dict[str, Any]) -> list[Any]:
+    moment = f"2026-01-01T00:{seconds // 60:02}:{seconds % 60:02}"
+    return matcher.publish({"@timestamp": moment, **event})
+
+
+def test_a_correlation_counts_events(rules: Path) -> None:
+    m = read_correlation(
+        rules,
+        "{type: event_count, rules: [failed], group-by: [User], timespan: 1m, condition: {gte: 3}}",
+    )
+    assert list(m) == ["changed", "c"]  # the rule that it refers to raises no alert by itself
+    assert m.rule("c").tags == {"level:high"}
+    found = [
+        publish(m, seconds, {"EventID": 4625, "User": user})
+        for seconds, user in [
+            (0, "ann"),
+            (10, "bob"),
+            (20, "ann"),
+            (30, "HOST$"),
+            (61, "ann"),
+            (62, "ann"),
+            (63, "bob"),
+            (64, "bob"),
+        ]
+    ]
+    assert [bool(ids) for ids in found] == [False, False, False, False, False, True, False, True]
+    assert publish(m, 65, {"EventID": 1, "User": "ann"}) == []
+
+
+def test_a_correlation_counts_values(rules: Path) -> None:
+    m = read_correlation(
+        rules,
+        "{type: value_count, rules: failed, group-by: [Ip], timespan: 1h, generate: true, "
+        "condition: {field: User, gt: 2}}",
+    )
+    assert list(m) == ["failed", "changed", "c"]
+    users = ["a", "a", "b", "b", "c", "c", None]
+    found = [publish(m, 1, {"EventID": 4625, "Ip": 1, "User": user}) for user in users]
+    assert ["c" in ids for ids in found] == [False, False, False, False, True, True, True]
+    assert "c" not in publish(m, 2, {"EventID": 4625, "Ip": 2, "User": "d"})
+
+
+def test_a_temporal_correlation_needs_all_rules(rules: Path) -> None:
+    m = read_correlation(
+        rules,
+        "{type: temporal, rules: [failed, changed], group-by: [who], timespan: 5m, "
+        "aliases: {who: {failed: User, changed: Target}}}",
+    )
+    assert publish(m, 0, {"EventID": 4625, "User": "ann"}) == []
+    assert publish(m, 60, {"EventID": 4724, "Target": "bob"}) == []
+    assert publish(m, 70, {"EventID": 4723, "Target": "ann"}) == ["c"]
+    assert publish(m, 80, {"EventID": 4625, "User": "bob"}) == ["c"]
+    assert publish(m, 300 + 300, {"EventID": 4625, "User": "bob"}) == []
+
+
+@pytest.mark.parametrize(
+    ("correlation", "reason"),
+    [
+        (
+            "{type: temporal_ordered, rules: [a.yml], timespan: 5m}",
+            "temporal_ordered is not supported",
+        ),
+        ("{type: event_count, rules: [x], timespan: 5m, condition: {gte: 2}}", "no rule 'x'"),
+        ("{type: event_count, rules: [c], timespan: 5m, condition: {gte: 2}}", "correlation 'c'"),
+        (
+            "{type: event_count, rules: [net.yml], timespan: 5m, condition: {gte: 2}}",
+            "address(a)",
+        ),
+        ("{type: event_count, rules: [net.yml], timespan: 5x, condition: {gte: 2}}", "invalid"),
+        ("{type: temporal, rules: [a.yml], timespan: 5m, condition: a or b}", "ondition"),
+    ],
+)
+def test_correlations_that_are_refused(rules: Path, correlation: str, reason: str) -> None:
+    write(rules, "a.yml", {"s": {"a": 1}, "condition": "s"})
+    write(rules, "net.yml", {"s": {"a|cidr": "10.0.0.0/8"}, "condition": "s"})
+    (rules / "z.yml").write_text(f"title: z\nname: z\ncorrelation: {correlation}\n")
+    plain = "{type: event_count, rules: [a.yml], timespan: 5m, condition: {gte: 2}}"
+    (rules / "c.yml").write_text(f"title: c\nname: c\ncorrelation: {plain}\n")
+    refused = {str(each.id): each.reason for each in sigma.read(rules).refused}
+    assert reason in refused["z"]

@@ -8,12 +8,15 @@ weak logic. Regular expressions are RE2's.
 A rule's log source is not part of the tree, unless a processing pipeline adds it. It goes into the
 rule's payload, with the title, the level and the authors, and into its tags: ``product:windows``,
 ``category:process_creation``, ``level:high``.
+
+A correlation becomes a rule about earlier events (`sigma_correlations.py`).
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -34,6 +37,7 @@ from tamis.importers.predicates import (
     within_network,
 )
 from tamis.importers.result import Imported, import_entries
+from tamis.importers.sigma_correlations import convert_correlation, list_references
 from tamis.matcher.rule import Rule, RuleId, make_rule
 
 if TYPE_CHECKING:
@@ -47,7 +51,10 @@ _SOURCE_PARTS: Final = ("product", "category", "service")
 
 
 def read(
-    source: str | os.PathLike[str], *, pipeline: str | os.PathLike[str] | None = None
+    source: str | os.PathLike[str],
+    *,
+    pipeline: str | os.PathLike[str] | None = None,
+    time: str = "@timestamp",
 ) -> Imported:
     """Import the rules of a file, or of all YAML files below a directory.
 
@@ -58,6 +65,9 @@ def read(
     pipeline
         A file with a processing pipeline of pySigma that each rule passes first. It can rename
         fields as in the events, add conditions for a log source, and fill in placeholders.
+    time
+        The attribute with the time of an event, which has to be a timestamp, for correlations.
+        Rules that a correlation refers to are left out, unless it has ``generate: true``.
 
     Raises
     ------
@@ -73,11 +83,9 @@ def read(
             "Sigma rules are read by pySigma; install it with: pip install 'tamis[sigma]'"
         ) from None
     processing = None if pipeline is None else _read_pipeline(os.fspath(pipeline))
-    return import_entries(
-        _read_entries(os.fspath(source)),
-        _identify,
-        lambda id, content: _build_rule(id, content, processing),
-    )
+    entries = list(_read_entries(os.fspath(source)))
+    reader = _Reader(entries, processing, time)
+    return import_entries(filter(reader.counts_alone, entries), _identify, reader.build_rule)
 
 
 def _read_pipeline(path: str) -> ProcessingPipeline:
@@ -124,29 +132,104 @@ def _identify(entry: Entry) -> tuple[str, dict[str, Any]]:
     return str(id), content
 
 
-def _build_rule(id: RuleId, content: dict[str, Any], pipeline: ProcessingPipeline | None) -> Rule:
-    from sigma.exceptions import SigmaError
-    from sigma.rule import SigmaRule
+class _Reader:
+    """Builds rules from documents, which may refer to each other.
 
-    for key, reason in _OTHER_DOCUMENTS.items():
-        if key in content:
-            raise RuleError(reason)
-    try:
-        rule = SigmaRule.from_dict(content)
-        if pipeline is not None:
-            pipeline.apply(rule)
+    Parameters
+    ----------
+    entries
+        All documents.
+    pipeline
+        What each rule passes first.
+    time
+        The attribute with the time of an event.
+    """
+
+    def __init__(
+        self, entries: list[Entry], pipeline: ProcessingPipeline | None, time: str
+    ) -> None:
+        self._pipeline = pipeline
+        self._time = time
+        self._by_name: dict[str, dict[str, Any]] = {}
+        self._parts: set[str] = set()
+        """The rules that count only as parts of correlations."""
+        for entry in entries:
+            if isinstance(entry.content, dict):
+                for key in ("id", "name"):
+                    if isinstance(entry.content.get(key), str):
+                        self._by_name.setdefault(entry.content[key], entry.content)
+            names, generates = list_references(entry.content)
+            self._parts.update([] if generates else names)
+
+    def counts_alone(self, entry: Entry) -> bool:
+        """Whether a document is a rule by itself, and not only a part of correlations."""
+        if not isinstance(entry.content, dict):
+            return True
+        names = (entry.content.get(key) for key in ("id", "name"))
+        return not any(isinstance(name, str) and name in self._parts for name in names)
+
+    def build_rule(self, id: RuleId, content: dict[str, Any]) -> Rule:
+        """Build a rule from a document."""
+        for key, reason in _OTHER_DOCUMENTS.items():
+            if key in content:
+                raise RuleError(reason)
+        if "correlation" in content:
+            return self._build_correlation(id, content)
+        rule = self._read_rule(content)
+        return make_rule(
+            id, _convert_rule(rule), "weak", None, _build_payload(rule), _build_tags(rule)
+        )
+
+    def _build_correlation(self, id: RuleId, content: dict[str, Any]) -> Rule:
+        from sigma.correlations import SigmaCorrelationRule
+
+        with _pysigma_errors():
+            rule = SigmaCorrelationRule.from_dict(content)
+        expr = convert_correlation(rule, self._find_detection, self._time)
+        level = None if rule.level is None else rule.level.name.lower()
+        payload = {"title": rule.title, "level": level, "author": rule.author}
+        tags = [f"level:{level}"] if level else []
+        return make_rule(id, expr, "weak", None, payload, [*tags, *map(str, rule.tags)])
+
+    def _find_detection(self, name: str) -> Expr:
+        content = self._by_name.get(name)
+        if content is None:
+            raise RuleError(f"there is no rule {name!r}, which the correlation refers to")
+        if "correlation" in content:
+            raise RuleError(f"a correlation of the correlation {name!r} is not supported")
+        return _convert_rule(self._read_rule(content))
+
+    def _read_rule(self, content: dict[str, Any]) -> SigmaRule:
+        from sigma.rule import SigmaRule
+
+        with _pysigma_errors():
+            rule = SigmaRule.from_dict(content)
+            if self._pipeline is not None:
+                self._pipeline.apply(rule)
+            return rule
+
+
+def _convert_rule(rule: SigmaRule) -> Expr:
+    with _pysigma_errors():
         conditions = [condition.parsed for condition in rule.detection.parsed_condition]
+    return any_of(*[_convert_condition(condition) for condition in conditions])
+
+
+@contextmanager
+def _pysigma_errors() -> Iterator[None]:
+    """Raise what pySigma raises as a RuleError."""
+    from sigma.exceptions import SigmaError
+
+    try:
+        yield
     except SigmaError as error:
         raise RuleError(str(error)) from None
     except Exception as error:
         # pySigma does not always check the form of a document first.
         raise RuleError(f"pySigma cannot read it: {error!r}") from None
-    expr = any_of(*[_convert_condition(condition) for condition in conditions])
-    return make_rule(id, expr, "weak", None, _build_payload(rule), _build_tags(rule))
 
 
 _OTHER_DOCUMENTS: Final = {
-    "correlation": "a correlation relates several events; a rule considers one",
     "filter": "a filter changes other rules; it is not a rule itself",
     "action": "a collection with actions is not supported; write each rule as its own document",
 }

@@ -20,10 +20,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
-from tamis.expr.evaluate import evaluate_flat
+from tamis.expr.evaluate import evaluate_flat, is_true
 from tamis.expr.event import FlatEvent, Kind, kind_of, value_key
 from tamis.expr.joins.aggregates import aggregate_documents
-from tamis.expr.joins.predicate import Aggregate, Comparison, Condition, Every, Function, Join, Test
+from tamis.expr.joins.predicate import (
+    Aggregate,
+    Comparison,
+    Condition,
+    Every,
+    Function,
+    Join,
+    Test,
+    leaves,
+)
 from tamis.expr.joins.shifts import shift_values
 from tamis.expr.model import Op, Predicate, Value
 from tamis.joins.aggregate_tree import AggregateTree, Cut
@@ -58,7 +67,9 @@ class Shape(NamedTuple):
 
     tests: tuple[Predicate, ...]
     """What old documents have to satisfy by themselves."""
-    new_tests: tuple[Predicate, ...]
+    filters: tuple[Condition, ...]
+    """The same, as conditions with AND and OR."""
+    new_tests: tuple[Condition, ...]
     """What the event has to satisfy by itself."""
     equal: tuple[Comparison, ...]
     """One for each attribute that has to be equal."""
@@ -69,12 +80,17 @@ class Shape(NamedTuple):
     def of(cls, where: Condition) -> Shape | None:
         """The parts of a condition; None if it is not such a conjunction."""
         tests: list[Predicate] = []
-        new_tests: list[Predicate] = []
+        filters: list[Condition] = []
+        new_tests: list[Condition] = []
         equal: list[Comparison] = []
         ranges: list[Comparison] = []
         for part in where.children if isinstance(where, Every) else (where,):
-            if isinstance(part, Test):
-                (tests if part.of_old else new_tests).append(part.predicate)
+            if isinstance(part, Test) and part.of_old:
+                tests.append(part.predicate)
+            elif _is_only_of(part, old=True):
+                filters.append(part)
+            elif _is_only_of(part, old=False):
+                new_tests.append(part)
             elif isinstance(part, Comparison) and not part.negated:
                 (equal if part.op is Op.EQ else ranges).append(part)
             else:
@@ -82,7 +98,12 @@ class Shape(NamedTuple):
         is_simple = len({c.old for c in equal}) == len(equal) and len({c.old for c in ranges}) < 2
         if not is_simple:
             return None
-        return cls(tuple(tests), tuple(new_tests), tuple(equal), tuple(ranges))
+        return cls(tuple(tests), tuple(filters), tuple(new_tests), tuple(equal), tuple(ranges))
+
+
+def _is_only_of(condition: Condition, old: bool) -> bool:
+    """Whether all parts of a condition test one side of the join."""
+    return all(isinstance(leaf, Test) and leaf.of_old is old for leaf in leaves(condition))
 
 
 class _Trees:
@@ -223,6 +244,7 @@ class Window:
 
     def __init__(self, shape: Shape, aggregate: Aggregate) -> None:
         self.tests = shape.tests
+        self._filters = shape.filters
         self._aggregate = aggregate
         self._equal = tuple(comparison.old for comparison in shape.equal)
         self._ordered = shape.ranges[0].old if shape.ranges else None
@@ -265,7 +287,7 @@ class Window:
         """The aggregate's value on an event; None if it has to be computed in another way."""
         if self._several:
             return None
-        if not all(evaluate_flat(test, event, "strong") is True for test in shape.new_tests):
+        if not all(is_true(test, {}, event) for test in shape.new_tests):
             return self._empty()
         name: list[tuple[Kind, Value]] = []
         for comparison in shape.equal:
@@ -298,8 +320,10 @@ class Window:
     def _takes(self, document: FlatEvent) -> bool:
         """Whether a document may be counted at all."""
         needed = (*self._equal, *(() if self._ordered is None else (self._ordered,)))
-        return all(attribute in document for attribute in needed) and all(
-            evaluate_flat(test, document, "strong") is True for test in self.tests
+        return (
+            all(attribute in document for attribute in needed)
+            and all(evaluate_flat(test, document, "strong") is True for test in self.tests)
+            and all(is_true(condition, document, {}) for condition in self._filters)
         )
 
     def _place(self, document: FlatEvent, number: int) -> tuple[Kind | None, Any]:
@@ -329,7 +353,9 @@ class Window:
         return len(self._several) > _SEVERAL
 
 
-_Key: TypeAlias = tuple[frozenset[Predicate], tuple[str, ...], str | None, Aggregate]
+_Key: TypeAlias = tuple[
+    frozenset[Predicate], frozenset[Condition], tuple[str, ...], str | None, Aggregate
+]
 
 
 class Windows:
@@ -413,4 +439,4 @@ def _shape_of(join: Join) -> tuple[Shape | None, Aggregate | None]:
 def _key_of(shape: Shape, aggregate: Aggregate) -> _Key:
     equal = tuple(comparison.old for comparison in shape.equal)
     ordered = shape.ranges[0].old if shape.ranges else None
-    return frozenset(shape.tests), equal, ordered, aggregate
+    return frozenset(shape.tests), frozenset(shape.filters), equal, ordered, aggregate

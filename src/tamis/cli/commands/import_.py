@@ -71,6 +71,14 @@ def import_rules(
             help="For sigma: a processing pipeline that maps log sources and fields.",
         ),
     ] = None,
+    time: Annotated[
+        str,
+        typer.Option(
+            "--time",
+            metavar="NAME",
+            help="For sigma: the attribute with the time of an event, for correlations.",
+        ),
+    ] = "@timestamp",
     zone: Annotated[
         str,
         typer.Option(
@@ -101,11 +109,12 @@ def import_rules(
         "--typed is for growthbook, jsonlogic and mustang only.",
     )
     reject_if(pipeline is not None and kind is not Kind.SIGMA, "--pipeline is for sigma only.")
+    reject_if(time != "@timestamp" and kind is not Kind.SIGMA, "--time is for sigma only.")
     reject_if(zone != "UTC" and kind is not Kind.MUSTANG, "--zone is for mustang only.")
     reject_if((events is None) != (events_out is None), "Give --events and --events-output.")
     for output in (out, events_out):
         reject_overwriting(output, source, pipeline, events)
-    imported = _read_rules(kind, source, typed, pipeline, zone)
+    imported = _read_rules(kind, source, typed, pipeline, zone, time)
     for note in imported.notes:
         print_error(f"note: {note}")
     for refused in imported.refused:
@@ -118,7 +127,9 @@ def import_rules(
     _extend_events(paths_of(imported.rules), events, events_out)
 
 
-def _read_rules(kind: Kind, source: str, typed: bool, pipeline: str | None, zone: str) -> Imported:
+def _read_rules(
+    kind: Kind, source: str, typed: bool, pipeline: str | None, zone: str, time: str
+) -> Imported:
     match kind:
         case Kind.EVENTBRIDGE:
             return eventbridge.read(source)
@@ -129,7 +140,7 @@ def _read_rules(kind: Kind, source: str, typed: bool, pipeline: str | None, zone
         case Kind.MUSTANG:
             return mustang.read(source, zone=zone, typed=typed)
         case Kind.SIGMA:
-            return sigma.read(source, pipeline=pipeline)
+            return sigma.read(source, pipeline=pipeline, time=time)
         case Kind.UNLEASH:
             return unleash.read(source)
 
