@@ -199,7 +199,7 @@ def predicates(expr: Expr) -> Iterator[Predicate]:
             stack.extend(reversed(node.children))
 
 
-def map_predicates(expr: Expr, change: Callable[[Predicate], Predicate]) -> Expr:
+def map_predicates(expr: Expr, change: Callable[[Predicate], Expr]) -> Expr:
     """`expr` with every predicate changed."""
     match expr:
         case Predicate():

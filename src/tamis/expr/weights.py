@@ -64,6 +64,17 @@ class RuleWeights:
             by_value[changed.attribute, value_key(changed.values[0])] = weight
         return RuleWeights(by_value, {change(p): w for p, w in self._by_predicate.items()})
 
+    def list_values(self) -> list[tuple[str, Value, float]]:
+        """The attributes and values that have a weight, with the weight."""
+        return [(name, value, weight) for (name, (_, value)), weight in self._by_value.items()]
+
+    def extend(
+        self, by_value: Mapping[tuple[str, Value], float], by_predicate: Mapping[Predicate, float]
+    ) -> RuleWeights:
+        """These weights and more; those that are given here count."""
+        more = {(name, value_key(value)): weight for (name, value), weight in by_value.items()}
+        return RuleWeights({**self._by_value, **more}, {**self._by_predicate, **by_predicate})
+
     def get(self, predicate: Predicate, value: Value) -> float:
         """The weight of `predicate` where the event's `value` satisfies it."""
         if predicate.op is Op.EQ or predicate.op is Op.IN:

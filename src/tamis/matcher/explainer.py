@@ -13,6 +13,7 @@ from tamis.expr.joins.received import bind_predicate
 from tamis.expr.joins.subqueries import join_named
 from tamis.expr.model import Expr, predicates
 from tamis.expr.names import JOINED
+from tamis.expr.text.write import to_sql
 from tamis.joins.document_store import DocumentId, DocumentStore
 from tamis.matcher.rule import Rule
 from tamis.matcher.schema import Schema
@@ -37,20 +38,33 @@ class Explainer:
 
     def explain(self, rule: Rule, event: Event) -> Explanation:
         """Explain which parts of `rule` hold for `event` and which do not."""
-        expr = self._schema.adapt_rule(rule.expr)
+        expr = self._schema.adapt_types(rule.expr)
         read = self._read(event, expr, rule.subscription)
         names = {p.attribute for p in predicates(expr) if p.attribute.startswith(JOINED)}
         counted = {name: self._find_counted(name, read, rule.subscription) for name in names}
-        return explain_flat(expr, read, rule.logic, counted)
+        schema = self._schema
+        return explain_flat(expr, read, rule.logic, counted, schema.adapt_rule, schema.find_nodes)
 
     def find_obstacles(self, rule: Rule, event: Event, at: int) -> Obstacles:
         """Find what keeps `rule` from matching `event` at a time in microseconds."""
         expr = self._schema.adapt_rule(rule.expr)
         read = self._read(event, expr, rule.subscription)
-        obstacles = find_obstacles(expr, read, rule.logic)
+        obstacles = self._shorten(rule.expr, find_obstacles(expr, read, rule.logic))
         if rule.validity.is_valid(at):
             return obstacles
         return msgspec.structs.replace(obstacles, invalid=str(rule.validity))
+
+    def _shorten(self, expr: Expr, obstacles: Obstacles) -> Obstacles:
+        """Name nodes of a taxonomy in place of all values below them."""
+        adapt, texts = self._schema.adapt, {}
+        for said in predicates(expr):
+            for part in (said.positive, msgspec.structs.replace(said, negated=True)):
+                texts[to_sql(adapt(part))] = to_sql(part)
+        changes = obstacles.changes and tuple(
+            msgspec.structs.replace(change, text=texts.get(change.text, change.text))
+            for change in obstacles.changes
+        )
+        return msgspec.structs.replace(obstacles, changes=changes)
 
     def _read(self, event: Event, expr: Expr, subscription: str | None) -> FlatEvent:
         """Read `event`, and evaluate the join predicates of `expr` for it."""

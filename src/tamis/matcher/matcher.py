@@ -93,7 +93,9 @@ class Matcher:
     schema
         The types of attributes, as far as they are known: ``{"price": "double", "tags":
         "string[]"}``. A declared scalar holds at most one value, ISO texts become timestamps where
-        a timestamp is declared, and an event that contradicts the schema is an error.
+        a timestamp is declared, and an event that contradicts the schema is an error. In place of
+        a type stands a hierarchy: ``{"date": "levels(year, month, day)"}``, or the parent of each
+        node, ``{"city": {"Bonn": "Germany", "Germany": "Europe"}}``.
     clock
         Returns the current time, for rules that are valid for a limited time; the machine's clock
         by default. Every search also takes a time of its own: ``at=``.
@@ -116,7 +118,7 @@ class Matcher:
         self,
         engine: str = "auto",
         logic: str = "strong",
-        schema: Mapping[str, str] | None = None,
+        schema: Mapping[str, Any] | None = None,
         clock: Clock | None = None,
         *,
         documents: Retention | Literal[False] | None = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from tamis.engines.registry import load_engine
 from tamis.errors import StorageError
@@ -29,7 +30,7 @@ def open_matcher(
     read_only: bool = False,
     engine: str | None = None,
     logic: str | None = None,
-    schema: Mapping[str, str] | None = None,
+    schema: Mapping[str, Any] | None = None,
     clock: Clock | None = None,
     sync: bool = True,
     verify: bool = True,
@@ -126,7 +127,7 @@ def open_stored(
         raise ValueError(f"verify is True or False, not {verify!r}")
     if not folder.exists() and not read_only:
         name = load_engine(engine or "auto").name
-        first = Settings(name, check_logic(logic or "strong"), dict(schema or {}))
+        first = Settings(name, check_logic(logic or "strong"), Schema(schema or {}).types)
         try:
             create_directory(folder, first)
         except StorageError:
@@ -135,7 +136,7 @@ def open_stored(
                 raise
     settings = read_settings(folder)
     _check_same(folder, "logic", logic, settings.logic)
-    _check_same(folder, "schema", None if schema is None else dict(schema), settings.schema)
+    _check_same(folder, "schema", None if schema is None else Schema(schema).types, settings.schema)
     builder = SegmentBuilder(load_engine(engine or settings.engine), Schema(settings.schema))
     store = Store(folder, builder, read_only=read_only, sync=sync, verify=verify)
     try:

@@ -2,7 +2,8 @@
 
 A declared scalar has at most one value, so predicates on it may be intersected. ISO texts become
 timestamps where a timestamp is declared. An event that contradicts the schema is an error.
-Attributes that are not declared may have any values.
+Attributes that are not declared may have any values. A hierarchy (`hierarchies.py`) is declared in
+place of a type; its values are strings.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from tamis.expr.event import Event, FlatEvent, Kind, flatten, kind_of, refuse_un
 from tamis.expr.joins.predicate import Function, map_tests
 from tamis.expr.joins.subqueries import join_named
 from tamis.expr.joins.write import join_name
-from tamis.expr.model import Expr, Predicate, Value, map_predicates
+from tamis.expr.model import Expr, Op, Predicate, Value, map_predicates
 from tamis.expr.names import JOINED
 from tamis.expr.value_order import BOOLEANS, INTEGERS, LINES, NUMBERS, STRINGS, TIMES, Line
+from tamis.expr.weights import RuleWeights
+from tamis.matcher.hierarchies import Hierarchy, Levels, Taxonomy, read_hierarchy
 
 __all__ = ["Schema"]
 
@@ -47,17 +50,32 @@ class _Declared(NamedTuple):
     type: str
     kind: Kind
     is_list: bool
+    hierarchy: Hierarchy | None = None
 
 
 class Schema:
-    """Declared attributes: ``{"price": "double", "tags": "string[]", "when": "timestamp"}``."""
+    """Declared attributes: ``{"price": "double", "tags": "string[]", "when": "timestamp"}``.
 
-    def __init__(self, types: Mapping[str, str]) -> None:
+    Attributes
+    ----------
+    scalars
+        The attributes that have at most one value.
+    adapted
+        The attributes of which `adapt` changes or refuses predicates.
+    has_levels
+        Whether `expand` changes rules.
+    """
+
+    def __init__(self, types: Mapping[str, Any]) -> None:
         if not isinstance(types, Mapping):
             raise SchemaError(f"a schema maps attributes to types, not {type(types).__name__}")
         self._declared = {name: _declare(name, text) for name, text in types.items()}
         self.scalars = frozenset(n for n, d in self._declared.items() if not d.is_list)
-        """The attributes that have at most one value."""
+        trees = {n: d.hierarchy for n, d in self._declared.items() if d.hierarchy is not None}
+        self._hierarchies = trees
+        self.has_levels = any(not tree.is_one_predicate for tree in trees.values())
+        timestamps = {n for n, d in self._declared.items() if d.kind is Kind.TIMESTAMP}
+        self.adapted = frozenset(timestamps.union(trees))
 
     def __bool__(self) -> bool:
         return bool(self._declared)
@@ -65,29 +83,35 @@ class Schema:
     @property
     def types(self) -> dict[str, str]:
         """The schema as a mapping of attributes to types."""
-        return {n: d.type + "[]" * d.is_list for n, d in self._declared.items()}
+        return {
+            n: d.type + "[]" * d.is_list
+            if d.hierarchy is None
+            else _text_of(d.hierarchy, d.is_list)
+            for n, d in self._declared.items()
+        }
 
     @property
     def kinds(self) -> dict[str, Kind]:
         """The kinds of the values of declared attributes."""
         return {name: declared.kind for name, declared in self._declared.items()}
 
-    @property
-    def timestamps(self) -> frozenset[str]:
-        """The attributes declared as timestamps: `adapt` changes no predicates of others."""
-        return frozenset(n for n, d in self._declared.items() if d.kind is Kind.TIMESTAMP)
-
     def adapt(self, predicate: Predicate) -> Predicate:
-        """Convert texts of a predicate to timestamps if its attribute is declared as one.
+        """Apply the declaration of a predicate's attribute.
+
+        Texts become timestamps where one is declared, and a node of a taxonomy all values below
+        it. Levels are left to `expand`.
 
         Raises
         ------
         RuleError
-            A text is not an ISO date or time.
+            A text is not an ISO date or time, or not a node.
         """
         if predicate.attribute.startswith(JOINED):
             return self._adapt_join(predicate)
         declared = self._declared.get(predicate.attribute)
+        if declared is not None and declared.hierarchy is not None:
+            expanded = declared.hierarchy.expand(predicate)
+            return expanded if isinstance(expanded, Predicate) else predicate
         if declared is None or declared.kind is not Kind.TIMESTAMP or predicate.op.is_text:
             return predicate
         if not any(isinstance(value, str) for value in predicate.values):
@@ -113,9 +137,63 @@ class Schema:
             values = self.adapt(Predicate(aggregate.attribute, predicate.op, values)).values
         return Predicate(join_name(adapted), predicate.op, values, predicate.negated)
 
+    def expand(self, expr: Expr) -> Expr:
+        """Replace predicates on levels by what they mean; `adapt` does the rest.
+
+        Raises
+        ------
+        RuleError
+            A literal is not a node.
+        """
+        return map_predicates(expr, self._expand_levels) if self.has_levels else expr
+
+    def _expand_levels(self, predicate: Predicate) -> Expr:
+        tree = self._hierarchies.get(predicate.attribute)
+        return predicate if tree is None or tree.is_one_predicate else tree.expand(predicate)
+
+    def adapt_weights(self, weights: RuleWeights) -> RuleWeights:
+        """The weights of a rule that `adapt` and `expand` change.
+
+        The weight of a node is that of the values below it, unless one in between has its own.
+        """
+        plain = weights.map(self._adapt_plain)
+        by_value: dict[tuple[str, Value], float] = {}
+        by_predicate: dict[Predicate, float] = {}
+        given = [(a, v, w) for a, v, w in plain.list_values() if a in self._hierarchies]
+        # From the root on, so that the nearest node is the last to say.
+        given.sort(key=lambda entry: -len(self._hierarchies[entry[0]].path(str(entry[1]))))
+        for attribute, node, weight in reversed(given):
+            tree = self._hierarchies[attribute]
+            if isinstance(tree, Taxonomy):
+                by_value.update({(attribute, value): weight for value in tree.below(node)})
+            elif isinstance(tree, Levels):
+                by_predicate[tree.below(str(node))] = weight
+        return plain.extend(by_value, by_predicate)
+
+    def _adapt_plain(self, predicate: Predicate) -> Predicate:
+        """As `adapt`, but nodes stay as they are."""
+        return predicate if predicate.attribute in self._hierarchies else self.adapt(predicate)
+
+    def find_nodes(self, predicate: Predicate, values: Sequence[Value]) -> tuple[str, ...]:
+        """The nodes among a predicate's literals that the event's values lie below."""
+        tree = self._hierarchies.get(predicate.attribute)
+        if tree is None or predicate.op not in (Op.EQ, Op.IN):
+            return ()
+        found: dict[str, None] = {}
+        for value in values:
+            path = tree.path(str(value))
+            found.update(
+                (node, None) for node in path if node in predicate.values and node != value
+            )
+        return tuple(found)
+
+    def adapt_types(self, expr: Expr) -> Expr:
+        """Adapt every predicate of a rule, except that nodes of hierarchies stay as they are."""
+        return map_predicates(expr, self._adapt_plain) if self._declared else expr
+
     def adapt_rule(self, expr: Expr) -> Expr:
         """Adapt every predicate of a rule."""
-        return map_predicates(expr, self.adapt) if self._declared else expr
+        return map_predicates(self.expand(expr), self.adapt) if self._declared else expr
 
     def lines_of(self, attribute: str) -> tuple[Line, ...]:
         """The lines on which the values of an attribute lie."""
@@ -187,9 +265,17 @@ class Schema:
         return column
 
 
+def _text_of(tree: Hierarchy, is_list: bool) -> str:
+    """The declaration of a hierarchy. A taxonomy always takes lists."""
+    return tree.text + "[]" * (is_list and not isinstance(tree, Taxonomy))
+
+
 def _declare(name: Any, text: Any) -> _Declared:
     if not isinstance(name, str) or not name:
         raise SchemaError(f"a schema's attributes are non-empty strings, not {name!r}")
+    hierarchy = read_hierarchy(name, text)
+    if hierarchy is not None:
+        return _Declared("string", Kind.STRING, hierarchy[1], hierarchy[0])
     if isinstance(text, str):
         plain = text.removesuffix("[]").strip()
         if plain in _TYPES:
@@ -197,7 +283,7 @@ def _declare(name: Any, text: Any) -> _Declared:
     known = ", ".join(_TYPES)
     raise SchemaError(
         f"the schema declares {name!r} as {text!r}; expected one of {known}, "
-        "followed by [] for a list"
+        "followed by [] for a list, or a hierarchy: levels(a, b), or the parents of nodes"
     )
 
 

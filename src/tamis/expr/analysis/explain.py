@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
@@ -48,6 +48,8 @@ class Explanation(msgspec.Struct, frozen=True):
     children: tuple[Explanation, ...] = ()
     documents: tuple[str | int, ...] = ()
     """The ids of the documents that a join predicate or an aggregate counted."""
+    nodes: tuple[str, ...] = ()
+    """The nodes of a hierarchy that the predicate names and the event's values lie below."""
 
     @property
     def held(self) -> bool:
@@ -60,6 +62,8 @@ class Explanation(msgspec.Struct, frozen=True):
     def _lines(self, depth: int) -> Iterator[str]:
         line = f"{'  ' * depth}{_MARKS[self.status]} {self.text}"
         about = f"{self.attribute} {format_values(self.values)}: " if self.attribute else ""
+        if self.nodes:
+            about = about.removesuffix(": ") + f", in {', '.join(map(repr, self.nodes))}: "
         counted = f"; {_format_documents(self.documents)}" if self.documents else ""
         yield f"{line}   [{about}{self.status}{counted}]"
         for child in self.children:
@@ -71,6 +75,8 @@ class Explanation(msgspec.Struct, frozen=True):
         if self.attribute is not None:
             plain["attribute"] = self.attribute
             plain["values"] = values_to_json(self.values)
+        if self.nodes:
+            plain["nodes"] = list(self.nodes)
         if self.documents:
             plain["documents"] = list(self.documents)
         if self.children:
@@ -83,6 +89,8 @@ def explain_flat(
     event: FlatEvent,
     logic: Logic,
     counted: Mapping[str, tuple[str | int, ...]] = _NONE_COUNTED,
+    expand: Callable[[Expr], Expr] = lambda part: part,
+    find_nodes: Callable[[Predicate, Sequence[Value]], tuple[str, ...]] = lambda part, values: (),
 ) -> Explanation:
     """Explain `expr` on a flat event with its join attributes.
 
@@ -90,8 +98,12 @@ def explain_flat(
     ----------
     counted
         The documents that each join attribute counts.
+    expand
+        What a part of the rule means by the schema.
+    find_nodes
+        The nodes of a hierarchy that hold for a predicate.
     """
-    truth = evaluate_flat(expr, event, logic)
+    truth = evaluate_flat(expand(expr), event, logic)
     if isinstance(expr, Predicate) and expr.attribute.startswith(JOINED):
         known: Status = "unknown" if expr.attribute not in event else "did not hold"
         documents = counted.get(expr.attribute, ())
@@ -105,17 +117,19 @@ def explain_flat(
         attribute, values = describe_attribute(expr, event)
         is_there = values_of(expr, event) is not None
         status = "held" if truth else "did not hold" if is_there else "absent"
-        return Explanation(to_sql(expr), status, attribute, values)
+        nodes = find_nodes(expr, values)
+        return Explanation(to_sql(expr), status, attribute, values, nodes=nodes)
+    more = counted, expand, find_nodes
     status = "unknown" if truth is None else "held" if truth else "did not hold"
     match expr:
         case Not():
-            child = explain_flat(expr.child, event, logic, counted)
+            child = explain_flat(expr.child, event, logic, *more)
             return Explanation("NOT", status, children=(child,))
         case And() | Or():
             name = type(expr).__name__.upper()
             if not expr.children:
                 return Explanation("TRUE" if isinstance(expr, And) else "FALSE", status)
-            children = tuple([explain_flat(c, event, logic, counted) for c in expr.children])
+            children = tuple([explain_flat(c, event, logic, *more) for c in expr.children])
             return Explanation(name, status, children=children)
         case _:
             raise TypeError("only a rule that was not normalised can be explained")

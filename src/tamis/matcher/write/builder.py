@@ -132,12 +132,12 @@ class SegmentBuilder:
         """The rules that kernels read."""
         are_texts, sources = new.are_texts(), new.columns.sources
         count = len(are_texts)
-        needs_none = count < _LEAST_FOR_KERNELS and not is_loaded()
+        needs_none = self.schema.has_levels or (count < _LEAST_FOR_KERNELS and not is_loaded())
         if needs_none or (count < _LEAST_FOR_COMPILER and not is_compiled()):
             return PlainRules(
                 np.zeros(count, np.bool_), RuleEncoder().finish(), np.empty(0, np.uint8)
             )
-        reader = PlainReader(self._adapt, self.schema.timestamps, self.schema.scalars)
+        reader = PlainReader(self._adapt, self.schema.adapted, self.schema.scalars)
         reader.add(sources.start, sources.data, new.columns.kinds & np.uint8(1))
         return reader.finish(are_texts)
 
@@ -151,12 +151,12 @@ class SegmentBuilder:
         """
         source = rule.source
         if isinstance(source, str):
-            if rule.weights is None and not mentions_received(source):
+            if self._is_plain_text(rule):
                 tree = self._reader.read_tree(source, rule.logic)
                 return TailRule(rule, tree, _NO_WEIGHTS, _has_joins(tree))
             source = self._reader.parse(source)
         weights = self._weights(rule, source)
-        tree = self._reader.normalize(bind_received(source, rule.subscription), rule.logic)
+        tree = self._reader.normalize(self._expand(rule, source), rule.logic)
         return TailRule(rule, tree, weights, _has_joins(tree))
 
     def freeze(self, entries: Iterable[TailRule]) -> Segment:
@@ -168,7 +168,7 @@ class SegmentBuilder:
                 # A text without weights takes the reader's fast roads although its tree is known:
                 # 13 ms for 1,024 two-level rules, against 23 ms for their trees. A model takes the
                 # tree: 71 ms, against 120 ms if it were normalised again.
-                if _is_plain_text(rule):
+                if self._is_plain_text(rule):
                     encoder.add_text(rule.text, rule.logic)
                 else:
                     encoder.add_tree(tree, weights)
@@ -199,7 +199,7 @@ class SegmentBuilder:
         if weights and rule.subscription is not None:
             weights = weights.map(partial(bind_predicate, subscription=rule.subscription))
         if weights and self.schema:
-            weights = weights.map(self.schema.adapt)
+            weights = self.schema.adapt_weights(weights)
         return weights.map(make_comparable) if weights else weights
 
     def _encoder(self) -> RuleEncoder:
@@ -221,12 +221,21 @@ class SegmentBuilder:
         return self.schema.adapt(predicate)
 
     def _encode(self, encoder: RuleEncoder, rule: Rule) -> None:
-        if _is_plain_text(rule):
+        if self._is_plain_text(rule):
             encoder.add_text(rule.text, rule.logic)
         else:
             expr = rule.expr
             weights = self._weights(rule, expr)
-            encoder.add(bind_received(expr, rule.subscription), rule.logic, weights)
+            encoder.add(self._expand(rule, expr), rule.logic, weights)
+
+    def _expand(self, rule: Rule, expr: Expr) -> Expr:
+        """A rule's model with what depends on its subscription and on declared levels."""
+        return self.schema.expand(bind_received(expr, rule.subscription))
+
+    def _is_plain_text(self, rule: Rule) -> bool:
+        """Whether a rule is a text that `_expand` leaves as it is, and has no weights."""
+        is_text = isinstance(rule.source, str) and rule.weights is None
+        return is_text and not self.schema.has_levels and not mentions_received(rule.source)
 
 
 def _weigh(
@@ -275,12 +284,6 @@ def _join(
     conjunctions = len(merged.forms.conjunction_start) - 1
     is_rule = len(merged.forms.owner) == 0 and conjunctions
     return reorder_rules(merged, order, order if is_rule else np.arange(conjunctions))
-
-
-def _is_plain_text(rule: Rule) -> bool:
-    """Whether a rule is a text that means the same in every rule, and has no weights."""
-    is_text = isinstance(rule.source, str) and rule.weights is None
-    return is_text and not mentions_received(rule.source)
 
 
 def _has_joins(tree: Expr) -> bool:
