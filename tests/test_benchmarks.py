@@ -103,6 +103,13 @@ def test_matching_while_rules_change_is_measured(tmp_path: Path) -> None:
     assert "open, trusting the disk" in printed
 
 
+def test_publishing_is_measured(tmp_path: Path) -> None:
+    printed, saved = run("bench_pubsub", tmp_path)
+    assert [row["threads"] for row in saved["publish"]] == [1, 8, 32]
+    assert saved["backtest"]["columns_s"] > 0
+    assert "Backtest" in printed
+
+
 def test_joins_are_measured(tmp_path: Path) -> None:
     printed, saved = run("bench_joins", tmp_path)
     assert [(row["joins"], row["distinct"]) for row in saved["rows"]] == [

@@ -261,12 +261,12 @@ class Publisher:
             }
         if not owned:
             return ()
-        scores: dict[Any, float] = {}
-        if matches.has_weights:
-            ids = {id for ids in owned.values() for id in ids}
-            scores = self._matcher.score(request.event, list(ids))
+        if not matches.has_weights:
+            return tuple([Match(name, tuple(ids)) for name, ids in owned.items()])
+        scored = list({id for ids in owned.values() for id in ids})
+        scores = self._matcher.score(request.event, scored)
         return tuple(
-            Match(name, tuple(ids), max((scores.get(id, 0.0) for id in ids), default=0.0))
+            Match(name, tuple(ids), max(scores.get(id, 0.0) for id in ids))
             for name, ids in owned.items()
         )
 

@@ -14,6 +14,7 @@ from tamis.errors import MissingExtraError
 if find_spec("pyspark") is None or find_spec("pandas") is None:
     raise MissingExtraError("tamis.spark needs PySpark; type: pip install 'tamis[spark]'")
 
+from tamis.spark.backtest import backtest
 from tamis.spark.index.build import build, update
 from tamis.spark.index.layout import Shard, Version
 from tamis.spark.index.publish import forget, rollback
@@ -33,6 +34,7 @@ __all__ = [
     "Ratification",
     "Shard",
     "Version",
+    "backtest",
     "batches",
     "build",
     "counts",

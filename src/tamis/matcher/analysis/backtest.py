@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_checkable
 
@@ -24,7 +24,17 @@ from tamis.matcher.validity import ALWAYS
 if TYPE_CHECKING:
     from tamis.matcher.matcher import Matcher
 
-__all__ = ["Backtest", "PastChunk", "PastEvents", "RuleBacktest", "Sample", "TimeBin", "backtest"]
+__all__ = [
+    "Backtest",
+    "PastChunk",
+    "PastEvents",
+    "RuleBacktest",
+    "Sample",
+    "TimeBin",
+    "backtest",
+    "merge_backtests",
+    "read_drafts",
+]
 
 _NO_TIME: Final = np.iinfo(np.int64).min
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -174,6 +184,56 @@ def backtest(
             result.add(chunk, times, now, before, step)
         watch(everything.count)
     return _summarize(everything, results)
+
+
+def merge_backtests(parts: Sequence[Backtest], bins: int, samples: int) -> Backtest:
+    """The backtest of all events, from those of some of them with the same drafts."""
+    dated = [part for part in parts if part.first is not None and part.last is not None]
+    first = min((part.first for part in dated if part.first is not None), default=None)
+    last = max((part.last for part in dated if part.last is not None), default=None)
+    step = None
+    if first is not None and last is not None:
+        spans = [int(part.step.total_seconds()) * _SECOND for part in dated if part.step]
+        begin, end = count_microseconds(first), count_microseconds(last)
+        step = next(
+            (step for step in _STEPS if step >= max(spans) and end // step - begin // step < bins),
+            _STEPS[-1],
+        )
+    rules = [
+        _merge_rules([part.rules[place] for part in parts], step, samples)
+        for place in range(len(parts[0].rules))
+    ]
+    length = None if step is None else timedelta(microseconds=step)
+    return Backtest(sum(part.events for part in parts), first, last, length, rules)
+
+
+def _merge_rules(parts: Sequence[RuleBacktest], step: int | None, samples: int) -> RuleBacktest:
+    counts: dict[int, list[int]] = {}
+    for part in parts if step is not None else ():
+        for start, *numbers in part.bins:
+            wide = count_microseconds(start) // step * step  # type: ignore[operator]
+            known = counts.setdefault(wide, [0, 0, 0, 0])
+            counts[wide] = [a + b for a, b in zip(known, numbers, strict=True)]
+    bins = [
+        TimeBin(_EPOCH + timedelta(microseconds=start), *counts[start]) for start in sorted(counts)
+    ]
+
+    def first_of(kind: str) -> list[Sample]:
+        return [sample for part in parts for sample in getattr(part, kind)][:samples]
+
+    befores = [part.before for part in parts if part.before is not None]
+    return RuleBacktest(
+        parts[0].id,
+        parts[0].text,
+        sum(part.matches for part in parts),
+        sum(befores) if befores else None,
+        sum(part.gained for part in parts),
+        sum(part.lost for part in parts),
+        bins,
+        first_of("samples"),
+        first_of("gained_samples"),
+        first_of("lost_samples"),
+    )
 
 
 def read_drafts(rules: Any, id: RuleId | None, fresh: Matcher) -> list[Rule]:

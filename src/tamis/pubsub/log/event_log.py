@@ -24,7 +24,12 @@ import msgspec
 from tamis.errors import CorruptFileError, GoneError
 from tamis.forks import hold_during_forks
 from tamis.matcher.analysis.backtest import PastChunk
-from tamis.matcher.storage.atomic import MissingFileError, open_regular, storage_errors
+from tamis.matcher.storage.atomic import (
+    MissingFileError,
+    close_file,
+    open_regular,
+    storage_errors,
+)
 from tamis.matcher.storage.file_names import remove_file
 from tamis.matcher.storage.log import EMPTY_LENGTH, Log, report_torn
 from tamis.pubsub.log.columns import PastLog
@@ -411,7 +416,7 @@ class EventLog:
             for at in range(0, len(sequences), _RECORDS_AT_ONCE):
                 yield from _read_some(fd, index, sequences[at : at + _RECORDS_AT_ONCE])
         finally:
-            os.close(fd)
+            close_file(fd)
 
 
 def _read_some(

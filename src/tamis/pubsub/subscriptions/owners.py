@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from tamis.matcher.publishing import Matches, SegmentMatches
@@ -51,25 +51,30 @@ class Owners:
         owners = self._of_segments.get(part.columns)
         if owners is None:
             owners = self._of_segments[part.columns] = self._find_segment_owners(part.columns)
-        names: list[list[str]] = [[] for _ in part.ids]
-        if owners.by_subscription:
+        if not (owners.by_tag or owners.by_subscription):
+            if self._by_id:
+                _file(owned, part.ids, map(self._by_id.get, part.ids))
+            return
+        if not (owners.by_tag or self._by_id):
             numbers = part.columns.subscriptions_at(part.places).tolist()
-            for at, number in enumerate(numbers):
-                if number >= 0:
-                    names[at] += owners.by_subscription[number]
-        if owners.by_tag:
-            starts, tags = part.columns.tags_at(part.places)
-            bounds, numbers = starts.tolist(), tags.tolist()
-            for at in range(len(names)):
-                for number in numbers[bounds[at] : bounds[at + 1]]:
-                    names[at] += owners.by_tag[number]
-        by_id = self._by_id
-        if by_id:
-            for at, id in enumerate(part.ids):
-                names[at] += by_id.get(id, ())
-        for id, some in zip(part.ids, names, strict=True):
-            for name in some if len(some) < 2 else dict.fromkeys(some):
-                owned.setdefault(name, []).append(id)
+            named = owners.by_subscription
+            _file(owned, part.ids, (named[n] if n >= 0 else None for n in numbers))
+            return
+        _file(owned, part.ids, self._list_names(part, owners))
+
+    def _list_names(self, part: SegmentMatches, owners: _SegmentOwners) -> Iterator[Iterable[str]]:
+        """The names of the subscriptions that own each rule, in whatever way."""
+        numbers = part.columns.subscriptions_at(part.places).tolist()
+        starts, tags = part.columns.tags_at(part.places)
+        bounds, flat = starts.tolist(), tags.tolist()
+        for at, id in enumerate(part.ids):
+            names = list(self._by_id.get(id, ()))
+            if numbers[at] >= 0 and owners.by_subscription:
+                names += owners.by_subscription[numbers[at]]
+            if owners.by_tag:
+                for number in flat[bounds[at] : bounds[at + 1]]:
+                    names += owners.by_tag[number]
+            yield names if len(names) < 2 else dict.fromkeys(names)
 
     def _find_segment_owners(self, columns: RuleColumns) -> _SegmentOwners:
         by_tag = [self._by_tag.get(tag, ()) for tag in columns.tag_names]
@@ -92,3 +97,16 @@ class _SegmentOwners(NamedTuple):
     """For each tag of the segment, by number."""
     by_subscription: Sequence[Sequence[str]]
     """For each name of a subscription that its rules have, by number."""
+
+
+def _file(
+    owned: dict[str, list[RuleId]], ids: list[RuleId], owners: Iterable[Iterable[str] | None]
+) -> None:
+    """Add rules to the lists of their owners."""
+    for id, names in zip(ids, owners, strict=True):
+        if names:
+            for name in names:
+                if name in owned:
+                    owned[name].append(id)
+                else:
+                    owned[name] = [id]
