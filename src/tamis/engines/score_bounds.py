@@ -12,7 +12,7 @@ from tamis.encode.arrays import NEGATED, SET
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
 
-__all__ = ["bound_rules", "heaviest_weight"]
+__all__ = ["bound_rules", "heaviest_weight", "round_up"]
 
 
 def bound_rules(rules: EncodedRules) -> NDArray[np.float64]:
@@ -26,6 +26,13 @@ def bound_rules(rules: EncodedRules) -> NDArray[np.float64]:
         total = np.concatenate(([0], np.cumsum(positive)))
         bound[:] = np.diff(total[rules.forms.conjunction_start])
     return bound
+
+
+def round_up(bound: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Bounds in single precision, none of them lower than before."""
+    with np.errstate(over="ignore"):  # a bound beyond float32 is infinite, and still a bound
+        rounded = bound.astype(np.float32)
+    return np.where(rounded < bound, np.nextafter(rounded, np.float32(np.inf)), rounded)
 
 
 @kernel

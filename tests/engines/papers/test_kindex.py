@@ -18,11 +18,10 @@ from tamis.encode.events import EventEncoder
 from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.base import Engine, Parts
 from tamis.engines.kernels import ranking
+from tamis.engines.normal_forms import are_sums, with_absorbed
 from tamis.engines.papers.kindex import KIndex, KIndexCnf, cnf, dnf, walk
-from tamis.engines.papers.kindex.bounds import are_sums
 from tamis.engines.papers.kindex.clauses import build_clauses
 from tamis.engines.papers.kindex.postings import LOOSE, UNBOUNDED, PostingArrays
-from tamis.engines.papers.kindex.walk import END
 from tamis.engines.scan import Scan
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import flatten
@@ -127,16 +126,24 @@ def steps(interpreted, monkeypatch: pytest.MonkeyPatch) -> Any:
         found: list[Step] = []
         keys = index.key_of_list
 
-        def trace_lists(cursors: Any, partition: int, live: int, needed: int, bound: float) -> None:
+        def trace_lists(
+            cursors: Any, partition: int, front: int, rest: int, needed: int, bound: float
+        ) -> None:
             first, last = cursors.start[partition], cursors.start[partition + 1]
-            assert (cursors.head[:live] < END).all()
-            lists = []
-            for head in cursors.head[: last - first].tolist():
+            heads, others = cursors.head[:front].tolist(), cursors.heap[:rest].tolist()
+            assert heads == sorted(heads)
+            assert max(heads) < min(others, default=np.inf)
+            lists: list[tuple[Key, Any]] = []
+            ended = set(range(last - first))
+            for head in [*heads, *sorted(others)]:
                 slot = walk.slot_of(head)
-                number = cursors.chosen[cursors.order[first + slot]]
+                ended.remove(slot)
                 at = (walk.thing_of(head) + 1, IN if walk.stands_in(head) else OUT)
-                assert index.entry(cursors.at[slot])[:2] == at or head >= END
-                lists.append((keys[number], None if head >= END else at))
+                assert index.entry(cursors.at[slot])[:2] == at
+                lists.append((keys[cursors.chosen[cursors.order[first + slot]]], at))
+            for slot in sorted(ended):
+                assert cursors.at[slot] == cursors.stop[slot]
+                lists.append((keys[cursors.chosen[cursors.order[first + slot]]], None))
             size = int(index.postings.size[partition])
             found.append(Step(size, lists, None if bound == walk.NO_FLOOR else bound))
 
@@ -419,7 +426,8 @@ SUMS = {
     "a = 1": True,
     "a = 1 AND b = 2": True,
     "a = 1 AND b = 2 OR c = 3 OR d <> 4 AND a = 2": True,
-    "(a = 1 OR b = 2) AND c = 3": False,
+    "(a = 1 OR b = 2) AND c = 3": True,
+    "(a = 1 OR b = 2) AND (a = 1 OR c = 3)": False,
     "a = 1 OR a = 1 AND b = 2": False,
     "a = 1 OR a = 2": False,
     "a > 1 AND a > 2": False,
@@ -430,7 +438,26 @@ SUMS = {
 
 def test_scores_are_sums_unless_a_rule_was_rewritten() -> None:
     rules = encode(list(SUMS), "strong")
-    assert are_sums(rules.forms, rules.scores, rules.size).tolist() == list(SUMS.values())
+    assert are_sums(rules).tolist() == list(SUMS.values())
+
+
+def test_conjunctions_that_contain_another_are_indexed_as_they_are_written() -> None:
+    written = ["a = 1 OR a = 1 AND b = 2", "a = 1", "a = 1 OR a = 1 AND a = 2", "c = 1 OR c = 1"]
+    rules = encode(written, "strong")
+    assert are_sums(rules).tolist() == [False, True, False, False]
+    all_of, sums = with_absorbed(rules)
+    assert sums.tolist() == [True, True, False, True]
+    starts, atoms = all_of.forms.conjunction_start, all_of.forms.conjunction_atom
+    owned = {
+        frozenset(atoms[starts[i] : starts[i + 1]].tolist()): all_of.forms.owner[
+            slice(*all_of.forms.owner_start[i : i + 2])
+        ].tolist()
+        for i in range(len(starts) - 1)
+    }
+    a, ab = sorted((atoms for atoms, rules in owned.items() if 0 in rules), key=len)
+    assert a < ab
+    assert owned[a] == [0, 1, 2]
+    assert owned[ab] == [0]
 
 
 @pytest.mark.parametrize("kind", [KIndex, KIndexCnf])

@@ -16,7 +16,7 @@ from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Parts
 from tamis.engines.covers import choose_covers
 from tamis.engines.likelihood import estimate_likelihood
-from tamis.engines.score_bounds import bound_rules
+from tamis.engines.score_bounds import bound_rules, round_up
 from tamis.engines.signatures import assign_attribute_bits, build_signatures
 from tamis.engines.tiles.access_keys import (
     Filings,
@@ -42,7 +42,7 @@ def build(rules: EncodedRules, sample: Events | None) -> Parts:
     likely = estimate_likelihood(rules, sample)
     rules = _cover_programs(rules, keys, likely)
     filed, rarest = _file_rules(rules, keys, likely)
-    by_rule = _round_up(bound_rules(rules))
+    by_rule = round_up(bound_rules(rules))
     layout = lay_out(rules, filed, rarest, _bound_candidates(rules, by_rule))
     columns = build_columns(rules, layout.tiles, layout.filings.candidate, layout.filings.atom)
     rule_order, conjunction_order = _order_by_layout(rules, layout.filings)
@@ -107,11 +107,6 @@ def _file_rules(
         (np.arange(conjunctions), conjunctions + program, conjunctions + uncovered)
     )
     return file_candidates(rules, keys, atom, candidate.astype(np.int32)), chosen[:, 1:]
-
-
-def _round_up(bound: NDArray[np.float64]) -> NDArray[np.float32]:
-    with np.errstate(over="ignore"):  # a bound beyond float32 is infinite, and still a bound
-        return np.nextafter(bound.astype(np.float32), np.float32(np.inf))
 
 
 def _bound_candidates(rules: EncodedRules, by_rule: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import NEGATED
-from tamis.encode.ragged import concatenate_lists, list_numbers, starts, take_lists
+from tamis.encode.ragged import concatenate_lists, starts, take_lists
 from tamis.encode.rule_forms import expand_scores
 from tamis.encode.rules import EncodedRules
-from tamis.engines.papers.kindex.bounds import AND, are_normal
+from tamis.engines.normal_forms import AND, OR, are_normal, take_parts
 from tamis.engines.papers.kindex.postings import LOOSE, UNBOUNDED
 from tamis.expr.model import And, Atom, Expr, Op, Or, Predicate
 from tamis.expr.normalize import cnf, cover
@@ -68,33 +68,14 @@ def build_clauses(rules: EncodedRules) -> Clauses:
     normal = are_normal(scores.start, scores.code, outer=AND)
     order = np.argsort(~normal, kind="stable")
     as_it_is, others = np.split(order, [int(normal.sum())])
-    first = _take_cnfs(*take_lists(scores.start, scores.code, as_it_is))
+    parts = take_parts(*take_lists(scores.start, scores.code, as_it_is), inner=OR)
+    first = _RuleClauses(*parts, np.zeros(len(as_it_is), np.uint8))
     second = _apply_plans(rules, *take_lists(scores.start, scores.code, others))
     place = np.argsort(order)
     start, sizes = take_lists(*concatenate_lists([first.sizes, second.sizes]), place)
     _, atom = take_lists(*concatenate_lists([first.atoms, second.atoms]), place)
     traits = np.concatenate((first.traits, second.traits))[place]
     return Clauses(start, starts(sizes), atom, traits)
-
-
-def _take_cnfs(start: NDArray[np.int64], code: NDArray[np.int32]) -> _RuleClauses:
-    """The disjunctions of trees that are CNFs: their ORs, and the atoms outside of ORs."""
-    size = len(start) - 1
-    rule = list_numbers(start)
-    is_atom = code >= 0
-    ors = np.flatnonzero(~is_atom & ((-code - 1) & 1 == 1))
-    first = ors - ((-code[ors] - 1) >> 1)
-    depth = np.zeros(len(code) + 1, np.int64)
-    depth[first] += 1
-    depth[ors] -= 1
-    begins = is_atom & (np.cumsum(depth)[:-1] == 0)
-    begins[first] = True
-    sizes = np.diff(np.append(np.flatnonzero(begins[is_atom]), is_atom.sum()))
-    return _RuleClauses(
-        (starts(np.bincount(rule[begins], minlength=size)), sizes),
-        (starts(np.bincount(rule[is_atom], minlength=size)), code[is_atom]),
-        np.zeros(size, np.uint8),
-    )
 
 
 def _apply_plans(

@@ -7,8 +7,8 @@ event violates, and is set to 1 if a ∈ is satisfied. The rule holds unless a c
 
 Where we differ: `clauses.py` tells how rules become CNFs. A rule whose CNF would be too large is
 verified by its tree. Where an attribute has several values, one ∉ may be violated twice, so the
-disjunctions are evaluated instead of counted. A rule that is not pruned is scored by its tree, as
-in every engine.
+disjunctions are evaluated instead of counted. A rule that could be among the best by the weights of
+its entries is scored by its tree, as in every engine.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -39,7 +39,9 @@ from tamis.engines.papers.kindex.postings import (
 )
 from tamis.engines.papers.kindex.walk import (
     NO_FLOOR,
+    bound_thing,
     choose_lists,
+    is_below,
     new_cursors,
     open_lists,
     skip_to_common,
@@ -132,14 +134,15 @@ def _match(rules, index, events, row, last, mask, loaded, cursors, counter, stac
             if cursors.start[partition + 1] - cursors.start[partition] < needed:
                 continue
             is_loose = postings.traits[partition] & LOOSE
-            live, lists = open_lists(postings, cursors, partition), 0
+            front, rest, target = 0, open_lists(postings, cursors, partition), 0
             while True:
-                live, lists = skip_to_common(
-                    entry, cursors, partition, live, lists, needed, NO_FLOOR
+                front, rest, lists = skip_to_common(
+                    entry, cursors, partition, front, rest, target, needed, NO_FLOOR
                 )
                 if lists == 0:
                     break
                 rule = thing_of(cursors.head[0])
+                target = 2 * rule + 2
                 if several:
                     holds = clauses_hold(atoms, index, events, loaded, rule)
                 else:
@@ -191,13 +194,18 @@ def _top(
             if cursors.start[partition + 1] - cursors.start[partition] < needed:
                 continue
             is_bounded = postings.traits[partition] & UNBOUNDED == 0
-            live, lists = open_lists(postings, cursors, partition), 0
+            front, rest, target = 0, open_lists(postings, cursors, partition), 0
             while True:
                 floor = best_score[at, most - 1] if is_bounded and kept == most else NO_FLOOR
-                live, lists = skip_to_common(entry, cursors, partition, live, lists, needed, floor)
+                front, rest, lists = skip_to_common(
+                    entry, cursors, partition, front, rest, target, needed, floor
+                )
                 if lists == 0:
                     break
                 rule = thing_of(cursors.head[0])
+                target = 2 * rule + 2
+                if floor != NO_FLOOR and is_below(bound_thing(postings, cursors, lists), floor):
+                    continue
                 if mask[rule] and (
                     several or _counters_agree(index, cursors, lists, rule, counter)
                 ):
@@ -260,7 +268,9 @@ def _measure_rules(clauses: Clauses, negated: NDArray[np.int64]) -> Things:
     """The size of a rule is the number of its disjunctions without ∉."""
     size = np.add.reduceat(np.append(negated == 0, 0), clauses.start[:-1])
     size[empty_lists(clauses.start)] = 0
-    return Things(size.astype(np.int64), clauses.traits)
+    rules = len(clauses.traits)
+    owner = np.arange(rules + 1)
+    return Things(size.astype(np.int64), clauses.traits, owner, owner[:-1].astype(np.int32))
 
 
 def _list_mentions(clauses: Clauses, atom_clause: NDArray[np.int64]) -> Mentions:

@@ -9,9 +9,11 @@ only the first K. What the paper's model lacks is verified: if a conjunction has
 attribute, one of them is filed; a rule too large for a DNF is filed under each atom of its cover;
 and if an event has several values for an attribute, K lists may belong to fewer predicates.
 
-An entry has no weight, because rules with different weights share a conjunction. A rule that is not
-pruned is scored by its tree, as in every engine. Only conjunctions whose rules are scored by sums
-(`bounds.py`) are pruned; the others have their own partitions.
+Conjunctions are indexed as they are written, also those that contain another one of their rule
+(`tamis.engines.normal_forms`). Where a rule's score is still more than the best sum over its
+conjunctions, these have their own partitions and are not pruned. The weights of a conjunction's
+entries bound its score; a rule that could be among the best is scored by its tree, as in every
+engine, so that equal scores are equal to the last bit.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -24,16 +26,16 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import NEGATED, TEXT
+from tamis.encode.arrays import NEGATED, TEXT, Events
 from tamis.encode.kernel import kernel
 from tamis.encode.ragged import empty_lists, list_numbers
 from tamis.encode.rules import EncodedRules
 from tamis.engines.atom_order import estimate_selectivity
-from tamis.engines.base import Engine, Scratch
+from tamis.engines.base import Engine, Parts, Scratch
 from tamis.engines.kernels.output import clear_seen, emit_owners
 from tamis.engines.kernels.ranking import Ranking, rank_rule
 from tamis.engines.kernels.truth import atom_holds, load_event, program_holds, unload_event
-from tamis.engines.papers.kindex.bounds import are_sums
+from tamis.engines.normal_forms import with_absorbed
 from tamis.engines.papers.kindex.postings import (
     LOOSE,
     UNBOUNDED,
@@ -45,6 +47,7 @@ from tamis.engines.papers.kindex.postings import (
 from tamis.engines.papers.kindex.walk import (
     NO_FLOOR,
     bound_partition,
+    bound_thing,
     choose_lists,
     is_below,
     new_cursors,
@@ -102,14 +105,15 @@ def _match(atoms, forms, index, events, row, last, mask, loaded, cursors, tried,
             if cursors.start[partition + 1] - cursors.start[partition] < needed:
                 continue
             verify = several or postings.traits[partition] & LOOSE
-            live, lists = open_lists(postings, cursors, partition), 0
+            front, rest, target = 0, open_lists(postings, cursors, partition), 0
             while True:
-                live, lists = skip_to_common(
-                    entry, cursors, partition, live, lists, needed, NO_FLOOR
+                front, rest, lists = skip_to_common(
+                    entry, cursors, partition, front, rest, target, needed, NO_FLOOR
                 )
                 if lists == 0:
                     break
                 thing = thing_of(cursors.head[0])
+                target = 2 * thing + 2
                 if not stands_in(cursors.head[0]):
                     # ∉ sorts before ∈, so the event violates a ∉.
                     continue
@@ -194,18 +198,24 @@ def _top(
                 continue
             is_bounded = postings.traits[partition] & UNBOUNDED == 0
             verify = several or postings.traits[partition] & LOOSE
-            live, lists = open_lists(postings, cursors, partition), 0
+            front, rest, target = 0, open_lists(postings, cursors, partition), 0
             floor = _floor(ranking, is_bounded)
-            if floor != NO_FLOOR and is_below(bound_partition(cursors, live, size, several), floor):
+            if floor != NO_FLOOR and is_below(bound_partition(cursors, rest, size, several), floor):
                 continue
             while True:
-                floor = _floor(ranking, is_bounded)
-                live, lists = skip_to_common(entry, cursors, partition, live, lists, needed, floor)
+                front, rest, lists = skip_to_common(
+                    entry, cursors, partition, front, rest, target, needed, floor
+                )
                 if lists == 0:
                     break
-                if stands_in(cursors.head[0]):
-                    thing = thing_of(cursors.head[0])
-                    _rank_thing(rules, index, events, loaded, event, ranking, tried, verify, thing)
+                thing = thing_of(cursors.head[0])
+                target = 2 * thing + 2
+                if not stands_in(cursors.head[0]):
+                    continue
+                if floor != NO_FLOOR and is_below(bound_thing(postings, cursors, lists), floor):
+                    continue
+                _rank_thing(rules, index, events, loaded, event, ranking, tried, verify, thing)
+                floor = _floor(ranking, is_bounded)
         unload_event(events, event, loaded)
         for i in range(tally[1]):
             seen[seen_list[i]] = 0
@@ -223,9 +233,10 @@ class KIndex(Engine):
     top_kernel: ClassVar[Any] = staticmethod(_top)
 
     @classmethod
-    def build_arrays(cls, rules: EncodedRules) -> KIndexArrays:
-        """Build the posting lists of `rules`."""
-        return _build(rules)
+    def build(cls, rules: EncodedRules, sample: Events | None = None) -> Parts:  # noqa: ARG003
+        """Build the posting lists of `rules`, with the conjunctions that they absorbed."""
+        rules, sums = with_absorbed(rules)
+        return Parts(rules, np.arange(rules.size, dtype=np.int32), _build(rules, sums))
 
     def new_scratch(self) -> Scratch:
         """Allocate list cursors, and marks for programs tried and for rules scored."""
@@ -244,7 +255,7 @@ class KIndex(Engine):
         return scratch
 
 
-def _build(rules: EncodedRules) -> KIndexArrays:
+def _build(rules: EncodedRules, sums: NDArray[np.bool_]) -> KIndexArrays:
     forms = rules.forms
     conjunctions = len(forms.conjunction_start) - 1
     program, uncovered = list_numbers(forms.cover_start), empty_lists(forms.cover_start)
@@ -257,10 +268,16 @@ def _build(rules: EncodedRules) -> KIndexArrays:
     is_in = rules.atoms.flags[mentions.atom] & NEGATED == 0
     size = np.bincount(mentions.thing[is_in], minlength=things)
     traits = np.full(things, LOOSE | UNBOUNDED, np.uint8)
-    traits[:conjunctions] = np.where(_are_all_sums(rules), 0, UNBOUNDED)
+    traits[:conjunctions] = np.where(_are_all_sums(rules, sums), 0, UNBOUNDED)
     traits[doubled] = LOOSE | UNBOUNDED
+    owner_start, owner = forms.owner_start, forms.owner
+    if len(owner) == 0:
+        owner_start = np.arange(conjunctions + 1)
+        owner = np.arange(conjunctions, dtype=np.int32)
+    # The things after the conjunctions are not pruned, and need no weights.
+    owner_start = np.append(owner_start, np.full(things - conjunctions, owner_start[-1]))
     return KIndexArrays(
-        build_postings(rules, Things(size, traits), mentions),
+        build_postings(rules, Things(size, traits, owner_start, owner), mentions),
         np.concatenate((program, uncovered)).astype(np.int32),
     )
 
@@ -285,10 +302,9 @@ def _keep_one_per_attribute(
     return mentions.at(np.delete(np.arange(len(mentions.thing)), dropped)), mentions.thing[dropped]
 
 
-def _are_all_sums(rules: EncodedRules) -> NDArray[np.bool_]:
+def _are_all_sums(rules: EncodedRules, sums: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Whether all rules of each conjunction are scored by sums."""
     forms = rules.forms
-    sums = are_sums(forms, rules.scores, rules.size)
     conjunctions = len(forms.conjunction_start) - 1
     if len(forms.owner) == 0:
         return sums[:conjunctions]

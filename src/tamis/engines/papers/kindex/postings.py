@@ -3,7 +3,9 @@
 A *thing* is what is indexed: a conjunction in `dnf.py`, a rule in `cnf.py`. Its size K is how many
 of its predicates, or disjunctions, the keys of an event must satisfy. For each key and each K there
 is a list of the things in which the key stands, with a bit for ∉ or ∈: an entry is
-``2 * thing + bit``, so that entries sort as in the paper, ∉ before ∈.
+``2 * thing + bit``, so that entries sort as in the paper, ∉ before ∈. Beside it stands the weight
+of the key in the thing (section 5). Rules with different weights may share a conjunction; its
+weight is the highest of theirs, so what it bounds is exact only where one rule has it.
 
 A key is a node of the value hierarchy of its attribute (`tamis.engines.papers.code_trees`), or a
 text predicate. A range is filed under the few nodes that make it up, and an event's value is
@@ -15,6 +17,9 @@ paper leaves out separately. Lists are stored by key, and sorted by first entrie
 chosen its lists.
 """
 
+# mypy: disable-error-code="no-untyped-def, no-untyped-call"
+# Numba infers the types of kernels; they take the NamedTuples of tamis.encode.arrays.
+
 from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
@@ -22,11 +27,13 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import IF_ABSENT, NEGATED, RANGE, TEXT, AtomArrays
+from tamis.encode.arrays import IF_ABSENT, NEGATED, RANGE, SET, TEXT, AtomArrays
+from tamis.encode.kernel import kernel
 from tamis.encode.ragged import concatenate_lists
 from tamis.encode.rules import EncodedRules
+from tamis.engines.kernels.truth import find_code
 from tamis.engines.papers.code_trees import Trees, file_under_nodes, group_by_key
-from tamis.engines.papers.kindex.bounds import bound_keys
+from tamis.engines.score_bounds import round_up
 
 __all__ = ["LOOSE", "UNBOUNDED", "Mentions", "PostingArrays", "Things", "build_postings"]
 
@@ -54,10 +61,12 @@ class PostingArrays(NamedTuple):
     partition: NDArray[np.int16]
     """The partition of each list, rising within a key."""
     bound: NDArray[np.float64]
-    """UB of each list: the highest weight of its key in any rule."""
+    """UB of each list: the highest weight of its entries."""
     entry_start: NDArray[np.int64]
     entry: NDArray[np.int32]
     """The entries of each list, rising; a thing is in a list at most once."""
+    weight: NDArray[np.float32]
+    """The weight of each entry, rounded up; 0 with ∉ and in Z. Empty if all others weigh 1."""
     disjunction: NDArray[np.int16]
     """For each entry, the disjunction of the thing that the key stands in; -1 in Z. Empty if things
     are conjunctions."""
@@ -70,6 +79,9 @@ class Things(NamedTuple):
     """The K of each thing."""
     traits: NDArray[np.uint8]
     """LOOSE and UNBOUNDED for each thing."""
+    owner_start: NDArray[np.int64]
+    owner: NDArray[np.int32]
+    """The rules that each thing belongs to."""
 
 
 class Mentions(NamedTuple):
@@ -94,20 +106,33 @@ class Mentions(NamedTuple):
         return Mentions(thing, np.concatenate((self.atom, others.atom)), disjunction)
 
 
+class _Entries(NamedTuple):
+    """The entries of all lists."""
+
+    key: NDArray[np.int32]
+    entry: NDArray[np.int32]
+    disjunction: NDArray[np.int16]
+    weight: NDArray[np.float32]
+
+    def at(self, places: NDArray[Any]) -> _Entries:
+        """The entries at some places."""
+        parts: list[Any] = [part[places] if len(part) else part for part in self]
+        return _Entries(*parts)
+
+
 def build_postings(rules: EncodedRules, things: Things, mentions: Mentions) -> PostingArrays:
     """Build the posting lists of `things`, whose atoms are in `mentions`."""
     size, traits, partition = _partition_things(things)
     trees = Trees.of(rules.dictionary)
-    key, entry, disjunction = _build_entries(rules, trees, things, mentions, partition)
-    nth = _count_before(key, entry >> 1)
+    entries = _build_entries(rules, trees, things, mentions, partition)
+    nth = _count_before(entries.key, entries.entry >> 1)
     if nth.any():
-        order = np.lexsort((nth, partition[entry >> 1], key))
-        key, entry, nth = key[order], entry[order], nth[order]
-        disjunction = disjunction[order] if len(disjunction) else disjunction
-    of_entry = partition[entry >> 1]
-    first = np.flatnonzero(_differs(key) | _differs(of_entry) | _differs(nth))
-    bounds = bound_keys(rules, trees)
-    list_start = np.searchsorted(key[first], np.arange(len(bounds) + 1)).astype(np.int32)
+        order = np.lexsort((nth, partition[entries.entry >> 1], entries.key))
+        entries, nth = entries.at(order), nth[order]
+    of_entry = partition[entries.entry >> 1]
+    first = np.flatnonzero(_differs(entries.key) | _differs(of_entry) | _differs(nth))
+    keys = int(trees.base[-1]) + rules.texts.size + 1
+    list_start = np.searchsorted(entries.key[first], np.arange(keys + 1)).astype(np.int32)
     has_null = np.diff(list_start)[trees.base[:-1] + trees.size] > 0
     return PostingArrays(
         size,
@@ -118,11 +143,22 @@ def build_postings(rules: EncodedRules, things: Things, mentions: Mentions) -> P
         np.flatnonzero(has_null).astype(np.int32),
         list_start,
         of_entry[first].astype(np.int16),
-        bounds[key[first]],
-        np.append(first, len(entry)),
-        entry,
-        disjunction,
+        _bound_lists(entries, first, keys - 1),
+        np.append(first, len(entries.entry)),
+        entries.entry,
+        entries.weight,
+        entries.disjunction,
     )
+
+
+def _bound_lists(entries: _Entries, first: NDArray[np.int64], zero: int) -> NDArray[np.float64]:
+    """UB of each list, given where lists begin; 0 for those of Z."""
+    if len(first) == 0:
+        return np.empty(0)
+    weight = entries.weight
+    if len(weight) == 0:
+        weight = np.where(entries.key == zero, 0, entries.entry & 1).astype(np.float32)
+    return np.maximum.reduceat(weight, first).astype(np.float64)
 
 
 def _partition_things(
@@ -139,8 +175,8 @@ def _build_entries(
     things: Things,
     mentions: Mentions,
     partition: NDArray[np.int16],
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int16]]:
-    """The key, entry and disjunction of all entries, sorted by key, partition and entry."""
+) -> _Entries:
+    """All entries, sorted by key, partition and entry."""
     atoms, mentions = _add_nulls(rules.atoms, mentions)
     is_in = (atoms.flags & NEGATED == 0)[mentions.atom]
     columns = [is_in, mentions.thing, partition[mentions.thing]]
@@ -157,7 +193,37 @@ def _build_entries(
     if mentions.disjunction is not None:
         in_z = np.full(len(zero), -1)
         disjunction = np.concatenate((mentions.disjunction[place], in_z)).astype(np.int16)
-    return key, np.concatenate((entry, 2 * zero + 1)).astype(np.int32), disjunction
+    weight = np.zeros(len(key) if len(rules.scores.weight) else 0)
+    if len(weight):
+        _weigh_entries(
+            rules.atoms, trees, rules.scores, things, mentions.thing, mentions.atom, place, key,
+            weight,
+        )  # fmt: skip
+    entry = np.concatenate((entry, 2 * zero + 1)).astype(np.int32)
+    return _Entries(key, entry, disjunction, round_up(weight))
+
+
+@kernel
+def _weigh_entries(atoms, trees, scores, things, mention_thing, mention_atom, place, key, weight):
+    """Write the highest weight of each entry's key in a rule of its thing."""
+    table, codes = atoms
+    for i in range(len(place)):
+        atom, thing = mention_atom[place[i]], mention_thing[place[i]]
+        # The atoms that stand for ∉ NULL come after those of the table.
+        if atom >= len(table) or table[atom, 1] & NEGATED:
+            continue
+        within = 0
+        if table[atom, 1] & 3 == SET:
+            code = key[i] - trees.base[table[atom, 0]] - trees.size[table[atom, 0]]
+            within = find_code(codes, table[atom, 2], table[atom, 3], code) - table[atom, 2]
+        highest = 0.0
+        for k in range(things.owner_start[thing], things.owner_start[thing + 1]):
+            rule = things.owner[k]
+            for at in range(scores.start[rule], scores.start[rule + 1]):
+                if scores.code[at] == atom:
+                    own = scores.weights[at]
+                    highest = max(highest, scores.weight[own + within] if own >= 0 else 1.0)
+        weight[i] = highest
 
 
 def _add_nulls(atoms: AtomArrays, mentions: Mentions) -> tuple[AtomArrays, Mentions]:

@@ -1,16 +1,19 @@
-"""Merges posting lists, sorted by their current entries, with skipping (Algorithm 1).
+"""Merges posting lists in the order of their current entries, with skipping (Algorithm 1).
 
-The lists that an event chooses are *opened* one partition at a time and kept sorted by their
-current entries. If the first K lists do not stand at the same thing, nothing before the thing of
-the Kth list can be in K lists, so all of them skip to it. `dnf.py` and `cnf.py` decide what to do
-with a thing that is in K lists.
+The lists that an event chooses are *opened* one partition at a time. If the first K lists do not
+stand at the same thing, nothing before the thing of the Kth list can be in K lists, so all of them
+skip to it. `dnf.py` and `cnf.py` decide what to do with a thing that is in K lists.
+
+Ranking skips further, as WAND does: a thing is scored at most the sum of the bounds of the lists up
+to it. If the sum up to the Kth list is below the floor, lists are added until it is not, and all of
+them skip to the last one added. If that never happens, nothing is left in the partition.
 
 A *head* is a list's current entry, with the list's number among the open ones in its lower bits, so
-that sorting heads sorts lists. A list at its end has the highest head and moves after the live
-lists.
+that the order of heads is that of lists. The lists that a step looks at, the *front*, are sorted;
+the others are in a heap. A list that skips takes the place of the heap's first one if it comes
+after it. A list at its end is dropped.
 
-`trace_lists` is called whenever the lists are sorted. It does nothing and is compiled away; tests
-replace it to see each step.
+`trace_lists` is called at each step. It does nothing and is compiled away; tests replace it.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -28,10 +31,10 @@ from tamis.engines.kernels.scores import ROUNDING
 from tamis.engines.papers.kindex.postings import PostingArrays
 
 __all__ = [
-    "END",
     "NO_FLOOR",
     "Cursors",
     "bound_partition",
+    "bound_thing",
     "choose_lists",
     "is_below",
     "new_cursors",
@@ -45,9 +48,6 @@ __all__ = [
 
 _SHIFT = 32
 _SLOT = (1 << _SHIFT) - 1
-END = ((1 << 31) - 1) << _SHIFT
-"""The head of a list at its end, without its slot; above all entries."""
-
 NO_FLOOR = -1.0
 """A floor below all scores, so that nothing is pruned."""
 
@@ -68,10 +68,14 @@ class Cursors(NamedTuple):
     at: NDArray[np.int64]
     stop: NDArray[np.int64]
     """The place of each open list, and where it ends."""
+    factor: NDArray[np.float64]
+    """The event's weight of the key of each open list."""
     worth: NDArray[np.float64]
     """The most that the key of each open list adds to a score: UB times the event's weight."""
     head: NDArray[np.int64]
-    """The heads of the open lists, sorted."""
+    """The heads of the front, rising."""
+    heap: NDArray[np.int64]
+    """The heads of the other open lists; those at 2i + 1 and 2i + 2 are not below the one at i."""
     heaviest: NDArray[np.float64]
     """Room for the K highest worths in a partition."""
 
@@ -88,14 +92,16 @@ def new_cursors(postings: PostingArrays) -> Cursors:
         np.empty(lists, np.int64),
         np.empty(lists, np.int64),
         np.empty(lists, np.float64),
+        np.empty(lists, np.float64),
+        np.empty(lists, np.int64),
         np.empty(lists, np.int64),
         np.empty(int(postings.size.max(initial=0)) + 1, np.float64),
     )
 
 
 @kernel
-def trace_lists(cursors, partition, live, needed, bound):
-    """Called when the lists of a partition are sorted; `bound` is -1 if none was computed."""
+def trace_lists(cursors, partition, front, rest, needed, bound):
+    """Called when the first lists of a partition are known; `bound` is -1 if none was computed."""
 
 
 @kernel
@@ -184,7 +190,7 @@ def _sort_by_partition(partition, cursors, count):
 
 @kernel
 def open_lists(postings, cursors, partition):
-    """Open the chosen lists of a partition, sorted by first entry; returns how many there are."""
+    """Open the chosen lists of a partition; returns how many there are, all outside the front."""
     first = cursors.start[partition]
     count = cursors.start[partition + 1] - first
     for slot in range(count):
@@ -193,14 +199,36 @@ def open_lists(postings, cursors, partition):
         at = postings.entry_start[number]
         cursors.at[slot] = at
         cursors.stop[slot] = postings.entry_start[number + 1]
+        cursors.factor[slot] = cursors.weight[place]
         cursors.worth[slot] = postings.bound[number] * cursors.weight[place]
-        head = (np.int64(postings.entry[at]) << _SHIFT) | slot
-        i = slot
-        while i > 0 and cursors.head[i - 1] > head:
-            cursors.head[i] = cursors.head[i - 1]
-            i -= 1
-        cursors.head[i] = head
+        cursors.heap[slot] = (np.int64(postings.entry[at]) << _SHIFT) | slot
+    for at in range(count // 2 - 1, -1, -1):
+        _sink(cursors.heap, count, at, cursors.heap[at])
     return count
+
+
+@kernel
+def _sink(heap, size, at, head):
+    """Put a head into the heap at `at` or below."""
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and heap[child + 1] < heap[child]:
+            child += 1
+        if heap[child] >= head:
+            break
+        heap[at] = heap[child]
+        at = child
+    heap[at] = head
+
+
+@kernel
+def _take_next(heads, front, heap, rest):
+    """Move the first list of the heap to the end of the front."""
+    heads[front] = heap[0]
+    if rest > 1:
+        _sink(heap, rest - 1, 0, heap[rest - 1])
 
 
 @kernel
@@ -224,23 +252,38 @@ def _skip_to(entry, at, stop, target):
 
 
 @kernel
-def _skip_first(entry, at, stop, heads, lists, live, target):
-    """Skip the first `lists` lists to `target` and keep all sorted; returns how many are live."""
-    for i in range(lists - 1, -1, -1):
-        slot = heads[i] & _SLOT
-        place = _skip_to(entry, at[slot], stop[slot], target)
-        at[slot] = place
-        head = END + slot
-        if place < stop[slot]:
-            head = (np.int64(entry[place]) << _SHIFT) | slot
-        to = i
-        while to + 1 < live and heads[to + 1] < head:
-            heads[to] = heads[to + 1]
-            to += 1
+def _skip_front(entry, at, stop, heads, front, heap, rest, target):
+    """Skip the lists of the front that are before `target`.
+
+    Returns how many lists are in the front, which stays sorted, and in the heap.
+    """
+    kept = 0
+    for i in range(front):
+        head = heads[i]
+        if head >> _SHIFT < target:
+            slot = head & _SLOT
+            place = _skip_to(entry, at[slot], stop[slot], target)
+            at[slot] = place
+            if place < stop[slot]:
+                head = (np.int64(entry[place]) << _SHIFT) | slot
+                if rest > 0 and heap[0] < head:
+                    first = heap[0]
+                    _sink(heap, rest, 0, head)
+                    head = first
+            elif rest > 0:
+                head = heap[0]
+                rest -= 1
+                if rest > 0:
+                    _sink(heap, rest, 0, heap[rest])
+            else:
+                continue
+        to = kept
+        while to > 0 and heads[to - 1] > head:
+            heads[to] = heads[to - 1]
+            to -= 1
         heads[to] = head
-        if head >= END:
-            live -= 1
-    return live
+        kept += 1
+    return kept, rest
 
 
 @kernel
@@ -250,40 +293,64 @@ def is_below(bound, floor):
 
 
 @kernel
-def skip_to_common(entry, cursors, partition, live, lists, needed, floor):
+def skip_to_common(entry, cursors, partition, front, rest, target, needed, floor):
     """Skip until at least the first `needed` lists stand at the same thing.
 
-    The first `lists` lists, which agreed before, skip their thing. Unless `floor` is NO_FLOOR,
-    things that certainly score below it are skipped: the paper's first pruning technique. Returns
-    how many lists are live, and how many of them agree, which is 0 at the end.
+    All lists first skip to the entry `target`. Unless `floor` is NO_FLOOR, things that certainly
+    score below it are skipped: the paper's first pruning technique. Returns how many lists are in
+    the front and outside of it, and how many lists stand at the thing, which is 0 at the end.
     """
-    at, stop, heads = cursors.at, cursors.stop, cursors.head
-    target = 2 * (heads[0] >> (_SHIFT + 1)) + 2
+    at, stop, heads, heap = cursors.at, cursors.stop, cursors.head, cursors.heap
     while True:
-        live = _skip_first(entry, at, stop, heads, lists, live, target)
-        if live < needed:
-            return live, 0
+        front, rest = _skip_front(entry, at, stop, heads, front, heap, rest, target)
+        while front < needed and rest > 0:
+            _take_next(heads, front, heap, rest)
+            front += 1
+            rest -= 1
+        if front < needed:
+            return front, rest, 0
         pivot = heads[needed - 1] >> (_SHIFT + 1)
+        while rest > 0 and heap[0] >> (_SHIFT + 1) <= pivot:
+            _take_next(heads, front, heap, rest)
+            front += 1
+            rest -= 1
+        lists = needed
+        while lists < front and heads[lists] >> (_SHIFT + 1) == pivot:
+            lists += 1
         bound = NO_FLOOR
-        lists = 0
         if floor != NO_FLOOR:
             bound = 0.0
-            while lists < live and heads[lists] >> (_SHIFT + 1) <= pivot:
+            for i in range(lists):
+                bound += cursors.worth[heads[i] & _SLOT]
+        trace_lists(cursors, partition, front, rest, needed, bound)
+        if floor != NO_FLOOR and is_below(bound, floor):
+            while is_below(bound, floor):
+                if lists == front:
+                    if rest == 0:
+                        return front, rest, 0
+                    _take_next(heads, front, heap, rest)
+                    front += 1
+                    rest -= 1
                 bound += cursors.worth[heads[lists] & _SLOT]
                 lists += 1
-        trace_lists(cursors, partition, live, needed, bound)
-        if floor != NO_FLOOR and is_below(bound, floor):
-            target = 2 * pivot + 2
-            continue
-        lists = 0
-        while heads[lists] >> (_SHIFT + 1) < pivot:
-            lists += 1
-        if lists == 0:
-            lists = needed
-            while lists < live and heads[lists] >> (_SHIFT + 1) == pivot:
-                lists += 1
-            return live, lists
-        target = 2 * pivot
+            target = 2 * (heads[lists - 1] >> (_SHIFT + 1))
+        elif heads[0] >> (_SHIFT + 1) == pivot:
+            return front, rest, lists
+        else:
+            target = 2 * pivot
+
+
+@kernel
+def bound_thing(postings, cursors, lists):
+    """The most that the thing at which the first `lists` lists stand scores, by its entries."""
+    total = 0.0
+    for i in range(lists):
+        slot = cursors.head[i] & _SLOT
+        if len(postings.weight):
+            total += postings.weight[cursors.at[slot]] * cursors.factor[slot]
+        elif stands_in(cursors.head[i]):
+            total += cursors.factor[slot]
+    return total
 
 
 @kernel
