@@ -17,13 +17,25 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.encode.arrays import NO_INT32, NO_INT64
 from tamis.encode.kernel import kernel
 from tamis.encode.merge.deduplicate import number_conjunctions
 from tamis.encode.ragged import concatenate_lists, list_numbers, starts, take_lists
 from tamis.encode.rule_forms import owner_arrays
 from tamis.encode.rules import EncodedRules
 
-__all__ = ["AND", "OR", "Parts", "are_normal", "are_sums", "take_parts", "with_absorbed"]
+__all__ = [
+    "AND",
+    "OR",
+    "Parts",
+    "Written",
+    "are_normal",
+    "are_sums",
+    "find_written",
+    "only_absorbed",
+    "take_parts",
+    "with_absorbed",
+]
 
 AND: Final = 0
 OR: Final = 1
@@ -132,28 +144,60 @@ def _compare_with_written(scores, conjunctions, atoms, terms, lengths, sums):
         sums[rule] = terms[0] == conjunctions[rule] and lengths[0] == atoms[rule]
 
 
-def with_absorbed(rules: EncodedRules) -> tuple[EncodedRules, NDArray[np.bool_]]:
-    """`rules` with the conjunctions that simplification dropped, where that makes scores sums.
+class Written(NamedTuple):
+    """Conjunctions as they are written, of rules whose scores are sums over these only."""
+
+    start: NDArray[np.int64]
+    atom: NDArray[np.int32]
+    """The atoms of each conjunction."""
+    rule: NDArray[np.int64]
+    """The rule of each conjunction, rising."""
+
+
+def find_written(rules: EncodedRules) -> tuple[Written, NDArray[np.bool_]]:
+    """Find the rules that simplification has made other than sums, and their conjunctions.
 
     Takes the conjunctions of a rule as they are written if its tree is a DNF, no conjunction has
     two atoms on one attribute, and the rule is not scored by sums otherwise. Also returns whether
-    each rule is scored by sums then.
+    each rule is scored by sums over its own conjunctions and these.
     """
     forms, scores = rules.forms, rules.scores
     sums = are_sums(rules)
     if sums.all():
-        return rules, sums
+        return Written(np.zeros(1, np.int64), NO_INT32, NO_INT64), sums
     wanted = ~sums & are_normal(scores.start, scores.code, outer=OR)
     wanted[forms.program_rule] = False
     chosen = np.flatnonzero(wanted)
     parts = take_parts(*take_lists(scores.start, scores.code, chosen), inner=AND)
     part_rule, part_start = list_numbers(parts.sizes[0]), starts(parts.sizes[1])
     wanted[chosen[part_rule[_repeat_attributes(rules, part_start, parts.atoms[1])]]] = False
-    if not wanted.any():
-        return rules, sums
     is_kept = wanted[chosen][part_rule]
     written = take_lists(part_start, parts.atoms[1], np.flatnonzero(is_kept))
-    return _replace_conjunctions(rules, wanted, written, chosen[part_rule[is_kept]]), sums | wanted
+    return Written(*written, chosen[part_rule[is_kept]]), sums | wanted
+
+
+def with_absorbed(rules: EncodedRules) -> tuple[EncodedRules, NDArray[np.bool_]]:
+    """`rules` with the conjunctions that simplification dropped; see `find_written`.
+
+    Also returns whether each rule is scored by sums then.
+    """
+    written, sums = find_written(rules)
+    if len(written.rule) == 0:
+        return rules, sums
+    pairs = _pair_conjunctions(rules, written)
+    return _replace_conjunctions(rules, pairs, np.unique(pairs.key)), sums
+
+
+def only_absorbed(rules: EncodedRules) -> tuple[EncodedRules, NDArray[np.bool_]]:
+    """`rules` with nothing but the conjunctions that simplification dropped; see `find_written`.
+
+    Also returns whether each rule is scored by sums over these and its own conjunctions.
+    """
+    written, sums = find_written(rules)
+    pairs = _pair_conjunctions(rules, written)
+    own = len(pairs.key) - len(written.rule)
+    dropped = np.setdiff1d(pairs.key[own:], pairs.key[:own])
+    return _replace_conjunctions(rules, pairs, dropped), sums
 
 
 def _repeat_attributes(
@@ -167,32 +211,43 @@ def _repeat_attributes(
     return repeating
 
 
-def _replace_conjunctions(
-    rules: EncodedRules,
-    wanted: NDArray[np.bool_],
-    written: tuple[NDArray[np.int64], NDArray[np.int32]],
-    rule: NDArray[np.int64],
-) -> EncodedRules:
-    """`rules` with the `written` conjunctions of the `wanted` rules in place of their own."""
+class _Pairs(NamedTuple):
+    """The rules of all conjunctions, their own and those that are written."""
+
+    key: NDArray[np.int64]
+    """The rule times the number of distinct conjunctions, plus the conjunction."""
+    start: NDArray[np.int64]
+    atom: NDArray[np.int32]
+    """The atoms of each distinct conjunction."""
+
+
+def _pair_conjunctions(rules: EncodedRules, written: Written) -> _Pairs:
+    """The rules' own conjunctions, followed by those that are written."""
     forms = rules.forms
-    own, owned = forms.owner, list_numbers(forms.owner_start)
-    if len(own) == 0:
-        own = np.arange(len(forms.conjunction_start) - 1, dtype=np.int32)
-        owned = np.arange(len(own))
-    kept = ~wanted[own]
-    old = take_lists(forms.conjunction_start, forms.conjunction_atom, owned[kept])
-    start, atom = concatenate_lists([old, written])
+    owner, owned = forms.owner, list_numbers(forms.owner_start)
+    if len(owner) == 0:
+        owner = np.arange(len(forms.conjunction_start) - 1, dtype=np.int32)
+        owned = np.arange(len(owner))
+    own = take_lists(forms.conjunction_start, forms.conjunction_atom, owned)
+    start, atom = concatenate_lists([own, (written.start, written.atom)])
     number, first = number_conjunctions(start, atom)
-    # A rule that has a conjunction twice owns it once; the rules of the pairs must rise.
-    pair = np.concatenate((own[kept], rule)).astype(np.int64) * len(first) + number
-    owner, conjunction = np.divmod(np.unique(pair), len(first))
-    start, atom = take_lists(start, atom, first)
-    owners = owner_arrays(conjunction, owner, len(first), rules.size)
+    rule = np.concatenate((owner, written.rule)).astype(np.int64)
+    return _Pairs(rule * len(first) + number, *take_lists(start, atom, first))
+
+
+def _replace_conjunctions(
+    rules: EncodedRules, pairs: _Pairs, chosen: NDArray[np.int64]
+) -> EncodedRules:
+    """`rules` with the conjunctions of the `chosen` keys, which rise."""
+    rule, conjunction = np.divmod(chosen, max(1, len(pairs.start) - 1))
+    used, number = np.unique(conjunction, return_inverse=True)
+    start, atom = take_lists(pairs.start, pairs.atom, used)
+    owner_start, owner = owner_arrays(number, rule, len(used), rules.size)
     return rules._replace(
-        forms=forms._replace(
+        forms=rules.forms._replace(
             conjunction_start=start,
             conjunction_atom=atom,
-            owner_start=owners[0],
-            owner=owners[1],
+            owner_start=owner_start,
+            owner=owner,
         )
     )

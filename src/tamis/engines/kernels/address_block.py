@@ -75,7 +75,9 @@ def _check(name: str, column: Column, array: NDArray[Any]) -> None:
         raise TypeError(f"{name} is {array.dtype} {array.shape}, not contiguous {wanted}")
 
 
-def make_reader(kind: type[tuple[Any, ...]], first: int, columns: Mapping[str, Column]) -> Any:
+def make_reader(
+    kind: type[tuple[Any, ...]], first: int, columns: Mapping[str, Column], name: str = ""
+) -> Any:
     """Make a reader: a part of kernels that reads a NamedTuple of arrays from a block.
 
     Parameters
@@ -86,6 +88,8 @@ def make_reader(kind: type[tuple[Any, ...]], first: int, columns: Mapping[str, C
         How many arrays stand before it in the block.
     columns
         The type of each field, in order.
+    name
+        The reader's name, if a block has several parts of one kind.
     """
     assert tuple(columns) == kind._fields  # type: ignore[attr-defined]  # a NamedTuple
     arrays = [_array_type(column) for column in columns.values()]
@@ -106,7 +110,7 @@ def make_reader(kind: type[tuple[Any, ...]], first: int, columns: Mapping[str, C
     about: Any = define
     about.kind, about.first, about.columns = kind, first, dict(columns)
     # The cache of kernels tells readers apart by their names.
-    define.__name__ = define.__qualname__ = f"read_{kind.__name__}"
+    define.__name__ = define.__qualname__ = name or f"read_{kind.__name__}"
     reader = intrinsic(define)
     reader.plain = partial(_read_plainly, reader)
     return reader

@@ -21,7 +21,7 @@ from tamis.engines.likelihood import estimate_likelihood
 from tamis.engines.shared.arrays import SharedArrays
 from tamis.engines.shared.changes import list_changes
 
-__all__ = ["build"]
+__all__ = ["build", "rank_atoms", "sort_conjunctions"]
 
 
 def build(rules: EncodedRules, sample: Events | None) -> Parts:
@@ -32,8 +32,8 @@ def build(rules: EncodedRules, sample: Events | None) -> Parts:
     rules = _sort_programs(_name_owners(rules))
     likely = estimate_likelihood(rules, sample)
     absent = (rules.atoms.flags & IF_ABSENT) != 0
-    rank = _rank_atoms(likely, absent)
-    rules, index = _sort_conjunctions(rules, rank, absent)
+    rank = rank_atoms(likely, absent)
+    rules, index = sort_conjunctions(rules, rank, absent)
     covers = choose_pairs(rules, np.where(absent, np.inf, likely))
     is_program = np.zeros(rules.size // 64 + 1, np.uint64)
     numbers = rules.forms.program_rule.astype(np.uint64)
@@ -84,7 +84,7 @@ def _sort_programs(rules: EncodedRules) -> EncodedRules:
     )
 
 
-def _rank_atoms(likely: NDArray[np.float64], absent: NDArray[np.bool_]) -> NDArray[np.int32]:
+def rank_atoms(likely: NDArray[np.float64], absent: NDArray[np.bool_]) -> NDArray[np.int32]:
     """The place of each atom in the order of all atoms, rarest first.
 
     Those that hold on an absent attribute come last: no value of an event leads to them.
@@ -104,9 +104,10 @@ class _Index(NamedTuple):
     more: NDArray[np.int32]
 
 
-def _sort_conjunctions(
+def sort_conjunctions(
     rules: EncodedRules, rank: NDArray[np.int32], absent: NDArray[np.bool_]
 ) -> tuple[EncodedRules, _Index]:
+    """Sort conjunctions, which have owners, by their atoms, and list their runs."""
     forms = rules.forms
     atom = forms.conjunction_atom.copy()
     _sort_atoms(forms.conjunction_start, atom, rank)

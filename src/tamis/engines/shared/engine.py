@@ -22,9 +22,16 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import Choices, Events
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Best, Engine, Parts, Scratch
+from tamis.engines.kernels.address_block import AddressBlock
 from tamis.engines.kernels.event_expressions import MAYBE, YES, ExpressionMatches
-from tamis.engines.score_bounds import bound_rules
 from tamis.engines.shared.arrays import SharedArrays, new_workspace
+from tamis.engines.shared.bounds import (
+    RankedIndex,
+    Weights,
+    bound_weights,
+    index_absorbed,
+    index_own,
+)
 from tamis.engines.shared.build import build
 from tamis.engines.shared.check import check_shared
 from tamis.engines.shared.expressions import (
@@ -33,7 +40,7 @@ from tamis.engines.shared.expressions import (
     new_expression_room,
 )
 from tamis.engines.shared.match import match_rows
-from tamis.engines.shared.top import rank_bounded
+from tamis.engines.shared.top import new_top_block, new_top_workspace, top_rows
 from tamis.forks import computed_once
 
 __all__ = ["Shared", "shares_atoms"]
@@ -63,6 +70,8 @@ class SharedScratch(Scratch):
         workspace = new_workspace(arrays)
         self.fixed = (*rules.atoms, *rules.forms, *arrays, *workspace)
         """What `match_rows` takes on every call, array by array."""
+        self.top: AddressBlock | None = None
+        """What `top_rows` takes on every call; made for the first search for the best."""
         self._rules = rules
 
     @computed_once
@@ -126,9 +135,11 @@ class Shared(Engine):
         return ExpressionMatches(np.sort(listed[verdicts == YES]), listed[verdicts == MAYBE])
 
     @computed_once
-    def _bound(self) -> NDArray[np.float64]:
-        """The most that each rule can score; computed for the first search for the best."""
-        return bound_rules(self.rules)
+    def _ranked(self) -> tuple[Weights, RankedIndex, RankedIndex]:
+        """What bounds scores; computed for the first search for the best."""
+        weights = bound_weights(self.rules, self.arrays)
+        absorbed, sums = index_absorbed(self.rules, weights)
+        return weights, index_own(self.rules, self.arrays, weights, sums), absorbed
 
     def _rank(
         self, events: Events, row: int, last: int, mask: NDArray[np.uint8], best: Best
@@ -136,22 +147,9 @@ class Shared(Engine):
         """See `Engine._rank`."""
         if not best.rule.shape[1]:
             return
-        scratch, rules = self._scratch(), self.rules
-        count = np.zeros(last, np.int64)
-        for at in range(last - row):
-            event = row + at
-            self.run(events, event, event + 1, mask, scratch, scratch.room, count)
-            best.counts[at] = rank_bounded(
-                rules.atoms,
-                rules.forms,
-                rules.scores,
-                self._bound,
-                events,
-                scratch.loaded,
-                event,
-                scratch.room[: count[event]],
-                self.order,
-                scratch.stack,
-                best.rule[at],
-                best.score[at],
-            )
+        scratch = self._scratch()
+        assert isinstance(scratch, SharedScratch)
+        if scratch.top is None:
+            workspace = new_top_workspace(self.rules, self.arrays)
+            scratch.top = new_top_block(self.rules, self.arrays, *self._ranked, workspace)
+        top_rows(scratch.top.block, events, row, last, mask, *best)

@@ -13,7 +13,7 @@ from tamis.engines.kernels.bits import ONE, ZERO, count_bits, lowest_bit, prefet
 from tamis.engines.kernels.truth import find_code
 from tamis.engines.shared.arrays import SharedArrays, Workspace
 
-__all__ = ["match_rows"]
+__all__ = ["holds_on", "match_rows"]
 
 _AHEAD = 8
 """How many runs, conjunctions or programs ahead of time their data is prefetched."""
@@ -23,7 +23,7 @@ _WORDS = 32
 
 
 @kernel
-def _holds_on(table, codes, event_code, begin, end, atom):
+def holds_on(table, codes, event_code, begin, end, atom):
     """Whether an atom holds on a present attribute, as if no text predicate did."""
     test, low, high = table[atom, 1], table[atom, 2], table[atom, 3]
     satisfied = False
@@ -42,7 +42,7 @@ def _test_listed(atoms, absent, truth, changed, count, listed, first, last, even
     for k in range(first, last):
         atom = listed[k]
         if truth[atom] == absent[atom]:
-            holds = _holds_on(table, codes, event_code, begin, end, atom)
+            holds = holds_on(table, codes, event_code, begin, end, atom)
             if holds != (absent[atom] != 0):
                 truth[atom] ^= np.uint8(1)
                 changed[count] = atom

@@ -1,0 +1,173 @@
+"""The best rules by bounds are those of scoring everything that matches.
+
+`scan` scores every rule that matches by its tree, and the contract suite compares it with
+`evaluate`. Here the engines that prune answer as it does, to the last bit and in the same order.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tamis
+from tamis.encode.arrays import NEGATED, SET, Events
+from tamis.encode.events import EventEncoder
+from tamis.encode.rule_forms import expand_scores
+from tamis.encode.rules import EncodedRules
+from tamis.engines.base import Engine
+from tamis.engines.papers.kindex import KIndex, KIndexCnf
+from tamis.engines.scan import Scan
+from tamis.engines.shared import Shared
+from tamis.engines.tiles import Tiles
+from tamis.expr.event import flatten
+from tamis.expr.weights import EventWeights
+from tamis.workloads import ads, begen
+from tests.engines.test_shared import (
+    PREDICATES,
+    draw_clauses,
+    draw_conjunctions,
+    draw_event,
+    draw_tree,
+    encode,
+)
+
+ENGINES = (Tiles, Shared, KIndex, KIndexCnf)
+
+
+def draw_single(random: Random) -> str:
+    return " AND ".join(random.sample(PREDICATES, random.randint(1, 5)))
+
+
+def draw_absorbing(random: Random) -> str:
+    """A DNF in which most conjunctions contain another one."""
+    first = random.sample(PREDICATES, random.randint(1, 2))
+    longer = [[*first, *random.sample(PREDICATES, random.randint(1, 3))] for _ in range(3)]
+    return " OR ".join(f"({' AND '.join(part)})" for part in [first, *longer])
+
+
+DRAWS = (draw_single, draw_absorbing, draw_conjunctions, draw_clauses, draw_tree)
+DRAWN = (0.0, 0.1, 0.3, 1.0, 1.0, 2.5, 1e-40, 1e6)
+"""The weights of rules and events. Some are 0, and some below what single precision can hold."""
+
+
+def weigh(rules: EncodedRules, random: Random) -> EncodedRules:
+    """Give every positive atom of most rules weights of their own."""
+    scores, table = expand_scores(rules.forms, rules.scores), rules.atoms.table
+    weights = np.full(len(scores.code), -1, np.int32)
+    weight: list[float] = []
+    for rule in range(rules.size):
+        if random.random() < 0.2:
+            continue
+        for place in range(scores.start[rule], scores.start[rule + 1]):
+            atom = scores.code[place]
+            if atom >= 0 and not table[atom, 1] & NEGATED:
+                size = table[atom, 3] - table[atom, 2] if table[atom, 1] & 3 == SET else 1
+                weights[place] = len(weight)
+                weight += random.choices(DRAWN, k=max(1, size))
+    return rules._replace(scores=scores._replace(weights=weights, weight=np.array(weight)))
+
+
+def weigh_event(random: Random, event: dict[str, Any]) -> EventWeights:
+    values = {
+        (name, value): random.choice(DRAWN)
+        for name, own in event.items()
+        for value in (own if isinstance(own, list) else [own])
+        if random.random() < 0.8
+    }
+    return EventWeights.of(values)
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_best_are_those_of_scan(draw: Any, weighted: bool) -> None:
+    random = Random(3)
+    rules = encode([draw(random) for _ in range(600)], random.choice(("strong", "weak")))
+    if weighted:
+        rules = weigh(rules, random)
+    encoder = EventEncoder(rules)
+    events = [draw_event(random) for _ in range(40)]
+    single = [
+        encoder.encode_weighted(flatten(event), weigh_event(random, event)) for event in events
+    ]
+    batch = encoder.encode_many(events)
+    mask = np.array([random.random() < 0.5 for _ in range(rules.size)], np.uint8)
+    scan = Scan(rules)
+    for kind in ENGINES:
+        engine = kind(rules)
+        # An engine keeps rules in an order of its own; masks go by place.
+        for n, chosen in ((5, None), (60, None), (1, mask), (5, mask)):
+            own = None if chosen is None else chosen[engine.order]
+            for event in single:
+                assert_same(engine, scan, event, n, own, chosen)
+            assert_same(engine, scan, batch, n, own, chosen)
+
+
+def assert_same(engine: Engine, scan: Engine, events: Events, n: int, own: Any, mask: Any) -> None:
+    found, expected = engine.top(events, n, own), scan.top(events, n, mask)
+    np.testing.assert_array_equal(found.start, expected.start)
+    np.testing.assert_array_equal(engine.order[found.rule], expected.rule)
+    np.testing.assert_array_equal(found.score, expected.score)
+
+
+def test_the_shared_engine_decides_few_of_the_rules_that_match() -> None:
+    workload = ads.Workload(4_000, dimensions=60, attributes=120, event_size=40)
+    rules = encode([text for _, text in workload.rules()], "weak")
+    scores = expand_scores(rules.forms, rules.scores)
+    atoms = scores.code >= 0
+    # Each place of each tree has a weight of its own near that of its atom.
+    random = np.random.default_rng(1)
+    base = 1 / random.integers(1, 500, len(rules.atoms.table))
+    sizes = np.diff(rules.atoms.table[:, 2:])[:, 0]
+    own = np.where(atoms, np.where(rules.atoms.test == SET, sizes, 1)[scores.code], 0)
+    weight = np.repeat(base[scores.code], own) * random.uniform(0.8, 1, own.sum())
+    first = (np.cumsum(own) - own).astype(np.int32)
+    weights = np.where(atoms, first, -1).astype(np.int32)
+    rules = rules._replace(scores=scores._replace(weights=weights, weight=weight))
+    engine, scan, encoder = Shared(rules), Scan(rules), EventEncoder(rules)
+    matches = decided = 0
+    for event in workload.events(30):
+        rows = encoder.encode(event)
+        assert_same(engine, scan, rows, 5, None, None)
+        scratch: Any = engine._scratch()
+        decided += int(scratch.top._arrays[-1].tally[1])
+        matches += len(scan.match(rows).rule)
+    assert matches > 1_000
+    assert decided < 0.1 * matches
+
+
+def test_a_matcher_ranks_over_segments_the_tail_and_selections() -> None:
+    """Several segments, removed rules, rules that are not valid, and the tail."""
+    random = Random(4)
+    texts = [draw_absorbing(random) if i % 2 else draw_single(random) for i in range(3_100)]
+    weights = [{} if i % 3 else {("a0", 1): random.choice(DRAWN[:6])} for i in range(len(texts))]
+    matcher, plain = tamis.Matcher(), tamis.Matcher(engine="scan")
+    for each in (matcher, plain):
+        items: list[dict[str, Any]] = [
+            {"id": i, "rule": text, "weights": weight if "a0 = 1" in text else None}
+            for i, (text, weight) in enumerate(zip(texts, weights, strict=True))
+        ]
+        each.add_many(items[:1_500])
+        each.add_many(items[1_500:3_090])
+        for item in items[3_090:]:
+            each.add(item["id"], item["rule"], weights=item["weights"])
+        each.remove_many(range(0, 3_100, 7))
+    for _ in range(25):
+        event = draw_event(random)
+        own = {("a0", 1): 0.5, ("a1", 2): 3.0}
+        some = random.sample(range(3_100), 900)
+        assert matcher.top(event, 9) == plain.top(event, 9)
+        assert matcher.top(event, 9, only=some) == plain.top(event, 9, only=some)
+        assert matcher.top(event, 9, weights=own) == plain.top(event, 9, weights=own)
+
+
+def test_ties_of_unweighted_rules_go_to_the_oldest_in_every_tile() -> None:
+    workload = begen.Workload(size=3_000, match_probability=0.09)
+    matcher, plain = tamis.Matcher(), tamis.Matcher(engine="scan")
+    for each in (matcher, plain):
+        each.add_many(workload.rules_table())
+    for event in workload.events(25):
+        assert matcher.top(event, 5) == plain.top(event, 5)
+        assert matcher.top(event, 200) == plain.top(event, 200)
