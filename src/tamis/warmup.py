@@ -15,7 +15,8 @@ import pyarrow as pa
 from numba.core import event
 
 from tamis.encode.compiler.background import compile_in_place
-from tamis.encode.plain.warm_up import is_compiled
+from tamis.encode.json import warm_up as json_kernels
+from tamis.encode.plain import warm_up as plain_kernels
 from tamis.engines.registry import load_engine
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.open import open_matcher
@@ -66,7 +67,8 @@ def warmup(
     names = dict.fromkeys(load_engine(engine).name for engine in engines)
     with compile_in_place(), event.install_listener("numba:compile", _Listener(report)):
         warm_up()
-        is_compiled()
+        plain_kernels.is_compiled()
+        json_kernels.is_compiled()
         return {name: _compile_engine(name) for name in names}
 
 

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tamis
+from tamis.errors import InputFileError
 from tamis.files import (
     Query,
     match_file,
@@ -81,3 +82,24 @@ def test_a_file_of_malformed_lines_is_skipped_and_named(tmp_path: Path) -> None:
     (batch,) = match_file(matcher, str(path), Query(skip_bad=True))
     assert batch.keys == []
     assert [error.line for error in batch.skipped] == [1, 2]
+
+
+def test_a_long_file_of_json_lines_is_numbered_as_a_short_one(tmp_path: Path) -> None:
+    """From 1,024 lines on, kernels read them; blank and malformed lines count as before."""
+    matcher = tamis.Matcher()
+    matcher.add_many([(f"r{i}", f"a = {i} AND b.c = 'x'") for i in range(40)])
+    lines = [f'{{"a": {i % 50}, "b": {{"c": "x"}}}}' for i in range(3_000)]
+    lines[1_500:1_500] = ["", "  ", '{"a": "\\u0041"}']
+    path = tmp_path / "events.jsonl"
+    path.write_text("\n".join(lines))
+    keys = [key for batch in match_file(matcher, str(path), Query("count")) for key in batch.keys]
+    assert keys == list(range(3_001))
+    found = sum(b.table.num_rows for b in match_file(matcher, str(path), Query()))
+    assert found == 3_000 // 50 * 40
+    path.write_text("\n".join([*lines, '{"a": 1', '{"a": 1e999}', '{"a": 1, "b.c": "x"}']))
+    with pytest.raises(InputFileError, match="events.jsonl:3004: not valid JSON"):
+        list(match_file(matcher, str(path), Query()))
+    batches = list(match_file(matcher, str(path), Query(skip_bad=True)))
+    assert [error.line for batch in batches for error in batch.skipped] == [3_004, 3_005]
+    assert batches[-1].keys[-1] == 3_001
+    assert sum(batch.table.num_rows for batch in batches) == found + 1

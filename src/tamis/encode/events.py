@@ -12,8 +12,10 @@ from tamis.encode.arrays import NO_DOUBLES, NO_INT32, Events
 from tamis.encode.column_codes import codes_of_list
 from tamis.encode.derived import DerivedAttributes
 from tamis.encode.event_pairs import to_pairs
+from tamis.encode.event_rows import merge_rows
 from tamis.encode.guards import Guards
 from tamis.encode.known_pairs import KnownPairs, Unusual
+from tamis.encode.ragged import starts
 from tamis.encode.rules import EncodedRules
 from tamis.errors import EventError, SchemaError, combine_errors
 from tamis.expr.event import Event, FlatEvent, flatten, refuse_unreadable
@@ -144,15 +146,15 @@ class AxesEncoder:
             for event in events:
                 self._add_flat(event, rows)
         else:
-            self._add_all(self._add_flat, events, first, rows)
+            self._add_all(self._add_flat, enumerate(events, first), rows)
         return self._finish(rows)
 
     def _add_all(
-        self, add: Callable[[Any, _Rows], None], events: Iterable[Any], first: int, rows: _Rows
+        self, add: Callable[[Any, _Rows], None], events: Iterable[tuple[int, Any]], rows: _Rows
     ) -> None:
-        """Add all events; an error knows all that are refused."""
+        """Add all events, each with its number; an error knows all that are refused."""
         errors: dict[int, EventError | SchemaError] = {}
-        for number, event in enumerate(events, first):
+        for number, event in events:
             try:
                 add(event, rows)
             except EventError as error:
@@ -311,15 +313,69 @@ class EventEncoder(AxesEncoder):
 
     def encode_many(self, events: Iterable[Event], first: int = 0) -> Events:
         """Encode events given as mappings; an error names the event, counted from `first`."""
+        pairs: list[bytes] = []
+        others: list[tuple[int, Event]] = []
+        for number, event in enumerate(events, first):
+            found = self._join_pairs(event) if 2 * len(others) <= len(pairs) + _FEW else None
+            if found is None:
+                others.append((number, event))
+            pairs.append(found or b"")
+        if not others:
+            return self._split_pairs(pairs)
         rows = _Rows()
-        self._add_all(self._add, events, first, rows)
-        return self._finish(rows)
+        self._add_all(self._add, others, rows)
+        encoded = self._finish(rows)
+        if len(others) == len(pairs):
+            return encoded
+        places = np.array([number - first for number, _ in others])
+        return merge_rows(self._split_pairs(pairs), encoded, places)
+
+    def _join_pairs(self, event: Event) -> bytes | None:
+        """The pairs of an event; None if it is unusual."""
+        pair_of = self._pair_of
+        if pair_of is None or event.__class__ is not dict:
+            return None
+        values = event.values()
+        try:
+            return b"".join(map(pair_of, zip(event, values, map(type, values), strict=True)))
+        except (Unusual, TypeError):  # A list or a dictionary cannot be looked up.
+            return None
+
+    def _split_pairs(self, pairs: list[bytes]) -> Events:
+        """The events of pairs, where those of texts follow the string that satisfies them."""
+        start = starts(np.fromiter(map(len, pairs), np.int64, len(pairs)) // _PAIR_BYTES)
+        number, code = np.frombuffer(b"".join(pairs), np.int32).reshape(-1, 2).T
+        is_text = number >= self._attributes
+        if not self._texts.attributes or not is_text.any():
+            entries = number.copy(), code.copy()  # which kernels may take as writable
+            no_texts = np.zeros_like(start), NO_INT32
+            return Events(start, *entries, *no_texts, NO_DOUBLES, NO_DOUBLES)
+        before = np.concatenate(([0], np.cumsum(is_text)))[start]
+        texts = number[is_text] - self._attributes
+        return Events(
+            start - before, number[~is_text], code[~is_text], before, texts, NO_DOUBLES, NO_DOUBLES
+        )
 
     def encode_weighted(self, event: FlatEvent, weights: EventWeights) -> Events:
         """Encode one event with weights for its values."""
         rows = _Rows()
         self._add_flat(event, rows, weights)
         return self._finish(rows)
+
+    def with_texts_at(
+        self,
+        start: NDArray[np.int64],
+        attribute: NDArray[np.int32],
+        code: NDArray[np.int32],
+        texts: Sequence[tuple[int, int, str]],
+    ) -> Events:
+        """Events of these entries, and the text predicates that strings satisfy.
+
+        Each string has a row and an attribute; these are rising by row.
+        """
+        no_texts = np.zeros_like(start), NO_INT32
+        events = Events(start, attribute, code, *no_texts, NO_DOUBLES, NO_DOUBLES)
+        return self._with_texts(events, [_Text(*text) for text in texts]) if texts else events
 
     def _finish(self, rows: _Rows) -> Events:
         events = rows.events()
@@ -349,6 +405,8 @@ class EventEncoder(AxesEncoder):
             text_weight=np.array(weights) if len(events.weight) else NO_DOUBLES,
         )
 
+
+_PAIR_BYTES = 8
 
 _MANY = 64
 """From how many values of an attribute on they are looked up all at once."""

@@ -1,11 +1,11 @@
-"""Reads events batch by batch: objects from JSON lines, Arrow data from CSV and Parquet."""
+"""Reads events batch by batch: objects or texts of JSON lines, Arrow data from CSV and Parquet."""
 
 from __future__ import annotations
 
 import io
 import re
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from itertools import islice
 from typing import Any, NamedTuple
@@ -17,13 +17,21 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from tamis.encode.json.texts import JsonTexts
 from tamis.errors import InputFileError
 from tamis.files.csv_records import CsvRecord, locate_open_quote, read_records
-from tamis.files.json_lines import parse_object, read_objects
+from tamis.files.json_lines import parse_object, read_texts
 from tamis.files.source import STDIN, Bytes, Format, Source, open_source
 from tamis.matcher.analysis.backtest import PastChunk
 
-__all__ = ["EventBatch", "EventFile", "read_event", "read_events"]
+__all__ = [
+    "EventBatch",
+    "EventFile",
+    "UndecodedBatch",
+    "read_event",
+    "read_events",
+    "read_undecoded",
+]
 
 _ROWS = 65_536
 _CSV_BLOCK = 1 << 22
@@ -38,11 +46,19 @@ _CONVERSION = re.compile(r"In CSV column #(\d+): CSV conversion error to (.+?): 
 class EventBatch(NamedTuple):
     """Consecutive events of a file, in a form that `Matcher.match_many` takes."""
 
-    events: list[dict[str, Any]] | pa.RecordBatch
+    events: list[Mapping[str, Any]] | pa.RecordBatch
     numbers: NDArray[np.int64]
     """The 1-based number of each event: its line in JSON lines, its row in CSV and Parquet."""
     fraction: float | None
     """The fraction of the file that was read; None for a pipe."""
+
+
+class UndecodedBatch(NamedTuple):
+    """Consecutive events of a file; the texts of JSON lines are objects, but not decoded."""
+
+    events: JsonTexts | pa.RecordBatch
+    numbers: NDArray[np.int64]
+    fraction: float | None
 
 
 def read_events(path: str, bad: list[InputFileError] | None = None) -> Iterator[EventBatch]:
@@ -61,11 +77,18 @@ def read_events(path: str, bad: list[InputFileError] | None = None) -> Iterator[
     InputFileError
         The file cannot be read; the error names the file and, where there is one, the line.
     """
+    for events, numbers, fraction in read_undecoded(path, bad):
+        decoded = events.events() if isinstance(events, JsonTexts) else events
+        yield EventBatch(decoded, numbers, fraction)
+
+
+def read_undecoded(path: str, bad: list[InputFileError] | None = None) -> Iterator[UndecodedBatch]:
+    """Read the events of a file like `read_events`, and leave JSON lines as texts."""
     with open_source(path) as source:
         match source.format:
             case Format.JSON_LINES:
-                for lines, objects in read_objects(source, bad):
-                    yield EventBatch(objects, np.array(lines, np.int64), source.fraction)
+                for numbers, texts in read_texts(source, bad):
+                    yield UndecodedBatch(texts, numbers, source.fraction)
             case Format.CSV:
                 yield from _number_batches(_read_csv(source), source)
             case Format.PARQUET:
@@ -119,9 +142,10 @@ def read_event(text: str) -> dict[str, Any]:
 def _read_event_at(path: str, number: int) -> dict[str, Any]:
     """The event that `tamis match` prints as `number`; events count from 0."""
     offset = number
-    for events, numbers, _ in read_events(path):
+    for events, numbers, _ in read_undecoded(path):
         if offset < len(numbers):
-            return events[offset] if isinstance(events, list) else _row_to_dict(events, offset)
+            is_json = isinstance(events, JsonTexts)
+            return events.event(offset) if is_json else _row_to_dict(events, offset)
         offset -= len(numbers)
     raise InputFileError(f"there is no event {number}", path=path)
 
@@ -131,15 +155,15 @@ def _row_to_dict(batch: pa.RecordBatch, row: int) -> dict[str, Any]:
     return rows[0]
 
 
-def _number_batches(batches: Iterator[pa.RecordBatch], source: Source) -> Iterator[EventBatch]:
+def _number_batches(batches: Iterator[pa.RecordBatch], source: Source) -> Iterator[UndecodedBatch]:
     first = 1
     for batch in batches:
         numbers = np.arange(first, first + batch.num_rows)
         first += batch.num_rows
-        yield EventBatch(batch, numbers, source.fraction)
+        yield UndecodedBatch(batch, numbers, source.fraction)
 
 
-def _read_parquet(source: Source) -> Iterator[EventBatch]:
+def _read_parquet(source: Source) -> Iterator[UndecodedBatch]:
     file = pq.ParquetFile(source.stream)
     _check_names(source, file.schema_arrow.names)
     rows = file.metadata.num_rows

@@ -1,4 +1,4 @@
-"""JSON lines: one object a line, read strictly and block by block."""
+"""JSON lines: one object a line, read strictly and block by block, as objects or as texts."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
+from tamis.encode.json.reader import find_suspects
+from tamis.encode.json.texts import JsonTexts, describe_json_error
+from tamis.encode.json.warm_up import are_worth_it
 from tamis.errors import InputFileError
-from tamis.files.source import Source
+from tamis.files.source import LONGEST_LINE, Source
 
-__all__ = ["ObjectBlock", "parse_object", "read_objects"]
+__all__ = ["ObjectBlock", "TextBlock", "parse_object", "read_objects", "read_texts"]
 
 _DECODER = msgspec.json.Decoder()
 
@@ -53,6 +58,61 @@ def read_objects(source: Source, bad: list[InputFileError] | None = None) -> Ite
             yield ObjectBlock([number for number, _ in lines], objects)
     if not objects_read:
         raise source.error("the file is empty")
+
+
+class TextBlock(NamedTuple):
+    """Consecutive lines that are objects."""
+
+    lines: NDArray[np.int64]
+    """The 1-based number of each line."""
+    texts: JsonTexts
+
+
+def read_texts(source: Source, bad: list[InputFileError] | None = None) -> Iterator[TextBlock]:
+    """Read the lines of a file, a block at a time, like `read_objects`; they are not decoded.
+
+    All lines are checked, so decoding them never fails.
+    """
+    lines_read = objects_read = 0
+    for block in source.blocks():
+        texts = _split_lines(block)
+        if texts.size and int(texts.end[-1] - texts.begin[-1]) >= LONGEST_LINE:
+            raise source.too_long_error(lines_read + texts.size)
+        numbers = np.arange(lines_read + 1, lines_read + texts.size + 1)
+        lines_read += texts.size
+        suspects = find_suspects(texts) if are_worth_it(texts.size) else np.arange(texts.size)
+        good = np.ones(texts.size, np.bool_)
+        for row in suspects.tolist():
+            line = texts.text(row)
+            if not line.strip():
+                good[row] = False
+                continue
+            objects_read += 1
+            try:
+                parse_object(line, source, int(numbers[row]))
+            except InputFileError as error:
+                if bad is None:
+                    raise
+                bad.append(error)
+                good[row] = False
+        objects_read += texts.size - len(suspects)
+        if good.any():
+            is_whole = bool(good.all())
+            yield TextBlock(
+                numbers if is_whole else numbers[good], texts if is_whole else texts.keep(good)
+            )
+    if not objects_read:
+        raise source.error("the file is empty")
+
+
+def _split_lines(block: bytes) -> JsonTexts:
+    data = np.frombuffer(block, np.uint8)
+    end = np.flatnonzero(data == ord("\n"))
+    if not block.endswith(b"\n"):
+        end = np.append(end, len(data))
+    begin = np.zeros(len(end), np.int64)
+    begin[1:] = end[:-1] + 1
+    return JsonTexts(data, begin, end.astype(np.int64))
 
 
 def _parse_good(
@@ -98,6 +158,4 @@ def _malformed_error(
         source.decode(text, number or 1)
     except InputFileError as not_utf8:
         return not_utf8
-    # msgspec appends "- at `$[...]`", which is a position inside the object, not in the file.
-    reason = str(error).partition(" - at ")[0].removeprefix("JSON is malformed: ")
-    return source.error(f"not valid JSON: {reason[0].lower()}{reason[1:]}", number)
+    return source.error(f"not valid JSON: {describe_json_error(error)}", number)

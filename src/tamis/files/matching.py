@@ -11,8 +11,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from tamis.encode.json.texts import JsonTexts
 from tamis.errors import EventError, InputFileError, SchemaError
-from tamis.files.event_reader import EventBatch, read_events
+from tamis.files.event_reader import UndecodedBatch, read_undecoded
 from tamis.files.source import display_path
 from tamis.matcher.ids import Ids, id_column
 from tamis.matcher.matcher import Matcher
@@ -61,7 +62,7 @@ class Query:
             case "top":
                 search = partial(matcher.top_many, n=self.n)
             case "publish":
-                rows = events if isinstance(events, list) else events.to_pylist()
+                rows = events.events() if isinstance(events, JsonTexts) else events.to_pylist()
                 found = [self._publish(matcher, *row, skipped) for row in enumerate(rows)]
                 return _build_table(found)
         return search(events, only=self.only, at=self.at, on_error=on_error, skipped=skipped)
@@ -101,7 +102,7 @@ def match_file(matcher: Matcher, path: str, query: Query) -> Iterator[MatchBatch
     """
     size, done = _FIRST_EVENTS, 0
     malformed: list[InputFileError] | None = [] if query.skip_bad else None
-    for batch in read_events(path, malformed):
+    for batch in read_undecoded(path, malformed):
         start = 0
         while start < len(batch.numbers):
             part = _slice_batch(batch, start, size)
@@ -136,14 +137,15 @@ def _build_table(found: Sequence[list[RuleId]]) -> pa.Table:
     return pa.table({"event": numbers, "rule": rules})
 
 
-def _slice_batch(batch: EventBatch, start: int, size: int) -> EventBatch:
+def _slice_batch(batch: UndecodedBatch, start: int, size: int) -> UndecodedBatch:
     events, numbers, fraction = batch
     end = start + size
-    part = events[start:end] if isinstance(events, list) else events.slice(start, size)
-    return EventBatch(part, numbers[start:end], fraction)
+    if isinstance(events, JsonTexts):
+        return UndecodedBatch(events.between(start, end), numbers[start:end], fraction)
+    return UndecodedBatch(events.slice(start, size), numbers[start:end], fraction)
 
 
-def _match_batch(matcher: Matcher, batch: EventBatch, query: Query, path: str) -> pa.Table:
+def _match_batch(matcher: Matcher, batch: UndecodedBatch, query: Query, path: str) -> pa.Table:
     try:
         return query.run(matcher, batch.events)
     except (EventError, SchemaError) as error:
@@ -153,7 +155,7 @@ def _match_batch(matcher: Matcher, batch: EventBatch, query: Query, path: str) -
 
 
 def _match_good(
-    matcher: Matcher, batch: EventBatch, query: Query, path: str, keys: list[str | int]
+    matcher: Matcher, batch: UndecodedBatch, query: Query, path: str, keys: list[str | int]
 ) -> MatchBatch:
     """The matches of the events that are not refused."""
     bad: list[BadEvent] = []
@@ -165,7 +167,7 @@ def _match_good(
     good[[event for event, _ in bad]] = False
     places = np.cumsum(good) - 1
     event = pa.array(places[table["event"].to_numpy()])
-    is_line = isinstance(batch.events, list)
+    is_line = isinstance(batch.events, JsonTexts)
     skipped = [
         InputFileError(
             message if is_line else f"row {batch.numbers[event]}: {message}",
@@ -178,18 +180,20 @@ def _match_good(
     return MatchBatch(kept, table.set_column(0, "event", event), batch.fraction, skipped)
 
 
-def _find_bad_event(matcher: Matcher, batch: EventBatch, path: str) -> InputFileError | None:
+def _find_bad_event(matcher: Matcher, batch: UndecodedBatch, path: str) -> InputFileError | None:
     """The error of the first event that cannot be matched; None if a whole column cannot."""
-    if isinstance(batch.events, list):
-        for number, event in zip(batch.numbers.tolist(), batch.events, strict=True):
+    if isinstance(batch.events, JsonTexts):
+        for row, number in enumerate(batch.numbers.tolist()):
             try:
-                matcher.match(event)  # unlike publish, this remembers nothing
+                matcher.match(batch.events.event(row))  # unlike publish, this remembers nothing
             except (EventError, SchemaError) as error:
                 return InputFileError(str(error), path=display_path(path), line=number)
     return None
 
 
-def _event_keys(batch: EventBatch, first: int, event_id: str | None, path: str) -> list[str | int]:
+def _event_keys(
+    batch: UndecodedBatch, first: int, event_id: str | None, path: str
+) -> list[str | int]:
     if event_id is None:
         return list(range(first, first + len(batch.numbers)))
     keys = _attribute_values(batch, event_id, path)
@@ -202,9 +206,9 @@ def _event_keys(batch: EventBatch, first: int, event_id: str | None, path: str) 
     return keys
 
 
-def _attribute_values(batch: EventBatch, name: str, path: str) -> list[Any]:
-    if isinstance(batch.events, list):
-        return [event.get(name) for event in batch.events]
+def _attribute_values(batch: UndecodedBatch, name: str, path: str) -> list[Any]:
+    if isinstance(batch.events, JsonTexts):
+        return [event.get(name) for event in batch.events.events()]
     index = batch.events.schema.get_field_index(name)
     if index < 0:
         raise InputFileError(f"there is no column {name!r}", path=display_path(path))

@@ -135,13 +135,8 @@ class Source:
         InputFileError
             A line is longer than `LONGEST_LINE`.
         """
-        read = self.stream.read1 if self._size is None else self.stream.read
         done = 0
-        while block := read(_BLOCK):
-            if not block.endswith(b"\n"):
-                block += self.stream.readline(LONGEST_LINE)
-            if not done:
-                block = block.removeprefix(_BOM)
+        for block in self.blocks():
             lines = block.split(b"\n")
             if not lines[-1]:
                 lines.pop()
@@ -150,6 +145,19 @@ class Source:
             if lines and len(lines[-1]) >= LONGEST_LINE:
                 raise self.too_long_error(done)
             yield lines
+
+    def blocks(self) -> Iterator[bytes]:
+        """Whole lines, a block at a time; from a pipe, those that have arrived, without waiting.
+
+        Of a line that is longer than `LONGEST_LINE`, only the beginning is there.
+        """
+        read = self.stream.read1 if self._size is None else self.stream.read
+        is_first = True
+        while block := read(_BLOCK):
+            if not block.endswith(b"\n"):
+                block += self.stream.readline(LONGEST_LINE)
+            yield block.removeprefix(_BOM) if is_first else block
+            is_first = False
 
     def read_line(self) -> bytes:
         """Everything that is left, which should be one short text.

@@ -13,11 +13,13 @@ from tamis.deadline import limit_time
 from tamis.encode.arrays import Events
 from tamis.encode.arrow_arrays import to_arrow
 from tamis.encode.arrow_rows import read_rows
+from tamis.encode.json.texts import JsonTexts
+from tamis.encode.json.warm_up import are_worth_it
 from tamis.errors import EventError, SchemaError
 from tamis.expr.event import FlatEvent
 from tamis.joins.document_store import DocumentStore
 from tamis.matcher.event_limits import EventLimits
-from tamis.matcher.inputs import EventChunk, split_events
+from tamis.matcher.inputs import EventChunk, split_chunks
 from tamis.matcher.join_predicates import JoinPredicates, evaluate_batch_joins, news_of
 from tamis.matcher.schema import Schema
 from tamis.matcher.skipped_events import SkippedEvents
@@ -80,17 +82,23 @@ class ChunkEncoder:
             An event is refused and not skipped; the message has its number.
         """
         first = 0
-        for chunk in split_events(events):
-            numbers = np.arange(first, first + len(chunk))
+        for chunk in split_chunks(events):
+            size = chunk.size if isinstance(chunk, JsonTexts) else len(chunk)
+            numbers = np.arange(first, first + size)
             if self._skipped is None:
                 yield EncodedChunk(numbers, self._encode(chunk, first))
             else:
                 yield self._encode_good(chunk, numbers, self._skipped)
-            first += len(chunk)
+            first += size
         if self._skipped is not None:
             self._skipped.warn()
 
-    def _encode(self, chunk: EventChunk, first: int) -> list[Events]:
+    def _encode(self, chunk: EventChunk | JsonTexts, first: int) -> list[Events]:
+        if isinstance(chunk, JsonTexts):
+            if self._limits is None and not self._joins and are_worth_it(chunk.size):
+                with limit_time(self._milliseconds, chunk.size):
+                    return [segment.encode_texts(chunk, first) for segment in self._segments]
+            chunk = chunk.events(first)
         if self._limits is not None:
             self._limits.check_many(chunk, first)
         schema, documents = self._schema, self._documents
@@ -101,7 +109,7 @@ class ChunkEncoder:
             return [segment.encode_chunk(chunk, first, joins) for segment in self._segments]
 
     def _encode_good(
-        self, chunk: EventChunk, numbers: NDArray[np.int64], skipped: SkippedEvents
+        self, chunk: EventChunk | JsonTexts, numbers: NDArray[np.int64], skipped: SkippedEvents
     ) -> EncodedChunk:
         """Encode the events that are not refused, however many attempts that takes.
 
@@ -112,7 +120,7 @@ class ChunkEncoder:
                 return EncodedChunk(numbers, self._encode(chunk, 0))
             except (EventError, SchemaError) as error:
                 bad = error.refused
-                if not bad and isinstance(chunk, list):
+                if not bad and isinstance(chunk, list | JsonTexts):
                     raise
                 if not bad:
                     # A whole column contradicts the schema; its rows may not all do.
@@ -129,8 +137,10 @@ class ChunkEncoder:
         return news_of(self._joins).union(*(segment.attributes for segment in self._segments))
 
 
-def _keep(chunk: EventChunk, good: NDArray[np.bool_]) -> EventChunk:
+def _keep(chunk: EventChunk | JsonTexts, good: NDArray[np.bool_]) -> EventChunk | JsonTexts:
     """The events of a chunk that are good."""
+    if isinstance(chunk, JsonTexts):
+        return chunk.keep(good)
     if isinstance(chunk, list):
         return [chunk[row] for row in np.flatnonzero(good).tolist()]
     try:

@@ -717,8 +717,9 @@ class Matcher:
         Parameters
         ----------
         events
-            A list of mappings, an Arrow table, batch or reader, a pandas or a polars frame. Arrow
-            columns are read as they are, without a loop over rows.
+            A list of mappings, an Arrow table, batch or reader, a pandas or a polars frame, or an
+            Arrow array of JSON texts, each an object. Arrow columns are read as they are, without a
+            loop over rows, and JSON texts without Python objects for their values.
         only, at
             As in :meth:`match`.
         form
@@ -751,6 +752,9 @@ class Matcher:
         {'event': [0, 2], 'rule': ['teens', 'teens']}
         >>> m.match_many([{"age": 15}, {"age": 40}], form="lists").to_pydict()
         {'event': [0, 1], 'rules': [['teens'], []]}
+        >>> import pyarrow as pa
+        >>> m.match_many(pa.array(['{"age": 15}', '{"age": 40}'])).to_pydict()
+        {'event': [0], 'rule': ['teens']}
         >>> bad = []
         >>> m.match_many([{"age": b"15"}, {"age": 17}], on_error="skip", skipped=bad).to_pydict()
         {'event': [1], 'rule': ['teens']}

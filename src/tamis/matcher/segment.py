@@ -14,6 +14,8 @@ from tamis.encode.derived import DerivedAttributes
 from tamis.encode.event_expressions import ChoiceEncoder
 from tamis.encode.event_pairs import to_pairs
 from tamis.encode.events import EventEncoder
+from tamis.encode.json.encoder import JsonEncoder
+from tamis.encode.json.texts import JsonTexts
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Engine
 from tamis.engines.kernels.event_expressions import ExpressionMatches
@@ -193,6 +195,10 @@ class Segment:
             return self._encoders.encode_joins(chunk, first, joins)
         return self._encoders.encode_chunk(chunk, first)
 
+    def encode_texts(self, texts: JsonTexts, first: int = 0) -> Events:
+        """Encode events that are JSON texts, without join attributes."""
+        return self._encoders.texts.encode(texts, first)
+
 
 class _Encoders:
     """The encoders of events for one set of rules."""
@@ -204,6 +210,8 @@ class _Encoders:
         conform, read = (schema.conform, schema.read) if schema else (None, flatten)
         self.columns = ColumnEncoder(rules, conform, read, self.derived)
         self.choices = ChoiceEncoder(rules)
+        special = self.derived.bases.union(schema.types)
+        self.texts = JsonEncoder(rules, self.events, self._encode_mappings, special)
 
     def encode_sample(self, chunks: Sequence[EventChunk]) -> Events:
         """Encode all events of a sample at once."""

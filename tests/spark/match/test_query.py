@@ -187,7 +187,7 @@ def test_a_worker_without_address_space_names_the_setting(tmp_path: Path) -> Non
 
 def test_bad_json_is_quoted(spark, index: Path) -> None:
     frame = spark.createDataFrame([(1, '{"price": '), (2, "{}")], "id int, text string")
-    with pytest.raises(PySparkException, match=r"an event is not JSON: .*price"):
+    with pytest.raises(PySparkException, match=r"the event is not JSON: .*price"):
         ts.match(frame, index, events="text").collect()
 
 

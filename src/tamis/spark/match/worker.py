@@ -12,12 +12,14 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 import tamis
+from tamis.encode.json.reader import find_suspects
+from tamis.encode.json.texts import JsonTexts
+from tamis.encode.json.warm_up import are_worth_it
 from tamis.errors import EventError, StorageError
 from tamis.expr.times import count_microseconds, to_timestamp
 from tamis.matcher.results import ScoredPart, select_best
@@ -56,8 +58,6 @@ _JSON_BATCH_SIZE = 8_192
 
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
 _LATEST = datetime.max.replace(tzinfo=UTC)
-
-_decode = msgspec.json.Decoder().decode
 
 
 def key_names(count: int) -> list[str]:
@@ -146,8 +146,11 @@ class MatchTask:
             places, bad = list(range(len(column))), dict[int, str]()
             events: Any = pa.RecordBatch.from_arrays([column], [""])
         else:
-            read, bad = _read_each_json(column)
-            places, events = list(read), list(read.values())
+            texts = _to_texts(column)
+            bad = _find_malformed(texts)
+            good = np.ones(texts.size, np.bool_)
+            good[list(bad)] = False
+            places, events = np.flatnonzero(good).tolist(), texts.keep(good)
         skipped: list[tamis.BadEvent] = []
         _open_probe(probe).count_many(events, on_error="skip", skipped=skipped)
         return bad | {places[event]: message for event, message in skipped}
@@ -186,8 +189,8 @@ class MatchTask:
             # For a matcher, a column without a name holds whole events.
             yield 0, pa.RecordBatch.from_arrays([column], [""])
             return
-        for first in range(0, len(column), _JSON_BATCH_SIZE):
-            yield first, _read_json(column.slice(first, _JSON_BATCH_SIZE))
+        for number, texts in enumerate(_to_texts(column).chunks(_JSON_BATCH_SIZE)):
+            yield number * _JSON_BATCH_SIZE, texts
 
     def _query(
         self, matchers: Sequence[tamis.Matcher], events: Any, at: datetime
@@ -253,7 +256,7 @@ def _split_by_period(
 
 def _match(matcher: tamis.Matcher, events: Any, rules: dict[str, Any]) -> Iterator[pa.RecordBatch]:
     """Match events; the answers come in batches that fit in memory."""
-    if isinstance(events, list):
+    if isinstance(events, JsonTexts):
         yield from matcher.match_many(events, **rules).to_batches()
         return
     reader = pa.RecordBatchReader.from_batches(events.schema, [events])
@@ -293,35 +296,22 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=table.schema)
 
 
-def _read_json(column: pa.Array) -> list[dict[str, Any]]:
-    return [_parse_json(text) for text in column.to_pylist()]
+def _to_texts(column: pa.Array) -> JsonTexts:
+    texts = JsonTexts.of_arrow(column)
+    assert texts is not None, "the driver has checked that the column has strings"
+    return texts
 
 
-def _read_each_json(column: pa.Array) -> tuple[dict[int, dict[str, Any]], dict[int, str]]:
-    """The events by row, and the reasons why other rows have none."""
-    events: dict[int, dict[str, Any]] = {}
+def _find_malformed(texts: JsonTexts) -> dict[int, str]:
+    """The rows that are not JSON objects, and the reasons."""
     bad: dict[int, str] = {}
-    for row, text in enumerate(column.to_pylist()):
+    suspects = find_suspects(texts) if are_worth_it(texts.size) else range(texts.size)
+    for row in map(int, suspects):
         try:
-            events[row] = _parse_json(text)
+            texts.event(row)
         except EventError as error:
             bad[row] = str(error)
-    return events, bad
-
-
-def _parse_json(text: str | None) -> dict[str, Any]:
-    try:
-        event = {} if text is None else _decode(text)
-    except (msgspec.MsgspecError, RecursionError) as error:
-        reason = str(error).removeprefix("JSON is malformed: ")
-        raise EventError(f"an event is not JSON: {reason}: {_shorten(text or '')}") from None
-    if not isinstance(event, dict):
-        raise EventError(f"an event is a JSON object, not {_shorten(text or '')}")
-    return event
-
-
-def _shorten(text: str) -> str:
-    return repr(text if len(text) <= 80 else text[:79] + "…")
+    return bad
 
 
 @lru_cache(maxsize=2)

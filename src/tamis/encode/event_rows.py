@@ -1,0 +1,42 @@
+"""Merges encoded events row by row."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tamis.encode.arrays import Events
+from tamis.encode.ragged import run_places, starts
+
+__all__ = ["merge_rows"]
+
+
+def merge_rows(events: Events, others: Events, rows: NDArray[np.int64]) -> Events:
+    """The entries of `events`, and after them those of others, which belong to `rows`.
+
+    Rows are distinct and rising. No attribute of a row has entries on both sides, and there are no
+    weights.
+    """
+    start, places, other_places = _merge_lists(events.start, others.start, rows)
+    text_start, text_places, other_text_places = _merge_lists(
+        events.text_start, others.text_start, rows
+    )
+    attribute, code = np.empty(start[-1], np.int32), np.empty(start[-1], np.int32)
+    text = np.empty(text_start[-1], np.int32)
+    attribute[places], attribute[other_places] = events.attribute, others.attribute
+    code[places], code[other_places] = events.code, others.code
+    text[text_places], text[other_text_places] = events.text, others.text
+    return Events(start, attribute, code, text_start, text, events.weight, events.text_weight)
+
+
+def _merge_lists(
+    start: NDArray[np.int64], other_start: NDArray[np.int64], rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Where merged lists begin, and where the items of either side come to lie."""
+    sizes, other_sizes = np.diff(start), np.diff(other_start)
+    all_sizes = sizes.copy()
+    all_sizes[rows] += other_sizes
+    merged = starts(all_sizes)
+    places = run_places(merged[:-1], sizes)
+    other_places = run_places(merged[rows] + sizes[rows], other_sizes)
+    return merged, places, other_places
