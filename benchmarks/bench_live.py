@@ -214,14 +214,15 @@ def measure_tail(sizes: Sequence[int]) -> list[Row]:
 @contextmanager
 def force_tail_form(form: str) -> Iterator[None]:
     """Keep the tail in one form, however long it gets."""
-    before = tail.MOST_WITHOUT_TREE, tail.RIPE, tail.MOST
+    before = tail.MOST_WITHOUT_TREE, tail.RIPE, tail.MOST, tail.MOST_WAITING
     tail.MOST_WITHOUT_TREE = tail.RIPE = tail.MOST = 1 << 30
+    tail.MOST_WAITING = 0  # every addition inserts, as with searches between them
     tail.warm_up()
     tail._is_warm = form != "plain"
     try:
         yield
     finally:
-        tail.MOST_WITHOUT_TREE, tail.RIPE, tail.MOST = before
+        tail.MOST_WITHOUT_TREE, tail.RIPE, tail.MOST, tail.MOST_WAITING = before
         tail._is_warm = True
 
 
@@ -277,7 +278,11 @@ def time_calls(calls: Iterable[Callable[[], Any]]) -> np.ndarray[Any, Any]:
 
 
 def measure_inserts(size: int) -> list[Row]:
-    tail.warm_up()
+    with force_tail_form("tree"):
+        return time_inserts(size)
+
+
+def time_inserts(size: int) -> list[Row]:
     matcher, state = tamis.Matcher(), tail.NO_TAIL
     rows: list[Row] = []
     taken = np.empty(size)

@@ -18,6 +18,8 @@ from tests.matcher import test_random_operations as operations
 from tests.matcher.test_random_operations import Shadow
 
 EVENT = {"x": 1}
+_RANDOM = Random(4)
+EVENTS = [EVENT, {}, *(randoms.event(_RANDOM, randoms.EVERYTHING) for _ in range(40))]
 
 
 @pytest.fixture(autouse=True)
@@ -203,3 +205,47 @@ def test_a_forked_child_does_not_wait_for_locks_of_the_parent() -> None:
         child.start()
         child.join(30)
     assert found == list(range(11))
+
+
+def test_rules_wait_until_events_are_searched_for() -> None:
+    """What is added without a search is in no tree; then each addition inserts a few."""
+    matcher = Matcher()
+    for number in range(30):
+        matcher.add(number, f"x = {number % 3}")
+    (part,) = matcher._writer.snapshot.tail._slices
+    assert part.buffer.inserted == 0
+    for number in range(30, 60):
+        wanted = [other for other in range(number) if other % 3 == 1]
+        assert matcher.match(EVENT) == wanted
+        matcher.add(number, f"x = {number % 3}")
+        inserted = (number - 29) * tail._INSERTED_AT_ONCE
+        assert part.buffer.inserted == min(inserted, number + 1)
+    matcher.remove(1)
+    matcher.remove(59)
+    assert matcher.match(EVENT) == [other for other in range(4, 59) if other % 3 == 1]
+
+
+def test_no_more_than_so_many_rules_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tail, "MOST_WAITING", 20)
+    matcher = Matcher()
+    for number in range(100):
+        matcher.add(number, "x = 1")
+    (part,) = matcher._writer.snapshot.tail._slices
+    assert 100 - part.buffer.inserted <= 20
+    assert matcher.match(EVENT) == list(range(100))
+
+
+@pytest.mark.parametrize("engine", ["scan", "auto"])
+def test_a_tail_of_every_kind_of_rule_becomes_a_segment(engine: str) -> None:
+    """Kernels read most texts again; models, weights and rare texts take another road."""
+    shadow, matcher = Shadow(Random(9)), Matcher(engine=engine)
+    for rule in shadow.new(60):
+        matcher.add(rule[0], rule[1], logic=rule[2])
+        shadow.add([rule])
+    matcher.add("model", tamis.parse("x = 1 OR NOT y > 2"), weights={("x", 1): 2.0})
+    before = [matcher.match(event) for event in EVENTS]
+    matcher.optimize()
+    assert [matcher.match(event) for event in EVENTS] == before
+    assert not matcher._writer.snapshot.tail
+    assert matcher.rule("model").weights == {("x", 1): 2.0}
+    assert "model" in matcher.match(EVENT)

@@ -10,9 +10,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.kernel import kernel
+from tamis.encode.kernel import event_kernel, kernel
 
-__all__ = ["hash_texts", "read_only"]
+__all__ = ["hash_text", "hash_texts", "read_only"]
 
 _OFFSET: Final = np.uint64(0xCBF29CE484222325)
 _PRIME: Final = np.uint64(0x100000001B3)
@@ -27,11 +27,25 @@ def hash_texts(start: NDArray[np.int64], data: NDArray[np.uint8]) -> NDArray[np.
     return out
 
 
+def hash_text(text: str) -> int:
+    """The hash of one text."""
+    return int(_hash_one(np.frombuffer(text.encode(), np.uint8)))
+
+
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
     """A read-only view: arrays from Arrow are read-only, and one compiled kernel serves all."""
     view = array.view()
     view.setflags(write=False)
     return view
+
+
+@event_kernel
+def _hash_one(data):
+    state = _OFFSET
+    for at in range(len(data)):
+        state = (state ^ np.uint64(data[at])) * _PRIME
+    state = (state ^ (state >> _HALF)) * _MIX
+    return state ^ (state >> _HALF)
 
 
 @kernel

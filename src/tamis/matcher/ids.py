@@ -23,12 +23,12 @@ from tamis.encode.checks import (
     check_type,
     check_types,
 )
-from tamis.encode.hashes import hash_texts
+from tamis.encode.hashes import hash_text, hash_texts
 from tamis.engines.kernels.sorting import take
 from tamis.matcher.rule import RuleId
 from tamis.matcher.string_column import NO_STRINGS, Strings
 
-__all__ = ["IdIndex", "Ids", "id_column"]
+__all__ = ["IdIndex", "Ids", "id_column", "key_of"]
 
 _NO_MARKS = np.empty(0, np.uint8)
 
@@ -210,12 +210,14 @@ class Ids:
             return np.where(self.is_text, keys, self.numbers.view(np.uint64))
         return keys
 
-    def find(self, id: RuleId) -> int | None:
-        """Find the place of `id`."""
+    def find(self, id: RuleId, key: np.uint64 | None = None) -> int | None:
+        """Find the place of `id`, whose key may be known already."""
         if not (self.has_texts if isinstance(id, str) else self.has_numbers):
             return None
-        index, key = self.index, _key(id)
-        at = int(np.searchsorted(index.key, key))
+        index = self.index
+        if key is None:
+            key = key_of(id)
+        at = int(index.key.searchsorted(key))
         while at < self.size and index.key[at] == key:
             place = int(index.place[at])
             if self.at(place) == id:
@@ -256,10 +258,10 @@ class Ids:
         return found[:, 0], found[:, 1]
 
 
-def _key(id: RuleId) -> np.uint64:
+def key_of(id: RuleId) -> np.uint64:
+    """The key of an id."""
     if isinstance(id, str):
-        data = np.frombuffer(id.encode(), np.uint8)
-        return np.uint64(hash_texts(np.array([0, len(data)]), data)[0])
+        return np.uint64(hash_text(id))
     return np.uint64(id & 0xFFFF_FFFF_FFFF_FFFF)
 
 

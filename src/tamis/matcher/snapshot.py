@@ -76,9 +76,9 @@ class View:
         """Whether the rule at `place` was not removed."""
         return place not in self.removed and (self.marks is None or bool(self.marks[place]))
 
-    def place_of(self, id: RuleId) -> int | None:
-        """Find the place of the living rule `id`."""
-        place = self.segment.ids.find(id)
+    def place_of(self, id: RuleId, key: np.uint64 | None = None) -> int | None:
+        """Find the place of the living rule `id`, whose key may be known already."""
+        place = self.segment.ids.find(id, key)
         return place if place is not None and self.is_alive(place) else None
 
     def without(self, places: Collection[int]) -> View:

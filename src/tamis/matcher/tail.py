@@ -5,9 +5,12 @@ while a buffer grew share it: each sees a *slice* of it, from one rule to anothe
 that were removed. Once a segment was built from the beginning of a buffer, nothing more is appended
 to it; the next rule begins a new buffer.
 
-In a buffer with a BE-Tree (`tamis.engines.betree.live_tree`) the tree finds a rule as soon as it is
-appended. Without a tree each rule is evaluated by itself, which takes longer from a few dozen rules
-on. Trees need kernels that take a second to load, and a minute to compile where none are cached. So
+A buffer may have a BE-Tree (`tamis.engines.betree.live_tree`) that finds its oldest rules. The
+others *wait*, and are evaluated one by one, which takes longer from a few dozen rules on. A rule
+takes ten times as long to insert as to evaluate, so rules are inserted only once events are
+searched for: what is added while nobody searches becomes a segment without having been in a tree.
+
+Trees need kernels that take a second to load, and a minute to compile where none are cached. So
 there are none before a call of `warm_up`: the background thread calls it once many rules have come
 one by one.
 """
@@ -35,6 +38,13 @@ RIPE = 1024
 
 MOST = 16_384
 """With so many rules in the tail, a writer freezes it before it adds more."""
+
+
+_INSERTED_AT_ONCE: Final = 4
+"""How many waiting rules an addition inserts into the tree, if there was a search before it."""
+
+MOST_WAITING = RIPE
+"""With so many rules waiting, additions insert them although there are no searches."""
 
 
 class TailRule(NamedTuple):
@@ -113,6 +123,10 @@ class _Buffer:
         self.entries: list[TailRule] = []
         self.join_places: list[int] = []
         self.tree = LiveTree() if _is_warm else None
+        self.inserted = 0
+        """How many rules, the oldest ones, are in the tree."""
+        self.is_searched = False
+        """Whether an event was searched for since the last addition."""
         self._last_place: dict[RuleId, int] = {}
         self._earlier_place: dict[int, int] = {}
         """For a place, the one where the last rule of the same id stood before."""
@@ -123,12 +137,21 @@ class _Buffer:
         self.entries.append(entry)
         if entry.has_joins:
             self.join_places.append(place)
-        if self.tree is not None:
-            self.tree.add(place, entry.tree)
         earlier = self._last_place.get(entry.rule.id)
         if earlier is not None:
             self._earlier_place[place] = earlier
         self._last_place[entry.rule.id] = place
+        if self.is_searched or place - self.inserted >= MOST_WAITING:
+            self.is_searched = False
+            self.insert_waiting(_INSERTED_AT_ONCE)
+
+    def insert_waiting(self, most: int) -> None:
+        """Insert waiting rules into the tree, if there is one, but no more than `most`."""
+        tree, first = self.tree, self.inserted
+        if tree is not None:
+            for place in range(first, min(first + most, len(self.entries))):
+                tree.add(place, self.entries[place].tree)
+                self.inserted = place + 1
 
     def places_of(self, id: RuleId) -> Iterator[int]:
         """The places of all rules with this id, the last one first."""
@@ -140,9 +163,7 @@ class _Buffer:
     def after_fork(self) -> None:
         """In a forked child: replace a tree that a thread of the parent was using."""
         if self.tree is not None and self.tree.is_busy():
-            self.tree = LiveTree()
-            for place, entry in enumerate(self.entries):
-                self.tree.add(place, entry.tree)
+            self.tree, self.inserted = LiveTree(), 0
 
 
 class _Slice(NamedTuple):
@@ -182,18 +203,25 @@ class _Slice(NamedTuple):
     def match(self, event: LazyEvent) -> list[TailRule]:
         """The living rules that an event satisfies, oldest first."""
         buffer, first, last, removed = self
-        entries, tree = buffer.entries, buffer.tree
-        if tree is None:
-            return [entry for entry in self.entries() if event.satisfies(entry)]
-        found = [
-            place for place in event.find_in(tree) if first <= place < last and place not in removed
-        ]
-        doubtful = tree.doubtful
-        return [
+        # Those inserted from now on are found in the tree, too, and would be found twice.
+        entries, tree, waiting = buffer.entries, buffer.tree, max(first, buffer.inserted)
+        buffer.is_searched = True
+        found: list[TailRule] = []
+        if tree is not None and waiting > first:
+            end, doubtful = min(waiting, last), tree.doubtful
+            found = [
+                entries[place]
+                for place in event.find_in(tree)
+                if first <= place < end
+                and place not in removed
+                and (place not in doubtful or event.satisfies(entries[place]))
+            ]
+        found += [
             entries[place]
-            for place in found
-            if place not in doubtful or event.satisfies(entries[place])
+            for place in range(waiting, last)
+            if place not in removed and event.satisfies(entries[place])
         ]
+        return found
 
     def can_grow(self) -> bool:
         """Whether it is the whole buffer, and the buffer has a tree if it may have one."""

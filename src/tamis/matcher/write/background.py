@@ -63,13 +63,14 @@ class Worker:
         # At exit, an owner that still exists may finish its work; see `_stop_all`.
         self._finalizer.atexit = False
 
+    def is_woken(self) -> bool:
+        """Whether the thread has not begun the work for an earlier wake-up, and will find all."""
+        shared = self._shared
+        return shared.is_woken and shared.thread is not None and shared.thread.is_alive()
+
     def wake(self) -> None:
         """Announce that there may be work."""
         shared = self._shared
-        if shared.is_woken and shared.thread is not None and shared.thread.is_alive():
-            # The thread has not begun the work for an earlier wake-up, and will find all of it.
-            # To notify it each time would have it compete with a writer that adds rule by rule.
-            return
         with shared.changed:
             shared.is_woken = True
             if shared.is_stopped:

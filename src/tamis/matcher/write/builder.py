@@ -25,14 +25,14 @@ from tamis.expr.text.bulk import SharedReader
 from tamis.expr.weights import RuleWeights
 from tamis.matcher.inputs import EventChunk
 from tamis.matcher.rule import Rule, RuleId
-from tamis.matcher.rule_columns import RuleColumns, RuleColumnsBuilder
+from tamis.matcher.rule_columns import RuleColumns
 from tamis.matcher.schema import Schema
 from tamis.matcher.segment import Segment
 from tamis.matcher.snapshot import View
 from tamis.matcher.tail import TailRule
 from tamis.matcher.write.bad_rules import BadRule, refuse
 from tamis.matcher.write.new_rules import FEW_RULES, NewRules
-from tamis.matcher.write.responsive import clear_in_steps, take_in_steps
+from tamis.matcher.write.responsive import clear_in_steps
 from tamis.matcher.write.state import Batch
 
 __all__ = ["SegmentBuilder"]
@@ -153,7 +153,9 @@ class SegmentBuilder:
         if isinstance(source, str):
             if self._is_plain_text(rule):
                 tree = self._reader.read_tree(source, rule.logic)
-                return TailRule(rule, tree, _NO_WEIGHTS, _has_joins(tree))
+                # Only a SELECT becomes a join predicate.
+                has_joins = "select" in source.casefold() and _has_joins(tree)
+                return TailRule(rule, tree, _NO_WEIGHTS, has_joins)
             source = self._reader.parse(source)
         weights = self._weights(rule, source)
         tree = self._reader.normalize(self._expand(rule, source), rule.logic)
@@ -161,23 +163,13 @@ class SegmentBuilder:
 
     def freeze(self, entries: Iterable[TailRule]) -> Segment:
         """Build a segment from rules of the tail, oldest first."""
-        encoder, columns = self._encoder(), RuleColumnsBuilder()
-        for some in take_in_steps(entries):
-            columns.add([entry.rule for entry in some])
-            for rule, tree, weights, _ in some:
-                # A text without weights takes the reader's fast roads although its tree is known:
-                # 13 ms for 1,024 two-level rules, against 23 ms for their trees. A model takes the
-                # tree: 71 ms, against 120 ms if it were normalised again.
-                if self._is_plain_text(rule):
-                    encoder.add_text(rule.text, rule.logic)
-                else:
-                    encoder.add_tree(tree, weights)
-        return self._finish(columns, encoder)
-
-    def _finish(self, columns: RuleColumnsBuilder, encoder: RuleEncoder) -> Segment:
-        encoded = encoder.finish()
-        clear_in_steps(encoder.leftovers)
-        return Segment.build(columns.finish(), encoded, self.engine, self.schema)
+        # Texts are read again although their trees are known: kernels read 1,024 of them in 6 ms,
+        # mostly without the interpreter's lock, and encoding the trees takes 23.
+        segment = self._prepare_segment(
+            NewRules.of([entry.rule for entry in entries]), None
+        ).segment
+        assert segment is not None
+        return segment
 
     def merge(self, views: Sequence[View], sample: Sequence[EventChunk] = ()) -> Segment:
         """Build one segment from the living rules of several, oldest first.

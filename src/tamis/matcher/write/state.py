@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import NO_INT32, NO_INT64
+from tamis.matcher.ids import key_of
 from tamis.matcher.rule import Rule, RuleId
 from tamis.matcher.rule_columns import RuleColumns
 from tamis.matcher.segment import Segment
@@ -76,8 +77,9 @@ def locate(state: State, ids: Collection[RuleId]) -> Located:
         if id in tail:
             found.append(id)
             continue
+        key = key_of(id) if state.views else None
         for number, view in enumerate(state.views):
-            place = view.place_of(id)
+            place = view.place_of(id, key)
             if place is not None:
                 places[number].append(place)
                 found.append(id)

@@ -25,6 +25,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
+from tamis.encode.plain.warm_up import is_compiled
 from tamis.errors import (
     BackgroundError,
     DuplicateRuleError,
@@ -312,6 +313,7 @@ class Writer:
         """Do one piece of background work. Returns whether there was any."""
         if self._singles > _SINGLES_BEFORE_TREES and not is_warm():
             warm_up()
+            is_compiled()
             return True
         return self.compact(quiet)
 
@@ -381,6 +383,9 @@ class Writer:
 
     def _wake_worker(self) -> None:
         """Wake the background thread if it may have something to do."""
+        if self._worker.is_woken():
+            # To notify it each time would have it compete with a writer that adds rule by rule.
+            return
         snapshot, journal = self.snapshot, self._journal
         if (
             snapshot.tail
