@@ -97,7 +97,7 @@ def test_a_long_file_of_json_lines_is_numbered_as_a_short_one(tmp_path: Path) ->
     found = sum(b.table.num_rows for b in match_file(matcher, str(path), Query()))
     assert found == 3_000 // 50 * 40
     path.write_text("\n".join([*lines, '{"a": 1', '{"a": 1e999}', '{"a": 1, "b.c": "x"}']))
-    with pytest.raises(InputFileError, match="events.jsonl:3004: not valid JSON"):
+    with pytest.raises(InputFileError, match=r"events\.jsonl:3004: not valid JSON"):
         list(match_file(matcher, str(path), Query()))
     batches = list(match_file(matcher, str(path), Query(skip_bad=True)))
     assert [error.line for batch in batches for error in batch.skipped] == [3_004, 3_005]

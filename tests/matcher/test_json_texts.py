@@ -56,7 +56,7 @@ def test_texts_match_as_their_objects(matcher: tamis.Matcher, kind: pa.DataType)
 def test_bad_texts_are_named_or_skipped(matcher: tamis.Matcher) -> None:
     texts = ['{"price": 99, "genre": "g1"}'] * COUNT
     texts[70], texts[1_200], texts[1_300] = '{"price": }', '["price"]', '{"seen": "tomorrow"}'
-    with pytest.raises(tamis.EventError, match="event 70: the event is not JSON: .*price"):
+    with pytest.raises(tamis.EventError, match=r"event 70: the event is not JSON: .*price"):
         matcher.match_many(pa.array(texts))
     skipped: list[tamis.BadEvent] = []
     counts = matcher.count_many(pa.array(texts), on_error="skip", skipped=skipped)
