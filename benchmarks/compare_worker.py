@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from functools import cache, cached_property
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -43,17 +43,42 @@ UNITS = {
     "first match": "s",
     "texts to first answer": "s",
     "texts, peak": "MB",
-    "texts, resident": "MB",
+    "resident": "MB",
+    "index": "bytes/rule",
+    "json": "µs/event",
     "pause of a reader p99.9": "µs",
-    "stats bytes": "bytes",
 }
 """The unit of each measurement, by how its name begins."""
-SLOW = ("first", "texts", "pause", "build")
+AIMS = {
+    "import": "≤ 0.5",
+    "first match of a wheel": "≤ 0.6",
+    "match_array 0.01%": "ratio ≤ 0.4",
+    "match_array 1%": "ratio ≤ 0.33",
+    "match_array 9%": "ratio ≤ 0.5",
+    "match_array 10,000 rules": "≤ 8",
+    "match 1%": "ratio ≤ 0.25",
+    "match_many 0.01%": "ratio ≤ 0.33",
+    "match_many 1%": "ratio ≤ 0.25",
+    "match_array DNF": "≤ 800",
+    "match_array CNF": "≤ 800",
+    "match_array kinds": "≤ 150 (100,000 rules)",
+    "texts to first answer, CPU": "≤ 8",
+    "texts, peak": "≤ 800",
+    "resident memory 0.01%": "≤ 250",
+    "resident memory 1%": "≤ 250",
+    "index 0.01%": "≤ 105",
+    "index 1%": "≤ 105",
+    "add": "≤ 50",
+    "pause of a reader p99.9": "≤ 1000",
+}
+"""What issue 17 asks for, at a million rules unless it says otherwise."""
+SLOW = ("first", "texts", "pause", "build", "resident", "add, beside")
 """How the names of measurements begin that take seconds each."""
+BESIDE_A_READER = ("add, beside a reader", "pause of a reader p99.9")
 BEST = 10
 """How many rules ``top`` returns."""
-EVENTS, ADDS = 200, 500
-"""How many events are matched, and rules added, one by one for one figure."""
+EVENTS, ADDS, ADDS_BESIDE = 200, 500, 100_000
+"""How many events are matched, and rules added, alone and beside a reader, for one figure."""
 
 IMPORT = """
 import time
@@ -83,28 +108,51 @@ def resident():
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
 
 rules, event = sys.argv[1], json.loads(sys.argv[2])
-matcher = tamis.Matcher()
-matcher.add_many([("x", "a = 1"), ("y", "a > 1")])
 table = feather.read_table(rules)
 pairs = list(zip(table["id"].to_pylist(), table["rule"].to_pylist()))
 del table
-empty = resident()
-started = time.perf_counter()
+before = resident()
+started, used = time.perf_counter(), time.process_time()
 matcher = tamis.Matcher()
 matcher.add_many(pairs)
 matcher.match(event)
-taken = time.perf_counter() - started
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3 - empty
-del pairs
-gc.collect()
 print(json.dumps({
-    "texts to first answer": taken,
-    "texts, peak": peak,
-    "texts, resident": resident() - empty,
+    "texts to first answer, elapsed": time.perf_counter() - started,
+    "texts to first answer, CPU": time.process_time() - used,
+    "texts, peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3 - before,
 }))
 """
 )
-"""Memory is that beyond the texts, which the caller has; what is resident is without them."""
+"""The peak is that beyond the texts, which the caller has."""
+
+RESIDENT = (
+    IMPORT
+    + """
+import gc, json, resource, sys
+from pathlib import Path
+import pyarrow as pa
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize() / 1e6
+
+rules, event = sys.argv[1], json.loads(sys.argv[2])
+matcher = tamis.Matcher()
+matcher.add_many([(i, f"a = {i} AND b > {i}") for i in range(20_000)])
+matcher.match({"a": 1})
+matcher.close()
+del matcher
+gc.collect()
+empty = resident()
+matcher = tamis.Matcher()
+with pa.OSFile(rules) as file:
+    matcher.add_many(pa.ipc.open_file(file).read_all())
+matcher.match(event)
+gc.collect()
+pa.default_memory_pool().release_unused()
+print(resident() - empty)
+"""
+)
+"""An empty process has loaded the kernels that both need, by adding a few rules."""
 
 
 def measurement_names() -> Iterator[str]:
@@ -114,8 +162,11 @@ def measurement_names() -> Iterator[str]:
             yield f"{what} {share}"
     for rules in SETS:
         yield f"match_array {rules}"
-    yield from ("add", "pause of a reader p99.9", "open", "build from a table")
-    yield from ("texts to first answer", "texts, peak", "texts, resident", "stats bytes")
+    yield from ("json lines 1%", "json dictionaries 1%")
+    yield from ("add", *BESIDE_A_READER)
+    yield from ("open", "build from a table")
+    yield from ("texts to first answer, CPU", "texts to first answer, elapsed", "texts, peak")
+    yield from ("resident memory 0.01%", "resident memory 1%", "index 0.01%", "index 1%")
 
 
 class Measurements:
@@ -128,7 +179,8 @@ class Measurements:
         self._index = scratch / "index"
         self._matcher = cache(self._build)
         self._events = cache(self._load_events)
-        self._texts: dict[str, float] = {}
+        self._together: dict[str, list[float]] = {}
+        """Figures that were measured with others, for when they are asked for."""
 
     def measure(self, name: str) -> float:
         """Run a measurement by its name."""
@@ -138,7 +190,13 @@ class Measurements:
         if what in MANY:
             return self._many(what, rules)
         if what in ("texts", "texts,"):
-            return self._measure_texts(name)
+            return self._take(name, self._measure_texts)
+        if name in BESIDE_A_READER:
+            return self._take(name, self._add_beside_reader)
+        if what == "resident":
+            return self._resident(rules.partition(" ")[2])
+        if what == "index":
+            return self._matcher(rules).stats()["bytes"] / len(self._matcher(rules))
         calls: dict[str, Callable[[], float]] = {
             "add": self._add,
             "build from a table": lambda: seconds(lambda: self._build("1%")),
@@ -146,8 +204,8 @@ class Measurements:
             "first match of a wheel": lambda: self._first_match(self._wheel),
             "import": self._import,
             "open": self._open,
-            "pause of a reader p99.9": self._pause,
-            "stats bytes": lambda: float(self._matcher("1%").stats()["bytes"]),
+            "json lines 1%": self._json_lines,
+            "json dictionaries 1%": self._json_dictionaries,
         }
         return calls[name]()
 
@@ -171,14 +229,16 @@ class Measurements:
         rules = feather.read_table(self._data / "rules to add").slice(0, ADDS).to_pylist()
         return 1e6 * median(seconds(lambda: matcher.add(r["id"], r["rule"])) for r in rules)  # noqa: B023
 
-    def _pause(self) -> float:
-        """The time of the slowest thousandth of a reader's calls, while rules are added."""
+    def _add_beside_reader(self) -> dict[str, float]:
+        """The median of an addition beside a reader, and the reader's slowest thousandth."""
         matcher, (events, _) = self._build("1%"), self._events("1%")
-        rules = feather.read_table(self._data / "rules to add").to_pylist()
+        rules = feather.read_table(self._data / "rules to add").slice(0, ADDS_BESIDE).to_pylist()
+        added: list[float] = []
 
         def add_all() -> None:
             for rule in rules:
-                matcher.add(f"new {rule['id']}", rule["rule"])
+                id, text = f"new {rule['id']}", rule["rule"]
+                added.append(seconds(lambda: matcher.add(id, text)))  # noqa: B023
 
         writer = threading.Thread(target=add_all)
         writer.start()
@@ -187,7 +247,31 @@ class Measurements:
             event = events[len(taken) % len(events)]
             taken.append(seconds(lambda: matcher.match_array(event)))  # noqa: B023
         matcher.close()
-        return 1e6 * float(np.quantile(taken, 0.999))
+        figures = median(added), float(np.quantile(taken, 0.999))
+        return {name: 1e6 * figure for name, figure in zip(BESIDE_A_READER, figures, strict=True)}
+
+    def _json_lines(self) -> float:
+        """What `tamis match` does with a file of JSON lines, but for writing the matches."""
+        from tamis.files import Query, match_file
+
+        matcher, (_, batch) = self._matcher("1%"), self._events("1%")
+        path = self._scratch / "events.jsonl"
+        if not path.exists():
+            rows = ({k: v for k, v in row.items() if v is not None} for row in batch.to_pylist())
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        query = Query("count")
+        taken = seconds(lambda: list(match_file(matcher, str(path), query)), process_time)
+        return 1e6 * taken / int(batch.num_rows)
+
+    def _json_dictionaries(self) -> float:
+        matcher, (_, batch) = self._matcher("1%"), self._events("1%")
+        rows = [{k: v for k, v in row.items() if v is not None} for row in batch.to_pylist()]
+        return 1e6 * seconds(lambda: matcher.count_many(rows), process_time) / len(rows)
+
+    def _resident(self, rules: str) -> float:
+        events, _ = self._events(rules)
+        inputs = (str(self._data / f"rules {rules}"), json.dumps(events[0]))
+        return float(run_python(self._tree / "src", RESIDENT, *inputs, TAMIS_KERNELS="wait"))
 
     def _open(self) -> float:
         if not self._index.exists():
@@ -218,14 +302,19 @@ class Measurements:
         zipfile.ZipFile(file).extractall(unpacked)
         return unpacked
 
-    def _measure_texts(self, name: str) -> float:
-        """One process measures three figures; asking for the first of them starts it."""
-        if name not in self._texts:
-            rules, (events, _) = self._data / "rules 1%", self._events("1%")
-            script_input = (str(rules), json.dumps(events[0]))
-            printed = run_python(self._tree / "src", TEXTS, *script_input, TAMIS_KERNELS="wait")
-            self._texts = json.loads(printed)
-        return self._texts.pop(name)
+    def _take(self, name: str, measure: Callable[[], dict[str, float]]) -> float:
+        """A figure that is measured together with others, which are kept."""
+        if not self._together.get(name):
+            for other, figure in measure().items():
+                self._together.setdefault(other, []).append(figure)
+        return self._together[name].pop(0)
+
+    def _measure_texts(self) -> dict[str, float]:
+        rules, (events, _) = self._data / "rules 1%", self._events("1%")
+        script_input = (str(rules), json.dumps(events[0]))
+        printed = run_python(self._tree / "src", TEXTS, *script_input, TAMIS_KERNELS="wait")
+        figures: dict[str, float] = json.loads(printed)
+        return figures
 
     def _build(self, rules: str) -> tamis.Matcher:
         matcher = tamis.Matcher()
@@ -256,10 +345,10 @@ def run_python(package: Path, script: str, *inputs: str, **environment: str) -> 
     return done.stdout
 
 
-def seconds(call: Callable[[], object]) -> float:
-    start = perf_counter()
+def seconds(call: Callable[[], object], clock: Callable[[], float] = perf_counter) -> float:
+    start = clock()
     call()
-    return perf_counter() - start
+    return clock() - start
 
 
 def main() -> None:

@@ -44,6 +44,7 @@ from tamis.matcher.write.changes import Added, Change, Removed, encode_rules
 from tamis.matcher.write.journal import Journal
 from tamis.matcher.write.merge_policy import Load, find_run_to_merge
 from tamis.matcher.write.new_rules import NewRules
+from tamis.matcher.write.release_memory import release_memory
 from tamis.matcher.write.responsive import keep_responsive
 from tamis.matcher.write.state import (
     EMPTY,
@@ -182,7 +183,10 @@ class Writer:
                 del bad[refused:]
             return self._add(state, batch, rows, replace, bad)
 
-        return self._commit(write)
+        added = self._commit(write)
+        del rules
+        release_memory(added)
+        return added
 
     def replace_all(self, rules: list[Rule] | NewRules, bad: list[BadRule] | None = None) -> int:
         """Replace all rules by these with one swap, and return how many they are."""
@@ -373,6 +377,7 @@ class Writer:
             # None if all rules were replaced in the meantime.
             if state is not None:
                 self._swap(state)
+        release_memory(len(segment))
 
     def _take_snapshot(self, function: Callable[[], None]) -> Snapshot:
         """Call a function between two changes, and return the snapshot of that moment."""
