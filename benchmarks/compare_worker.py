@@ -196,7 +196,7 @@ class Measurements:
         if what == "resident":
             return self._resident(rules.partition(" ")[2])
         if what == "index":
-            return self._matcher(rules).stats()["bytes"] / len(self._matcher(rules))
+            return float(self._matcher(rules).stats()["bytes"] / len(self._matcher(rules)))
         calls: dict[str, Callable[[], float]] = {
             "add": self._add,
             "build from a table": lambda: seconds(lambda: self._build("1%")),
