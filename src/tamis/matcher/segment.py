@@ -210,7 +210,7 @@ class _Encoders:
         conform, read = (schema.conform, schema.read) if schema else (None, flatten)
         self.columns = ColumnEncoder(rules, conform, read, self.derived)
         self.choices = ChoiceEncoder(rules)
-        special = self.derived.bases.union(schema.types)
+        special = self.derived.bases.union(schema.kinds)
         self.texts = JsonEncoder(rules, self.events, self._encode_mappings, special)
 
     def encode_sample(self, chunks: Sequence[EventChunk]) -> Events:
