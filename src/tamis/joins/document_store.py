@@ -34,6 +34,7 @@ __all__ = [
     "DocumentStore",
     "JoinAttributes",
     "StoredDocument",
+    "decode_flat",
     "encode_flat",
 ]
 
@@ -194,7 +195,7 @@ class DocumentStore:
         self.next = added.number + 1
         self._drop_all(displaced)
         if kept is not None:
-            self._insert(*added, _decode(added.encoded))
+            self._insert(*added, decode_flat(added.encoded))
         self._confirm()
 
     def remove(self, id: DocumentId) -> None:
@@ -301,7 +302,7 @@ class DocumentStore:
         self._reset()
         for document in documents:
             self.oldest = document.number if not self._encoded else self.oldest
-            self._insert(*document, _decode(document.encoded))
+            self._insert(*document, decode_flat(document.encoded))
             self.next = document.number + 1
         self.next = max(self.next, following)
         self.oldest = self.oldest if self._encoded else self.next
@@ -386,7 +387,7 @@ class DocumentStore:
 
     def document(self, number: int) -> FlatEvent:
         """The document of that number."""
-        return _decode(self._encoded[number])
+        return decode_flat(self._encoded[number])
 
     def numbers(self) -> Iterator[int]:
         """The numbers of all documents, rising."""
@@ -466,6 +467,13 @@ class DocumentStore:
             numbers = self._evaluator.find_numbers(condition_of(join), event)
             return [self._ids.get(number, number) for number in numbers]
 
+    def copy_documents(self, most: int) -> list[bytes] | None:
+        """All documents as they are, for `decode_flat`; None if there are more than `most`."""
+        with self.lock:
+            self.complete()
+            self._remove_expired()
+            return list(self._encoded.values()) if len(self._encoded) <= most else None
+
     # --- Inside ---
 
     @property
@@ -507,7 +515,7 @@ class DocumentStore:
         if id is not None:
             del self._numbers[id]
         if self._indexes or self._windows:
-            document = _decode(encoded)
+            document = decode_flat(encoded)
             for attribute, index in self._indexes.items():
                 values = document.get(attribute)
                 if values is not None:
@@ -605,7 +613,8 @@ def encode_flat(event: FlatEvent, received_by: Iterable[str] = ()) -> bytes:
 
 
 _encode = msgspec.msgpack.Encoder(enc_hook=_write_decimal).encode
-_decode: Callable[[bytes], FlatEvent] = msgspec.msgpack.Decoder(ext_hook=_read_decimal).decode
+decode_flat: Callable[[bytes], FlatEvent] = msgspec.msgpack.Decoder(ext_hook=_read_decimal).decode
+"""The document that `encode_flat` has encoded, with `RECEIVED_BY` as an attribute."""
 
 _stores: weakref.WeakSet[DocumentStore] = weakref.WeakSet()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -58,8 +59,9 @@ from tamis.matcher.write.writer import Writer
 if TYPE_CHECKING:
     from tamis.matcher.analysis.backtest import Backtest
     from tamis.matcher.analysis.check import CheckReport
+    from tamis.matcher.analysis.continuous import ContinuousRatifier, PinnedSearch
     from tamis.matcher.analysis.lint import Finding
-    from tamis.matcher.analysis.ratify import Ratification
+    from tamis.matcher.analysis.ratify import Difference, Ratification
     from tamis.matcher.analysis.similar import Similar
 
 __all__ = ["AddReport", "BadEvent", "BadRule", "Matcher"]
@@ -104,6 +106,14 @@ class Matcher:
         default. With ``False``, rules with join predicates are refused.
     limits
         The largest rules and events to take, and the longest search; see :class:`Limits`.
+    ratify
+        ``"continuous"`` has a thread of low priority compare answers with :func:`tamis.evaluate`
+        all the time, on events that are searched and on drawn ones; see :meth:`ratify`. `close`
+        ends it. :meth:`stats` counts what was compared, and :attr:`differences` has what differs.
+    budget
+        The share of one core's time that ``ratify="continuous"`` may take.
+    on_difference
+        Called by that thread with each difference.
 
     Examples
     --------
@@ -123,6 +133,9 @@ class Matcher:
         *,
         documents: Retention | Literal[False] | None = None,
         limits: Limits | None = None,
+        ratify: Literal["continuous"] | None = None,
+        budget: float = 0.01,
+        on_difference: Callable[[Difference], None] | None = None,
         _store: Store | None = None,
         _keeps_documents: bool = True,
     ) -> None:
@@ -154,6 +167,9 @@ class Matcher:
                 self._stored_documents = StoredDocuments(self._document_store, _store)
             # Last: its background thread writes to the directory, which may be damaged.
             self._writer = Writer(self._builder, _store.take_state(), _store)
+        self._ratifier: ContinuousRatifier | None = None
+        if ratify is not None:
+            self._ratifier = self._start_ratifier(ratify, budget, on_difference)
 
     # --- Rules ---
 
@@ -528,6 +544,8 @@ class Matcher:
             EventWeights.of(weights)
         if self._event_limits is not None:
             self._event_limits.check(event)
+        if self._ratifier is not None:
+            self._ratifier.take(event)
         searcher = self._searcher
         if only is None and at is None and not searcher.needs_time:
             return searcher.match(event, EVERY_RULE)
@@ -564,6 +582,8 @@ class Matcher:
         """
         if self._event_limits is not None:
             self._event_limits.check(event)
+        if self._ratifier is not None:
+            self._ratifier.take(event)
         searcher = self._searcher
         if only is None and at is None and not searcher.needs_time:
             return searcher.match_array(event, EVERY_RULE)
@@ -650,6 +670,8 @@ class Matcher:
         """
         _check_n(n)
         self._check_size(event)
+        if self._ratifier is not None:
+            self._ratifier.take(event)
         return self._searcher.top(event, n, self._select(only, at), weights)
 
     def match_expression(
@@ -762,6 +784,8 @@ class Matcher:
         0
         """
         _check_form(form)
+        if self._ratifier is not None:
+            self._ratifier.take_many(events)
         searcher = self._batch_searcher(on_error, skipped)
         return searcher.match(events, self._select(only, at), form)
 
@@ -970,6 +994,8 @@ class Matcher:
         [[], ['large'], ['again']]
         """
         self._check_size(event)
+        if self._ratifier is not None:
+            self._ratifier.take(event)
         flat = self._schema.read(event)
         with self._document_store.publishing:
             ids, subscriptions = self._searcher.match_receivers(flat, self._select(only, at))
@@ -1196,6 +1222,20 @@ class Matcher:
             watch=watch,
         )
 
+    @property
+    def differences(self) -> list[Difference]:
+        """What ``ratify="continuous"`` has found: the last hundred wrong answers, oldest first.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> with tamis.Matcher(ratify="continuous", budget=0.05) as m:
+        ...     m.add("adults", "age >= 18")
+        ...     m.differences
+        []
+        """
+        return [] if self._ratifier is None else self._ratifier.differences
+
     def lint(
         self,
         *,
@@ -1390,6 +1430,7 @@ class Matcher:
             "text_predicates": sum(r.texts.size for r in rules),
             "bytes": sum(segment.engine.nbytes for segment in segments),
             "documents": len(self._document_store),
+            **({} if self._ratifier is None else {"ratified": self._ratifier.stats()}),
             **({} if self._store is None else self._store.stats()),
         }
 
@@ -1497,6 +1538,8 @@ class Matcher:
         ...     m.add("adults", "age >= 18")
         """
         try:
+            if self._ratifier is not None:
+                self._ratifier.close()
             self._writer.close()
         finally:
             if self._stored_documents is not None:
@@ -1509,6 +1552,50 @@ class Matcher:
         self.close()
 
     # --- Inside ---
+
+    def _start_ratifier(
+        self, ratify: str, budget: float, on_difference: Callable[[Difference], None] | None
+    ) -> ContinuousRatifier:
+        from tamis.matcher.analysis.continuous import ContinuousRatifier
+
+        if ratify != "continuous":
+            raise ValueError(f"ratify is 'continuous' or None, not {ratify!r}")
+        if on_difference is not None and not callable(on_difference):
+            raise ValueError(f"on_difference is a function of a difference, not {on_difference!r}")
+        return ContinuousRatifier(
+            weakref.WeakMethod(self._pin_search),
+            self._schema,
+            self._document_store,
+            budget=budget,
+            on_difference=on_difference,
+        )
+
+    def _pin_search(self, last: object) -> tuple[object, PinnedSearch]:
+        """A search of the newest snapshot for the ratifier, and the snapshot as a mark of it."""
+        from tamis.matcher.analysis.continuous import PinnedSearch
+
+        searcher = self._searcher
+        snapshot, at = searcher.snapshot, self._now()
+        selection = Selection.of(None, at)
+
+        def match_many(event: Event) -> list[RuleId]:
+            views = snapshot.frozen_views
+            encoder = ChunkEncoder(views, self._schema, self._document_store, None, None, None)
+            found = BatchSearcher(views, encoder).match([event], selection, "pairs")
+            ids: list[RuleId] = found["rule"].to_pylist()
+            return ids
+
+        return snapshot, PinnedSearch(
+            is_new=snapshot is not last,
+            draw=snapshot.draw_rule,
+            at=at,
+            has_joins=searcher.has_joins,
+            find=snapshot.find,
+            match=lambda event: searcher.match(event, selection),
+            # With many rules in the tail it would build a segment of them first.
+            match_many=match_many if len(snapshot.tail) <= _SMALL_TAIL else None,
+            top=lambda event, n: searcher.top(event, n, selection),
+        )
 
     @property
     def _snapshot(self) -> Snapshot:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tamis.engines.registry import load_engine
 from tamis.errors import StorageError
@@ -20,6 +20,9 @@ from tamis.matcher.storage.manifest import Settings
 from tamis.matcher.storage.store import Store
 from tamis.matcher.validity import Clock
 from tamis.matcher.write.builder import SegmentBuilder
+
+if TYPE_CHECKING:
+    from tamis.matcher.analysis.ratify import Difference
 
 __all__ = ["open_matcher", "open_stored"]
 
@@ -36,6 +39,9 @@ def open_matcher(
     verify: bool = True,
     documents: Retention | None = None,
     limits: Limits | None = None,
+    ratify: Literal["continuous"] | None = None,
+    budget: float = 0.01,
+    on_difference: Callable[[Difference], None] | None = None,
 ) -> Matcher:
     """Open the rules that are stored in a directory, or create the directory.
 
@@ -68,6 +74,8 @@ def open_matcher(
         How long :meth:`Matcher.publish` remembers events; by default as stored.
     limits
         As in :class:`Matcher`. Rules that are stored already are taken as they are.
+    ratify, budget, on_difference
+        As in :class:`Matcher`.
 
     Returns
     -------
@@ -104,6 +112,9 @@ def open_matcher(
         verify=verify,
         documents=documents,
         limits=limits,
+        ratify=ratify,
+        budget=budget,
+        on_difference=on_difference,
     )
 
 
@@ -120,6 +131,9 @@ def open_stored(
     documents: Retention | None,
     limits: Limits | None,
     keeps_documents: bool = True,
+    ratify: Literal["continuous"] | None = None,
+    budget: float = 0.01,
+    on_difference: Callable[[Difference], None] | None = None,
 ) -> Matcher:
     """As `open_matcher`; `keeps_documents` says whether the directory has the documents, too."""
     folder = Path(path).absolute()
@@ -147,6 +161,9 @@ def open_stored(
             clock,
             documents=documents or _read_retention(folder, verify),
             limits=limits,
+            ratify=ratify,
+            budget=budget,
+            on_difference=on_difference,
             _store=store,
             _keeps_documents=keeps_documents,
         )

@@ -8,6 +8,8 @@ that readers meet are in the trees of the tail (`tail.py`), for microseconds.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import islice
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -226,6 +228,17 @@ class Snapshot:
             places = None if alive is None else np.flatnonzero(alive)
             tags |= view.segment.columns.tags(places)
         return tags
+
+    def draw_rule(self, random: Random) -> Rule | None:
+        """A random rule; None if there is none at the place that was drawn."""
+        if not self.size:
+            return None
+        number = random.randrange(len(self.tail) + sum(len(view.segment) for view in self.views))
+        for view in self.views:
+            if number < len(view.segment):
+                return view.segment.columns.rule(number) if view.is_alive(number) else None
+            number -= len(view.segment)
+        return next(islice(self.tail, number, None)).rule
 
     def subscriptions(self) -> set[str]:
         """The subscriptions of all living rules."""
