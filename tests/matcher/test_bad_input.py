@@ -121,6 +121,8 @@ BAD_RULES: dict[str, tuple[Callable[[], Any], type[RuleError], str]] = {
     "LIKE a number": (lambda: "a LIKE 5", PatternError, "string"),
     "surrogate in a string": (lambda: "a = '\ud800'", RuleError, "surrogate"),
     "surrogate in a name": (lambda: '"a\udfff" = 1', RuleError, "surrogate"),
+    "surrogate in a compared name": (lambda: '"a" > "\udfff"', RuleError, "surrogate"),
+    "surrogate in a comment": (lambda: "a = 1 /* \udfff */", RuleError, "surrogate"),
     "surrogate in a model": (lambda: Predicate("\ud800", Op.PRESENT), RuleError, "surrogate"),
     "surrogate in a pattern": (lambda: "a RLIKE '\ud800'", RuleError, "surrogate"),
     "surrogate in JSON": (lambda: {"attr": "a", "=": "\ud800"}, RuleError, "surrogate"),

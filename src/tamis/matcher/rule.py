@@ -394,6 +394,9 @@ def check_id(id: Any) -> RuleId:
 
 def _check_source(source: Any) -> str | Expr:
     if isinstance(source, str):
+        # Also in a comment: the text is stored as it was given.
+        if not is_unicode(source):
+            raise RuleError("the rule has an unpaired surrogate; it is not valid Unicode")
         return source
     if isinstance(source, And | Or | Not | Predicate | Atom):
         checked = check(source)

@@ -43,6 +43,7 @@ from tamis.expr.model import (
     all_of,
     any_of,
     check_size,
+    is_unicode,
 )
 from tamis.expr.text.term_reader import TermReader
 from tamis.expr.text.token_reader import COMPARISONS, LITERALS
@@ -66,6 +67,8 @@ def parse(text: str) -> Expr:
     if not isinstance(text, str):
         raise RuleError(f"a rule's text is a string, not {type(text).__name__}")
     expr = RuleReader(text).read_rule()
+    if not is_unicode(text):
+        raise RuleError("the rule has an unpaired surrogate; it is not valid Unicode")
     check_size(expr)
     return expr
 

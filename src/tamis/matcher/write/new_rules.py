@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tamis.errors import RuleError
-from tamis.expr.model import LOGICS, Logic, is_unicode
+from tamis.expr.model import LOGICS, Logic
 from tamis.matcher.ids import Ids
 from tamis.matcher.inputs import to_arrow
 from tamis.matcher.rule import (
@@ -220,8 +220,6 @@ class _Collector:
 
 def _make_row(rule: Rule) -> Row:
     """The stored form of a rule; a RuleError if there is none."""
-    if isinstance(rule.source, str) and not is_unicode(rule.source):
-        raise RuleError("the rule has an unpaired surrogate; it is not valid Unicode")
     try:
         return Row.of(rule)
     except (TypeError, ValueError, OverflowError, msgspec.MsgspecError) as error:
