@@ -205,3 +205,45 @@ def test_the_analyses_support_functions() -> None:
     compared = m.ratify(seconds=0.2, processes=1)
     assert compared.agrees
     assert compared.matches > 0
+
+
+def test_remembered_codes_tell_true_from_one() -> None:
+    """What is derived from a value is remembered, and True equals 1 in Python."""
+    matcher = tamis.Matcher()
+    matcher.add_many([(f"odd {i}", "n % 2 = 1") for i in range(20)])
+    for event in ({"n": 1}, {"n": True}, {"n": 1.0}, {"n": True}, {"n": "1"}, {"n": [1, 2]}):
+        holds = tamis.evaluate("n % 2 = 1", event)
+        assert bool(matcher.match(event)) == holds
+        assert matcher.count_many([event])["matches"].to_pylist() == [20 * holds]
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [
+        [],
+        ["a"],
+        ["a", "b"],
+        ["b", "a", "b"],
+        ["a", None],
+        ["a", 1],
+        [1, 2],
+        [1.0, 2, True],
+        "a",
+        ["x"] * 70,
+        ["a", "b", *map(str, range(100))],
+        [["a"], "b"],
+        [float("nan")],
+        ("a", "b"),
+    ],
+)
+def test_lists_are_read_without_being_flattened(tags: object) -> None:
+    rules = ["subset(tags, ('a', 'b', 1))", "superset(tags, ('a', 'b'))", "size(tags) = 2"]
+    rules += ["equalset(tags, (1, 2))", "tags = 'a'", "tags <> 'a'", "tags LIKE '%a%'"]
+    rules += ["length(tags) = 1", "hour(seen) = 5"]
+    matcher = tamis.Matcher()
+    matcher.add_many([(f"{i} {rule}", rule) for i in range(3) for rule in rules])
+    for seen in (datetime(2026, 1, 1, 5, tzinfo=UTC), datetime(2026, 1, 1, 5), None, "x"):
+        event = {"tags": tags, "seen": seen, "other": ["y"]}
+        wanted = [rule for rule in rules if tamis.evaluate(rule, event)]
+        assert matcher.match(event) == [f"{i} {rule}" for i in range(3) for rule in wanted]
+        assert matcher.match_many([event])["rule"].to_pylist() == matcher.match(event)

@@ -7,14 +7,14 @@ only those are that rules mention: the strings of the attribute.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import NO_INT32
-from tamis.encode.dictionary import Axis, Dictionary
-from tamis.expr.event import FlatEvent
+from tamis.encode.dictionary import ABSENT, Axis, Dictionary
+from tamis.expr.event import FlatEvent, make_flat
 from tamis.expr.functions.derive import Derivation, derivation, index_conditions
 from tamis.expr.functions.families import NO_CONDITION, Conditions
 from tamis.expr.model import Value
@@ -23,10 +23,14 @@ from tamis.expr.names import DERIVED
 __all__ = ["DerivedAttribute", "DerivedAttributes"]
 
 
+_REMEMBERED: Final = 16_384
+"""How many codes are remembered for each derived attribute."""
+
+
 class DerivedAttribute:
     """One derived attribute of a dictionary."""
 
-    __slots__ = ("_conditions", "axis", "how", "name", "number")
+    __slots__ = ("_codes", "_conditions", "axis", "how", "name", "number")
 
     def __init__(self, name: str, number: int, axis: Axis) -> None:
         self.name = name
@@ -36,6 +40,21 @@ class DerivedAttribute:
         # Built by `prepare` or for the first event. Two threads may build it at once; either
         # result will do.
         self._conditions: Conditions | None = None
+        self._codes: dict[tuple[type, Value], int] = {}
+        """The codes that were derived from single values, ABSENT among them."""
+
+    def code_of_one(self, value: Value) -> int:
+        """The code of what is derived from a single value; only where `how.of_one` is given."""
+        key = (value.__class__, value)  # True equals 1, but is another value
+        code = self._codes.get(key)
+        if code is None:
+            assert self.how.of_one is not None
+            derived = self.how.of_one(value)
+            code = ABSENT if derived is None else self.axis.code(derived)
+            if len(self._codes) >= _REMEMBERED:
+                self._codes.clear()
+            self._codes[key] = code
+        return code
 
     def prepare(self) -> Conditions | None:
         """Build the index of conditions, if there is one, so that no event waits for it."""
@@ -93,11 +112,19 @@ class DerivedAttributes:
         """Whether an event itself has an attribute of such a name, which is not allowed."""
         return not self._names.isdisjoint(event)
 
-    def select_bases(self, event: Mapping[str, Any]) -> FlatEvent:
-        """What is derived from, in an event of strings, numbers, booleans, nulls and NaNs."""
-        flat: FlatEvent = {}
+    def select_bases(
+        self, event: Mapping[str, Any], lists: Mapping[str, tuple[list[Value], int]]
+    ) -> FlatEvent:
+        """What is derived from, in an event of scalars and `lists`.
+
+        These have the distinct values of each list, and how many values it has.
+        """
+        flat: dict[str, list[Value]] = {}
+        sizes: dict[str, int] = {}
         for name in self.bases:
             value = event.get(name)
-            if value is not None and value == value:
+            if value.__class__ is list:
+                flat[name], sizes[name] = lists[name]
+            elif value is not None and value == value:
                 flat[name] = [value]
-        return flat
+        return make_flat(flat, sizes)

@@ -41,10 +41,13 @@ def list_entries(
 
 def to_pairs(events: Events, attributes: int) -> NDArray[np.int32]:
     """The only event of `events` as pairs, without its weights."""
-    start, attribute, code = list_entries(events, attributes)
-    pairs = np.empty((start[-1] - start[0], 2), np.int32)
-    pairs[:, 0], pairs[:, 1] = attribute[start[0] : start[-1]], code[start[0] : start[-1]]
-    return pairs.reshape(-1)
+    _, attribute, code, _, text, *_ = events
+    size = len(attribute)
+    pairs = np.empty(2 * (size + len(text)), np.int32)
+    pairs[: 2 * size : 2], pairs[1 : 2 * size : 2] = attribute, code
+    if len(text):
+        pairs[2 * size :: 2], pairs[2 * size + 1 :: 2] = text + attributes, 1
+    return pairs
 
 
 def to_events(pairs: NDArray[np.int32], attributes: int) -> Events:

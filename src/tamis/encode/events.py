@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -10,7 +11,8 @@ from numpy.typing import NDArray
 
 from tamis.encode.arrays import NO_DOUBLES, NO_INT32, Events
 from tamis.encode.column_codes import codes_of_list
-from tamis.encode.derived import DerivedAttributes
+from tamis.encode.derived import DerivedAttribute, DerivedAttributes
+from tamis.encode.dictionary import ABSENT
 from tamis.encode.event_pairs import to_pairs
 from tamis.encode.event_rows import merge_rows
 from tamis.encode.guards import Guards
@@ -18,7 +20,7 @@ from tamis.encode.known_pairs import KnownPairs, Unusual
 from tamis.encode.ragged import starts
 from tamis.encode.rules import EncodedRules
 from tamis.errors import EventError, SchemaError, combine_errors
-from tamis.expr.event import Event, FlatEvent, flatten, refuse_unreadable
+from tamis.expr.event import Event, FlatEvent, flatten, read_plain_list, refuse_unreadable
 from tamis.expr.model import Value, is_unicode
 from tamis.expr.numbers import INT_MAX, INT_MIN
 from tamis.expr.weights import EventWeights
@@ -40,6 +42,10 @@ class _Axis(Protocol):
 
 KnownAxis: TypeAlias = tuple[int, Callable[[Any], int | None], _Axis]
 """An attribute's number, the codes of the values that rules mention, and the axis for others."""
+
+
+_Lists: TypeAlias = dict[str, tuple[list[Value], int]]
+"""The distinct values of lists, and how many values each of them has."""
 
 
 class _Text(NamedTuple):
@@ -166,19 +172,23 @@ class AxesEncoder:
         return rows.events()
 
     def _add(self, event: Event, rows: _Rows) -> None:
-        """Add an event: in one pass if all its values are scalars, else flattened first."""
+        """Add an event: in one pass if its values are plain, else flattened first.
+
+        Plain are strings, numbers, booleans, nulls, times in UTC, and lists of strings or numbers.
+        """
         codes, texts = len(rows.code), len(rows.texts)
         is_mapping = event.__class__ is dict or isinstance(event, Mapping)
-        if is_mapping and self._add_scalars(event, rows):
+        lists: _Lists = {}
+        if is_mapping and self._add_plain(event, rows, lists):
             if self._derived:
-                self._add_derived(self._derived, self._derived.select_bases(event), rows)
+                self._add_derived(self._derived, self._derived.select_bases(event, lists), rows)
             rows.end_row()
             return
         del rows.attribute[codes:], rows.code[codes:], rows.texts[texts:]
         self._add_flat(flatten(event), rows)
 
-    def _add_scalars(self, event: Event, rows: _Rows) -> bool:
-        """Add an event of strings, numbers, booleans and nulls; False if it has anything else."""
+    def _add_plain(self, event: Event, rows: _Rows, lists: _Lists) -> bool:
+        """Add an event of plain values, the lists of which `lists` gets; False for any other."""
         if self._derived and self._derived.are_in(event):
             return False
         axis_of, texts = self._axes.get, self._text_attributes
@@ -202,6 +212,17 @@ class AxesEncoder:
             elif found is not None and kind is bool:
                 add_attribute(found[0])
                 add_code(found[2].code(value))
+            elif kind is datetime and value.tzinfo is UTC and name.__class__ is str:
+                if found is not None:
+                    add_attribute(found[0])
+                    add_code(found[2].code(value))
+            elif kind is list and name.__class__ is str:
+                plain = read_plain_list(value)
+                if plain is None or len(plain[0]) >= _MANY:
+                    return False
+                lists[name] = plain
+                if found is not None:
+                    self._add_values(name, found[0], found[2], plain[0], rows, None)
             elif name.__class__ is not str or not _is_scalar(value):
                 return False
         return True
@@ -233,11 +254,24 @@ class AxesEncoder:
         weights: EventWeights | None = None,
     ) -> None:
         for derived in attributes:
-            if derived.how.family is not None and weights is None:
+            if weights is None and derived.how.family is not None:
                 rows.add_codes(derived.number, derived.codes(event))
-            else:
+            elif weights is not None or not self._add_derived_code(derived, event, rows):
                 values = derived.values(event)
                 self._add_values(derived.name, derived.number, derived.axis, values, rows, weights)
+
+    def _add_derived_code(self, derived: DerivedAttribute, event: FlatEvent, rows: _Rows) -> bool:
+        """Add what is derived from a single value; False if it is not, or a text."""
+        if derived.how.of_one is None or derived.number in self._text_attributes:
+            return False
+        given = event.get(derived.how.inputs[0].attribute, ())
+        if len(given) != 1:
+            return False
+        code = derived.code_of_one(given[0])
+        if code != ABSENT:
+            rows.attribute.append(derived.number)
+            rows.code.append(code)
+        return True
 
     def _add_values(
         self,

@@ -25,6 +25,8 @@ __all__ = [
     "has_unreadable",
     "kind_of",
     "list_sizes",
+    "make_flat",
+    "read_plain_list",
     "refuse_unreadable",
     "require_readable",
     "value_key",
@@ -192,6 +194,25 @@ def _is_plain(item: Any) -> bool:
     if kind is float:
         return bool(item == item)
     return kind is int and bool(INT_MIN <= item <= INT_MAX)
+
+
+def read_plain_list(items: list[Any]) -> tuple[list[Value], int] | None:
+    """The distinct values of a list of nothing but strings, or numbers, and how many it has.
+
+    None for any other list, an empty one or one that is not valid among them.
+    """
+    plain = _plain_values(items)
+    if not plain:
+        return None
+    return list(dict.fromkeys(plain)), len(plain)
+
+
+def make_flat(values: dict[str, list[Value]], sizes: dict[str, int]) -> FlatEvent:
+    """A flat event of distinct values, and how many values each list among them has."""
+    flat = _Flattened()
+    flat.update(values)
+    flat.sizes = sizes
+    return flat
 
 
 def _plain_values(items: list[Any]) -> list[Value] | None:

@@ -91,7 +91,7 @@ class Derivation:
         The function of a single value; None if there are more inputs, or a whole list.
     """
 
-    __slots__ = ("_computes", "family", "inputs", "of_one")
+    __slots__ = ("_computes", "_values_of", "family", "inputs", "of_one")
 
     def __init__(self, term: Call) -> None:
         self.family: Family | None = FAMILIES.get(term.function)
@@ -99,6 +99,10 @@ class Derivation:
         self.inputs = tuple(dict.fromkeys(i for inner in terms for i in _inputs(inner)))
         places = {item: place for place, item in enumerate(self.inputs)}
         self._computes = [_compile(inner, places) for inner in terms]
+        self._values_of: str | None = None
+        """The attribute whose values are all that a family looks at."""
+        if self.family is not None and len(terms) == 1 and isinstance(terms[0], Attribute):
+            self._values_of = terms[0].name
         self.of_one: Callable[[Value], Value | None] | None = None
         if self.family is None and len(self.inputs) == 1 and not self.inputs[0].counts:
             compute = self._computes[0]
@@ -129,6 +133,10 @@ class Derivation:
     def find_places(self, event: FlatEvent, conditions: Conditions) -> NDArray[np.int64] | None:
         """The places of the conditions that hold on an event; None if the attribute is absent."""
         assert self.family is not None
+        name = self._values_of
+        if name is not None:
+            values = event.get(name)
+            return conditions.find(list(zip(values)), name in list_sizes(event)) if values else None
         rows: list[Row] = []
         for given in self._rows(event):
             row = tuple([compute(given) for compute in self._computes])

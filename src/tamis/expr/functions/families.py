@@ -131,11 +131,13 @@ def _sets(
         small_sizes = np.minimum(sizes, _MOST_COUNTED).astype(np.uint8)
 
         def find(rows: Sequence[Row], from_list: bool) -> NDArray[np.int64]:
+            if not from_list:
+                return _NO_PLACES
             elements = {
                 (_STRING, value) if value.__class__ is str else _element(value) for (value,) in rows
             }
             known = [element for element in elements if element in holding]
-            if not from_list or not known:
+            if not known:
                 return _NO_PLACES
             if rows_of and len(elements) <= _MOST_COUNTED:
                 small = rows_of[known[0]].copy()
