@@ -39,6 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "files": PUBLIC,
     "importers": PUBLIC | {"files"},
     "warmup": PUBLIC,
+    "pytest_plugin": PUBLIC | {ROOT, "files"},
     "report": {"errors"},
     "spark": PUBLIC | {ROOT, "report", "workloads"},
     # Subscriptions and the log of events, on a matcher; the server speaks HTTP to it.

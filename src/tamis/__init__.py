@@ -43,6 +43,7 @@ from tamis.errors import (
     UnknownRuleError,
     UnknownSubscriptionError,
 )
+from tamis.expr.analysis.describe import describe
 from tamis.expr.analysis.explain import Explanation
 from tamis.expr.analysis.why_not import Obstacle, Obstacles
 from tamis.expr.evaluate import evaluate, score
@@ -99,6 +100,7 @@ __all__ = [
     "UnknownSubscriptionError",
     "all_of",
     "any_of",
+    "describe",
     "engines",
     "evaluate",
     "from_json",

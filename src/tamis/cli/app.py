@@ -26,6 +26,7 @@ from tamis.cli.commands.pipeline import pipeline_app
 from tamis.cli.commands.ratify import ratify_rules
 from tamis.cli.commands.similar import find_similar
 from tamis.cli.commands.stats import show_stats
+from tamis.cli.commands.test import run_rule_tests
 from tamis.cli.commands.warmup import compile_kernels
 from tamis.cli.console import print_error
 from tamis.encode.compiler.background import call_when_started
@@ -43,6 +44,7 @@ _PANELS: Final[dict[str, dict[str, Callable[..., None] | typer.Typer]]] = {
     },
     "Check rules": {
         "backtest": backtest_rules,
+        "test": run_rule_tests,
         "check": check_rules,
         "lint": lint_rules,
         "similar": find_similar,

@@ -142,6 +142,11 @@ class Axis:
             case Kind.TIMESTAMP:
                 return [to_timestamp(time) for time in self.times]
 
+    def count_values(self, kind: Kind) -> int:
+        """How many values of one kind have a code of their own."""
+        codes = self.codes_of_kind(kind)
+        return 2 if kind is Kind.BOOLEAN else (codes.high - codes.low) // 2
+
     def value_below(self, kind: Kind, gap: int) -> Value:
         """The mentioned value right below a gap, which must not be the lowest of its kind."""
         at = (gap - self.codes_of_kind(kind).low) // 2 - 1

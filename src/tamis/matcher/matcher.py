@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, NoReturn, Self
@@ -58,11 +59,15 @@ from tamis.matcher.write.writer import Writer
 
 if TYPE_CHECKING:
     from tamis.matcher.analysis.backtest import Backtest
+    from tamis.matcher.analysis.boundaries import Boundaries
     from tamis.matcher.analysis.check import CheckReport
     from tamis.matcher.analysis.continuous import ContinuousRatifier, PinnedSearch
     from tamis.matcher.analysis.lint import Finding
     from tamis.matcher.analysis.ratify import Difference, Ratification
+    from tamis.matcher.analysis.ratify import Ratification
+    from tamis.matcher.analysis.rule_tests import RuleTestReport
     from tamis.matcher.analysis.similar import Similar
+    from tamis.matcher.analysis.vocabulary import AttributeUse, Mentioned
 
 __all__ = ["AddReport", "BadEvent", "BadRule", "Matcher"]
 
@@ -1120,6 +1125,132 @@ class Matcher:
         return self._explainer.find_obstacles(self.rule(id), event, self._microseconds(at))
 
     # --- Analysis ---
+
+    def uses(self) -> list[AttributeUse]:
+        """List the attributes that rules mention, the most used first, and how rules use them.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("r1", "age > 18 AND country IN ('FR', 'BE')")
+        >>> [(use.attribute, use.predicates, use.values["string"]) for use in m.uses()]
+        [('age', 1, 0), ('country', 1, 2)]
+        """
+        from tamis.matcher.analysis.vocabulary import list_uses
+
+        return list_uses(view.segment for view in self._frozen_views(self._snapshot))
+
+    def mentioned(self, attribute: str) -> Mentioned:
+        """Find the values of an attribute that rules mention.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("r1", "age BETWEEN 13 AND 19 OR age > 65")
+        >>> [value for values in m.mentioned("age").values.values() for value in values]
+        [False, True, 13, 19, 65]
+        """
+        from tamis.matcher.analysis.vocabulary import find_mentioned
+
+        segments = [view.segment for view in self._frozen_views(self._snapshot)]
+        return find_mentioned(segments, attribute)
+
+    def boundaries(
+        self,
+        event: Event,
+        attribute: str,
+        *,
+        limit: int = 64,
+        only: Tagged | Iterable[RuleId] | None = None,
+        at: datetime | None = None,
+    ) -> Boundaries:
+        """Find how the matching rules change while one attribute of an event changes.
+
+        Parameters
+        ----------
+        event
+            Attributes and their values.
+        attribute
+            The attribute that changes.
+        limit
+            How many of the values that rules mention to look at: those around the event's own.
+        only, at
+            As in :meth:`match`.
+
+        Returns
+        -------
+        Boundaries
+            The stretches of values within which the same rules match, in rising order.
+
+        Raises
+        ------
+        EventError
+            No rule compares the attribute with a value.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("teens", "age BETWEEN 13 AND 19")
+        >>> for stretch in m.boundaries({"age": 15}, "age").stretches:
+        ...     print(stretch.low, stretch.high, stretch.matches, stretch.gained, stretch.lost)
+        None 13 0 () ()
+        13 13 1 ('teens',) ()
+        13 19 1 () ()
+        19 19 1 () ()
+        19 None 0 () ('teens',)
+        """
+        from tamis.matcher.analysis.boundaries import find_boundaries
+
+        _check_n(limit)
+        self._check_size(event)
+
+        def match(events: Sequence[Event]) -> list[list[RuleId]]:
+            found = self.match_many(list(events), only=only, at=at, form="lists")
+            lists: list[list[RuleId]] = found["rules"].to_pylist()
+            return lists
+
+        return find_boundaries(self._schema.read(event), self.mentioned(attribute), match, limit)
+
+    def test(self, *, only: Tagged | Iterable[RuleId] | None = None) -> RuleTestReport:
+        """Run the tests that rules carry: events that they must match, and must not match.
+
+        The payload of a rule holds them: ``{"tests": {"must_match": [event, …], "must_not_match":
+        [event, …]}}``. A test is about what a rule says, whether or not the rule is valid now.
+
+        Parameters
+        ----------
+        only
+            Run the tests of these rules only.
+
+        Returns
+        -------
+        RuleTestReport
+            It prints as the tests that failed, each with the rule's tree.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> tests = {"must_match": [{"age": 18}], "must_not_match": [{"age": 20}]}
+        >>> m.add("adults", "age >= 18", payload={"tests": tests})
+        >>> print(m.test())
+        adults: must_not_match 1: the rule matches {"age":20}
+            ✓ age >= 18   [age = 20: held]
+        1 rules with tests: 1 passed, 1 failed
+        """
+        from tamis.matcher.analysis.rule_tests import run_tests
+
+        selection = self._select(only, None)
+        if only is None:
+            rules: Iterable[Rule] = self._snapshot.rules()
+        elif isinstance(selection.only, Tagged):
+            rules = (rule for rule in self._snapshot.rules() if selection.only.fits(rule.tags))
+        else:
+            rules = [rule for id in selection.only or () if (rule := self._snapshot.find(id))]
+        return run_tests(rules, self._explainer)
 
     def similar(
         self, rule: RuleSource | RuleId, n: int = 10, *, events: Any = None, seed: int = 0

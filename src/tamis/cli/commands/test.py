@@ -1,0 +1,32 @@
+"""``tamis test``: run the tests that rules carry."""
+
+from __future__ import annotations
+
+import typer
+
+from tamis.cli.arguments import AsJson, LogicOverride, RulesPath, SkipBadRules, open_rules
+from tamis.cli.console import escape_unprintable, print_json, progress
+
+__all__ = ["run_rule_tests"]
+
+
+def run_rule_tests(
+    rules: RulesPath,
+    logic: LogicOverride = None,
+    skip_bad_rules: SkipBadRules = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run the tests that rules carry: events that they must match, or must not.
+
+    Exits with code 1 if one fails.
+    """
+    with progress() as show:
+        matcher = open_rules(rules, None, logic, skip_bad_rules, show)
+        report = matcher.test()
+    if as_json:
+        print_json(report.to_json())
+    else:
+        for line in str(report).splitlines():
+            typer.echo(escape_unprintable(line))
+    if report.failures:
+        raise typer.Exit(1)
