@@ -14,6 +14,7 @@ from tamis.expr.functions.derive import bases_of
 from tamis.expr.joins.subqueries import join_named
 from tamis.expr.model import Value
 from tamis.expr.names import DERIVED, JOINED
+from tamis.expr.numbers import INT_MAX, INT_MIN
 from tamis.expr.value_order import LINES
 from tamis.matcher.segment import Segment
 
@@ -89,8 +90,16 @@ def find_mentioned(segments: Iterable[Segment], attribute: str) -> Mentioned:
             is_complete &= number not in rules.texts.attributes
             for kind in lists:
                 lists[kind].append(rules.dictionary.axes[number].list_values(kind))
-    values = {kind: [value for value, _ in groupby(merge(*some))] for kind, some in lists.items()}
+    values = {
+        kind: [_plain(value) for value, _ in groupby(merge(*some))] for kind, some in lists.items()
+    }
     return Mentioned(attribute, values, is_complete)
+
+
+def _plain(value: Value) -> Value:
+    """The value as an event may hold it: a double beyond 64 bits is kept as a whole number."""
+    is_long = isinstance(value, int) and not INT_MIN <= value <= INT_MAX
+    return float(value) if is_long else value
 
 
 def _bases(name: str) -> frozenset[str]:
