@@ -59,6 +59,7 @@ from tamis.matcher.write.writer import Writer
 
 if TYPE_CHECKING:
     from tamis.matcher.analysis.backtest import Backtest
+    from tamis.matcher.analysis.anatomy import Anatomy
     from tamis.matcher.analysis.boundaries import Boundaries
     from tamis.matcher.analysis.check import CheckReport
     from tamis.matcher.analysis.continuous import ContinuousRatifier, PinnedSearch
@@ -1564,6 +1565,23 @@ class Matcher:
             **({} if self._ratifier is None else {"ratified": self._ratifier.stats()}),
             **({} if self._store is None else self._store.stats()),
         }
+
+    def anatomy(self) -> Anatomy:
+        """Find out what the index is made of: segments, bytes, attributes, and the largest rules.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("adults", "age >= 18 AND country IN ('FR', 'BE')")
+        >>> m.anatomy().conjunction_sizes
+        [(2, 1)]
+        """
+        from tamis.matcher.analysis.anatomy import examine
+
+        snapshot = self._snapshot
+        views = self._frozen_views(snapshot) if snapshot.size else ()
+        return examine(views, len(snapshot.tail))
 
     # --- Upkeep and storage ---
 

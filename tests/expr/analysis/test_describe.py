@@ -56,7 +56,7 @@ def test_a_tree_is_indented() -> None:
 @given(expressions())
 def test_every_rule_has_words(expr: tamis.Expr) -> None:
     for logic in ("strong", "weak"):
-        assert tamis.describe(expr, logic).strip()  # type: ignore[arg-type]
+        assert tamis.describe(expr, logic).strip()
 
 
 def test_a_text_that_is_not_a_rule() -> None:

@@ -98,8 +98,9 @@ def find_mentioned(segments: Iterable[Segment], attribute: str) -> Mentioned:
 
 def _plain(value: Value) -> Value:
     """The value as an event may hold it: a double beyond 64 bits is kept as a whole number."""
-    is_long = isinstance(value, int) and not INT_MIN <= value <= INT_MAX
-    return float(value) if is_long else value
+    if isinstance(value, int) and not INT_MIN <= value <= INT_MAX:
+        return float(value)
+    return value
 
 
 def _bases(name: str) -> frozenset[str]:
