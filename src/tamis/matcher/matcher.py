@@ -58,8 +58,8 @@ from tamis.matcher.write.responsive import keep_responsive
 from tamis.matcher.write.writer import Writer
 
 if TYPE_CHECKING:
-    from tamis.matcher.analysis.backtest import Backtest
     from tamis.matcher.analysis.anatomy import Anatomy
+    from tamis.matcher.analysis.backtest import Backtest
     from tamis.matcher.analysis.boundaries import Boundaries
     from tamis.matcher.analysis.check import CheckReport
     from tamis.matcher.analysis.continuous import ContinuousRatifier, PinnedSearch
