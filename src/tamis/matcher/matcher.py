@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -65,7 +64,6 @@ if TYPE_CHECKING:
     from tamis.matcher.analysis.continuous import ContinuousRatifier, PinnedSearch
     from tamis.matcher.analysis.lint import Finding
     from tamis.matcher.analysis.ratify import Difference, Ratification
-    from tamis.matcher.analysis.ratify import Ratification
     from tamis.matcher.analysis.rule_tests import RuleTestReport
     from tamis.matcher.analysis.similar import Similar
     from tamis.matcher.analysis.vocabulary import AttributeUse, Mentioned

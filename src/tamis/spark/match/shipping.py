@@ -27,7 +27,9 @@ def ship_shards(spark: SparkSession, shards: tuple[Shard, ...]) -> None:
     """Have Spark send shards to every node."""
     links = [link for shard in shards for link in _link_files(shard)]
     # A name stands for its content, so Spark skips the files it has.
-    spark.addArtifacts(*map(str, links), file=True)
+    for link in links:
+        # One by one: Spark 4.1 takes no more.
+        spark.addArtifacts(str(link), file=True)
 
 
 def find_shipped(name: str) -> str:
