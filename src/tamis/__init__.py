@@ -54,7 +54,7 @@ from tamis.expr.text.write import to_sql
 from tamis.joins.documents import Documents
 from tamis.joins.retention import Retention
 from tamis.limits import Limits
-from tamis.matcher.matcher import AddReport, BadEvent, BadRule, Matcher
+from tamis.matcher.matcher import AddReport, BadEvent, BadRule, Matcher, RuleChange
 from tamis.matcher.open import open_matcher as open  # noqa: A004  the name users know
 from tamis.matcher.rule import Rule
 from tamis.matcher.selection import tagged
@@ -86,6 +86,7 @@ __all__ = [
     "Predicate",
     "Retention",
     "Rule",
+    "RuleChange",
     "RuleError",
     "RuleSyntaxError",
     "RuleTooLargeError",

@@ -52,6 +52,7 @@ from tamis.matcher.timed_searcher import TimedSearcher
 from tamis.matcher.validity import Clock, Validity, make_clock, to_microseconds
 from tamis.matcher.write.bad_rules import BadRule
 from tamis.matcher.write.builder import SegmentBuilder
+from tamis.matcher.write.change_notes import RuleChange, describe
 from tamis.matcher.write.new_rules import NewRules, read_rules
 from tamis.matcher.write.responsive import keep_responsive
 from tamis.matcher.write.writer import Writer
@@ -68,7 +69,7 @@ if TYPE_CHECKING:
     from tamis.matcher.analysis.similar import Similar
     from tamis.matcher.analysis.vocabulary import AttributeUse, Mentioned
 
-__all__ = ["AddReport", "BadEvent", "BadRule", "Matcher"]
+__all__ = ["AddReport", "BadEvent", "BadRule", "Matcher", "RuleChange"]
 
 _SMALL_TAIL: Final = 64
 """A larger tail takes so long to freeze that the segment is kept for later searches."""
@@ -170,7 +171,7 @@ class Matcher:
             if _keeps_documents:
                 self._stored_documents = StoredDocuments(self._document_store, _store)
             # Last: its background thread writes to the directory, which may be damaged.
-            self._writer = Writer(self._builder, _store.take_state(), _store)
+            self._writer = Writer(self._builder, _store.take_state(), _store, _store.revision)
         self._ratifier: ContinuousRatifier | None = None
         if ratify is not None:
             self._ratifier = self._start_ratifier(ratify, budget, on_difference)
@@ -503,6 +504,49 @@ class Matcher:
     def limits(self) -> Limits:
         """The largest rules and events that this matcher takes, and the longest search."""
         return self._limits
+
+    # --- Changes ---
+
+    @property
+    def revision(self) -> int:
+        """The number of the last change: a call that changes rules adds 1, however many they are.
+
+        A directory keeps it, and all processes that have the directory open see the same number
+        for the same rules.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add("r1", "age > 18")
+        >>> m.add_many({"r2": "age > 21", "r3": "age > 65"}).added
+        2
+        >>> m.revision
+        2
+        """
+        return self._snapshot.revision
+
+    def watch(self, call: Callable[[RuleChange], None]) -> None:
+        """Have `call` called after each change of rules that this matcher makes.
+
+        Parameters
+        ----------
+        call
+            Takes a :class:`RuleChange`. The thread that changes rules calls it, and others wait to
+            write meanwhile: it has to be quick, and must not change rules itself.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> changes = []
+        >>> m.watch(changes.append)
+        >>> m.add("r1", "age > 18")
+        >>> m.remove("r1")
+        >>> [(change.revision, change.kind, change.ids) for change in changes]
+        [(1, 'put', ('r1',)), (2, 'remove', ('r1',))]
+        """
+        self._writer.watchers.append(lambda revision, change: call(describe(revision, change)))
 
     # --- One event ---
 
@@ -1669,7 +1713,7 @@ class Matcher:
             return False
         state = self._store.refresh()
         if state is not None:
-            self._writer.replace_state(state)
+            self._writer.replace_state(state, self._store.revision)
         documents = self._stored_documents
         return (documents is not None and documents.refresh()) or state is not None
 

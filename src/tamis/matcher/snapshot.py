@@ -150,6 +150,8 @@ class Snapshot:
         The rules that are in no segment yet.
     freeze
         Builds a segment from the rules of the tail.
+    revision
+        How many changes led to this state.
     """
 
     def __init__(
@@ -157,9 +159,11 @@ class Snapshot:
         views: tuple[View, ...],
         tail: Tail,
         freeze: Callable[[Iterable[TailRule]], Segment],
+        revision: int = 0,
     ) -> None:
         self.views = views
         self.tail = tail
+        self.revision = revision
         self.size = sum(view.size for view in views) + len(tail)
         self._freeze = freeze
         self._frozen_tail: Segment | None = None

@@ -46,6 +46,8 @@ class Manifest(NamedTuple):
     """No file has this number or a higher one, except for logs."""
     documents: int = 0
     """There is a file of documents with this number or a higher one; 0 if there may be none."""
+    revision: int = 0
+    """How many changes of rules led to this state; 0 where an older Tamis wrote it."""
 
 
 class _About(msgspec.Struct, frozen=True):
@@ -54,6 +56,7 @@ class _About(msgspec.Struct, frozen=True):
     log: int
     next_number: int
     documents: int = 0
+    revision: int = 0
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
@@ -64,6 +67,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
         manifest.log,
         manifest.next_number,
         manifest.documents,
+        manifest.revision,
     )
     removed = {f"removed.{i}": view.removed for i, view in enumerate(manifest.views)}
     write_sections(folder / MANIFEST, _KIND, msgspec.to_builtins(about), removed)
@@ -88,4 +92,11 @@ def read_manifest(folder: Path) -> Manifest:
         views = tuple(StoredView(f, removed[str(i)]) for i, f in enumerate(about.segments))
     except (KeyError, msgspec.MsgspecError) as error:
         raise CorruptFileError(f"the manifest is damaged: {error}", path=str(path)) from error
-    return Manifest(about.settings, views, about.log, about.next_number, about.documents)
+    return Manifest(
+        about.settings,
+        views,
+        about.log,
+        about.next_number,
+        about.documents,
+        about.revision,
+    )

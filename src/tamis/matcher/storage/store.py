@@ -72,6 +72,7 @@ class _Loaded(NamedTuple):
     segments: dict[str, Segment]
     """By file, those that are in memory as they are stored."""
     logs: list[_ReplayedLog]
+    revision: int
 
 
 class Store:
@@ -132,6 +133,8 @@ class Store:
         return state
 
     def _remember(self, loaded: _Loaded, fingerprint: tuple[object, ...]) -> None:
+        self.revision = loaded.revision
+        """The number of the last change that was read."""
         self._settings = loaded.manifest.settings
         self._documents = loaded.manifest.documents
         """As in the manifest: no file of documents with a lower number is the newest."""
@@ -237,7 +240,9 @@ class Store:
         views = tuple(self._store_view(view) for view in snapshot.frozen_views if view.size)
         self._settings = msgspec.structs.replace(self._settings, engine=self.builder.engine.name)
         documents = max(self._documents, newest_number(self.folder, DOCUMENTS))
-        manifest = Manifest(self._settings, views, number, self._next_number, documents)
+        manifest = Manifest(
+            self._settings, views, number, self._next_number, documents, snapshot.revision
+        )
         self.check_writable()
         write_manifest(self.folder, manifest)
         self._has_other_engine = False
@@ -328,7 +333,7 @@ class Store:
             raise StorageError(
                 f"a stored rule is refused: {error}", path=str(self.folder)
             ) from error
-        return _Loaded(manifest, state, segments, logs)
+        return _Loaded(manifest, state, segments, logs, manifest.revision + len(changes))
 
     def _read_logs(self, manifest: Manifest) -> tuple[list[Change], list[_ReplayedLog]]:
         """The changes in all logs that the manifest does not make superfluous."""

@@ -125,15 +125,23 @@ class Writer:
         The rules at the beginning.
     journal
         Records all changes; None if they are kept in memory only.
+    revision
+        The number of the last change at the beginning.
 
     Attributes
     ----------
     snapshot
         The newest state.
+    watchers
+        Called after each change, with its revision, by the thread that holds the lock.
     """
 
     def __init__(
-        self, builder: SegmentBuilder, state: State = EMPTY, journal: Journal | None = None
+        self,
+        builder: SegmentBuilder,
+        state: State = EMPTY,
+        journal: Journal | None = None,
+        revision: int = 0,
     ) -> None:
         self._builder = builder
         self._journal = journal
@@ -144,7 +152,8 @@ class Writer:
         self._worker = Worker(self)
         self._failure: Exception | None = None
         """An error of the background thread, for the next writer."""
-        self.snapshot = self._make_snapshot(state)
+        self.snapshot = self._make_snapshot(state, revision)
+        self.watchers: list[Callable[[int, Change], None]] = []
         self._singles = 0
         """How many rules came one by one, or a few at a time."""
         _writers.add(self)
@@ -208,7 +217,9 @@ class Writer:
         return self._commit(lambda state: _remove(state, ids))
 
     def _encode_rows(self, batch: Batch) -> tuple[bytes, ...]:
-        return () if self._journal is None else encode_rules(batch.rules)
+        if self._journal is None and not self.watchers:
+            return ()
+        return encode_rules(batch.rules)
 
     def _commit(self, write: _Write) -> int:
         request = _Request(write)
@@ -240,12 +251,16 @@ class Writer:
                 continue
             if change is not None:
                 changes.append(change)
-        snapshot = self._make_snapshot(state) if changes else self.snapshot
+        revision = self.snapshot.revision
+        snapshot = self._make_snapshot(state, revision + len(changes)) if changes else self.snapshot
         self._unsettled = _Group(requests, snapshot)
         if changes and self._journal is not None:
             self._journal.append(changes)
         self.snapshot = snapshot
         self._settle()
+        for number, change in enumerate(changes, revision + 1):
+            for watch in self.watchers:
+                watch(number, change)
 
     def _settle(self) -> None:
         """Have the journal keep the last group of writes if it is done, else drop it.
@@ -269,12 +284,14 @@ class Writer:
     def _state(self) -> State:
         return State(self.snapshot.views, self.snapshot.tail)
 
-    def _make_snapshot(self, state: State) -> Snapshot:
-        return Snapshot(state.views, state.tail, self._builder.freeze)
+    def _make_snapshot(self, state: State, revision: int) -> Snapshot:
+        return Snapshot(state.views, state.tail, self._builder.freeze, revision)
 
-    def _swap(self, state: State) -> None:
+    def _swap(self, state: State, revision: int | None = None) -> None:
+        """Swap in a state; without a `revision` it holds the same rules as before."""
         self._settle()
-        self.snapshot = self._make_snapshot(state)
+        same = self.snapshot.revision
+        self.snapshot = self._make_snapshot(state, same if revision is None else revision)
 
     def _add(
         self,
@@ -305,10 +322,10 @@ class Writer:
             segment = self._builder.freeze(state.tail)
         return State((*state.views, View(segment)), NO_TAIL)
 
-    def replace_state(self, state: State) -> None:
+    def replace_state(self, state: State, revision: int) -> None:
         """Swap in another state, without recording it in the journal."""
         with self._compacting, self._writing:
-            self._swap(state)
+            self._swap(state, revision)
         self._wake_worker()
 
     # --- Compaction and maintenance ---
