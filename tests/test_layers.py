@@ -44,7 +44,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "spark": PUBLIC | {ROOT, "report", "workloads"},
     # Subscriptions and the log of events, on a matcher; the server speaks HTTP to it.
     "pubsub": PUBLIC,
-    "server": PUBLIC | {ROOT, "pubsub"},
+    "server": PUBLIC | {ROOT, "files", "pubsub", "warmup"},
     "demo": PUBLIC | {ROOT, "spark"},
     # The command is the outermost layer and starts all others.
     "cli": PUBLIC

@@ -20,10 +20,12 @@ from tamis.cli.commands.explain import explain_rule
 from tamis.cli.commands.export import export_rules
 from tamis.cli.commands.generate import generate_workload
 from tamis.cli.commands.import_ import import_rules
+from tamis.cli.commands.keys import keys_app
 from tamis.cli.commands.lint import lint_rules
 from tamis.cli.commands.match import match_events
 from tamis.cli.commands.pipeline import pipeline_app
 from tamis.cli.commands.ratify import ratify_rules
+from tamis.cli.commands.serve import serve_collections
 from tamis.cli.commands.similar import find_similar
 from tamis.cli.commands.stats import show_stats
 from tamis.cli.commands.test import run_rule_tests
@@ -50,6 +52,7 @@ _PANELS: Final[dict[str, dict[str, Callable[..., None] | typer.Typer]]] = {
         "similar": find_similar,
         "ratify": ratify_rules,
     },
+    "Serve": {"serve": serve_collections, "keys": keys_app},
     "Run on Spark": {"pipeline": pipeline_app, "demo": run_demo},
     "Prepare": {"generate": generate_workload, "warmup": compile_kernels},
 }

@@ -16,7 +16,7 @@ from tamis.files.event_reader import EventBatch, EventFile, read_event, read_eve
 from tamis.files.match_writer import open_match_writer
 from tamis.files.matching import MatchBatch, Query, match_expression, match_file
 from tamis.files.rule_reader import LoadReport, load_rule, load_rules
-from tamis.files.rule_writer import save_rules, write_rules
+from tamis.files.rule_writer import rule_to_json, save_rules, write_rules
 from tamis.files.source import STDIN
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "open_match_writer",
     "read_event",
     "read_events",
+    "rule_to_json",
     "save_rules",
     "write_rules",
 ]

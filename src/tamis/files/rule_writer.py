@@ -25,7 +25,7 @@ from tamis.matcher.matcher import Matcher
 from tamis.matcher.rule import Rule, RuleId
 from tamis.matcher.selection import Tagged
 
-__all__ = ["save_rules", "write_rules"]
+__all__ = ["rule_to_json", "save_rules", "write_rules"]
 
 _ENCODER = msgspec.json.Encoder()
 _RULES_PER_BLOCK = 4096
@@ -84,7 +84,7 @@ def write_rules(
     remaining = iter(rules)
     with _open_json_lines(path) as stream:
         while block := list(islice(remaining, _RULES_PER_BLOCK)):
-            stream.write(_ENCODER.encode_lines([_rule_to_json(rule) for rule in block]))
+            stream.write(_ENCODER.encode_lines([rule_to_json(rule) for rule in block]))
             count += len(block)
             watch(count)
     return count
@@ -124,7 +124,8 @@ def _open_json_lines(path: str) -> Iterator[IO[bytes]]:
             yield cast(IO[bytes], stream)
 
 
-def _rule_to_json(rule: Rule) -> dict[str, Any]:
+def rule_to_json(rule: Rule) -> dict[str, Any]:
+    """The fields of a rule, as in a line of JSON; those with their default are left out."""
     source = rule.source if isinstance(rule.source, str) else to_json(rule.source)
     fields: dict[str, Any] = {"id": rule.id, "rule": source, "logic": rule.logic}
     if rule.weights:

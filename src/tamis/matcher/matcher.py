@@ -415,6 +415,27 @@ class Matcher:
             raise UnknownRuleError(f"there is no rule {id!r}")
         return rule
 
+    def rules(self, start: int = 0) -> Iterator[Rule]:
+        """Iterate over the rules, in the order in which they were added.
+
+        The rules are those of the moment of the call, whatever changes while they are read.
+
+        Parameters
+        ----------
+        start
+            How many rules to leave out at the beginning, which takes no time.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add_many({"r1": "age > 18", "r2": "age > 21"}).added
+        2
+        >>> [rule.text for rule in m.rules(start=1)]
+        ['age > 21']
+        """
+        return self._snapshot.rules(start)
+
     def attributes(self) -> frozenset[str]:
         """Get the names of all attributes that rules mention; no others affect any answer.
 

@@ -253,13 +253,14 @@ class Snapshot:
             found |= view.segment.columns.subscriptions(places)
         return found
 
-    def rules(self) -> Iterator[Rule]:
-        """All living rules, in the order in which they were added."""
+    def rules(self, start: int = 0) -> Iterator[Rule]:
+        """The living rules from a position on, in the order in which they were added."""
         for view in self.views:
-            columns = view.segment.columns
-            yield from map(columns.rule, view.places().tolist())
-        for entry in self.tail:
-            yield entry.rule
+            if start < view.size:
+                columns = view.segment.columns
+                yield from map(columns.rule, view.places()[start:].tolist())
+            start = max(0, start - view.size)
+        yield from (entry.rule for entry in islice(self.tail, start, None))
 
     def ids(self) -> Iterator[RuleId]:
         """The ids of all living rules, in the order in which they were added."""

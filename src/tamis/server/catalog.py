@@ -1,0 +1,201 @@
+"""The collections of a directory: each is a folder with rules, subscriptions and an event log."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+from tamis.matcher.matcher import Matcher
+from tamis.matcher.open import open_matcher
+from tamis.matcher.rule import RuleId
+from tamis.matcher.schema import Schema
+from tamis.matcher.storage.directory import is_index
+from tamis.server.changes import Changes
+from tamis.server.problems import ProblemError
+from tamis.server.settings import ServerSettings
+
+__all__ = ["Catalog", "OpenCollection"]
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+"""Starts with a letter or a digit, so that it is neither hidden nor a step upwards."""
+
+NAME_PATTERN: Final = f"^{_NAME.pattern}$"
+
+_STRIPES: Final = 64
+_SLOW_SECONDS: Final = 0.003
+
+
+class OpenCollection:
+    """A collection that is open.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    matcher
+        Its rules.
+    """
+
+    def __init__(self, name: str, matcher: Matcher) -> None:
+        self.name = name
+        self.matcher = matcher
+        self.changes = Changes(matcher)
+        self._stripes = [threading.Lock() for _ in range(_STRIPES)]
+        self._mean_seconds = 0.0
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether searches take so long that they would hold up the event loop."""
+        return self._mean_seconds > _SLOW_SECONDS
+
+    def note_time(self, seconds: float) -> None:
+        """Note how long a search took: a mean in which recent searches count most."""
+        self._mean_seconds += (seconds - self._mean_seconds) * 0.05
+
+    @contextmanager
+    def writing(self, ids: Iterable[RuleId] | None) -> Iterator[None]:
+        """Keep others from changing rules between a check and a write; None stands for all rules.
+
+        Writes to other rules go on meanwhile, and share one wait for the disk.
+        """
+        stripes = range(_STRIPES) if ids is None else sorted({hash(id) % _STRIPES for id in ids})
+        with ExitStack() as stack:
+            for number in stripes:
+                stack.enter_context(self._stripes[number])
+            yield
+
+    def refresh(self) -> None:
+        """Load what another process has written."""
+        before = self.matcher.revision
+        if self.matcher.refresh() and self.matcher.revision != before:
+            self.changes.note_refresh()
+
+    def close(self) -> None:
+        """Store what is in memory, and release the directory."""
+        self.matcher.close()
+
+
+class Catalog:
+    """All collections of a directory.
+
+    Parameters
+    ----------
+    settings
+        The directory, and how to open it.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._settings = settings
+        self._folder = settings.folder
+        self._open: dict[str, OpenCollection] = {}
+        self._opening = threading.Lock()
+
+    def open_all(self) -> None:
+        """Open every collection of the directory."""
+        if not self._settings.read_only:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        for path in sorted(self._folder.iterdir()):
+            if path.is_dir() and _NAME.fullmatch(path.name) and is_index(path):
+                self._open.setdefault(path.name, self._open_folder(path))
+
+    def find(self, name: str) -> OpenCollection:
+        """The collection of this name.
+
+        Raises
+        ------
+        ProblemError
+            There is none (404).
+        """
+        found = self._open.get(name)
+        if found is None:
+            raise ProblemError(404, "collection-not-found", f"there is no collection {name!r}")
+        return found
+
+    def list(self) -> list[OpenCollection]:
+        """All collections, by name."""
+        return [self._open[name] for name in sorted(self._open)]
+
+    def create(self, name: str, logic: str, schema: Mapping[str, str]) -> OpenCollection:
+        """Create a collection.
+
+        Raises
+        ------
+        ProblemError
+            The name is taken (409), or not one (422).
+        """
+        self.check_writable()
+        if not _NAME.fullmatch(name):
+            raise ProblemError(
+                422,
+                "collection-name",
+                "a name has 1 to 100 letters, digits, '_', '.' and '-', the first of them a "
+                "letter or a digit",
+            )
+        Schema(schema)  # Raises before there is a folder.
+        with self._opening:
+            if name in self._open or (self._folder / name).exists():
+                raise ProblemError(409, "collection-exists", f"there is a collection {name!r}")
+            path = self._folder / name
+            created = self._open[name] = self._open_folder(path, logic, schema)
+        return created
+
+    def drop(self, name: str) -> None:
+        """Remove a collection with everything in it."""
+        self.check_writable()
+        with self._opening:
+            found = self.find(name)
+            del self._open[name]
+            found.close()
+            # Renamed first: a crash leaves a folder that is no collection.
+            path = self._folder / name
+            dropped = path.rename(self._folder / f".dropped-{name}")
+            shutil.rmtree(dropped)
+
+    def check_writable(self) -> None:
+        """Raise `ProblemError` (403) if this server only reads."""
+        if self._settings.read_only:
+            raise ProblemError(
+                403, "read-only", "this server follows another one; send changes to that one"
+            )
+
+    def refresh(self) -> None:
+        """Load what another process has written, its new collections included."""
+        for path in sorted(self._folder.iterdir()):
+            if path.name not in self._open and _NAME.fullmatch(path.name) and is_index(path):
+                self._open[path.name] = self._open_folder(path)
+        for name, collection in list(self._open.items()):
+            if (self._folder / name).exists():
+                collection.refresh()
+            else:
+                del self._open[name]
+                collection.close()
+
+    def _open_folder(
+        self, path: Path, logic: str | None = None, schema: Mapping[str, str] | None = None
+    ) -> OpenCollection:
+        settings = self._settings
+        matcher = open_matcher(
+            path,
+            read_only=settings.read_only,
+            logic=logic,
+            schema=schema,
+            sync=settings.sync,
+            limits=settings.limits.for_matcher(),
+        )
+        return OpenCollection(path.name, matcher)
+
+    def sizes(self) -> Iterator[tuple[str, str, float]]:
+        """Figures for the metrics: a name, the collection, and the value."""
+        for collection in self.list():
+            yield "rules", collection.name, len(collection.matcher)
+            yield "revision", collection.name, collection.matcher.revision
+
+    def close(self) -> None:
+        """Close all collections."""
+        while self._open:
+            self._open.popitem()[1].close()

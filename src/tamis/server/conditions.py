@@ -1,0 +1,63 @@
+"""Conditional requests: ``If-Match`` and ``If-None-Match``, and the ETags they compare."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from tamis.server.operation import Call
+from tamis.server.problems import ProblemError
+
+__all__ = ["check_conditions", "check_revision", "make_etag"]
+
+
+def make_etag(fields: dict[str, Any]) -> str:
+    """The ETag of a rule: the same wherever and whenever the rule is the same."""
+    digest = blake2b(msgspec.json.encode(fields, order="sorted"), digest_size=12)
+    return f'"{digest.hexdigest()}"'
+
+
+def check_conditions(call: Call, current: str | None) -> None:
+    """Check the conditions on a rule whose ETag is `current`; None if there is no such rule.
+
+    Raises
+    ------
+    ProblemError
+        A condition does not hold (412).
+    """
+    wanted, unwanted = call.header(b"if-match"), call.header(b"if-none-match")
+    if wanted is not None and (current is None or not _includes(wanted, current)):
+        _refuse("the rule is another one by now, or gone", current)
+    if unwanted is not None and current is not None and _includes(unwanted, current):
+        _refuse("there is such a rule", current)
+
+
+def check_revision(call: Call, revision: int) -> None:
+    """Check the condition on a collection.
+
+    Raises
+    ------
+    ProblemError
+        The collection has another revision (412).
+    """
+    wanted = call.header(b"if-match")
+    if wanted is not None and not _includes(wanted, f'"{revision}"'):
+        raise ProblemError(
+            412,
+            "condition-failed",
+            f"the collection is at revision {revision} by now",
+            {"ETag": f'"{revision}"'},
+            revision=revision,
+        )
+
+
+def _includes(condition: str, etag: str) -> bool:
+    listed = [one.strip() for one in condition.split(",")]
+    return "*" in listed or etag in listed
+
+
+def _refuse(detail: str, current: str | None) -> None:
+    headers = {} if current is None else {"ETag": current}
+    raise ProblemError(412, "condition-failed", detail, headers)

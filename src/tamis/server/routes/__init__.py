@@ -1,0 +1,15 @@
+"""The table of the API: every operation, by noun. Routes and documentation come from it."""
+
+from __future__ import annotations
+
+from tamis.server.routes import care, collections, questions, rules, system
+
+__all__ = ["OPERATIONS"]
+
+OPERATIONS = (
+    *system.OPERATIONS,
+    *collections.OPERATIONS,
+    *rules.OPERATIONS,
+    *questions.OPERATIONS,
+    *care.OPERATIONS,
+)

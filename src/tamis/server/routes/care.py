@@ -1,0 +1,83 @@
+"""Care for rules: lint, similar rules, and a comparison of the index with the language."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tamis.server.messages import (
+    FindingRecord,
+    Findings,
+    RatifyQuestion,
+    RatifyReport,
+    SimilarQuestion,
+    SimilarRecord,
+    SimilarRules,
+)
+from tamis.server.operation import Call, Operation
+
+__all__ = ["OPERATIONS"]
+
+
+class LintQuery(msgspec.Struct, frozen=True):
+    """What is known about events."""
+
+    single_valued: bool = False
+    """Whether no attribute ever has several values."""
+
+
+def lint_rules(call: Call) -> Findings:
+    """Find rules that never match, always match, or are covered by another."""
+    query: LintQuery = call.query or LintQuery()
+    found = call.collection.matcher.lint(single_valued=query.single_valued)
+    return Findings([FindingRecord(*finding) for finding in found])
+
+
+def find_similar_rules(call: Call) -> SimilarRules:
+    """Find rules that match nearly the same events as a given one."""
+    body: SimilarQuestion = call.body
+    found = call.collection.matcher.similar(body.rule, body.n, seed=body.seed)
+    return SimilarRules([SimilarRecord(*similar) for similar in found])
+
+
+def ratify_rules(call: Call) -> RatifyReport:
+    """Compare the index with the definition of the language, on difficult events."""
+    body: RatifyQuestion = call.body
+    report = call.collection.matcher.ratify(
+        sample=body.sample, seconds=body.seconds, seed=body.seed, processes=1
+    )
+    differences = [difference.to_json() for difference in report.differences]
+    return RatifyReport(report.rules, report.events, report.matches, differences)
+
+
+_ONE = "/v1/collections/{collection}"
+
+OPERATIONS = (
+    Operation(
+        "POST",
+        f"{_ONE}/lint",
+        "Find rules without an effect of their own",
+        lint_rules,
+        "read",
+        answer=Findings,
+        query=LintQuery,
+    ),
+    Operation(
+        "POST",
+        f"{_ONE}/similar",
+        "Find rules that match nearly the same events",
+        find_similar_rules,
+        "read",
+        answer=SimilarRules,
+        body=SimilarQuestion,
+        more_statuses={422: "The rule is refused."},
+    ),
+    Operation(
+        "POST",
+        f"{_ONE}/ratify",
+        "Compare the index with the definition of the language",
+        ratify_rules,
+        "admin",
+        answer=RatifyReport,
+        body=RatifyQuestion,
+    ),
+)
