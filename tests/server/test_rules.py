@@ -44,6 +44,7 @@ def test_a_rule_comes_back_as_it_was_put(served: Served, name: str) -> None:
         "id": "r1",
         "tags": ["a", "b"],
         "valid_until": None,
+        "subscription": None,
     }
     assert served.http.put(f"{path}/rules/r1", json=body).status_code == 200
     assert served.http.delete(f"{path}/rules/r1").status_code == 204

@@ -34,7 +34,7 @@ from tamis.server.sockets import serve_socket
 from tamis.server.streams import Streams
 from tamis.server.workers import Workers
 
-__all__ = ["App", "Server", "make_app"]
+__all__ = ["App", "Server", "make_app", "read_query"]
 
 _logger = logging.getLogger("tamis.server")
 
@@ -175,7 +175,7 @@ class App:
         if operation.writes:
             server.catalog.check_writable()
         if operation.query is not NoQuery or scope["query_string"]:
-            call.query = _read_query(scope["query_string"], operation.query)
+            call.query = read_query(scope["query_string"], operation.query)
         if operation.bulk:
             media = _bulk_media(call.headers)
             limits = server.limits
@@ -334,7 +334,7 @@ def _decoder(operation: Operation) -> msgspec.json.Decoder[Any]:
     return decoder
 
 
-def _read_query(query: bytes, kind: type[msgspec.Struct]) -> Any:
+def read_query(query: bytes, kind: type[msgspec.Struct]) -> Any:
     """The parameters of a query, with the types that the operation declares."""
     lists = {
         field.encode_name

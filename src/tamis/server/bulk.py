@@ -20,6 +20,7 @@ __all__ = [
     "encode_json_lines",
     "encode_table",
     "read_items",
+    "read_lines",
     "write_rules",
     "write_rules_table",
 ]
@@ -186,6 +187,7 @@ _RULE_FIELDS: Final = [
     pa.field("priority", pa.int64()),
     pa.field("valid_from", pa.timestamp("us", "UTC")),
     pa.field("valid_until", pa.timestamp("us", "UTC")),
+    pa.field("subscription", pa.string()),
 ]
 
 
@@ -204,6 +206,7 @@ def _rule_batch(rules: list[Rule], schema: pa.Schema) -> pa.RecordBatch:
                 "priority": rule.priority,
                 "valid_from": rule.valid_from,
                 "valid_until": rule.valid_until,
+                "subscription": rule.subscription,
             }
         )
     try:

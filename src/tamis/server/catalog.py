@@ -10,11 +10,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from tamis.matcher.matcher import Matcher
-from tamis.matcher.open import open_matcher
 from tamis.matcher.rule import RuleId
 from tamis.matcher.schema import Schema
 from tamis.matcher.storage.directory import is_index
+from tamis.pubsub import Collection
 from tamis.server.changes import Changes
 from tamis.server.problems import ProblemError
 from tamis.server.settings import ServerSettings
@@ -37,14 +36,15 @@ class OpenCollection:
     ----------
     name
         Its name.
-    matcher
-        Its rules.
+    pubsub
+        Its rules, subscriptions and log.
     """
 
-    def __init__(self, name: str, matcher: Matcher) -> None:
+    def __init__(self, name: str, pubsub: Collection) -> None:
         self.name = name
-        self.matcher = matcher
-        self.changes = Changes(matcher)
+        self.pubsub = pubsub
+        self.matcher = pubsub.matcher
+        self.changes = Changes(pubsub.matcher)
         self._stripes = [threading.Lock() for _ in range(_STRIPES)]
         self._mean_seconds = 0.0
 
@@ -72,12 +72,12 @@ class OpenCollection:
     def refresh(self) -> None:
         """Load what another process has written."""
         before = self.matcher.revision
-        if self.matcher.refresh() and self.matcher.revision != before:
+        if self.pubsub.refresh() and self.matcher.revision != before:
             self.changes.note_refresh()
 
     def close(self) -> None:
         """Store what is in memory, and release the directory."""
-        self.matcher.close()
+        self.pubsub.close()
 
 
 class Catalog:
@@ -179,21 +179,25 @@ class Catalog:
         self, path: Path, logic: str | None = None, schema: Mapping[str, str] | None = None
     ) -> OpenCollection:
         settings = self._settings
-        matcher = open_matcher(
+        pubsub = Collection.open(
             path,
             read_only=settings.read_only,
             logic=logic,
             schema=schema,
             sync=settings.sync,
             limits=settings.limits.for_matcher(),
+            retention=settings.retention,
         )
-        return OpenCollection(path.name, matcher)
+        return OpenCollection(path.name, pubsub)
 
     def sizes(self) -> Iterator[tuple[str, str, float]]:
         """Figures for the metrics: a name, the collection, and the value."""
         for collection in self.list():
             yield "rules", collection.name, len(collection.matcher)
             yield "revision", collection.name, collection.matcher.revision
+            yield "subscriptions", collection.name, len(collection.pubsub.subscriptions)
+            yield "events", collection.name, collection.pubsub.log.latest
+            yield "log_bytes", collection.name, collection.pubsub.log.stored_bytes
 
     def close(self) -> None:
         """Close all collections."""

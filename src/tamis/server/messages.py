@@ -91,6 +91,8 @@ class RuleBody(Body):
     priority: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)] = 0
     valid_from: datetime | None = None
     valid_until: datetime | None = None
+    subscription: Annotated[str, Meta(min_length=1, max_length=128)] | None = None
+    """The subscription that the rule belongs to."""
 
 
 class RuleRecord(Answer):
@@ -105,6 +107,7 @@ class RuleRecord(Answer):
     priority: int
     valid_from: datetime | None
     valid_until: datetime | None
+    subscription: str | None
 
     @classmethod
     def of(cls, rule: Rule, fields: dict[str, Any]) -> RuleRecord:
@@ -119,6 +122,7 @@ class RuleRecord(Answer):
             rule.priority,
             rule.valid_from,
             rule.valid_until,
+            rule.subscription,
         )
 
 

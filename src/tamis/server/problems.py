@@ -15,6 +15,7 @@ from tamis.errors import (
     CorruptFileError,
     DuplicateRuleError,
     EventError,
+    GoneError,
     LockedError,
     MissingExtraError,
     PatternError,
@@ -23,10 +24,12 @@ from tamis.errors import (
     RuleTooLargeError,
     SchemaError,
     StorageError,
+    SubscriptionError,
     TamisError,
     TimeLimitError,
     UnknownDocumentError,
     UnknownRuleError,
+    UnknownSubscriptionError,
 )
 
 __all__ = ["PROBLEM_MEDIA", "Problem", "ProblemError", "to_problem"]
@@ -103,6 +106,9 @@ _KINDS: Final[list[tuple[type[TamisError], int, str]]] = [
     (PatternError, 422, "rule-pattern"),
     (RuleError, 422, "rule-refused"),
     (UnknownRuleError, 404, "rule-not-found"),
+    (UnknownSubscriptionError, 404, "subscription-not-found"),
+    (SubscriptionError, 422, "subscription-refused"),
+    (GoneError, 410, "messages-gone"),
     (UnknownDocumentError, 404, "document-not-found"),
     (TimeLimitError, 504, "search-too-long"),
     (EventError, 422, "event-refused"),
@@ -148,14 +154,15 @@ def _members(error: TamisError) -> dict[str, Any]:
         members |= {"rule": error.rule_id, "position": error.position}
     if isinstance(error, RuleSyntaxError) and error.position is not None:
         members["excerpt"] = str(error).partition("\n")[2]
+    if isinstance(error, GoneError):
+        members["earliest"] = error.earliest
     if isinstance(error, EventError | SchemaError) and error.refused:
         members["event"] = min(error.refused)
     return members
 
 
 def _storage_problem(error: StorageError) -> ProblemError:
-    cause = error.__cause__
-    if isinstance(cause, OSError) and cause.errno in _FULL:
+    if error.is_full:
         return _full_disk()
     # The message without the path: where the files are is the operator's business.
     return ProblemError(500, "storage-failed", error.message)

@@ -89,6 +89,6 @@ class Router:
 
 
 def _compile(path: str) -> re.Pattern[str]:
-    """The pattern of the rest of a path. An id at its end may have slashes."""
-    pattern = re.sub(r"\\{\w+\\}$", "(.*)", re.escape(path))
+    """The pattern of the rest of a path. The id of a rule may have slashes."""
+    pattern = re.sub(r"\\{id\\}$", "(.*)", re.escape(path))
     return re.compile(re.sub(r"\\{\w+\\}", "([^/]+)", pattern), re.DOTALL)

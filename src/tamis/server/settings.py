@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tamis.limits import Limits
+from tamis.pubsub import LogRetention
 
 __all__ = ["ServerLimits", "ServerSettings"]
 
@@ -73,6 +74,8 @@ class ServerSettings:
     access_log: bool = True
     sync: bool = True
     """Whether a change is on the disk before it is acknowledged."""
+    retention: LogRetention | None = None
+    """How long published events are kept; a week by default."""
     limits: ServerLimits = ServerLimits()
 
     @property

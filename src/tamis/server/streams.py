@@ -80,12 +80,10 @@ class Streams:
             self._metrics.streams.set(self._count)
 
 
-def format_event(data: Any, id: int | None = None, kind: str | None = None) -> bytes:
+def format_event(data: Any, id: str, kind: str) -> bytes:
     """One event of a stream; JSON has no line breaks of its own."""
-    lines = [] if id is None else [b"id: %d" % id]
-    if kind is not None:
-        lines.append(b"event: " + kind.encode())
-    return b"\n".join([*lines, b"data: " + _encode(data), b"", b""])
+    head = f"id: {id}\nevent: {kind}\ndata: "
+    return head.encode() + _encode(data) + b"\n\n"
 
 
 async def send_events(call: Call, pieces: AsyncIterator[bytes]) -> None:

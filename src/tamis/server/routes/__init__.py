@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from tamis.server.routes import care, collections, questions, rules, system
+from tamis.server.routes import (
+    care,
+    collections,
+    publish,
+    questions,
+    rules,
+    subscriptions,
+    system,
+)
 
 __all__ = ["OPERATIONS"]
 
@@ -11,5 +19,7 @@ OPERATIONS = (
     *collections.OPERATIONS,
     *rules.OPERATIONS,
     *questions.OPERATIONS,
+    *publish.OPERATIONS,
+    *subscriptions.OPERATIONS,
     *care.OPERATIONS,
 )

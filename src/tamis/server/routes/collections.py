@@ -41,7 +41,7 @@ def drop_collection(call: Call) -> Reply:
 
 def show_stats(call: Call) -> CollectionInfo:
     """Show figures about the rules and the index."""
-    return _describe(call.collection, _without_paths(call.collection.matcher.stats()))
+    return _describe(call.collection, _without_paths(call.collection.pubsub.stats()))
 
 
 def reload_collection(call: Call) -> Revision:

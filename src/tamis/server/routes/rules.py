@@ -61,6 +61,7 @@ def put_rule(call: Call) -> Reply:
             priority=body.priority,
             valid_from=body.valid_from,
             valid_until=body.valid_until,
+            subscription=body.subscription,
             replace=True,
         )
         return _reply(matcher.rule(id), 201 if current is None else 200)
@@ -296,7 +297,7 @@ async def _stream_changes(call: Call, after: int) -> AsyncIterator[bytes]:
         found = changes.read(after, 1000)
         for change in found:
             after = change.revision
-            yield format_event(ChangeRecord.of(change), after, "change")
+            yield format_event(ChangeRecord.of(change), str(after), "change")
         if not found and not await changes.bell.wait(seen, BEAT_SECONDS):
             yield b""
 

@@ -1,0 +1,131 @@
+"""The messages of subscriptions, one after the other, for every kind of connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Any
+
+from tamis.pubsub import Collection, Delivery
+from tamis.server.messages import Answer
+from tamis.server.problems import ProblemError
+
+__all__ = ["Cursors", "DeliveryRecord", "follow"]
+
+_AT_ONCE = 100
+"""How many messages are read from the log before they are sent."""
+
+
+class DeliveryRecord(Answer):
+    """A message to a subscription: one event, with the rules that it satisfied."""
+
+    id: str
+    """The same whenever this message is delivered; no other message has it."""
+    subscription: str
+    sequence: int
+    """Acknowledge the message, and all before it, by this number."""
+    time: datetime
+    event: dict[str, Any]
+    rules: list[str | int]
+    score: float
+    message_id: str | None
+    payloads: dict[str, Any]
+    """The payloads of the rules that have one, by their ids."""
+
+    @classmethod
+    def of(cls, delivery: Delivery) -> DeliveryRecord:
+        """The record of a delivery."""
+        return cls(
+            delivery.id,
+            delivery.subscription,
+            delivery.sequence,
+            delivery.time,
+            delivery.event,
+            list(delivery.rules),
+            delivery.score,
+            delivery.message_id,
+            {str(id): payload for id, payload in delivery.payloads.items()},
+        )
+
+
+class Cursors:
+    """How far a connection has read each of its subscriptions.
+
+    As text it is the id of an event of a stream: ``12`` for one subscription, ``ann=12,bob=7`` for
+    several. A client that comes back sends it as ``Last-Event-ID``.
+
+    Parameters
+    ----------
+    names
+        The subscriptions. Each begins after its last acknowledged message.
+    """
+
+    def __init__(self, names: list[str]) -> None:
+        self.after: dict[str, int | None] = dict.fromkeys(names)
+
+    def restore(self, text: str) -> None:
+        """Continue after the messages that the client received last.
+
+        Raises
+        ------
+        ProblemError
+            `text` is not the id of an event of such a stream (422).
+        """
+        try:
+            if len(self.after) == 1 and "=" not in text:
+                (name,) = self.after
+                self.after[name] = _read_number(text)
+                return
+            for part in text.split(","):
+                name, _, number = part.partition("=")
+                if name in self.after:
+                    self.after[name] = _read_number(number)
+        except ValueError:
+            raise ProblemError(
+                422, "invalid-request", "Last-Event-ID is not the id of a message"
+            ) from None
+
+    def __str__(self) -> str:
+        if len(self.after) == 1:
+            return str(next(iter(self.after.values())))
+        return ",".join(
+            f"{name}={after}" for name, after in self.after.items() if after is not None
+        )
+
+
+def _read_number(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 19:
+        raise ValueError(text)
+    return int(text)
+
+
+async def follow(
+    collection: Collection, cursors: Cursors, payloads: bool, seconds: float
+) -> AsyncIterator[Delivery | None]:
+    """Yield the messages of subscriptions as they come, and None after `seconds` without one.
+
+    Of messages that wait, those of a higher priority go first, then those of a higher score. The
+    next ones are read only when these were taken, so a slow reader costs no memory.
+    """
+    while True:
+        found = collection.read_any(cursors.after, limit=_AT_ONCE, payloads=payloads)
+        for delivery in found:
+            cursors.after[delivery.subscription] = delivery.sequence
+            yield delivery
+        if not found and not await _wait(collection, cursors, seconds):
+            yield None
+
+
+async def _wait(collection: Collection, cursors: Cursors, seconds: float) -> bool:
+    """Wait until one of the subscriptions has a message."""
+    waiting = [
+        asyncio.ensure_future(collection.read_async(name, after, limit=1, wait=seconds))
+        for name, after in cursors.after.items()
+    ]
+    try:
+        done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        return any(task.result() for task in done)
+    finally:
+        for task in waiting:
+            task.cancel()

@@ -1,0 +1,285 @@
+"""Subscriptions: who receives which events, and how."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from tamis.pubsub import Subscription
+from tamis.server.deliveries import Cursors, DeliveryRecord, follow
+from tamis.server.messages import Answer, Body, Id, Limit
+from tamis.server.operation import EVENT_STREAM, Call, Operation, Reply
+from tamis.server.problems import ProblemError
+from tamis.server.streams import BEAT_SECONDS, format_event, send_events
+
+__all__ = ["OPERATIONS"]
+
+Sequence: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+
+
+class WebhookBody(Body):
+    """Where to send messages."""
+
+    url: Annotated[str, Meta(max_length=2048)]
+    secret: Annotated[str, Meta(max_length=200)] = ""
+    """``whsec_`` and 24 to 64 bytes in base64; one is drawn if it is empty."""
+
+
+class SubscriptionBody(Body):
+    """A subscription as a client sends it."""
+
+    owner: str | None = None
+    """Whose it is; any text."""
+    priority: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)] = 0
+    """When deliveries wait, those of a higher priority go first."""
+    rules: list[Id] = msgspec.field(default_factory=list)
+    """It owns the rules with these ids,"""
+    tags: list[str] = msgspec.field(default_factory=list)
+    """and those with one of these tags."""
+    attributes: dict[str, Any] = msgspec.field(default_factory=dict)
+    """Its own attributes, to which the audience of an event refers."""
+    webhook: WebhookBody | None = None
+    window: Annotated[int, Meta(ge=1, le=100_000)] = 1000
+    """How many messages may be sent that are not acknowledged yet."""
+
+
+class SubscriptionRecord(Answer):
+    """A subscription as the server has it."""
+
+    name: str
+    owner: str | None
+    priority: int
+    rules: list[str | int]
+    tags: list[str]
+    attributes: dict[str, Any]
+    webhook: str | None
+    """The address of its webhook."""
+    secret: str | None
+    """The secret of its webhook, only in the answer to PUT."""
+    window: int
+    acknowledged: int
+    """All its messages up to this number are acknowledged."""
+
+
+class SubscriptionList(Answer):
+    """Subscriptions, by name."""
+
+    subscriptions: list[SubscriptionRecord]
+
+
+def put_subscription(call: Call) -> Reply:
+    """Create a subscription, or replace it; it goes on where it stands."""
+    body: SubscriptionBody = call.body
+    subscriptions, name = call.collection.pubsub.subscriptions, call.names[0]
+    is_new = name not in subscriptions
+    webhook = None if body.webhook is None else msgspec.to_builtins(body.webhook)
+    made = subscriptions.put(
+        name,
+        owner=body.owner,
+        priority=body.priority,
+        rules=body.rules,
+        tags=body.tags,
+        attributes=body.attributes,
+        webhook=webhook,
+        window=body.window,
+    )
+    return Reply(_describe(call, made, shows_secret=True), 201 if is_new else 200)
+
+
+def get_subscription(call: Call) -> SubscriptionRecord:
+    """Get a subscription, and where it stands."""
+    return _describe(call, call.collection.pubsub.subscriptions.get(call.names[0]))
+
+
+def delete_subscription(call: Call) -> Reply:
+    """Delete a subscription; its rules stay."""
+    call.collection.pubsub.subscriptions.delete(call.names[0])
+    return Reply(status=204)
+
+
+class ListQuery(msgspec.Struct, frozen=True):
+    """Which subscriptions to list."""
+
+    owner: str | None = None
+
+
+def list_subscriptions(call: Call) -> SubscriptionList:
+    """List subscriptions by name."""
+    query: ListQuery = call.query or ListQuery()
+    found = call.collection.pubsub.subscriptions.list(query.owner)
+    return SubscriptionList([_describe(call, one) for one in found])
+
+
+def _describe(call: Call, one: Subscription, shows_secret: bool = False) -> SubscriptionRecord:
+    state = call.collection.pubsub.subscriptions.state(one.name)
+    return SubscriptionRecord(
+        one.name,
+        one.owner,
+        one.priority,
+        list(one.rules),
+        list(one.tags),
+        one.attributes,
+        None if one.webhook is None else one.webhook.url,
+        one.webhook.secret if shows_secret and one.webhook is not None else None,
+        one.window,
+        state.acknowledged,
+    )
+
+
+# --- Receive ---
+
+
+class ReadQuery(msgspec.Struct, frozen=True):
+    """Which messages to read."""
+
+    after: Sequence | None = None
+    """A sequence number: messages after it; by default those after the last acknowledged one."""
+    limit: Limit = 100
+    wait: Annotated[float, Meta(ge=0, le=60)] = 0
+    """How many seconds to wait for a message, if there is none."""
+    payloads: bool = False
+    """Whether to attach the payloads of the rules."""
+
+
+class Deliveries(Answer):
+    """Messages of a subscription, in order."""
+
+    deliveries: list[DeliveryRecord]
+
+
+async def read_deliveries(call: Call) -> Deliveries:
+    """Read the next messages of a subscription; wait for one if there is none."""
+    query: ReadQuery = call.query or ReadQuery()
+    with call.server.streams.opened():
+        found = await call.collection.pubsub.read_async(
+            call.names[0],
+            query.after,
+            limit=query.limit,
+            wait=query.wait,
+            payloads=query.payloads,
+        )
+    return Deliveries([DeliveryRecord.of(delivery) for delivery in found])
+
+
+class StreamQuery(msgspec.Struct, frozen=True):
+    """Which subscriptions to follow."""
+
+    subscription: list[str] = []
+    """The name of a subscription; may be repeated."""
+    payloads: bool = False
+
+
+async def stream_deliveries(call: Call) -> None:
+    """Receive messages as Server-Sent Events: one connection for any number of subscriptions."""
+    query: StreamQuery = call.query or StreamQuery()
+    if not query.subscription:
+        raise ProblemError(422, "invalid-request", "name a subscription: ?subscription=…")
+    cursors = Cursors(query.subscription)
+    last = call.header(b"last-event-id")
+    if last:
+        cursors.restore(last)
+    # An error has to come before the stream begins.
+    call.collection.pubsub.read_any(cursors.after, limit=1)
+    await send_events(call, _format_deliveries(call, cursors, query.payloads))
+
+
+async def _format_deliveries(call: Call, cursors: Cursors, payloads: bool) -> AsyncIterator[bytes]:
+    async for delivery in follow(call.collection.pubsub, cursors, payloads, BEAT_SECONDS):
+        if delivery is None:
+            yield b""
+        else:
+            yield format_event(DeliveryRecord.of(delivery), str(cursors), "delivery")
+
+
+class AckBody(Body):
+    """Up to where messages are done with."""
+
+    sequence: Sequence
+
+
+class Acknowledged(Answer):
+    """Up to where messages are acknowledged by now."""
+
+    acknowledged: int
+
+
+def acknowledge(call: Call) -> Acknowledged:
+    """Acknowledge all messages up to a sequence number."""
+    body: AckBody = call.body
+    return Acknowledged(call.collection.pubsub.acknowledge(call.names[0], body.sequence))
+
+
+_ALL = "/v1/collections/{collection}/subscriptions"
+_ONE = f"{_ALL}/{{name}}"
+_GONE = {410: "Messages after that number were removed; `earliest` is the first event kept."}
+
+OPERATIONS = (
+    Operation(
+        "GET",
+        _ALL,
+        "List subscriptions",
+        list_subscriptions,
+        "read",
+        answer=SubscriptionList,
+        query=ListQuery,
+    ),
+    Operation(
+        "PUT",
+        _ONE,
+        "Create or replace a subscription",
+        put_subscription,
+        "write",
+        answer=SubscriptionRecord,
+        body=SubscriptionBody,
+        writes=True,
+        more_statuses={201: "The subscription is new.", 422: "The subscription is refused."},
+    ),
+    Operation(
+        "GET", _ONE, "Get a subscription", get_subscription, "read", answer=SubscriptionRecord
+    ),
+    Operation(
+        "DELETE",
+        _ONE,
+        "Delete a subscription",
+        delete_subscription,
+        "write",
+        status=204,
+        writes=True,
+    ),
+    Operation(
+        "GET",
+        f"{_ONE}/deliveries",
+        "Read messages, or wait for the next one",
+        read_deliveries,
+        "read",
+        answer=Deliveries,
+        query=ReadQuery,
+        place="stream",
+        more_statuses=_GONE,
+    ),
+    Operation(
+        "POST",
+        f"{_ONE}/ack",
+        "Acknowledge messages",
+        acknowledge,
+        "read",
+        answer=Acknowledged,
+        body=AckBody,
+        writes=True,
+    ),
+    Operation(
+        "GET",
+        "/v1/collections/{collection}/stream",
+        "Receive messages as Server-Sent Events",
+        stream_deliveries,
+        "read",
+        query=StreamQuery,
+        place="stream",
+        media=(EVENT_STREAM,),
+        headers={"Last-Event-ID": "The id of the last event received."},
+        more_statuses=_GONE,
+    ),
+)
