@@ -44,12 +44,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     "spark": PUBLIC | {ROOT, "report", "workloads"},
     # Subscriptions and the log of events, on a matcher; the server speaks HTTP to it.
     "pubsub": PUBLIC,
-    "server": PUBLIC | {ROOT, "files", "pubsub", "warmup"},
+    # What server and client send each other.
+    "wire": PUBLIC,
+    "server": PUBLIC | {ROOT, "files", "pubsub", "warmup", "wire"},
+    "client": PUBLIC | {ROOT, "wire"},
     "demo": PUBLIC | {ROOT, "spark"},
     # The command is the outermost layer and starts all others.
     "cli": PUBLIC
     | {
         ROOT,
+        "client",
         "demo",
         "files",
         "importers",

@@ -10,6 +10,7 @@ import httpx2
 import msgspec
 import pytest
 import websockets.sync.client as websockets
+from websockets.exceptions import InvalidStatus
 
 from tests.server.servers import JSON_LINES, Served
 
@@ -163,7 +164,7 @@ def test_a_websocket_that_cannot_be_is_refused(served: Served, name: str) -> Non
     path = served.make(name)
     address = f"{served.url.replace('http', 'ws')}/v1/collections{path}"
     for rest, status in [("/socket?subscription=nobody", 404), ("/socket", 422), ("/other", 404)]:
-        with pytest.raises(websockets.InvalidStatus) as caught:
+        with pytest.raises(InvalidStatus) as caught:
             websockets.connect(address + rest)
         assert caught.value.response.status_code == status
 

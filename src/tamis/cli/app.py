@@ -24,10 +24,12 @@ from tamis.cli.commands.keys import keys_app
 from tamis.cli.commands.lint import lint_rules
 from tamis.cli.commands.match import match_events
 from tamis.cli.commands.pipeline import pipeline_app
+from tamis.cli.commands.publish import publish_events
 from tamis.cli.commands.ratify import ratify_rules
 from tamis.cli.commands.serve import serve_collections
 from tamis.cli.commands.similar import find_similar
 from tamis.cli.commands.stats import show_stats
+from tamis.cli.commands.subscribe import receive_messages
 from tamis.cli.commands.test import run_rule_tests
 from tamis.cli.commands.warmup import compile_kernels
 from tamis.cli.console import print_error
@@ -52,7 +54,12 @@ _PANELS: Final[dict[str, dict[str, Callable[..., None] | typer.Typer]]] = {
         "similar": find_similar,
         "ratify": ratify_rules,
     },
-    "Serve": {"serve": serve_collections, "keys": keys_app},
+    "Serve": {
+        "serve": serve_collections,
+        "keys": keys_app,
+        "publish": publish_events,
+        "subscribe": receive_messages,
+    },
     "Run on Spark": {"pipeline": pipeline_app, "demo": run_demo},
     "Prepare": {"generate": generate_workload, "warmup": compile_kernels},
 }

@@ -25,14 +25,15 @@ from tamis.server.bodies import ClientGoneError, Receive, read_body, spool_body
 from tamis.server.catalog import Catalog
 from tamis.server.guard import Guard
 from tamis.server.metrics import Metrics
-from tamis.server.operation import ARROW, JSON, JSON_LINES, Bulk, Call, NoQuery, Operation, Reply
-from tamis.server.problems import PROBLEM_MEDIA, ProblemError, to_problem
+from tamis.server.operation import Bulk, Call, NoQuery, Operation, Reply
+from tamis.server.problems import ProblemError, to_problem
 from tamis.server.router import Found, Router
 from tamis.server.routes import OPERATIONS
 from tamis.server.settings import ServerSettings
 from tamis.server.sockets import serve_socket
 from tamis.server.streams import Streams
 from tamis.server.workers import Workers
+from tamis.wire.media import ARROW, JSON, JSON_LINES, PROBLEM
 
 __all__ = ["App", "Server", "make_app", "read_query"]
 
@@ -279,7 +280,7 @@ class _Answer:
     async def problem(self, error: ProblemError) -> None:
         """Send a problem."""
         headers = dict(error.headers)
-        reply = Reply(_encode(error.problem), error.problem.status, headers, PROBLEM_MEDIA)
+        reply = Reply(_encode(error.problem), error.problem.status, headers, PROBLEM)
         await self.reply(reply, None)
 
     async def reply(self, result: Any, server: Server | None) -> None:

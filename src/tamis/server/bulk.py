@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from tamis.files import rule_to_json
 from tamis.matcher.rule import Rule
-from tamis.server.operation import ARROW, JSON_LINES, Bulk, Call
+from tamis.server.operation import Bulk, Call
 from tamis.server.problems import ProblemError
+from tamis.wire.media import ARROW, JSON_LINES
 
 __all__ = [
     "choose_media",

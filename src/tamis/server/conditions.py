@@ -31,7 +31,8 @@ def check_conditions(call: Call, current: str | None) -> None:
     if wanted is not None and (current is None or not _includes(wanted, current)):
         _refuse("the rule is another one by now, or gone", current)
     if unwanted is not None and current is not None and _includes(unwanted, current):
-        _refuse("there is such a rule", current)
+        kind = "rule-exists" if unwanted.strip() == "*" else "condition-failed"
+        _refuse("the id is taken", current, kind)
 
 
 def check_revision(call: Call, revision: int) -> None:
@@ -58,6 +59,6 @@ def _includes(condition: str, etag: str) -> bool:
     return "*" in listed or etag in listed
 
 
-def _refuse(detail: str, current: str | None) -> None:
+def _refuse(detail: str, current: str | None, kind: str = "condition-failed") -> None:
     headers = {} if current is None else {"ETag": current}
-    raise ProblemError(412, "condition-failed", detail, headers)
+    raise ProblemError(412, kind, detail, headers)

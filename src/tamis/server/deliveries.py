@@ -4,49 +4,30 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import datetime
-from typing import Any
 
 from tamis.pubsub import Collection, Delivery
-from tamis.server.messages import Answer
 from tamis.server.problems import ProblemError
+from tamis.wire.pubsub import DeliveryRecord
 
-__all__ = ["Cursors", "DeliveryRecord", "follow"]
+__all__ = ["Cursors", "describe_delivery", "follow"]
 
 _AT_ONCE = 100
 """How many messages are read from the log before they are sent."""
 
 
-class DeliveryRecord(Answer):
-    """A message to a subscription: one event, with the rules that it satisfied."""
-
-    id: str
-    """The same whenever this message is delivered; no other message has it."""
-    subscription: str
-    sequence: int
-    """Acknowledge the message, and all before it, by this number."""
-    time: datetime
-    event: dict[str, Any]
-    rules: list[str | int]
-    score: float
-    message_id: str | None
-    payloads: dict[str, Any]
-    """The payloads of the rules that have one, by their ids."""
-
-    @classmethod
-    def of(cls, delivery: Delivery) -> DeliveryRecord:
-        """The record of a delivery."""
-        return cls(
-            delivery.id,
-            delivery.subscription,
-            delivery.sequence,
-            delivery.time,
-            delivery.event,
-            list(delivery.rules),
-            delivery.score,
-            delivery.message_id,
-            {str(id): payload for id, payload in delivery.payloads.items()},
-        )
+def describe_delivery(delivery: Delivery) -> DeliveryRecord:
+    """A delivery as clients see it."""
+    return DeliveryRecord(
+        delivery.id,
+        delivery.subscription,
+        delivery.sequence,
+        delivery.time,
+        delivery.event,
+        list(delivery.rules),
+        delivery.score,
+        delivery.message_id,
+        {str(id): payload for id, payload in delivery.payloads.items()},
+    )
 
 
 class Cursors:

@@ -11,8 +11,9 @@ from typing import Any, Final
 import msgspec
 
 import tamis
-from tamis.server.operation import ARROW, EVENT_STREAM, JSON, JSON_LINES, Operation
-from tamis.server.problems import PROBLEM_MEDIA, Problem
+from tamis.server.operation import Operation
+from tamis.wire.media import ARROW, EVENT_STREAM, JSON, JSON_LINES, PROBLEM
+from tamis.wire.problem import Problem
 
 __all__ = ["describe_operations"]
 
@@ -128,7 +129,7 @@ def _responses(operation: Operation, known: dict[str, Any]) -> dict[str, Any]:
             schema = known[_key(Problem)]
             responses[str(code)] = {
                 "description": text,
-                "content": {PROBLEM_MEDIA: {"schema": schema}},
+                "content": {PROBLEM: {"schema": schema}},
             }
     return responses
 

@@ -4,32 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
 from tamis.server.keys import Key, Right
+from tamis.wire.media import JSON
 
 if TYPE_CHECKING:
     from tamis.server.app import Server
     from tamis.server.catalog import OpenCollection
 
 __all__ = [
-    "ARROW",
-    "EVENT_STREAM",
-    "JSON",
-    "JSON_LINES",
     "Bulk",
     "Call",
     "NoQuery",
     "Operation",
     "Reply",
 ]
-
-JSON: Final = "application/json"
-JSON_LINES: Final = "application/jsonl"
-ARROW: Final = "application/vnd.apache.arrow.stream"
-EVENT_STREAM: Final = "text/event-stream"
 
 Place: TypeAlias = Literal["loop", "thread", "stream"]
 """Where a handler runs: in the event loop, because it takes microseconds; in a thread; or as a

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from tamis.errors import TamisError
-from tamis.server.deliveries import Cursors, DeliveryRecord, follow
-from tamis.server.messages import Body
+from tamis.server.deliveries import Cursors, describe_delivery, follow
 from tamis.server.operation import Operation
 from tamis.server.problems import ProblemError, to_problem
 from tamis.server.router import COLLECTIONS
 from tamis.server.streams import BEAT_SECONDS
+from tamis.wire.messages import Body
 
 if TYPE_CHECKING:
     from tamis.server.app import Server
@@ -121,7 +121,7 @@ async def _send_deliveries(
 ) -> None:
     async for delivery in follow(collection.pubsub, cursors, payloads, BEAT_SECONDS):
         if delivery is not None:
-            text = _encode(DeliveryRecord.of(delivery)).decode()
+            text = _encode(describe_delivery(delivery)).decode()
             await send({"type": "websocket.send", "text": text})
 
 

@@ -14,8 +14,9 @@ from typing import Any, Final
 import msgspec
 
 from tamis.server.metrics import Metrics
-from tamis.server.operation import EVENT_STREAM, Call
+from tamis.server.operation import Call
 from tamis.server.problems import ProblemError
+from tamis.wire.media import EVENT_STREAM
 
 __all__ = ["BEAT_SECONDS", "Streams", "format_event", "send_events"]
 

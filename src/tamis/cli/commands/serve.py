@@ -37,6 +37,18 @@ def serve_collections(
     access_log: Annotated[
         bool, typer.Option("--access-log/--no-access-log", help="Log each request.")
     ] = True,
+    retain_days: Annotated[
+        float | None,
+        typer.Option(help="How long published events are kept.", show_default="7"),
+    ] = None,
+    retain_bytes: Annotated[
+        int | None,
+        typer.Option(help="How many bytes the log may have.", show_default="any number"),
+    ] = None,
+    sync: Annotated[
+        bool,
+        typer.Option("--sync/--no-sync", help="Whether a write waits until it is on the disk."),
+    ] = True,
     limit: Annotated[
         list[str] | None,
         typer.Option(
@@ -67,9 +79,19 @@ def serve_collections(
         keys=keys,
         threads=threads,
         access_log=access_log,
+        sync=sync,
+        retention=_read_retention(retain_days, retain_bytes),
         limits=_read_limits(limit),
     )
     run(settings)
+
+
+def _read_retention(days: float | None, size: int | None) -> Any:
+    from tamis.pubsub import LogRetention
+
+    reject_if(days is not None and not days > 0, "--retain-days is a positive number.")
+    reject_if(size is not None and not size > 0, "--retain-bytes is a positive number.")
+    return LogRetention(bytes=size) if days is None else LogRetention(days * 86_400, size)
 
 
 def _read_limits(texts: list[str] | None) -> Any:

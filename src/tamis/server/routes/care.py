@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from tamis.server.messages import (
+from tamis.server.operation import Call, Operation
+from tamis.wire.messages import (
     FindingRecord,
     Findings,
     RatifyQuestion,
@@ -13,7 +14,6 @@ from tamis.server.messages import (
     SimilarRecord,
     SimilarRules,
 )
-from tamis.server.operation import Call, Operation
 
 __all__ = ["OPERATIONS"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tamis.server.catalog import OpenCollection
-from tamis.server.messages import CollectionInfo, CollectionList, CollectionSettings, Revision
 from tamis.server.operation import Call, Operation, Reply
+from tamis.wire.messages import CollectionInfo, CollectionList, CollectionSettings, Revision
 
 __all__ = ["OPERATIONS", "quote_revision"]
 

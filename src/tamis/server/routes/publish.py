@@ -3,87 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime
-from typing import Annotated, Any, Literal, TypeAlias
+from collections.abc import Iterable
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from tamis.pubsub import Publication
-from tamis.pubsub.log.records import to_time
+from tamis.pubsub.log.records import Match, to_time
 from tamis.server.bulk import read_lines
-from tamis.server.messages import Answer, Body, Limit
-from tamis.server.operation import JSON_LINES, Call, Operation
+from tamis.server.operation import Call, Operation
 from tamis.server.problems import ProblemError
+from tamis.wire.media import JSON_LINES
+from tamis.wire.messages import Limit
+from tamis.wire.pubsub import (
+    EventLine,
+    EventOfLog,
+    LogPage,
+    PublishBody,
+    Published,
+    PublishedMany,
+    Reached,
+)
 
 __all__ = ["OPERATIONS"]
-
-MessageId: TypeAlias = Annotated[str, Meta(min_length=1, max_length=1024)]
-
-
-class PublishBody(Body):
-    """An event to publish."""
-
-    event: dict[str, Any]
-    message_id: MessageId | None = None
-    """The publisher's id of the message: sent again with the same id, it is published once."""
-    audience: Annotated[str, Meta(max_length=10_000)] | None = None
-    """A condition on the attributes of subscriptions, such as ``country = 'FR'``."""
-    audience_logic: Literal["strong", "weak"] = "strong"
-    document_id: MessageId | None = None
-    """The event's id among the documents that join predicates see."""
-
-
-class Reached(Answer):
-    """A subscription that an event reached."""
-
-    subscription: str
-    rules: list[str | int]
-    score: float
-
-
-class Published(Answer):
-    """What became of an event. It is on the disk."""
-
-    sequence: int
-    time: datetime
-    duplicate: bool
-    """Whether an earlier message had the same id; then this is what became of that one."""
-    deliveries: list[Reached]
-
-    @classmethod
-    def of(cls, publication: Publication) -> Published:
-        """The answer for a publication."""
-        reached = [Reached(m.subscription, list(m.rules), m.score) for m in publication.deliveries]
-        return cls(publication.sequence, publication.time, publication.duplicate, reached)
-
-
-class PublishedMany(Answer):
-    """What became of many events."""
-
-    published: int
-    refused: int
-    sequences: list[int | None]
-    """The number of each event; null for one that was refused."""
-
-
-class EventOfLog(Answer):
-    """A published event."""
-
-    sequence: int
-    time: datetime
-    event: dict[str, Any]
-    message_id: str | None
-    deliveries: list[Reached]
-
-
-class LogPage(Answer):
-    """Events of the log, in order."""
-
-    events: list[EventOfLog]
-    earliest: int
-    """The number of the first event that is kept."""
-    latest: int
 
 
 async def publish(call: Call) -> Published:
@@ -106,7 +49,7 @@ async def publish(call: Call) -> Published:
             "the event may still be published; send it again with the same message id",
             limit=seconds,
         ) from None
-    return Published.of(published)
+    return _describe(published)
 
 
 class PublishManyQuery(msgspec.Struct, frozen=True):
@@ -115,13 +58,6 @@ class PublishManyQuery(msgspec.Struct, frozen=True):
     audience: str | None = None
     audience_logic: Literal["strong", "weak"] = "strong"
     on_error: Literal["raise", "skip"] = "raise"
-
-
-class EventLine(Body):
-    """A line of many events to publish."""
-
-    event: dict[str, Any]
-    message_id: MessageId | None = None
 
 
 def publish_many(call: Call) -> PublishedMany:
@@ -164,11 +100,24 @@ def read_log(call: Call) -> LogPage:
             to_time(record.time),
             record.event,
             record.message_id,
-            [Reached(m.subscription, list(m.rules), m.score) for m in record.matches],
+            _list_reached(record.matches),
         )
         for record in log.read(after, query.limit)
     ]
     return LogPage(events, log.earliest, log.latest)
+
+
+def _describe(publication: Publication) -> Published:
+    return Published(
+        publication.sequence,
+        publication.time,
+        publication.duplicate,
+        _list_reached(publication.deliveries),
+    )
+
+
+def _list_reached(matches: Iterable[Match]) -> list[Reached]:
+    return [Reached(match.subscription, list(match.rules), match.score) for match in matches]
 
 
 _ONE = "/v1/collections/{collection}"

@@ -14,7 +14,10 @@ from tamis.expr.analysis.explain import Explanation
 from tamis.matcher.rule import RuleId
 from tamis.matcher.selection import Tagged, tagged
 from tamis.server.bulk import choose_media, encode_json_lines, encode_table, read_items
-from tamis.server.messages import (
+from tamis.server.operation import Call, Operation, Reply
+from tamis.server.problems import ProblemError
+from tamis.wire.media import ARROW, JSON_LINES
+from tamis.wire.messages import (
     BadEvents,
     Count,
     EventQuestion,
@@ -30,8 +33,6 @@ from tamis.server.messages import (
     WhyNotQuestion,
     select,
 )
-from tamis.server.operation import ARROW, JSON_LINES, Call, Operation, Reply
-from tamis.server.problems import ProblemError
 
 __all__ = ["OPERATIONS"]
 

@@ -16,7 +16,11 @@ from tamis.matcher.rule import Rule, RuleId, read_weights
 from tamis.matcher.selection import tagged
 from tamis.server.bulk import choose_media, read_items, write_rules, write_rules_table
 from tamis.server.conditions import check_conditions, check_revision, make_etag
-from tamis.server.messages import (
+from tamis.server.operation import Call, Operation, Reply
+from tamis.server.problems import ProblemError
+from tamis.server.streams import BEAT_SECONDS, format_event, send_events
+from tamis.wire.media import ARROW, EVENT_STREAM, JSON, JSON_LINES
+from tamis.wire.messages import (
     BadRuleLine,
     BulkReport,
     ChangePage,
@@ -28,9 +32,6 @@ from tamis.server.messages import (
     RulePage,
     RuleRecord,
 )
-from tamis.server.operation import ARROW, EVENT_STREAM, JSON, JSON_LINES, Call, Operation, Reply
-from tamis.server.problems import ProblemError
-from tamis.server.streams import BEAT_SECONDS, format_event, send_events
 
 __all__ = ["OPERATIONS", "find_id"]
 

@@ -3,71 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from tamis.pubsub import Subscription
-from tamis.server.deliveries import Cursors, DeliveryRecord, follow
-from tamis.server.messages import Answer, Body, Id, Limit
-from tamis.server.operation import EVENT_STREAM, Call, Operation, Reply
+from tamis.server.deliveries import Cursors, describe_delivery, follow
+from tamis.server.operation import Call, Operation, Reply
 from tamis.server.problems import ProblemError
 from tamis.server.streams import BEAT_SECONDS, format_event, send_events
+from tamis.wire.media import EVENT_STREAM
+from tamis.wire.messages import Limit
+from tamis.wire.pubsub import (
+    AckBody,
+    Acknowledged,
+    Deliveries,
+    Sequence,
+    SubscriptionBody,
+    SubscriptionList,
+    SubscriptionRecord,
+)
 
 __all__ = ["OPERATIONS"]
-
-Sequence: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-
-
-class WebhookBody(Body):
-    """Where to send messages."""
-
-    url: Annotated[str, Meta(max_length=2048)]
-    secret: Annotated[str, Meta(max_length=200)] = ""
-    """``whsec_`` and 24 to 64 bytes in base64; one is drawn if it is empty."""
-
-
-class SubscriptionBody(Body):
-    """A subscription as a client sends it."""
-
-    owner: str | None = None
-    """Whose it is; any text."""
-    priority: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)] = 0
-    """When deliveries wait, those of a higher priority go first."""
-    rules: list[Id] = msgspec.field(default_factory=list)
-    """It owns the rules with these ids,"""
-    tags: list[str] = msgspec.field(default_factory=list)
-    """and those with one of these tags."""
-    attributes: dict[str, Any] = msgspec.field(default_factory=dict)
-    """Its own attributes, to which the audience of an event refers."""
-    webhook: WebhookBody | None = None
-    window: Annotated[int, Meta(ge=1, le=100_000)] = 1000
-    """How many messages may be sent that are not acknowledged yet."""
-
-
-class SubscriptionRecord(Answer):
-    """A subscription as the server has it."""
-
-    name: str
-    owner: str | None
-    priority: int
-    rules: list[str | int]
-    tags: list[str]
-    attributes: dict[str, Any]
-    webhook: str | None
-    """The address of its webhook."""
-    secret: str | None
-    """The secret of its webhook, only in the answer to PUT."""
-    window: int
-    acknowledged: int
-    """All its messages up to this number are acknowledged."""
-
-
-class SubscriptionList(Answer):
-    """Subscriptions, by name."""
-
-    subscriptions: list[SubscriptionRecord]
 
 
 def put_subscription(call: Call) -> Reply:
@@ -144,12 +102,6 @@ class ReadQuery(msgspec.Struct, frozen=True):
     """Whether to attach the payloads of the rules."""
 
 
-class Deliveries(Answer):
-    """Messages of a subscription, in order."""
-
-    deliveries: list[DeliveryRecord]
-
-
 async def read_deliveries(call: Call) -> Deliveries:
     """Read the next messages of a subscription; wait for one if there is none."""
     query: ReadQuery = call.query or ReadQuery()
@@ -161,7 +113,7 @@ async def read_deliveries(call: Call) -> Deliveries:
             wait=query.wait,
             payloads=query.payloads,
         )
-    return Deliveries([DeliveryRecord.of(delivery) for delivery in found])
+    return Deliveries([describe_delivery(delivery) for delivery in found])
 
 
 class StreamQuery(msgspec.Struct, frozen=True):
@@ -191,19 +143,7 @@ async def _format_deliveries(call: Call, cursors: Cursors, payloads: bool) -> As
         if delivery is None:
             yield b""
         else:
-            yield format_event(DeliveryRecord.of(delivery), str(cursors), "delivery")
-
-
-class AckBody(Body):
-    """Up to where messages are done with."""
-
-    sequence: Sequence
-
-
-class Acknowledged(Answer):
-    """Up to where messages are acknowledged by now."""
-
-    acknowledged: int
+            yield format_event(describe_delivery(delivery), str(cursors), "delivery")
 
 
 def acknowledge(call: Call) -> Acknowledged:

@@ -7,10 +7,10 @@ from importlib.resources import files
 from typing import Any, Final
 
 import tamis
-from tamis.server.messages import Health
 from tamis.server.metrics import METRICS_MEDIA
 from tamis.server.operation import Call, Operation, Reply
 from tamis.server.problems import ProblemError
+from tamis.wire.messages import Health
 
 __all__ = ["OPERATIONS"]
 
