@@ -101,7 +101,7 @@ def main() -> None:
     size, seconds = (2_000, 0.2) if args.quick else (args.rules, args.seconds)
     workload = Workload(size=size, match_probability=0.01 if args.quick else 0.0001, seed=1)
     use_core(1)
-    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+    with tempfile.TemporaryDirectory(prefix="tamis-bench-") as folder:
         build(Path(folder) / COLLECTION, workload)
         rows = measure_all(Path(folder), workload, seconds)
     show(f"{size:,} rules, 0.01 % match, 100 rules a second added", rows)

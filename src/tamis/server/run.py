@@ -31,6 +31,8 @@ def run(settings: ServerSettings) -> None:
     """
     runner = make_runner(settings)
     logging.getLogger("tamis").addHandler(logging.StreamHandler(sys.stderr))
+    # The event loop waits this long for a thread that computes; Python's default is 5 ms.
+    sys.setswitchinterval(0.001)
     runner.run()
     if not runner.started:
         raise ServerError(f"the server could not start on {settings.host}:{settings.port}")

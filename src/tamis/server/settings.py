@@ -28,8 +28,6 @@ class ServerLimits:
     """The rules or events of one request; 413."""
     rule: int = 64 << 10
     """The text of a rule; 422."""
-    event_values: int = 100_000
-    """The values of an event; 422."""
     search: float = 5.0
     """The search for one event; 504."""
     request: float = 60.0
@@ -49,7 +47,6 @@ class ServerLimits:
         """The part of these limits that a matcher enforces."""
         return Limits(
             rule_bytes=self.rule,
-            event_values=self.event_values,
             milliseconds=self.search * 1000,
         )
 

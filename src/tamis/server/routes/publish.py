@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from typing import Annotated, Literal
 
@@ -32,23 +31,13 @@ __all__ = ["OPERATIONS"]
 async def publish(call: Call) -> Published:
     """Match an event, log it durably, and deliver it to the subscriptions that want it."""
     body: PublishBody = call.body
-    seconds = call.server.limits.request
-    try:
-        async with asyncio.timeout(seconds):
-            published = await call.collection.pubsub.publish_async(
-                body.event,
-                message_id=body.message_id,
-                audience=body.audience,
-                audience_logic=body.audience_logic,
-                id=body.document_id,
-            )
-    except TimeoutError:
-        raise ProblemError(
-            504,
-            "request-too-long",
-            "the event may still be published; send it again with the same message id",
-            limit=seconds,
-        ) from None
+    published = await call.collection.pubsub.publish_async(
+        body.event,
+        message_id=body.message_id,
+        audience=body.audience,
+        audience_logic=body.audience_logic,
+        id=body.document_id,
+    )
     return _describe(published)
 
 
