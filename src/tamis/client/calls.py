@@ -23,6 +23,7 @@ from tamis.matcher.rule import Rule, RuleId, RuleSource
 from tamis.matcher.selection import Tagged
 from tamis.wire.media import ARROW, JSON, JSON_LINES
 from tamis.wire.messages import (
+    BacktestReport,
     BulkReport,
     ChangePage,
     CollectionInfo,
@@ -44,11 +45,14 @@ from tamis.wire.messages import (
 )
 from tamis.wire.pubsub import (
     Acknowledged,
+    DeadLetterRecord,
+    DeadLetters,
     Deliveries,
     DeliveryRecord,
     LogPage,
     Published,
     PublishedMany,
+    Replayed,
     SubscriptionList,
     SubscriptionRecord,
 )
@@ -650,7 +654,43 @@ def acknowledge(collection: str, subscription: str, sequence: int) -> Call[int]:
     return Call("POST", path, read_answer, _json({"sequence": sequence}))
 
 
+def dead_letters(collection: str, subscription: str) -> Call[list[DeadLetterRecord]]:
+    """List the messages that the webhook of a subscription did not take."""
+    path = _path(collection, "subscriptions", quote(subscription, safe=""), "dead-letters")
+    return Call("GET", path, _reader(DeadLetters, lambda a: a.dead_letters))
+
+
+def replay(collection: str, subscription: str, sequences: Iterable[int] | None = None) -> Call[int]:
+    """Send dead letters to the webhook again; all of them by default."""
+    path = _path(collection, "subscriptions", quote(subscription, safe=""), "replay")
+    body = _json({"sequences": None if sequences is None else list(sequences)})
+    read_answer = _reader(Replayed, lambda a: a.replayed)
+    return Call("POST", path, read_answer, body, is_repeatable=False)
+
+
 # --- Care ---
+
+
+def backtest(
+    collection: str,
+    rule: RuleSource,
+    events: Iterable[Mapping[str, Any]] | None = None,
+    *,
+    id: RuleId = "draft",
+    time: str | None = None,
+    bins: int = 24,
+    samples: int = 5,
+) -> Call[BacktestReport]:
+    """Run a draft rule over past events, by default those of the log."""
+    body = {
+        "rule": _source(rule),
+        "events": None if events is None else list(events),
+        "id": id,
+        "time": time,
+        "bins": bins,
+        "samples": samples,
+    }
+    return Call("POST", _path(collection, "backtest"), _whole(BacktestReport), _json(body))
 
 
 def lint(collection: str, *, single_valued: bool = False) -> Call[list[FindingRecord]]:

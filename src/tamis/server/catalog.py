@@ -187,6 +187,7 @@ class Catalog:
             sync=settings.sync,
             limits=settings.limits.for_matcher(),
             retention=settings.retention,
+            webhooks=settings.webhooks,
         )
         return OpenCollection(path.name, pubsub)
 

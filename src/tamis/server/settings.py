@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tamis.limits import Limits
-from tamis.pubsub import LogRetention
+from tamis.pubsub import LogRetention, WebhookSettings
 
 __all__ = ["ServerLimits", "ServerSettings"]
 
@@ -73,6 +73,8 @@ class ServerSettings:
     """Whether a change is on the disk before it is acknowledged."""
     retention: LogRetention | None = None
     """How long published events are kept; a week by default."""
+    webhooks: WebhookSettings | None = None
+    """How messages are sent to webhooks."""
     limits: ServerLimits = ServerLimits()
 
     @property

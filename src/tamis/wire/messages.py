@@ -13,6 +13,8 @@ from tamis.matcher.rule import Rule
 from tamis.matcher.selection import Tagged, tagged
 
 __all__ = [
+    "BacktestQuestion",
+    "BacktestReport",
     "BadEvents",
     "BadRuleLine",
     "BulkReport",
@@ -374,6 +376,32 @@ class RatifyReport(Answer):
     events: int
     matches: int
     differences: list[dict[str, Any]]
+
+
+class BacktestQuestion(Body):
+    """A draft rule, to run over past events."""
+
+    rule: str | dict[str, Any] | bool
+    id: Id = "draft"
+    """The id of the saved rule to compare with."""
+    events: Annotated[list[Event], Meta(max_length=100_000)] | None = None
+    """Past events; those of the log by default."""
+    time: str | None = None
+    """The attribute with the time of an event; by default the time at which the log got it."""
+    bins: Annotated[int, Meta(ge=1, le=1000)] = 24
+    samples: Annotated[int, Meta(ge=0, le=100)] = 5
+
+
+class BacktestReport(Answer):
+    """What a draft rule would have matched."""
+
+    events: int
+    first: datetime | None
+    last: datetime | None
+    step_seconds: float | None
+    rules: list[dict[str, Any]]
+    text: str
+    """The same for people."""
 
 
 # --- Collections and the server ---

@@ -13,6 +13,8 @@ from tamis.wire.messages import Answer, Body, Id
 __all__ = [
     "AckBody",
     "Acknowledged",
+    "DeadLetterRecord",
+    "DeadLetters",
     "Deliveries",
     "DeliveryRecord",
     "EventLine",
@@ -23,6 +25,8 @@ __all__ = [
     "Published",
     "PublishedMany",
     "Reached",
+    "ReplayBody",
+    "Replayed",
     "Sequence",
     "SubscriptionBody",
     "SubscriptionList",
@@ -183,3 +187,32 @@ class Acknowledged(Answer):
     """Up to where messages are acknowledged by now."""
 
     acknowledged: int
+
+
+class DeadLetterRecord(Answer):
+    """A message that a webhook has not taken after all its attempts."""
+
+    sequence: int
+    attempts: int
+    reason: str
+    time: datetime
+    """When it was given up."""
+
+
+class DeadLetters(Answer):
+    """The dead letters of a subscription, by number."""
+
+    dead_letters: list[DeadLetterRecord]
+
+
+class ReplayBody(Body):
+    """Which dead letters to send again."""
+
+    sequences: list[Sequence] | None = None
+    """Their numbers; all by default."""
+
+
+class Replayed(Answer):
+    """How many dead letters are sent again."""
+
+    replayed: int

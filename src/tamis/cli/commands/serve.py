@@ -45,6 +45,14 @@ def serve_collections(
         int | None,
         typer.Option(help="How many bytes the log may have.", show_default="any number"),
     ] = None,
+    allow_webhooks_to: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NETWORK",
+            help="A network to which webhooks may connect although it is not public, such as "
+            "10.1.0.0/16; may be repeated.",
+        ),
+    ] = None,
     sync: Annotated[
         bool,
         typer.Option("--sync/--no-sync", help="Whether a write waits until it is on the disk."),
@@ -81,9 +89,23 @@ def serve_collections(
         access_log=access_log,
         sync=sync,
         retention=_read_retention(retain_days, retain_bytes),
+        webhooks=_read_networks(allow_webhooks_to),
         limits=_read_limits(limit),
     )
     run(settings)
+
+
+def _read_networks(networks: list[str] | None) -> Any:
+    from ipaddress import ip_network
+
+    from tamis.pubsub import WebhookSettings
+
+    for network in networks or ():
+        try:
+            ip_network(network)
+        except ValueError as error:
+            raise typer.BadParameter(f"{error}.") from None
+    return WebhookSettings(allowed_networks=tuple(networks or ()))
 
 
 def _read_retention(days: float | None, size: int | None) -> Any:

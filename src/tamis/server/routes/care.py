@@ -6,6 +6,8 @@ import msgspec
 
 from tamis.server.operation import Call, Operation
 from tamis.wire.messages import (
+    BacktestQuestion,
+    BacktestReport,
     FindingRecord,
     Findings,
     RatifyQuestion,
@@ -49,9 +51,29 @@ def ratify_rules(call: Call) -> RatifyReport:
     return RatifyReport(report.rules, report.events, report.matches, differences)
 
 
+def backtest_rule(call: Call) -> BacktestReport:
+    """Run a draft rule over past events: how many match, when, and what changes."""
+    body: BacktestQuestion = call.body
+    events = call.collection.pubsub.log if body.events is None else body.events
+    found = call.collection.matcher.backtest(
+        body.rule, events, id=body.id, time=body.time, bins=body.bins, samples=body.samples
+    )
+    return msgspec.convert({**found.to_json(), "text": str(found)}, BacktestReport)
+
+
 _ONE = "/v1/collections/{collection}"
 
 OPERATIONS = (
+    Operation(
+        "POST",
+        f"{_ONE}/backtest",
+        "Run a draft rule over past events",
+        backtest_rule,
+        "read",
+        answer=BacktestReport,
+        body=BacktestQuestion,
+        more_statuses={422: "The draft or an event is refused."},
+    ),
     Operation(
         "POST",
         f"{_ONE}/lint",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import Annotated
 
 import msgspec
@@ -18,7 +19,11 @@ from tamis.wire.messages import Limit
 from tamis.wire.pubsub import (
     AckBody,
     Acknowledged,
+    DeadLetterRecord,
+    DeadLetters,
     Deliveries,
+    ReplayBody,
+    Replayed,
     Sequence,
     SubscriptionBody,
     SubscriptionList,
@@ -152,6 +157,34 @@ def acknowledge(call: Call) -> Acknowledged:
     return Acknowledged(call.collection.pubsub.acknowledge(call.names[0], body.sequence))
 
 
+# --- Dead letters ---
+
+
+def list_dead_letters(call: Call) -> DeadLetters:
+    """List the messages that the webhook has not taken after all its attempts."""
+    call.collection.pubsub.subscriptions.get(call.names[0])
+    webhooks = call.collection.pubsub.webhooks
+    found = [] if webhooks is None else webhooks.dead_letters(call.names[0])
+    return DeadLetters(
+        [
+            DeadLetterRecord(
+                one.sequence, one.attempts, one.reason, datetime.fromtimestamp(one.time, UTC)
+            )
+            for one in found
+        ]
+    )
+
+
+def replay_dead_letters(call: Call) -> Replayed:
+    """Send dead letters to the webhook again."""
+    body: ReplayBody = call.body
+    call.collection.pubsub.subscriptions.get(call.names[0])
+    webhooks = call.collection.pubsub.webhooks
+    if webhooks is None:
+        raise ProblemError(422, "invalid-request", "this server sends no webhooks")
+    return Replayed(webhooks.replay(call.names[0], body.sequences))
+
+
 _ALL = "/v1/collections/{collection}/subscriptions"
 _ONE = f"{_ALL}/{{name}}"
 _GONE = {410: "Messages after that number were removed; `earliest` is the first event kept."}
@@ -208,6 +241,24 @@ OPERATIONS = (
         "read",
         answer=Acknowledged,
         body=AckBody,
+        writes=True,
+    ),
+    Operation(
+        "GET",
+        f"{_ONE}/dead-letters",
+        "List messages that a webhook did not take",
+        list_dead_letters,
+        "read",
+        answer=DeadLetters,
+    ),
+    Operation(
+        "POST",
+        f"{_ONE}/replay",
+        "Send dead letters again",
+        replay_dead_letters,
+        "write",
+        answer=Replayed,
+        body=ReplayBody,
         writes=True,
     ),
     Operation(
