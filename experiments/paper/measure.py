@@ -1,10 +1,13 @@
 """Measures the engines side by side on a workload, for all experiments.
 
-A time is that of the engine alone on an encoded event, because the papers measure the online part
-only. It is CPU time of one thread, so waiting for other processes does not count. Engines take
-turns, event by event, so a busy machine slows all of them alike. Each event is matched in two
-rounds and the faster one counts; a figure shows the mean over events. Build times are CPU times,
-too.
+A time is that of the engine alone on encoded events, because the papers measure the online part
+only. It is CPU time of one thread, so waiting for other processes does not count. A call matches a
+batch of events, so that what a call costs by itself is no part of it. Engines take turns, batch by
+batch, so a busy machine slows all of them alike. Each batch is matched in two rounds and the faster
+one counts; a figure shows the mean over events. Build times are CPU times, too.
+
+A name that ends in `-listed` is an engine over rules whose ranges list all their values, as the
+papers' k-index and SIFT have them.
 
 A workload that several figures need is measured once in a run.
 """
@@ -20,11 +23,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import Events
+from tamis.encode.arrays import RANGE, SET, AtomArrays, Events, rows_between
 from tamis.encode.events import EventEncoder
 from tamis.encode.rules import EncodedRules, RuleEncoder
-from tamis.engines.base import Engine
+from tamis.engines.base import BUFFER, Engine
 from tamis.engines.registry import load_engine
+from tamis.engines.tiles import Tiles
 from tamis.expr.model import Logic
 from tamis.expr.text.grammar import parse
 from tamis.expr.weights import RuleWeights
@@ -32,8 +36,13 @@ from tamis.expr.weights import RuleWeights
 Row = dict[str, Any]
 
 _ROUNDS = 2
-_FEWEST = 5
-"""The least number of events to match, however long it takes."""
+_BATCH = 20
+"""How many events one call matches."""
+_FEWEST = 2
+"""The least number of batches to match, however long it takes."""
+
+LISTED = "-listed"
+"""The end of the name of an engine over listed ranges."""
 
 
 class Settings(NamedTuple):
@@ -77,9 +86,12 @@ def measure_matching(
     """Measure the milliseconds of each engine, and the share of rules that an event matches."""
     rules, _ = encode_rules(workload, logic)
     encoder = EventEncoder(rules)
-    events = [encoder.encode(event) for event in workload.events(settings.events)]
-    built = [load_engine(name)(rules) for name in engines]
-    taken, found = time_in_turns([match_call(engine) for engine in built], events, settings.seconds)
+    events = encoder.encode_many(list(workload.events(settings.events)))
+    size = len(events.start) - 1
+    batches = [rows_between(events, row, min(row + _BATCH, size)) for row in range(0, size, _BATCH)]
+    built = [build_engine(name, rules) for name in engines]
+    calls = [match_call(engine) for engine in built]
+    taken, found = time_in_turns(calls, batches, settings.seconds)
     return [
         {"engine": name, "matches": float(found.mean() / rules.size), **summarize(times)}
         for name, times in zip(engines, taken, strict=True)
@@ -94,7 +106,7 @@ def measure_construction(
     for name in engines:
         gc.collect()
         start = process_time()
-        engine = load_engine(name)(rules)
+        engine = build_engine(name, rules)
         built = process_time() - start
         yield (
             engine,
@@ -110,54 +122,79 @@ def measure_construction(
         )
 
 
+def build_engine(name: str, rules: EncodedRules) -> Engine:
+    """Build an engine; see LISTED."""
+    if name.endswith(LISTED):
+        return load_engine(name.removesuffix(LISTED))(list_ranges(rules))
+    return load_engine(name)(rules)
+
+
+def list_ranges(rules: EncodedRules) -> EncodedRules:
+    """`rules` with a list of codes in place of every range, except for IS NOT NULL."""
+    table, codes = rules.atoms.table.copy(), [rules.atoms.codes]
+    size = len(rules.atoms.codes)
+    whole = np.diff(rules.dictionary.base)[table[:, 0]] - 1
+    is_range = (table[:, 1] & 3 == RANGE) & ~((table[:, 2] == 1) & (table[:, 3] == whole))
+    for atom in np.flatnonzero(is_range & (table[:, 2] <= table[:, 3])).tolist():
+        listed = np.arange(table[atom, 2], table[atom, 3] + 1, dtype=np.int32)
+        table[atom, 1] += SET - RANGE
+        table[atom, 2:] = size, size + len(listed)
+        size += len(listed)
+        codes.append(listed)
+    return rules._replace(atoms=AtomArrays(table, np.concatenate(codes)))
+
+
 def summarize(taken: NDArray[np.float64]) -> Row:
     """Summarize the milliseconds of all events for a figure."""
     return {
         "ms": float(taken.mean()),
         "ms_median": float(np.median(taken)),
-        "events": len(taken),
+        "batches": len(taken),
     }
 
 
 def match_call(engine: Engine) -> Callable[[Events], int]:
-    """Return a call that matches an event and gives the number of matching rules."""
+    """Return a call that matches events and gives the number of matching rules of all of them."""
     scratch, all_of = engine.new_scratch(), engine.all_rules
-    out, counts = np.empty(engine.rules.size, np.int32), np.zeros(1, np.int64)
+    out = np.empty(engine.rules.size + BUFFER, np.int64 if isinstance(engine, Tiles) else np.int32)
+    counts = np.zeros(_BATCH, np.int64)
 
     def match(events: Events) -> int:
-        engine.run(events, 0, 1, all_of, scratch, out, counts)
-        return int(counts[0])
+        row, last = 0, len(events.start) - 1
+        while row < last:
+            row = engine.run(events, row, last, all_of, scratch, out, counts)
+        return int(counts[:last].sum())
 
     return match
 
 
 def time_in_turns(
     calls: Sequence[Callable[[Events], int]], events: Sequence[Events], seconds: float
-) -> tuple[list[NDArray[np.float64]], NDArray[np.int64]]:
-    """Measure the milliseconds of each call on each event, and count the rules that events match.
+) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
+    """Measure the milliseconds an event of each call on each batch, and count the matching rules.
 
-    Takes as many events as the budget allows, and a few in any case. Raises if the calls find
-    different numbers of rules, because then they cannot be compared; -1 means that a call does not
-    count.
+    Both are an event's, on average. Takes as many batches as the budget allows, and a few in any
+    case. Raises if the calls find different numbers of rules, because then they cannot be compared;
+    -1 means that a call does not count.
     """
     for call in calls:
         call(events[0])
     rows: list[list[float]] = []
-    found: list[int] = []
+    found: list[float] = []
     begin = process_time()
     for event in events:
-        best = [np.inf] * len(calls)
+        best, size = [np.inf] * len(calls), len(event.start) - 1
         counts = set()
         for _ in range(_ROUNDS):
             for at, call in enumerate(calls):
                 start = thread_time()
                 counts.add(call(event))
-                best[at] = min(best[at], 1e3 * (thread_time() - start))
+                best[at] = min(best[at], 1e3 * (thread_time() - start) / size)
         counts.discard(-1)
         if len(counts) != 1:
             raise RuntimeError(f"engines find different numbers of rules: {sorted(counts)}")
         rows.append(best)
-        found += counts
+        found += [count / size for count in counts]
         if process_time() - begin > seconds and len(rows) >= _FEWEST:
             break
     return list(np.array(rows).T), np.array(found)

@@ -23,6 +23,9 @@ MEASURED = (
 )
 """The paper's algorithms, and our default."""
 
+LISTED = ("kindex-listed", "sift-listed")
+"""The k-index and SIFT as the paper has them: a range lists all of its values."""
+
 RIVALS = ("kindex", "propagation", "gryphon", "sift", "scan")
 """The paper's algorithms other than the BE-Tree."""
 
@@ -37,8 +40,16 @@ def measure_matching(workload: Any, settings: Settings) -> list[Row]:
     return measure.measure_matching(workload, MEASURED, settings, LOGIC)
 
 
+def measure_all(workload: Any, settings: Settings) -> list[Row]:
+    """As `measure_matching`, with the rivals as the paper has them."""
+    return measure.measure_matching(workload, (*MEASURED, *LISTED), settings, LOGIC)
+
+
 def measure_variants(
-    settings: Settings, places: Iterable[dict[str, Any]], show: Callable[[dict[str, Any]], Row]
+    settings: Settings,
+    places: Iterable[dict[str, Any]],
+    show: Callable[[dict[str, Any]], Row],
+    measure_place: Callable[[Any, Settings], list[Row]] = measure_matching,
 ) -> list[Row]:
     """Measure `begen` with some of its parameters varied, in both distributions.
 
@@ -50,7 +61,7 @@ def measure_variants(
         for place in listed:
             workload = Workload(**{"size": settings.rules, "distribution": distribution, **place})
             about = {"distribution": distribution, **show(place)}
-            rows += [about | row for row in measure_matching(workload, settings)]
+            rows += [about | row for row in measure_place(workload, settings)]
     return rows
 
 

@@ -249,3 +249,40 @@ def test_a_tail_of_every_kind_of_rule_becomes_a_segment(engine: str) -> None:
     assert not matcher._writer.snapshot.tail
     assert matcher.rule("model").weights == {("x", 1): 2.0}
     assert "model" in matcher.match(EVENT)
+
+
+def test_a_removed_rule_leaves_the_tree_once_no_snapshot_sees_it() -> None:
+    matcher = Matcher()
+    for number in range(5):
+        matcher.add(number, "x = 1")
+    old = matcher._writer.snapshot.tail
+    matcher.remove(2)
+    (part,) = matcher._writer.snapshot.tail._slices
+    part.buffer.insert_waiting(5)
+    tree = part.buffer.tree
+    assert tree is not None
+    event = tree.encoder.encode(EVENT)
+    matcher._writer.snapshot.tail.adapt()
+    assert tree.match(event) == [0, 1, 2, 3, 4]
+    assert [entry.rule.id for entry in old] == [0, 1, 2, 3, 4]
+    del old
+    matcher._last_searcher = None
+    assert matcher._writer.snapshot.tail.adapt()
+    assert tree.match(event) == [0, 1, 3, 4]
+    assert not matcher._writer.snapshot.tail.adapt()
+    assert matcher.match(EVENT) == [0, 1, 3, 4]
+
+
+def test_the_background_work_has_trees_observe_events() -> None:
+    matcher = Matcher()
+    for number in range(100):
+        matcher.add(number, f"a > 0 AND b{number % 5} = {number}")
+    (part,) = matcher._writer.snapshot.tail._slices
+    part.buffer.insert_waiting(100)
+    for number in range(400):
+        assert matcher.match({"a": 1, "b0": 5 * (number % 20)}) == [5 * (number % 20)]
+    assert part.buffer.tree is not None
+    assert not part.buffer.tree._tree.books.presence.any()
+    assert matcher._writer.maintain(quiet=False)
+    assert part.buffer.tree._tree.books.presence[-1] == 50
+    assert matcher.match({"a": 1, "b3": 8}) == [8]

@@ -10,6 +10,9 @@ others *wait*, and are evaluated one by one, which takes longer from a few dozen
 takes ten times as long to insert as to evaluate, so rules are inserted only once events are
 searched for: what is added while nobody searches becomes a segment without having been in a tree.
 
+The background thread has the trees adapt to the events that they match, and removes rules from
+them that no snapshot sees any more (`Tail.adapt`).
+
 Trees need kernels that take a second to load, and a minute to compile where none are cached. So
 there are none before a call of `warm_up`: the background thread calls it once many rules have come
 one by one.
@@ -19,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
+from weakref import WeakSet
 
 from tamis.engines.betree.live_tree import LiveTree
 from tamis.expr.evaluate import evaluate_flat, refuse_unreadable_in
@@ -112,7 +116,10 @@ def warm_up() -> None:
     global _is_warm
     tree = LiveTree()
     tree.add(0, Atom(Predicate("x", Op.IN, (1, "a")), negated=False, if_absent=False))
-    tree.match(tree.encoder.encode({"x": 1}))
+    for _ in range(16):
+        tree.match(tree.encoder.encode({"x": 1}))
+    tree.adapt(least=1)
+    tree.remove([0])
     _is_warm = True
 
 
@@ -130,6 +137,9 @@ class _Buffer:
         self._last_place: dict[RuleId, int] = {}
         self._earlier_place: dict[int, int] = {}
         """For a place, the one where the last rule of the same id stood before."""
+        self.tails: WeakSet[Tail] = WeakSet()
+        """The tails that see a part of it."""
+        self._purged: set[int] = set()
 
     def append(self, entry: TailRule) -> None:
         # If this fails half-way, the buffer is longer than any slice: none grows any more.
@@ -159,6 +169,27 @@ class _Buffer:
         while place is not None:
             yield place
             place = self._earlier_place.get(place)
+
+    def purge(self, removed: frozenset[int]) -> bool:
+        """Remove rules from the tree that no tail sees any more, among `removed`.
+
+        Returns whether there were any.
+        """
+        if self.tree is None or removed <= self._purged:
+            return False
+        try:
+            tails = list(self.tails)
+        except RuntimeError:
+            # A writer has just added a tail; there is a next time.
+            return False
+        dead = [
+            place
+            for place in removed - self._purged
+            if place < self.inserted and not any(tail.sees(self, place) for tail in tails)
+        ]
+        self._purged.update(dead)
+        self.tree.remove(dead)
+        return bool(dead)
 
     def after_fork(self) -> None:
         """In a forked child: replace a tree that a thread of the parent was using."""
@@ -232,11 +263,13 @@ class _Slice(NamedTuple):
 class Tail:
     """The rules in no segment as a snapshot sees them, oldest first. It never changes."""
 
-    __slots__ = ("_size", "_slices")
+    __slots__ = ("__weakref__", "_size", "_slices")
 
     def __init__(self, slices: tuple[_Slice, ...] = ()) -> None:
         self._slices = slices
         self._size = sum(part.size for part in slices)
+        for part in slices:
+            part.buffer.tails.add(self)
 
     def __len__(self) -> int:
         return self._size
@@ -315,6 +348,25 @@ class Tail:
             rest.append(_Slice(now.buffer, then.last, now.last, later))
         rest += self._slices[count:]
         return Tail(tuple(part for part in rest if part.size)), removed
+
+    def sees(self, buffer: _Buffer, place: int) -> bool:
+        """Whether the rule at a place of a buffer is in this tail."""
+        return any(
+            part.buffer is buffer and part.first <= place < part.last and place not in part.removed
+            for part in self._slices
+        )
+
+    def adapt(self) -> bool:
+        """Have the trees adapt to the events that they matched; returns whether there was work.
+
+        Only one thread at a time may call this; others may read and write.
+        """
+        worked = False
+        for part in self._slices:
+            if part.buffer.tree is not None:
+                worked |= part.buffer.tree.adapt()
+            worked |= part.buffer.purge(part.removed)
+        return worked
 
     def is_ripe(self) -> bool:
         """Whether to build a segment from it although more rules are coming."""

@@ -101,3 +101,27 @@ def test_events_are_matched_while_rules_are_added() -> None:
             reader.join()
         sys.setswitchinterval(before)
     assert not wrong, wrong[0]
+
+
+def test_a_tree_adapts_to_the_events_that_it_matches() -> None:
+    """One of eight events is observed, and rules are found as before."""
+    tree = LiveTree()
+    for number in range(200):
+        tree.add(number, nnf(parse(f"a > 0 AND b{number % 5} = {number}"), "strong"))
+    events = [tree.encoder.encode({"a": 5, "b0": 5 * (i % 40)}) for i in range(600)]
+    expected = [tree.match(event) for event in events]
+    assert tree.adapt()
+    assert not tree.adapt()
+    assert tree._tree.books.presence[-1] == 600 / 8
+    assert [tree.match(event) for event in events] == expected
+    assert all(len(found) == 1 for found in expected)
+
+
+def test_removed_rules_are_no_longer_found() -> None:
+    tree = LiveTree()
+    for number, text in enumerate(["a = 1 OR b = 1", "a = 1", "a = 1 AND b = 1"]):
+        tree.add(number, nnf(parse(text), "strong"))
+    event = tree.encoder.encode({"a": 1, "b": 1})
+    assert tree.match(event) == [0, 1, 2]
+    tree.remove([0, 2])
+    assert tree.match(event) == [1]

@@ -65,6 +65,7 @@ __all__ = [
     "UNDERFLOW",
     "UNSPLIT",
     "USED",
+    "WHOLE",
     "WORDS_USED",
     "Books",
     "Nodes",
@@ -106,6 +107,9 @@ the bucket that spans all codes of the attribute."""
 
 LIMBO_HEADER: Final = 2
 """How many words precede an expression in `Books.limbo`."""
+
+WHOLE: Final = 1 << 30
+"""Added to a c-node in `Books.retired`: with everything below it."""
 
 LENGTH: Final = 1
 TESTED: Final = 2
@@ -172,6 +176,10 @@ class Nodes(NamedTuple):
     slot: NDArray[np.int32]
     """The p-directories: hash tables from attribute to p-node with linear probing. A free slot has
     NOWHERE as its attribute."""
+    bound: NDArray[np.int32]
+    """For each c-node, the minimal boundary of its bucket: the lowest and the highest code that an
+    expression in or below it allows. A best effort: deletions do not narrow it, and it may belong
+    to expressions that are gone."""
     word: NDArray[np.int32]
     """The l-nodes. An expression is its number, the number of its words, how many of them must be
     tested, how many of these are plain runs of codes, and then its predicates. The predicates after
@@ -202,13 +210,18 @@ class Books(NamedTuple):
     """Expressions that wait to be placed. Each is preceded by the attribute to avoid and the
     attribute to partition by at the root, or NOWHERE."""
     retired: NDArray[np.int32]
-    """Nodes that wait to be recycled: c-nodes, and p-nodes as ~p-node."""
+    """Nodes that wait to be recycled: c-nodes, alone or with WHOLE, and p-nodes as ~p-node."""
     tally: NDArray[np.int64]
     """For each attribute, how many expressions of an l-node could be partitioned by it."""
     stamp: NDArray[np.int64]
     """For each attribute, the serial number of the last expression that was counted for it."""
     touched: NDArray[np.int32]
     """The attributes with a nonzero tally."""
-    burden: NDArray[np.float64]
-    """For each attribute, how much less than their own gain its partitions ranked, for each
-    expression; learned from windows."""
+    uses: NDArray[np.int64]
+    """For each attribute, how many expressions of the tree could be partitioned by it."""
+    mass: NDArray[np.float64]
+    """For each attribute, the sum of the shares of its codes that the expressions of an l-node
+    allow: the average bucket of a histogram over its codes."""
+    presence: NDArray[np.float64]
+    """For each attribute, how many observed events had it; and last, how many events there were.
+    Older events count less."""

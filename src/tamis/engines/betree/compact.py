@@ -46,6 +46,7 @@ def compact_nodes(nodes: Nodes, books: Books) -> Nodes:
         chosen.copy(),
         np.empty((int(chosen[:, PARTITIONS].sum()), 3), np.int32),
         np.empty((int(chosen[:, SLOTS].sum()), 2), np.int32),
+        nodes.bound[order],
         np.empty(int(chosen[:, USED].sum()), np.int32),
     )
     _copy_nodes(nodes, order, place, partitions, copy)

@@ -48,8 +48,9 @@ from tamis.engines.betree.arrays import (
     UNDERFLOW,
     UNSPLIT,
     USED,
+    WHOLE,
 )
-from tamis.engines.betree.cost_model import propagate
+from tamis.engines.betree.cost_model import count_uses, find_least_exposed, has_learned, propagate
 from tamis.engines.betree.expressions import unsubsume
 from tamis.engines.betree.insert import append_expression, update_capacity
 from tamis.engines.betree.pools import block_size, fit_leaf, free_cnode, free_pnode, lacks_room
@@ -66,6 +67,7 @@ def remove_expression(nodes, books, number):
     at = cnode[c, LEAF]
     while word[at] != number:
         at += word[at + LENGTH]
+    count_uses(books, word, at, -1)
     length, end = word[at + LENGTH], cnode[c, LEAF] + cnode[c, USED]
     for i in range(at, end - length):
         word[i] = word[i + length]
@@ -155,6 +157,9 @@ def _move_to_limbo(nodes, books, c, avoid):
     while at < end:
         length = word[at + LENGTH]
         limbo[to], limbo[to + 1] = avoid, NOWHERE
+        if has_learned(books):
+            limbo[to] = NOWHERE
+            limbo[to + 1] = find_least_exposed(books, word, at)[0]
         to += LIMBO_HEADER
         for i in range(length):
             limbo[to + i] = word[at + i]
@@ -260,6 +265,36 @@ def _empty_pnode(nodes, books, p):
 
 
 @kernel
+def _empty_cnode(nodes, books, c):
+    """Move all expressions in and below a half to limbo, and remove it; False if room is lacking.
+
+    The c-node of a bucket that spans all codes goes with its p-node.
+    """
+    cnode, below = nodes.cnode, books.pending
+    bucket = cnode[c, PARENT]
+    if bucket < 0:
+        return _empty_pnode(nodes, books, ~bucket)
+    size = _list_below(nodes, books, c)
+    words, slots = 0, 0
+    for i in range(size):
+        words += cnode[below[i], USED] + LIMBO_HEADER * cnode[below[i], SIZE]
+        slots += 2 * cnode[below[i], SLOTS] + 4
+    if lacks_room(nodes, books, 0, slots, words):
+        return False
+    propagate(nodes, books, bucket, -cnode[c, TOTAL], -books.crank[c, RANK], 0)
+    cnode[bucket, LEFT if cnode[bucket, LEFT] == c else RIGHT] = EMPTY
+    attribute = cnode[c, ATTRIBUTE]
+    for i in range(size - 1, -1, -1):
+        _move_to_limbo(nodes, books, below[i], attribute)
+        above = cnode[below[i], PARENT]
+        free_cnode(nodes, books, below[i])
+        if above < 0:
+            free_pnode(nodes, books, ~above)
+    books.state[UNDERFLOW] = bucket
+    return True
+
+
+@kernel
 def _empty_leaf(nodes, books, c):
     """Move all expressions of an l-node to limbo; False if room is lacking."""
     cnode = nodes.cnode
@@ -281,7 +316,10 @@ def recycle_next(nodes, books):
     has_room = True
     if node < 0 and nodes.pnode[~node, P_ATTRIBUTE] != NOWHERE:
         has_room = _empty_pnode(nodes, books, ~node)
-    elif node >= 0 and nodes.cnode[node, ATTRIBUTE] != NOWHERE:
+    elif node >= WHOLE:
+        if nodes.cnode[node - WHOLE, ATTRIBUTE] != NOWHERE:
+            has_room = _empty_cnode(nodes, books, node - WHOLE)
+    elif node == ROOT or (node >= 0 and nodes.cnode[node, ATTRIBUTE] != NOWHERE):
         has_room = _empty_leaf(nodes, books, node)
     if has_room:
         state[RETIRED] -= 1

@@ -33,6 +33,7 @@ __all__ = [
     "pack",
     "packed_length",
     "predicate_length",
+    "share_of_codes",
     "subsume",
     "unsubsume",
 ]
@@ -128,6 +129,15 @@ def _interval(word, at, codes):
     if count == 0:
         return FIRST_CODE, FIRST_CODE
     return word[at + 2], word[at + 1 + count]
+
+
+@kernel
+def share_of_codes(word, at, codes):
+    """The share of an attribute's codes that can satisfy the predicate at a place."""
+    if word[at] & 7 == SET:
+        return word[at + 1] / codes
+    low, high = _interval(word, at, codes)
+    return (high - low + 1) / codes
 
 
 @kernel

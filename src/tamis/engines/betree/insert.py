@@ -44,6 +44,8 @@ from tamis.engines.betree.cost_model import (
     best_attribute,
     clear_tallies,
     count_attributes,
+    exposure_at,
+    has_learned,
     propagate,
 )
 from tamis.engines.betree.expressions import (
@@ -62,6 +64,7 @@ from tamis.engines.betree.pools import (
     half_of,
     lacks_room,
     new_pnode,
+    widen_bounds,
 )
 
 __all__ = ["append_expression", "place_next", "relieve_next", "update_capacity"]
@@ -74,15 +77,21 @@ _STAY, _GO_LEFT, _GO_RIGHT = 0, 1, 2
 
 @kernel
 def _best_partition(nodes, books, c, word, entry, avoid):
-    """The highest-ranked p-node of a c-node that an expression could go to, or NOWHERE."""
-    best, best_rank = NOWHERE, 0.0
+    """The p-node of a c-node that an expression should go to, or NOWHERE.
+
+    The highest-ranked one; once events were observed, the one that they reach least often.
+    """
+    best, best_score = NOWHERE, 0.0
+    learned = has_learned(books)
     at, end = entry + HEADER, entry + word[entry + LENGTH]
     while at < end:
         attribute = attribute_of(word, at)
         if is_partitionable(word, at) and attribute != avoid:
             p = find_partition(nodes.cnode, nodes.slot, c, attribute)
-            if p != NOWHERE and (best == NOWHERE or books.prank[p, RANK] > best_rank):
-                best, best_rank = p, books.prank[p, RANK]
+            if p != NOWHERE:
+                score = -exposure_at(books, word, at) if learned else books.prank[p, RANK]
+                if best == NOWHERE or score > best_score:
+                    best, best_score = p, score
         at += predicate_length(word, at)
     return best
 
@@ -156,6 +165,7 @@ def place_next(nodes, books):
         attribute = cnode[top, ATTRIBUTE]
         low, high = interval_on(limbo, entry, attribute, books.codes[attribute])
         c = _home_bucket(nodes, books, top, low, high)
+        widen_bounds(nodes, c, low, high)
         subsume(limbo, entry, attribute, cnode[c, LOW], cnode[c, HIGH])
     if lacks_room(nodes, books, block_size(cnode[c, USED] + length), 0, 0):
         limbo[entry + TESTED] = length
@@ -222,6 +232,8 @@ def _move_enclosed(nodes, books, c, target, words):
         first, last = interval_on(word, at, attribute, codes)
         if low <= first and last <= high:
             moved = append_expression(nodes, books, target, word, at)
+            nodes.bound[target, 0] = min(nodes.bound[target, 0], first)
+            nodes.bound[target, 1] = max(nodes.bound[target, 1], last)
             subsume(word, moved, attribute, low, high)
             cnode[c, SIZE] -= 1
         else:

@@ -5,13 +5,16 @@ The tree uses the codes of a dictionary that grows with the rules
 OR of conjunctions, is stored under a weaker condition, or under none. Such a rule is *doubtful*:
 when it is found, the caller must evaluate the rule itself.
 
-Rules are never removed from the tree. Callers skip the rules that were removed.
+The tree adapts while it is used: it keeps every few events that it matches, and `adapt` has it
+observe them. A search may still find a rule that was removed a moment ago, and callers skip it.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -31,11 +34,23 @@ _BUDGET = 64
 _MOST = 16
 """The most expressions of the tree for one rule."""
 
+_EVERY = 8
+"""One of so many events is kept to be observed, …"""
+
+_SAMPLE = 256
+"""… the last of them."""
+
+_ENOUGH = 32
+"""How many events are kept before they are observed."""
+
 _NUMBERS = np.arange(1024, dtype=np.int32)
 
 
 class LiveTree:
-    """Rules by rising numbers. One thread adds while any number of threads match."""
+    """Rules by rising numbers.
+
+    One thread adds, and one adapts or removes, while any number of threads match.
+    """
 
     def __init__(self) -> None:
         self._dictionary = GrowingDictionary()
@@ -46,6 +61,8 @@ class LiveTree:
         """The rule of each expression of the tree."""
         self.doubtful: set[int] = set()
         """The rules that may be found although they do not match."""
+        self._sample: deque[Events] = deque(maxlen=_SAMPLE)
+        self._turn = 0
         self._lock = threading.Lock()
         """Taken to change or search the tree, for a few microseconds."""
         hold_during_forks(self._lock, rank=1)
@@ -89,8 +106,33 @@ class LiveTree:
             # The event may have an attribute of a rule that is being added.
             self._tree.ensure_attributes(len(self._dictionary.axes), CODES)
             found = self._tree.match(event)
+            self._turn += 1
+            if self._turn % _EVERY == 0:
+                self._sample.append(event)
         owner = self._owner
         return list(dict.fromkeys([owner[expression] for expression in found]))
+
+    def adapt(self, least: int = _ENOUGH) -> bool:
+        """Observe the events that were kept, if there are at least so many.
+
+        Returns whether there were. The lock is free between two of them.
+        """
+        if len(self._sample) < least:
+            return False
+        for _ in range(len(self._sample)):
+            event = self._sample.popleft()
+            with self._lock:
+                self._tree.ensure_attributes(len(self._dictionary.axes), CODES)
+                self._tree.observe(event)
+        return True
+
+    def remove(self, numbers: Iterable[int]) -> None:
+        """Remove rules, by their numbers."""
+        owner = self._owner
+        for number in numbers:
+            expressions = range(bisect_left(owner, number), bisect_left(owner, number + 1))
+            with self._lock:
+                self._tree.delete_many(np.array(expressions, np.int64))
 
 
 def _list_expressions(tree: Expr) -> tuple[Sequence[Sequence[Atom]], bool]:

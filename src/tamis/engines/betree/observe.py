@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from tamis.encode.kernel import kernel
 from tamis.engines.betree.arrays import CLOCK, LEAF, LENGTH, OWNER, PARENT, ROOT, USED
-from tamis.engines.betree.cost_model import record_waste
+from tamis.engines.betree.cost_model import learn_attributes, record_waste
 from tamis.engines.betree.expressions import count_tests_to_failure
 from tamis.engines.betree.search import visit_nodes
 
@@ -39,6 +39,7 @@ def search_and_count(nodes, events, state, present, waste, useful, work):
             work[1] += 1
             if tested == 0:
                 useful[c] = 1
+                work[3] += 1
                 state.hits[found] = word[at]
                 found += 1
             at += word[at + LENGTH]
@@ -48,8 +49,12 @@ def search_and_count(nodes, events, state, present, waste, useful, work):
 
 
 @kernel
-def learn(nodes, books, visited, visits, waste, useful):
-    """Record the waste of each visited node, from below, so that a node knows of matches below."""
+def learn(nodes, books, present, size, visited, visits, waste, useful):
+    """Count the event's attributes, and record the waste of each visited node.
+
+    From below, so that a node knows of matches below.
+    """
+    learn_attributes(books, present, size)
     books.state[CLOCK] += 1
     for i in range(visits - 1, -1, -1):
         c = visited[i]

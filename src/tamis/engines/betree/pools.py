@@ -63,6 +63,7 @@ __all__ = [
     "new_cnode",
     "new_pnode",
     "remove_partition",
+    "widen_bounds",
 ]
 
 _FINEST = 2
@@ -154,10 +155,21 @@ def new_cnode(nodes, books, parent, attribute, low, high, level):
     cnode[c, LEFT], cnode[c, RIGHT] = UNSPLIT, UNSPLIT
     cnode[c, LEVEL] = level
     cnode[c, CAPACITY] = state[MAX_CAP]
+    nodes.bound[c, 0], nodes.bound[c, 1] = high, low
     books.crank[c] = 0
     books.cwatch[c] = 0
     books.cwatch[c, BEGAN] = state[CLOCK]
     return c
+
+
+@kernel
+def widen_bounds(nodes, c, low, high):
+    """Have the boundaries of a bucket and of those that it is a part of enclose an interval."""
+    cnode, bound = nodes.cnode, nodes.bound
+    while c >= 0:
+        bound[c, 0] = min(bound[c, 0], low)
+        bound[c, 1] = max(bound[c, 1], high)
+        c = cnode[c, PARENT]
 
 
 @kernel

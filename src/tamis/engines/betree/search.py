@@ -124,6 +124,14 @@ def _has_value_between(event_code, span, attribute, low, high):
     return found
 
 
+@part
+def _push_bucket(nodes, c, code, stack, height):
+    """Push a bucket unless its boundary excludes the only code; returns the height of the stack."""
+    stack[height] = c
+    inside = (nodes.bound[c, 0] <= code) & (code <= nodes.bound[c, 1])
+    return height + (1 if inside or code == SEVERAL else 0)
+
+
 @kernel
 def _push_partitions(nodes, c, state, present, height):
     cnode, pnode, slot = nodes.cnode, nodes.pnode, nodes.slot
@@ -134,14 +142,15 @@ def _push_partitions(nodes, c, state, present, height):
         for i in range(first, first + slots):
             attribute = slot[i, 0]
             if attribute != NOWHERE and code_of[attribute] != 0:
-                stack[height] = pnode[slot[i, 1], TOP]
-                height += 1
+                height = _push_bucket(
+                    nodes, pnode[slot[i, 1], TOP], code_of[attribute], stack, height
+                )
         return height
     for i in range(present):
-        p = find_partition(cnode, slot, c, state.present[i])
+        attribute = state.present[i]
+        p = find_partition(cnode, slot, c, attribute)
         if p != NOWHERE:
-            stack[height] = pnode[p, TOP]
-            height += 1
+            height = _push_bucket(nodes, pnode[p, TOP], code_of[attribute], stack, height)
     return height
 
 
@@ -160,11 +169,9 @@ def _push_halves(nodes, c, state, event_code, height):
         goes_left = _has_value_between(event_code, span, attribute, low, middle)
         goes_right = _has_value_between(event_code, span, attribute, middle + 1, high)
     if goes_left and left > EMPTY:
-        stack[height] = left
-        height += 1
+        height = _push_bucket(nodes, left, code, stack, height)
     if goes_right and right > EMPTY:
-        stack[height] = right
-        height += 1
+        height = _push_bucket(nodes, right, code, stack, height)
     return height
 
 

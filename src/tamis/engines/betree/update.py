@@ -15,6 +15,7 @@ from tamis.engines.betree.arrays import (
     RETIRED,
     UNDERFLOW,
 )
+from tamis.engines.betree.cost_model import count_uses
 from tamis.engines.betree.delete import recycle_next, remove_expression, tidy_next
 from tamis.engines.betree.expressions import pack, packed_length
 from tamis.engines.betree.insert import place_next, relieve_next
@@ -65,6 +66,7 @@ def insert_all(nodes, books, numbers, table, codes, start, conjunction_atom, pre
         books.state[LIMBO_END] = pack(
             table, codes, conjunction_atom, first, last, numbers[done], limbo, at
         )
+        count_uses(books, limbo, at, 1)
         done += 1
     return ~done
 

@@ -336,7 +336,8 @@ class Writer:
             warm_up()
             is_compiled()
             return True
-        return self.compact(quiet)
+        adapted = not quiet and self.snapshot.tail.adapt()
+        return self.compact(quiet) or adapted
 
     def compact(self, quiet: bool) -> bool:
         """Freeze the tail, merge some segments, or maintain the journal.

@@ -6,7 +6,7 @@ Discrete Space". A conjunction is an expression of the tree.
 Where we differ: a rule too large for a DNF is in the tree once for each atom of its cover, and is
 evaluated when one of them is found. A conjunction that needs no attribute stays at the root and is
 tested on every event. The l-nodes hold the predicates themselves, so that a search reads no other
-array of the rules.
+array of the rules; a tree that does not change any more packs them (`leaves.py`).
 
 `betree-batch` knows all expressions in advance (the paper's BE-B); see `statistics.py`.
 """
@@ -21,16 +21,17 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import Events
+from tamis.encode.arrays import NO_INT32, Events
 from tamis.encode.kernel import kernel
 from tamis.encode.ragged import concatenate_lists, empty_lists, list_numbers, starts, take_lists
 from tamis.encode.rules import EncodedRules
 from tamis.engines.atom_order import order_atoms
 from tamis.engines.base import Engine, Parts, Scratch
 from tamis.engines.betree.arrays import NOWHERE, Nodes
-from tamis.engines.betree.search import begin_search, end_search, new_search_state, search
+from tamis.engines.betree.search import begin_search, end_search, new_search_state
 from tamis.engines.betree.tree import MIN_PARTITION, BeTree
 from tamis.engines.kernels.output import clear_seen, emit_owners, emit_program
+from tamis.engines.papers.betree.leaves import Leaves, pack_leaves, search_leaves
 from tamis.engines.papers.betree.statistics import rarest_attributes
 
 __all__ = ["Betree", "BetreeBatch"]
@@ -40,6 +41,8 @@ class BetreeArrays(NamedTuple):
     """The tree. Its expressions are the conjunctions, followed by the atoms of covers."""
 
     nodes: Nodes
+    """Without the words of l-nodes."""
+    leaves: Leaves
     program: NDArray[np.int32]
     """The program of each expression after the conjunctions."""
 
@@ -51,7 +54,7 @@ def _match(atoms, forms, index, events, row, last, mask, _, state, tried, seen, 
     while row < last and len(out) - found >= len(mask):
         first = found
         present = begin_search(events, row, state)
-        for i in range(search(index.nodes, events, state, present)):
+        for i in range(search_leaves(index.nodes, index.leaves, events, state, present)):
             expression = state.hits[i]
             if expression < conjunctions:
                 found = emit_owners(
@@ -86,7 +89,9 @@ class Betree(Engine):
         cls._fill(tree, rules, expressions)
         if sample is not None:
             tree.observe(sample)
-        arrays = BetreeArrays(tree.compact_nodes(), expressions.program)
+        nodes = tree.compact_nodes()
+        leaves = pack_leaves(nodes)
+        arrays = BetreeArrays(nodes._replace(word=NO_INT32), leaves, expressions.program)
         return Parts(rules, np.arange(rules.size, dtype=np.int32), arrays)
 
     @staticmethod
