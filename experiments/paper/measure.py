@@ -92,8 +92,14 @@ def measure_matching(
     built = [build_engine(name, rules) for name in engines]
     calls = [match_call(engine) for engine in built]
     taken, found = time_in_turns(calls, batches, settings.seconds)
+    matched = min(_BATCH * len(found), size)
     return [
-        {"engine": name, "matches": float(found.mean() / rules.size), **summarize(times)}
+        {
+            "engine": name,
+            "matches": float(found.mean() / rules.size),
+            **summarize(times),
+            "events": matched,
+        }
         for name, times in zip(engines, taken, strict=True)
     ]
 
@@ -149,7 +155,7 @@ def summarize(taken: NDArray[np.float64]) -> Row:
     return {
         "ms": float(taken.mean()),
         "ms_median": float(np.median(taken)),
-        "batches": len(taken),
+        "events": len(taken),
     }
 
 

@@ -32,9 +32,9 @@ are in `experiments/sigmod11/results`.
 
 Measured on {cpus} cores, {system}, Python {python}, Numba {numba}, with {most:,} rules for figure 5
 and table 5 and {rules:,} for the rest, where the paper has a million or 100,000. A time is that of
-the engine alone on a batch of encoded events, for each event; engines took turns on each batch.
-Before, each event was a call of its own, and the fixed cost of a call (some 9 µs) was a large part
-of the shortest times. The time that an engine
+the engine alone on encoded events. In figure 5 a call matches a batch of 20 events, and engines
+took turns on each batch. The other figures are of an earlier run: there a call matches one event,
+so that the fixed cost of a call, some 9 µs, is part of every time. The time that an engine
 saves against another is counted as in the paper: below 0, the engine is the slower one.
 
 DBLP's authors and titles are not available here. Names and titles from Debian's list of packages
