@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import chain
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -31,6 +31,7 @@ from tamis.joins.windows import Windows
 __all__ = [
     "DocumentId",
     "DocumentJournal",
+    "DocumentListener",
     "DocumentStore",
     "JoinAttributes",
     "StoredDocument",
@@ -78,6 +79,22 @@ class DocumentJournal(Protocol):
 
     def sync(self) -> None:
         """Return once everything recorded survives a crash of the machine."""
+
+
+class DocumentListener(Protocol):
+    """Is told about all documents, with the lock."""
+
+    def fill(self, index: Callable[[str], AttributeIndex]) -> None:
+        """Begin anew, with the documents of these indexes."""
+
+    def count_ruled_out(self) -> int:
+        """How many rules no event can satisfy now."""
+
+    def add(self, document: FlatEvent) -> None:
+        """Take note of a new document."""
+
+    def remove(self, document: FlatEvent) -> None:
+        """Take note that a document was removed."""
 
 
 class _Change(NamedTuple):
@@ -149,6 +166,7 @@ class DocumentStore:
         self._evaluators: dict[str, _Evaluate] = {}
         """By join attribute."""
         self._prefilter = Prefilter(self)
+        self._listeners: tuple[DocumentListener, ...] = ()
         self._selections = Selections(self)
         self._windows = Windows(self)
 
@@ -371,6 +389,7 @@ class DocumentStore:
                 "evaluated": self.evaluated,
                 "spared": self.spared,
                 "ruled_out": len(self._prefilter.ruled_out),
+                "ruled_out_rules": sum(some.count_ruled_out() for some in self._listeners),
             }
 
     # --- What the evaluator and the pre-filter read ---
@@ -440,6 +459,19 @@ class DocumentStore:
                     found[name] = _AS_VALUES[answer] if is_truth else answer
         return found
 
+    def listen(self, listeners: Sequence[DocumentListener]) -> None:
+        """Keep these listeners up to date, and no others."""
+        with self.lock:
+            self.complete()
+            for listener in listeners:
+                if all(listener is not known for known in self._listeners):
+                    listener.fill(self.index)
+            self._listeners = tuple(listeners)
+
+    def is_heard_by(self, listener: DocumentListener) -> bool:
+        """Whether a listener is up to date; call it with the lock."""
+        return any(listener is known for known in self._listeners)
+
     def watch(self, usages: Mapping[str, JoinUsage]) -> None:
         """Keep the pre-filter up to date for these join predicates, and for no others."""
         with self.lock:
@@ -496,6 +528,8 @@ class DocumentStore:
                 index.add(number, values)
         self._selections.add(number, document)
         self._windows.add(number, document)
+        for listener in self._listeners:
+            listener.add(document)
         self._prefilter.add(number, document)
         if self.retention.age is not None:
             moment = self.retention.moment(document, came)
@@ -514,7 +548,7 @@ class DocumentStore:
         id = self._ids.pop(number, None)
         if id is not None:
             del self._numbers[id]
-        if self._indexes or self._windows:
+        if self._indexes or self._windows or self._listeners:
             document = decode_flat(encoded)
             for attribute, index in self._indexes.items():
                 values = document.get(attribute)
@@ -522,6 +556,8 @@ class DocumentStore:
                     index.remove(number, values)
             self._selections.remove(number, document)
             self._windows.remove(number, document)
+            for listener in self._listeners:
+                listener.remove(document)
         while self.oldest < self.next and self.oldest not in self._encoded:
             self.oldest += 1
         self._prefilter.remove(number)

@@ -139,7 +139,8 @@ class Documents:
         """Numbers about the documents and the evaluation of join predicates.
 
         ``evaluated`` counts predicates that were evaluated over documents; ``spared`` those that
-        were not, since nothing depended on them; ``ruled_out`` those that no event can satisfy now.
+        were not, since nothing depended on them; ``ruled_out`` those that no event can satisfy now,
+        and ``ruled_out_rules`` the rules that no event with single values can satisfy now.
         """
         return self._store.stats()
 

@@ -141,6 +141,10 @@ class SortedEntries:
         else:
             self._lasts[block] = keys[-1]
 
+    def blocks(self) -> list[Any]:
+        """The values, in arrays or lists that must not be changed."""
+        return self._keys
+
     def has(self, key: _Key) -> bool:
         """Whether there is an entry of that value."""
         block = bisect_left(self._lasts, key)
@@ -327,6 +331,16 @@ class AttributeIndex:
             else:
                 self._entries[place].remove(key_of(value), number)
                 self.others -= 1
+
+    def all_values(self) -> dict[Kind, list[Any]]:
+        """All values of each kind, in no order: arrays of numbers, or lists.
+
+        Timestamps are microseconds since 1970.
+        """
+        return {
+            kind: [block for place in places for block in self._entries[place].blocks()]
+            for kind, places in _PLACES_OF_KIND.items()
+        }
 
     def _find_ends(self) -> None:
         both = [self._entries[place] for place in _NUMBERS if self._entries[place]]

@@ -47,10 +47,13 @@ class Searcher:
         self._joins = JoinPredicates.of(snapshot)
         if self._joins is not None:
             documents.watch(self._joins.usages)
+            documents.listen(self._joins.filters)
         self.needs_time = bool(snapshot.tail) or any(view.has_times for view in snapshot.views)
         """Whether it matters when an event comes."""
         self._masks: list[NDArray[np.uint8] | None] | None = None
         """The mask of each view for EVERY_RULE."""
+        self._combined: dict[int, tuple[object, object, NDArray[np.uint8]]] = {}
+        """The last combination of two masks for each view."""
         self._only_segment = self._find_only_segment()
 
     def _find_only_segment(self) -> Segment | None:
@@ -219,19 +222,33 @@ class Searcher:
         self, event: FlatEvent, selection: Selection
     ) -> tuple[list[_Part], list[TailRule]]:
         snapshot, joins = self.snapshot, self._joins
+        masks = self._masks_of(selection)
         if joins is None:
             encoded = [view.segment.encode_flat(event) for view in snapshot.views]
         else:
-            encoded, event = joins.encode_event(snapshot.views, event, self._documents)
+            encoded, event, starts = joins.encode_event(snapshot.views, event, self._documents)
+            if starts is not None:
+                both = enumerate(zip(masks, starts, strict=True))
+                masks = [self._combine(place, mask, start) for place, (mask, start) in both]
         parts = [
             (view.segment, view.segment.to_pairs(part), mask)
-            for view, part, mask in zip(
-                snapshot.views, encoded, self._masks_of(selection), strict=True
-            )
+            for view, part, mask in zip(snapshot.views, encoded, masks, strict=True)
         ]
         if not snapshot.tail:
             return parts, []
         return parts, snapshot.match_tail(LazyEvent(event, self._schema, event), selection)
+
+    def _combine(
+        self, place: int, mask: NDArray[np.uint8] | None, start: NDArray[np.uint8] | None
+    ) -> NDArray[np.uint8] | None:
+        """The rules that both masks have, for the view at a place."""
+        if mask is None or start is None:
+            return start if mask is None else mask
+        last = self._combined.get(place)
+        if last is None or last[0] is not mask or last[1] is not start:
+            # Two threads may both compute it; either result is right.
+            last = self._combined[place] = mask, start, mask & start
+        return last[2]
 
     def _list_ids(self, parts: list[_Part], tail: list[TailRule]) -> list[RuleId]:
         """List the ids that the parts find, in the order in which the rules were added."""

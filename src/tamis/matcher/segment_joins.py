@@ -24,6 +24,7 @@ from tamis.expr.model import Value
 from tamis.expr.names import JOINED
 from tamis.joins.prefilter import JoinUsage
 from tamis.joins.value_sets import HIGHEST, LOWEST, Span, ValueSet, above, below
+from tamis.matcher.profile_filter import ProfileFilter
 
 __all__ = ["MOST_SPANS", "SegmentJoins"]
 
@@ -46,6 +47,10 @@ class SegmentJoins:
         join predicates come first.
     usages
         How the rules use each join predicate, by its attribute.
+    profiles
+        The rules that no event can satisfy as the documents are now.
+    replaced
+        The join attributes that `profiles` replaces.
     """
 
     def __init__(self, rules: EncodedRules) -> None:
@@ -57,6 +62,9 @@ class SegmentJoins:
         self._guards.prepare()
         self.has_texts = rules.texts.size > 0
         self.usages = {name: self._usage(name) for name in self._numbers}
+        joins = {number: join_named(name) for name, number in self._numbers.items()}
+        self.profiles = ProfileFilter(rules, joins)
+        self.replaced = frozenset(self._names[number] for number in self.profiles.replaced)
 
     def find_needed(self, event: Events) -> Iterator[str]:
         """The join attributes that a single event, encoded without them, may need."""
