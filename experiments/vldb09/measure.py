@@ -50,7 +50,7 @@ def measure_ranking(workload: Workload, engines: Sequence[str], settings: Settin
         encoder.encode_weighted(flatten(event), EventWeights.of(weights))
         for event, weights in workload.weighted_events(settings.events)
     ]
-    built = [load_engine(name)(rules) for name in engines]
+    built = [load_engine(name).choose(rules)(rules) for name in engines]
     calls = [call for engine in built for call in (match_call(engine), _rank_call(engine))]
     taken, found = time_in_turns(calls, events, settings.seconds)
     rows = []
