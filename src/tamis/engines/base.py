@@ -316,6 +316,16 @@ class Engine:
         self._rank(events, 0, 1, self.all_rules if mask is None else mask, best)
         return best.rule[0, : best.counts[0]], best.score[0, : best.counts[0]]
 
+    def top_pairs(
+        self, event: NDArray[np.int32], n: int, mask: NDArray[np.uint8] | None = None
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """As `top_one`, for an event without weights, given as pairs (`tamis.encode.event_pairs`).
+
+        Each text predicate must hold for one value at most. The thread's next call may overwrite
+        the result.
+        """
+        return self.top_one(to_events(event, len(self.rules.dictionary.axes)), n, mask)
+
     def top(self, events: Events, n: int, mask: NDArray[np.uint8] | None = None) -> Tops:
         """Find the `n` best matching rules of each event.
 

@@ -172,15 +172,20 @@ class Searcher:
             refuse_unreadable(flat, joins.news)
             flat = extend_event(flat, self._documents.evaluate_joins(joins.usages, flat))
         scored: list[tuple[RuleId, float]] = []
-        for view in snapshot.views:
+        for view, mask in zip(snapshot.views, self._masks_of(selection), strict=True):
             segment = view.segment
-            if flat is None:
-                encoded = segment.encode(event)
-            elif weights is None:
-                encoded = segment.encode_flat(flat)
+            if flat is None and segment.engine.rules.texts.size == 0:
+                # Pairs do not tell how many values satisfy a text predicate.
+                pairs = segment.encode_pairs(event)
+                places, scores = segment.engine.top_pairs(pairs, n, mask)
             else:
-                encoded = segment.encode_weighted(flat, event_weights)
-            places, scores = segment.engine.top_one(encoded, n, view.mask(selection))
+                if flat is None:
+                    encoded = segment.encode(event)
+                elif weights is None:
+                    encoded = segment.encode_flat(flat)
+                else:
+                    encoded = segment.encode_weighted(flat, event_weights)
+                places, scores = segment.engine.top_one(encoded, n, mask)
             scored += zip(segment.ids.array(places).tolist(), scores.tolist(), strict=True)
         if snapshot.tail:
             lazy = LazyEvent(event, self._schema, flat)

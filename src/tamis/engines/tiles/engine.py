@@ -10,12 +10,12 @@ is evaluated when an atom of its cover holds. docs/decisions/0007 and 0017 have 
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import NO_INT64, Choices, Events, rows_between
+from tamis.encode.arrays import NO_DOUBLES, NO_INT32, NO_INT64, Choices, Events, rows_between
 from tamis.encode.event_pairs import list_entries
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import BUFFER, Best, Engine, Parts, Scratch
@@ -23,6 +23,7 @@ from tamis.engines.kernels.address_block import AddressBlock
 from tamis.engines.kernels.event_expressions import ExpressionMatches, find_repeats
 from tamis.engines.shared.engine import Shared, shares_atoms
 from tamis.engines.tiles.arrays import TileArrays
+from tamis.engines.tiles.bounds import NO_BOUNDS, TileWeights, weigh_tiles
 from tamis.engines.tiles.build import build
 from tamis.engines.tiles.check import check_tiles
 from tamis.engines.tiles.count import Batch, count_rows, new_batch
@@ -32,7 +33,13 @@ from tamis.engines.tiles.expressions import (
     new_expression_room,
 )
 from tamis.engines.tiles.match import COUNT, IN_ORDER, LIST, match_event, match_rows
-from tamis.engines.tiles.top import top_rows
+from tamis.engines.tiles.top import (
+    TopWorkspace,
+    new_top_block,
+    new_top_workspace,
+    top_event,
+    top_rows,
+)
 from tamis.engines.tiles.workspace import Labels, new_block, new_workspace
 from tamis.forks import computed_once
 
@@ -42,6 +49,19 @@ _BATCH = 64
 """With at least this many events, `count_rows` walks the groups once for all of them."""
 
 _NO_MASK: Final = np.empty(0, np.uint8)
+
+
+_MOST_BEST, _MOST_VALUES = 16, 256
+"""How many rules and values a thread has room for in a search for the best, to begin with."""
+
+
+class TopBlock(NamedTuple):
+    """The addresses of what ranking needs, and how much room there is."""
+
+    addresses: AddressBlock
+    workspace: TopWorkspace
+    most: int
+    values: int
 
 
 class TilesScratch(Scratch):
@@ -59,6 +79,8 @@ class TilesScratch(Scratch):
         self._workspace = new_workspace(engine.rules, engine.arrays)
         self.found = self._workspace.found
         """The labels of the rules that the last single event matched."""
+        self._plain_ranks: TopBlock | None = None
+        self._weighted_ranks: TopBlock | None = None
 
     @computed_once
     def places(self) -> AddressBlock:
@@ -83,11 +105,17 @@ class TilesScratch(Scratch):
         """Room to match event expressions."""
         return new_expression_room(self._engine.rules, self._engine.repeats)
 
-    @computed_once
-    def ranking(self) -> tuple[Any, ...]:
-        """Room to rank the rules of an event."""
-        seen = np.zeros(self._engine.rules.size, np.uint8)
-        return self.loaded, seen, self.room, np.zeros(2, np.int64), self.stack
+    def ranks(self, most: int, values: int, is_weighted: bool) -> TopBlock:
+        """What kernels take to find the `most` best rules of an event of so many `values`."""
+        block = self._weighted_ranks if is_weighted else self._plain_ranks
+        if block is None or most > block.most or values > block.values:
+            most, values = max(most, _MOST_BEST), max(2 * values, _MOST_VALUES)
+            block = self._engine.new_top_block(most, values, is_weighted)
+            if is_weighted:
+                self._weighted_ranks = block
+            else:
+                self._plain_ranks = block
+        return block
 
 
 class Tiles(Engine):
@@ -246,24 +274,47 @@ class Tiles(Engine):
         has_owners_or_programs = len(forms.owner) > 0 or len(forms.program_rule) > 0
         return len(mask) == 0 and not has_owners_or_programs and self.rules.texts.size == 0
 
+    @computed_once
+    def _tile_weights(self) -> TileWeights:
+        """The weights in tiles; computed for the first event with weights."""
+        return weigh_tiles(self.rules, self.arrays)
+
+    def new_top_block(self, most: int, values: int, is_weighted: bool) -> TopBlock:
+        """Allocate working memory for one thread to find the best rules."""
+        workspace = new_top_workspace(self.rules, self.order, most, values)
+        weights = self._tile_weights if is_weighted else NO_BOUNDS
+        return TopBlock(new_top_block(self.rules, weights, workspace), workspace, most, values)
+
+    def top_pairs(
+        self, event: NDArray[np.int32], n: int, mask: NDArray[np.uint8] | None = None
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+        """See `Engine.top_pairs`."""
+        n = min(n, self.rules.size)
+        if not n:
+            return NO_INT32, NO_DOUBLES
+        scratch = self._scratch()
+        assert isinstance(scratch, TilesScratch)
+        ranks = scratch.ranks(n, len(event) >> 1, False)
+        chosen = _NO_MASK if mask is None else mask
+        found = top_event(scratch.places.block, ranks.addresses.block, event, chosen, n)
+        return ranks.workspace.best[:found], ranks.workspace.score[:found]
+
     def _rank(
         self, events: Events, row: int, last: int, mask: NDArray[np.uint8], best: Best
     ) -> None:
         """See `Engine._rank`."""
         if not best.rule.shape[1]:
             return
-        scratch, rules = self._scratch(), self.rules
+        scratch = self._scratch()
         assert isinstance(scratch, TilesScratch)
         events = rows_between(events, row, last)
         top_rows(
             scratch.places.block,
-            (rules.atoms, rules.forms, rules.scores),
+            scratch.ranks(0, 0, len(events.weight) > 0).addresses.block,
             *list_entries(events, len(self.arrays.levels)),
             events,
             0,
             last - row,
             mask,
-            self.order,
-            *scratch.ranking,
             *best,
         )
