@@ -13,6 +13,7 @@ import weakref
 from typing import Final, Protocol
 
 from tamis.forks import hold_during_forks
+from tamis.matcher.write.responsive import switch_often
 
 __all__ = ["Worker"]
 
@@ -107,6 +108,12 @@ def _stop(shared: _Shared) -> None:
 
 
 def _run(owner: weakref.ref[_Owner], shared: _Shared) -> None:
+    # Rules are changing. Readers must not wait for a writer that adds one after the other.
+    with switch_often():
+        _work_until_idle(owner, shared)
+
+
+def _work_until_idle(owner: weakref.ref[_Owner], shared: _Shared) -> None:
     while True:
         with shared.changed:
             shared.changed.wait_for(lambda: shared.is_woken or shared.is_stopped, _LINGER)

@@ -3,9 +3,10 @@
 Three things make readers wait while a writer or a merge works in Python:
 
 - The interpreter switches threads only every 5 ms. A reader that returns from a kernel would wait
-  that long, once for each segment it searches. `keep_responsive` lowers the interval to 50 µs.
+  that long, once for each segment it searches. `switch_often` lowers the interval to 50 µs, as long
+  as the background thread of a writer exists: while rules change, and a second longer.
 - Millions of new objects trigger full garbage collections, during which nothing else runs: 80 ms in
-  a process of moderate size. `keep_responsive` turns them off; reference counting goes on.
+  a process of moderate size. `keep_responsive` turns them off, too; reference counting goes on.
 - Nothing else runs while one call frees a large container: 45 ms for what encoding a hundred
   thousand rules leaves. `clear_in_steps` empties containers a little at a time, and
   `take_in_steps` splits other work that one call would do.
@@ -19,14 +20,14 @@ from __future__ import annotations
 import gc
 import sys
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from typing import Any, Final, TypeVar
 
 from tamis.forks import call_in_child
 
-__all__ = ["clear_in_steps", "keep_responsive", "take_in_steps"]
+__all__ = ["clear_in_steps", "keep_responsive", "switch_often", "take_in_steps"]
 
 _T = TypeVar("_T")
 
@@ -43,60 +44,86 @@ _TAKEN_PER_STEP: Final = 512
 """How many rules one call turns into columns or bytes: other threads wait while it runs."""
 
 
-class _ProcessSettings:
-    """The settings of the process, and how many users want them changed."""
+class _Setting:
+    """A setting of the process, and how many users want it changed."""
 
-    def __init__(self) -> None:
+    def __init__(self, change: Callable[[], _T], restore: Callable[[_T], None]) -> None:
+        self._change = change
+        self._restore = restore
         self._lock = threading.Lock()
         self._users = 0
-        self._interval: float | None = None
-        """What to restore; None if the interval was short enough before."""
-        self._had_collector = False
+        self._before: Any = None
+        """What to restore."""
 
-    def change(self) -> None:
+    @contextmanager
+    def changed(self) -> Iterator[None]:
         with self._lock:
             self._users += 1
-            if self._users > 1:
-                return
-            interval = sys.getswitchinterval()
-            self._interval = interval if interval > _SWITCH_INTERVAL else None
-            if self._interval is not None:
-                sys.setswitchinterval(_SWITCH_INTERVAL)
-            self._had_collector = gc.isenabled()
-            gc.disable()
+            if self._users == 1:
+                self._before = self._change()
+        try:
+            yield
+        finally:
+            self._leave()
 
-    def restore(self) -> None:
+    def _leave(self) -> None:
         with self._lock:
             self._users -= 1
-            if self._users:
-                return
-            # An interval that the application has set in the meantime stays.
-            is_ours = abs(sys.getswitchinterval() - _SWITCH_INTERVAL) < _ROUNDING
-            if self._interval is not None and is_ours:
-                sys.setswitchinterval(self._interval)
-            if self._had_collector:
-                gc.enable()
+            if self._users == 0:
+                self._restore(self._before)
 
     def after_fork(self) -> None:
-        """In a forked child: the threads that wanted the settings changed are not there."""
+        """In a forked child: the threads that wanted it changed are not there."""
         self._lock = threading.Lock()
         if self._users:
             self._users = 1
-            self.restore()
+            self._leave()
 
 
-_settings = _ProcessSettings()
-call_in_child(_settings.after_fork)
+def _shorten_interval() -> float | None:
+    """Let threads switch often; returns the interval before, None if it was short enough."""
+    interval = sys.getswitchinterval()
+    if interval <= _SWITCH_INTERVAL:
+        return None
+    sys.setswitchinterval(_SWITCH_INTERVAL)
+    return interval
+
+
+def _restore_interval(before: float | None) -> None:
+    # An interval that the application has set in the meantime stays.
+    is_ours = abs(sys.getswitchinterval() - _SWITCH_INTERVAL) < _ROUNDING
+    if before is not None and is_ours:
+        sys.setswitchinterval(before)
+
+
+def _stop_collector() -> bool:
+    """Turn the garbage collector off; returns whether it was on."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    return was_enabled
+
+
+def _restore_collector(was_enabled: bool) -> None:
+    if was_enabled:
+        gc.enable()
+
+
+_interval = _Setting(_shorten_interval, _restore_interval)
+_collector = _Setting(_stop_collector, _restore_collector)
+call_in_child(_interval.after_fork)
+call_in_child(_collector.after_fork)
+
+
+def switch_often() -> AbstractContextManager[None]:
+    """Let other threads run often. May be nested, and used by several threads at once."""
+    return _interval.changed()
 
 
 @contextmanager
 def keep_responsive() -> Iterator[None]:
-    """Let other threads run often. May be nested, and used by several threads at once."""
-    _settings.change()
-    try:
+    """Let other threads run often, and collect no garbage, while many objects are made."""
+    with _interval.changed(), _collector.changed():
         yield
-    finally:
-        _settings.restore()
 
 
 def take_in_steps(items: Iterable[_T]) -> Iterator[list[_T]]:
