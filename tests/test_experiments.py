@@ -53,6 +53,7 @@ ENGINES = {
         "figure8": INDEXES,
         "scale": INDEXES | {"lazy", "sift", "tiles"},
         "joins": {"none", "simple", "conjunction"},
+        "phases": {"joins-first", "constants-first", "estimated"},
     },
 }
 """The engines of each figure or table of each paper."""
