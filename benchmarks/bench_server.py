@@ -10,9 +10,12 @@ satisfies 0.01 %. While each part runs, another client adds 100 rules a second.
 - *publish*: durable publishes by 32 publishers; the aim is 5,000 a second. *not synced* is the
   same without waiting for the disk, which shows the share of the disk.
 
-*CPU* is what the server would do in a second in which its core runs nothing else: the requests by
-the processor time that the server used. On a machine that others use, only this compares. *share*
-is that figure as a part of the Starlette endpoint's.
+Each part runs *at rest*, too: without rules being added. *CPU* is what the server would do in a
+second in which its core runs nothing else: the answers by the processor time that the server used.
+On a machine that others use, only this compares, and *share*, its part of the Starlette endpoint's.
+Under change it has to be read with care: rules come at 100 a second of the clock, whatever share of
+the core the server gets. So *full core* derives what remains for a server that has the core to
+itself: the time for 100 additions is the difference of the two runs, the rest goes to requests.
 
 Usage: python -m benchmarks.bench_server [--quick] [--rules N] [--seconds S] [--results FOLDER]
 """
@@ -127,6 +130,9 @@ def measure_all(folder: Path, workload: Workload, seconds: float) -> list[Row]:
             ("publish", publish, 32),
         ):
             asyncio.run(measure(server.port, requests, connections, min(1.0, seconds)))
+            parts[f"{name}, at rest"] = server.measure(
+                measure(server.port, requests, connections, seconds)
+            )
             parts[name] = server.measure(
                 measure_under_change(server.port, requests, connections, seconds)
             )
@@ -139,15 +145,29 @@ def measure_all(folder: Path, workload: Workload, seconds: float) -> list[Row]:
     return [
         {
             "part": name,
-            "events / s": found.per_second * (BATCH if name == "batch" else 1),
-            "events / s CPU": cpu * (BATCH if name == "batch" else 1),
+            "events / s": found.per_second * (BATCH if name.startswith("batch") else 1),
+            "events / s CPU": cpu * (BATCH if name.startswith("batch") else 1),
             "p50 ms": found.p50_ms,
             "p99 ms": found.p99_ms,
             "failures": found.failures,
             "share": cpu / most,
+            "full core": estimate_full_core(name, parts)
+            * (BATCH if name.startswith("batch") else 1),
         }
         for name, (found, cpu) in parts.items()
     ]
+
+
+def estimate_full_core(name: str, parts: dict[str, Part]) -> float:
+    """The answers in a second of a core that the server has to itself, with 100 rules added."""
+    changed, rest = parts[name], parts.get(f"{name}, at rest")
+    if rest is None:
+        return changed.per_cpu_second
+    answers = changed.measured.answers
+    elapsed = answers / changed.measured.per_second
+    extra = answers / changed.per_cpu_second - answers / rest.per_cpu_second
+    for_rules = min(1.0, max(0.0, extra) / elapsed)
+    return (1 - for_rules) * rest.per_cpu_second
 
 
 async def measure_under_change(

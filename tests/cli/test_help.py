@@ -14,10 +14,12 @@ def test_version_prints_the_version() -> None:
     assert run("--version") == f"tamis {tamis.__version__}\n"
 
 
-@pytest.mark.parametrize(
-    "command",
-    [[], *([name] for name in "match explain stats check lint ratify similar demo".split())],
-)
+COMMANDS = """
+    match explain stats check lint ratify similar demo serve keys publish subscribe
+""".split()
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)])
 def test_help_fits_in_80_columns(command: list[str]) -> None:
     result = CliRunner(env={"COLUMNS": "80"}).invoke(app, [*command, "--help"])
     assert result.exit_code == 0

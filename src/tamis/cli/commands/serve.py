@@ -45,9 +45,10 @@ def serve_collections(
         int | None,
         typer.Option(help="How many bytes the log may have.", show_default="any number"),
     ] = None,
-    allow_webhooks_to: Annotated[
+    webhooks_to: Annotated[
         list[str] | None,
         typer.Option(
+            "--webhooks-to",
             metavar="NETWORK",
             help="A network to which webhooks may connect although it is not public, such as "
             "10.1.0.0/16; may be repeated.",
@@ -62,8 +63,7 @@ def serve_collections(
         typer.Option(
             "--limit",
             metavar="NAME=N",
-            help="Change a limit, such as body=1000000; may be repeated. "
-            "docs/reference/server.md lists them.",
+            help="Change a limit, such as body=1000000; may be repeated.",
         ),
     ] = None,
 ) -> None:
@@ -89,7 +89,7 @@ def serve_collections(
         access_log=access_log,
         sync=sync,
         retention=_read_retention(retain_days, retain_bytes),
-        webhooks=_read_networks(allow_webhooks_to),
+        webhooks=_read_networks(webhooks_to),
         limits=_read_limits(limit),
     )
     run(settings)

@@ -16,7 +16,7 @@ __all__ = ["receive_messages"]
 def receive_messages(
     collection: CollectionName,
     subscription: Annotated[
-        list[str], typer.Argument(metavar="SUBSCRIPTION…", help="Names of subscriptions.")
+        list[str], typer.Argument(metavar="SUBSCRIPTION", help="A subscription; name several.")
     ],
     url: ServerUrl = "http://127.0.0.1:8080",
     acknowledge: Annotated[
