@@ -7,6 +7,7 @@ takes microseconds, else in a thread. Every request ends with a line in the log 
 from __future__ import annotations
 
 import asyncio
+import gc
 import itertools
 import logging
 import re
@@ -78,6 +79,8 @@ class Server:
         self.is_ready = False
         self.skips_warm_up = False
         """For tests, whose kernels are warm."""
+        self.owns_process = False
+        """Whether nothing else runs in this process, so that its settings are ours."""
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -96,6 +99,11 @@ class Server:
         finally:
             # Without machine code answers are slow, but right.
             self.is_ready = True
+        if self.owns_process:
+            # What is there now stays: to look through it for garbage would cause pauses.
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(10_000, 20, 50)
 
     async def _follow(self) -> None:
         while True:

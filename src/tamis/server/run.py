@@ -31,6 +31,7 @@ def run(settings: ServerSettings) -> None:
     """
     runner = make_runner(settings)
     logging.getLogger("tamis").addHandler(logging.StreamHandler(sys.stderr))
+    runner.tamis.owns_process = True
     # The event loop waits this long for a thread that computes; Python's default is 5 ms.
     sys.setswitchinterval(0.001)
     runner.run()
