@@ -44,7 +44,7 @@ test: $(INSTALLED) ## run the tests on all cores; ARGS="-k name" picks some, ARG
 coverage: $(INSTALLED) ## run the tests, print what they cover and write htmlcov; ARGS as for test
 	@$(BIN)/python -m pytest -n auto --dist loadfile --cov --cov-report=term --cov-report=html $(ARGS)
 
-crash: $(INSTALLED) ## kill a service 100 times and a streaming job 20 times, and compare with shadows
+crash: $(INSTALLED) ## kill tamis serve 100 times and a streaming job 20 times, and compare with shadows
 	@$(BIN)/python -m tests.pubsub.kills --kills 100
 	@TAMIS_KILLS=20 $(BIN)/python -m pytest tests/spark/stream/test_stream.py -m slow
 

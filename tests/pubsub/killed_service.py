@@ -1,8 +1,8 @@
-"""A collection behind a socket, to be killed; run by `kills.py` in a process of its own.
+"""`tamis serve`, to be killed; run by `kills.py` in a process of its own.
 
-The process waits for lines on its input. For each it forks a child that opens the collection,
-listens on a free port, prints the port and its process id, and serves until it is killed. The
-process itself opens nothing, so that it has no threads when it forks.
+The process waits for lines on its input. For each it forks a child that serves the folder on a free
+port, says the port and its process id, and serves until it is killed. The process itself opens
+nothing, so that it has no threads when it forks.
 
 Usage: python -m tests.pubsub.killed_service FOLDER
 """
@@ -11,61 +11,33 @@ from __future__ import annotations
 
 import json
 import os
-import socketserver
 import sys
+import threading
+import time
 from pathlib import Path
-from typing import Any
 
-from tamis.errors import TamisError
-from tamis.pubsub import Collection, WebhookSettings
-from tamis.pubsub.log import event_log
+from tamis.server.run import make_runner
+from tamis.server.settings import ServerSettings
+
+from tamis.pubsub import WebhookSettings
 
 SETTINGS = WebhookSettings(allowed_networks=("127.0.0.0/8",), delays=(0.02,) * 500, seconds=5)
 
 
-def answer(c: Collection, request: dict[str, Any]) -> Any:
-    """What a request asks for."""
-    match request.pop("op"):
-        case "publish":
-            return c.publish(**request).sequence
-        case "rule":
-            c.matcher.add(**request)
-            return None
-        case "put":
-            c.subscriptions.put(**request)
-            return None
-        case "read":
-            return [[d.sequence, d.message_id] for d in c.read(**request)]
-        case "acknowledge":
-            return c.acknowledge(**request)
-        case "pending":
-            state = c.subscriptions.state(request["name"])
-            waiting = c.log.find_deliveries(request["name"], state.acknowledged, 1)
-            return len(state.retries) + len(waiting)
-        case other:
-            raise ValueError(f"unknown request {other!r}")
-
-
 def serve(folder: Path) -> None:
-    """Serve a collection until the process is killed."""
-    c = Collection.open(folder, segment_bytes=64_000, webhooks=SETTINGS, engine="scan")
+    """Serve a folder until the process is killed."""
+    # What the server logs is of no interest here.
+    sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123
+    settings = ServerSettings(folder=folder, port=0, access_log=False, webhooks=SETTINGS)
+    runner = make_runner(settings)
 
-    class Handler(socketserver.StreamRequestHandler):
-        def handle(self) -> None:
-            for line in self.rfile:
-                try:
-                    result = {"ok": answer(c, json.loads(line))}
-                except TamisError as error:
-                    result = {"error": f"{type(error).__name__}: {error}"}
-                self.wfile.write(json.dumps(result).encode() + b"\n")
+    def wait() -> None:
+        while not runner.started or not runner.port:
+            time.sleep(0.01)
+        say(json.dumps([runner.port, os.getpid()]))
 
-    class Server(socketserver.ThreadingTCPServer):
-        daemon_threads = True
-        request_queue_size = 64
-
-    with Server(("127.0.0.1", 0), Handler) as server:
-        say(json.dumps([server.server_address[1], os.getpid()]))
-        server.serve_forever()
+    threading.Thread(target=wait, daemon=True).start()
+    runner.run()
 
 
 def say(text: str) -> None:
@@ -76,7 +48,6 @@ def say(text: str) -> None:
 
 def main(folder: Path) -> None:
     """Fork a service for every line of the input."""
-    assert event_log.SEGMENT_BYTES
     for _ in sys.stdin:
         pid = os.fork()
         if pid == 0:

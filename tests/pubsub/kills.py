@@ -1,4 +1,4 @@
-"""Kills a service of publish and subscribe under load, again and again, and compares with a shadow.
+"""Kills `tamis serve` under load, again and again, and compares with a shadow.
 
 Publishers, a writer of rules, subscribers and a receiver of webhooks talk to the service over real
 sockets. Each knows what was acknowledged to it. The service is killed with SIGKILL at a random
@@ -22,23 +22,26 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+from tamis.client import Client, RequestError
 
 from tamis.pubsub import Collection
 from tests.pubsub.receivers import Receiver, run_receiver
 
 __all__ = ["Campaign", "main"]
 
+COLLECTION = "collection"
+_LONGEST_ROUND = 10.0
 PUBLISHERS = 4
 SUBSCRIBERS = ("a", "b", "again")
 RULES: dict[str, dict[str, Any]] = {
@@ -49,12 +52,11 @@ RULES: dict[str, dict[str, Any]] = {
 }
 
 
-class Client:
+class Connection:
     """A connection to the service."""
 
     def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=30)
-        self._file = self._socket.makefile("rwb")
+        self._client = Client(f"http://127.0.0.1:{port}", COLLECTION, retries=0)
 
     def call(self, op: str, **arguments: Any) -> Any:
         """The answer to a request.
@@ -64,21 +66,33 @@ class Client:
         ConnectionError
             The service was killed.
         """
-        self._file.write(json.dumps({"op": op, **arguments}).encode() + b"\n")
-        self._file.flush()
-        line = self._file.readline()
-        if not line.endswith(b"\n"):
-            raise ConnectionError("the service is gone")
-        answer = json.loads(line)
-        if "error" in answer:
-            raise AssertionError(answer["error"])
-        return answer["ok"]
+        try:
+            return self._call(op, arguments)
+        except RequestError as error:
+            if error.status is None:
+                raise ConnectionError(str(error)) from error
+            raise
+
+    def _call(self, op: str, arguments: dict[str, Any]) -> Any:
+        client = self._client
+        match op:
+            case "create":
+                return client.create()
+            case "publish":
+                return client.publish(**arguments).sequence
+            case "rule":
+                return client.add(**arguments, replace=True)
+            case "put":
+                return client.put_subscription(**arguments)
+            case "read":
+                return [[d.sequence, d.message_id] for d in client.read(**arguments)]
+            case "acknowledge":
+                return client.acknowledge(**arguments)
+        raise ValueError(f"unknown request {op!r}")
 
     def close(self) -> None:
         """End the connection."""
-        with suppress(OSError):
-            self._file.close()
-        self._socket.close()
+        self._client.close()
 
 
 class Service:
@@ -87,7 +101,7 @@ class Service:
     Parameters
     ----------
     folder
-        The collection.
+        The folder that it serves.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -97,13 +111,13 @@ class Service:
         )
         self._pid = 0
 
-    def start(self) -> Callable[[], Client]:
+    def start(self) -> Callable[[], Connection]:
         """Start it, and return what connects to it."""
         assert self._process.stdin is not None
         self._process.stdin.write("start\n")
         self._process.stdin.flush()
         port, self._pid = json.loads(self._read_line())
-        return lambda: Client(port)
+        return lambda: Connection(port)
 
     def kill(self) -> None:
         """Kill it, and return when it is gone."""
@@ -136,7 +150,7 @@ class Campaign:
         Decides events and moments.
     """
 
-    def __init__(self, service: Any, receiver: Receiver, seed: int) -> None:
+    def __init__(self, service: Service, receiver: Receiver, seed: int) -> None:
         self._service = service
         self._receiver = receiver
         self._random = random.Random(seed)
@@ -158,6 +172,7 @@ class Campaign:
         """Create the subscriptions and their rules."""
         self._connect = self._service.start()
         client = self._connect()
+        client.call("create")
         for name in SUBSCRIBERS:
             tags = [] if name == "a" else [name]
             client.call("put", name=name, tags=tags, window=50)
@@ -176,11 +191,19 @@ class Campaign:
         threads = [threading.Thread(target=self._guard, args=(one,)) for one in work]
         for thread in threads:
             thread.start()
-        time.sleep(self._random.uniform(0.02, 0.5))
+        # Wherever it is when it has done a little: in a write, a wait for the disk, an answer.
+        wanted = self._count_published() + self._random.randrange(60)
+        end = time.monotonic() + _LONGEST_ROUND
+        while self._count_published() < wanted and time.monotonic() < end:
+            time.sleep(0.001)
+        time.sleep(self._random.uniform(0, 0.02))
         self._service.kill()
         for thread in threads:
             thread.join()
         self._connect = self._service.start()
+
+    def _count_published(self) -> int:
+        return sum(map(len, self._published))
 
     def _guard(self, work: Callable[[Any], None]) -> None:
         """Work with a connection of its own until the service is killed."""
@@ -242,11 +265,11 @@ class Campaign:
         for name in SUBSCRIBERS:
             while client.call("read", subscription=name, limit=1):
                 self._receive(client, name, 1_000)
+        client.close()
         end = time.monotonic() + 120
-        while client.call("pending", name="hook"):
+        while len(set(self._receiver.taken)) < self._count_published():
             assert time.monotonic() < end, "the webhook has not got all messages"
             time.sleep(0.05)
-        client.close()
         self._service.kill()
 
     def compare(self, folder: Path, kills: int) -> dict[str, int]:
@@ -298,8 +321,7 @@ class Campaign:
 def run(kills: int, seed: int) -> tuple[dict[str, int], list[str]]:
     """Kill a service so many times; returns figures, and what was wrong."""
     with TemporaryDirectory(prefix="kills-") as name, run_receiver() as receiver:
-        folder = Path(name) / "collection"
-        service = Service(folder)
+        service = Service(Path(name))
         try:
             campaign = Campaign(service, receiver, seed)
             campaign.begin()
@@ -310,7 +332,7 @@ def run(kills: int, seed: int) -> tuple[dict[str, int], list[str]]:
             campaign.finish()
         finally:
             service.close()
-        figures = campaign.compare(folder, kills)
+        figures = campaign.compare(Path(name) / COLLECTION, kills)
         return figures, campaign.failures
 
 

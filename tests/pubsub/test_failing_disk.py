@@ -12,6 +12,7 @@ import pytest
 
 from attack.failing_disk import FAULTS, FailingCalls
 from tamis import CorruptFileError, StorageError
+from tamis.matcher.storage.log import EMPTY_LENGTH, make_frame
 from tamis.pubsub import Collection, LogRetention
 
 
@@ -127,13 +128,16 @@ def test_a_torn_end_is_cut_off_and_damage_is_refused(tmp_path: Path) -> None:
         c.acknowledge("s", 2)
     log = path / "published" / "events-000000000001"
     whole = log.read_bytes()
-    for length in range(len(whole) - 1, len(whole) - 60, -7):
-        log.write_bytes(whole[:length])
+    last = make_frame(b"of a group that was never acknowledged")
+    for length in range(1, len(last), 7):
+        log.write_bytes(whole + last[:length])
         with Collection.open(path) as c:
-            assert c.log.latest == 4
-            assert c.publish({"n": 4}).sequence == 5
-    log.write_bytes(whole)
-    for place in range(20, len(whole) - 60, 17):
+            assert c.log.latest == 5
+        assert log.read_bytes()[EMPTY_LENGTH:] == whole[EMPTY_LENGTH:]
+    log.write_bytes(whole[:-5])
+    with pytest.raises(CorruptFileError, match="acknowledged are missing"):
+        Collection.open(path)
+    for place in range(EMPTY_LENGTH, len(whole), 17):
         log.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         with pytest.raises(CorruptFileError):
             Collection.open(path)
@@ -148,7 +152,7 @@ def test_a_torn_end_is_cut_off_and_damage_is_refused(tmp_path: Path) -> None:
         assert c.read("s") == []
     subscriptions = path / "published" / "subscriptions-00000001"
     content = subscriptions.read_bytes()
-    subscriptions.write_bytes(content[:50] + b"?" + content[51:])
+    subscriptions.write_bytes(content[:150] + b"?" + content[151:])
     with pytest.raises(CorruptFileError):
         Collection.open(path)
 

@@ -1,4 +1,4 @@
-"""A service that is killed under load, a few times; `make crash` does it a hundred times."""
+"""`tamis serve` is killed under load, a few times; `make crash` does it a hundred times."""
 
 from __future__ import annotations
 
