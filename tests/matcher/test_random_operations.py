@@ -17,7 +17,11 @@ from tamis.encode.rules import EncodedRules
 from tamis.engines import registry
 from tamis.engines.base import Parts
 from tamis.engines.scan import Scan
-from tamis.expr.model import Expr
+from tamis.expr.evaluate import evaluate_flat, score_flat
+from tamis.expr.event import FlatEvent, flatten
+from tamis.expr.model import LOGICS, Expr, Logic
+from tamis.expr.normalize import nnf
+from tamis.expr.weights import EventWeights, RuleWeights
 from tamis.matcher.storage import store
 from tests import randoms
 from tests.randoms import EVERYTHING
@@ -50,12 +54,14 @@ class Shadow:
 
     def __init__(self, random: Random) -> None:
         self.random = random
-        self.rules: dict[Any, tuple[Expr, str]] = {}
+        self.rules: dict[Any, tuple[Expr, Logic]] = {}
+        self.normal_forms: dict[Any, Expr] = {}
+        """Of these rules, and of some that were removed."""
         self.used = 0
 
-    def new(self, count: int, taken: float = 0.0) -> list[tuple[Any, Expr, str]]:
+    def new(self, count: int, taken: float = 0.0) -> list[tuple[Any, Expr, Logic]]:
         """Rules to add, some of them with ids that are taken."""
-        made: dict[Any, tuple[Any, Expr, str]] = {}
+        made: dict[Any, tuple[Any, Expr, Logic]] = {}
         for _ in range(count):
             if self.rules and self.random.random() < taken:
                 id = self.random.choice(list(self.rules))
@@ -63,30 +69,30 @@ class Shadow:
                 self.used += 1
                 id = self.used if self.random.random() < 0.5 else f"r{self.used}"
             rule = randoms.rule(self.random, ATTRIBUTES, 3)
-            made[id] = (id, rule, self.random.choice(["strong", "weak"]))
+            made[id] = (id, rule, self.random.choice(LOGICS))
         return list(made.values())
 
-    def add(self, rules: list[tuple[Any, Expr, str]]) -> None:
+    def add(self, rules: list[tuple[Any, Expr, Logic]]) -> None:
         for id, rule, logic in rules:
             self.rules.pop(id, None)
             self.rules[id] = (rule, logic)
+            self.normal_forms[id] = nnf(rule, logic)
 
     def some(self, most: int) -> list[Any]:
         count = min(self.random.randint(0, most), len(self.rules))
         return self.random.sample(list(self.rules), count)
 
-    def match(self, event: dict[str, Any]) -> list[Any]:
+    def match(self, event: FlatEvent) -> list[Any]:
         return [
             id
             for id, (rule, logic) in self.rules.items()
-            if tamis.evaluate(rule, event, logic=logic)  # type: ignore[arg-type]
+            if evaluate_flat(rule, event, logic) is True
         ]
 
-    def top(self, event: dict[str, Any], n: int) -> list[tuple[Any, float]]:
-        scored = [
-            (id, tamis.score(rule, event, logic=logic))  # type: ignore[arg-type]
-            for id, (rule, logic) in self.rules.items()
-        ]
+    def top(self, event: FlatEvent, n: int) -> list[tuple[Any, float]]:
+        """The best rules; none has weights."""
+        alike = RuleWeights({}, {}), EventWeights({})
+        scored = [(id, score_flat(self.normal_forms[id], event, *alike)) for id in self.rules]
         held = [(id, score) for id, score in scored if score is not None]
         return sorted(held, key=lambda pair: -pair[1])[:n]
 
@@ -95,20 +101,21 @@ class Shadow:
         assert list(matcher) == list(self.rules)
         assert len(matcher) == len(self.rules)
         events = [randoms.event(self.random, ATTRIBUTES) for _ in range(3)]
-        expected = [self.match(event) for event in events]
+        flat = [flatten(event) for event in events]
+        expected = [self.match(event) for event in flat]
+        tops = [self.top(event, 4) for event in flat]
         assert [matcher.match(event) for event in events] == expected
-        for event, found in zip(events, expected, strict=True):
+        for event, found, best in zip(events, expected, tops, strict=True):
             assert sorted(matcher.match_array(event), key=str) == sorted(found, key=str)
-            assert matcher.top(event, 4) == self.top(event, 4)
+            assert matcher.top(event, 4) == best
         table = matcher.match_many(events).to_pylist()
         rows = [{"event": i, "rule": id} for i, found in enumerate(expected) for id in found]
         assert sorted(table, key=str) == sorted(rows, key=str)
         counts = matcher.count_many(events)["matches"].to_pylist()
         assert counts == [len(found) for found in expected]
-        tops = [pair for event in events for pair in self.top(event, 4)]
-        best = matcher.top_many(events, 4)
-        ranked = zip(best["rule"].to_pylist(), best["score"].to_pylist(), strict=True)
-        assert list(ranked) == tops
+        table = matcher.top_many(events, 4)
+        ranked = zip(table["rule"].to_pylist(), table["score"].to_pylist(), strict=True)
+        assert list(ranked) == [pair for best in tops for pair in best]
         for id in self.some(3):
             assert matcher.rule(id).expr == self.rules[id][0]
             assert matcher.rule(id).logic == self.rules[id][1]

@@ -13,6 +13,7 @@ Every NamedTuple of stored arrays has a function that checks it, made of the one
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NoReturn, get_args, get_type_hints
 
 import numpy as np
@@ -31,6 +32,7 @@ __all__ = [
     "check_texts",
     "check_type",
     "check_types",
+    "read_hints",
     "refuse",
 ]
 
@@ -53,7 +55,7 @@ def check_types(arrays: tuple[Any, ...], **widths: int) -> None:
     Each has one dimension, except for those of `widths`, which have two and so many columns. A
     NamedTuple within has a check of its own.
     """
-    for name, hint in get_type_hints(type(arrays)).items():
+    for name, hint in read_hints(type(arrays)).items():
         value = getattr(arrays, name)
         if hint is int:
             if type(value) is not int:
@@ -61,6 +63,12 @@ def check_types(arrays: tuple[Any, ...], **widths: int) -> None:
         elif not (isinstance(hint, type) and issubclass(hint, tuple)):
             (number,) = get_args(get_args(hint)[1])
             check_type(name, value, number, widths.get(name))
+
+
+@functools.cache
+def read_hints(kind: type) -> dict[str, Any]:
+    """The types that a NamedTuple declares; they take longer to read than a small array."""
+    return get_type_hints(kind)
 
 
 def check_type(

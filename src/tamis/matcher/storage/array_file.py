@@ -15,6 +15,7 @@ little-endian.
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import struct
@@ -53,7 +54,7 @@ class _Section(msgspec.Struct, frozen=True):
 
     @property
     def nbytes(self) -> int:
-        return int(np.dtype(self.dtype).itemsize * np.prod(self.shape, dtype=np.int64))
+        return np.dtype(self.dtype).itemsize * math.prod(self.shape)
 
 
 class _Directory(msgspec.Struct, frozen=True):

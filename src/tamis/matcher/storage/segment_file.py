@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final, NamedTuple, get_type_hints
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.checks import ArrayError, check_order, check_type
+from tamis.encode.checks import ArrayError, check_order, check_type, read_hints
 from tamis.encode.merge.rules import merge_rules
 from tamis.encode.rules import EncodedRules
 from tamis.encode.serialize import from_arrays, to_arrays
@@ -159,7 +159,7 @@ def _flatten(arrays: tuple[Any, ...]) -> dict[str, NDArray[Any]]:
 def _unflatten(kind: type[tuple[Any, ...]], flat: dict[str, NDArray[Any]]) -> tuple[Any, ...]:
     """The NamedTuple of type `kind` that `_flatten` took apart."""
     values: list[Any] = []
-    for name, hint in get_type_hints(kind).items() if hasattr(kind, "_fields") else ():
+    for name, hint in read_hints(kind).items() if hasattr(kind, "_fields") else ():
         if isinstance(hint, type) and issubclass(hint, tuple):
             values.append(_unflatten(hint, select_group(flat, name)))
         else:
