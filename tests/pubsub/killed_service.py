@@ -16,10 +16,9 @@ import threading
 import time
 from pathlib import Path
 
+from tamis.pubsub import WebhookSettings
 from tamis.server.run import make_runner
 from tamis.server.settings import ServerSettings
-
-from tamis.pubsub import WebhookSettings
 
 SETTINGS = WebhookSettings(allowed_networks=("127.0.0.0/8",), delays=(0.02,) * 500, seconds=5)
 

@@ -34,7 +34,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from tamis.client import Client, RequestError
-
 from tamis.pubsub import Collection
 from tests.pubsub.receivers import Receiver, run_receiver
 
