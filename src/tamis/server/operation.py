@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
+from types import MappingProxyType
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -28,6 +29,9 @@ Place: TypeAlias = Literal["loop", "thread", "stream"]
 coroutine that sends its own messages."""
 
 
+_NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
+
+
 class NoQuery(msgspec.Struct, frozen=True):
     """An operation without parameters in its query."""
 
@@ -40,14 +44,13 @@ class Bulk(msgspec.Struct, frozen=True):
     file: IO[bytes]
 
 
-@dataclass(frozen=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """An answer with more than a JSON body and status 200."""
 
     body: Any = None
     """Bytes as they are, anything else as JSON; None for no body."""
     status: int = 200
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = _NO_HEADERS
     media: str = JSON
     pieces: Any = None
     """An iterator over bytes in place of a body; each is made in a thread."""
@@ -93,8 +96,7 @@ class Operation:
         return self.handler.__name__
 
 
-@dataclass(slots=True)
-class Call:
+class Call(msgspec.Struct):
     """A request that is being handled."""
 
     server: Server
