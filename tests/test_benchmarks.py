@@ -63,6 +63,19 @@ def test_engines_are_measured_side_by_side(tmp_path: Path) -> None:
     assert "µs/event" in printed
 
 
+def test_ranking_is_measured_beside_matching(tmp_path: Path) -> None:
+    names = ["begen-9", "ads", "ads-cnf", "debian"]
+    printed, saved = run("bench_top", tmp_path, "--scenarios", *names)
+    rows = saved["rows"]
+    assert [(row["scenario"], row["weights"]) for row in rows] == [
+        (name, way) for name in names[:-1] for way in ("none", "events", "rules", "both")
+    ]
+    assert all(row["ratio"] == row["top 5"] / row["match_array"] for row in rows)
+    assert all(row["top_many"] > 0 for row in rows if row["weights"] in ("none", "rules"))
+    assert "left out" in printed
+    assert "top 5" in printed
+
+
 def test_growth_is_measured(tmp_path: Path) -> None:
     printed, saved = run("bench_engines", tmp_path, "--growth")
     assert {row["engine"] for row in saved["rows"]} == set(USUAL) - {"scan", "sift"}
@@ -197,6 +210,7 @@ def test_every_benchmark_is_run_here() -> None:
         "bench_live.py",
         "bench_shards.py",
         "bench_spark.py",
+        "bench_top.py",
     }
 
 

@@ -71,14 +71,16 @@ algorithm work on CNFs, which are built from the trees. PSCAN leaves a rule at t
 that fails. The CNF algorithm evaluates fewer rules, but pays for keeping its lists in order.
 """,
     "figure19": """\
-A rule that is not pruned is scored by its tree instead of by weights in the entries, so that all
-engines give the same score to the last bit. That costs more than reporting the match, so ranking
-pays only where bounds prune most of the rules. In DNF they do not, for two reasons. The bound of a
-key is the weight of the one rule that weighs it most, far above the weights of other rules. And
-conjunctions of this workload copy from one another, so some contain another conjunction of their
-rule and are dropped by the encoder. The score of such a rule is not bounded by its remaining
-conjunctions, and every conjunction that it shares cannot be pruned. A CNF is indexed as it was
-written, so its bounds hold.
+Ranking saves more than in the paper, in DNF also where few rules match. Conjunctions are indexed as
+they are written, also those that contain another one of their rule, so the sum over a conjunction
+bounds its rule. Entries have weights; where several rules share a conjunction, the highest one. The
+lists skip by a WAND pivot: where the bounds of the first K lists stay below the floor, lists are
+added until they do not, and the partition ends if that never happens. The few rules that remain are
+scored by their trees, so that all engines give the same score to the last bit. In CNF the bound is
+looser: it adds up all entries of a disjunction, of which only the best one scores. The curve of
+tiles is that of the engine which a matcher chooses for these rules, `shared`, without the call
+around it. On DNFs it gains where many rules match. On CNFs it loses: rules whose disjunctions share
+predicates, and programs, are bounded one by one, by their trees; see docs/decisions/0028.
 """,
 }
 
