@@ -184,23 +184,35 @@ class _File:
             if frames.is_torn:
                 report_torn(path, length)
         self._number = _number_of(path)
+        self._is_newest = True
+        """Whether no file has a higher number than that of the log."""
         self._log = Log(path, length, sync)
         self._remove_others()
 
     def append(self, content: bytes, list_all: Callable[[], Iterable[Any]]) -> None:
         """Append a record, or write the file anew with those that count before it."""
-        if self._log.length > _REWRITE_BYTES and self._log.length > 4 * self._rewritten:
+        length = self._log.length
+        if not self._is_newest or (length > _REWRITE_BYTES and length > 4 * self._rewritten):
             self._rewrite(list_all())
-        self._log.append(content)
-        self._log.confirm()
+        try:
+            self._log.append(content)
+            self._log.confirm()
+        except BaseException:
+            # A record that is not confirmed would be read, and overwritten by the next one.
+            self._log.undo()
+            raise
 
     def _rewrite(self, records: Iterable[Any]) -> None:
-        path = self._folder / f"{self._kind}-{self._number + 1:08d}"
+        # An exception may come when the new file is there and the log is still the old one. What is
+        # appended to the old one then would be lost: it is written anew first.
+        self._is_newest = False
+        self._number += 1
+        path = self._folder / f"{self._kind}-{self._number:08d}"
         create_log(path, map(_encode, records))
         length = path.stat().st_size
-        log, last = Log(path, length, self._sync), self._log
-        self._number += 1
-        self._log, self._rewritten = log, length
+        last, self._log = self._log, Log(path, length, self._sync)
+        self._rewritten = length
+        self._is_newest = True
         last.close()
         self._remove_others()
 

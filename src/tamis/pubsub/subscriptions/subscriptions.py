@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from tamis.errors import SubscriptionError, UnknownSubscriptionError
+from tamis.errors import StorageError, SubscriptionError, UnknownSubscriptionError
 from tamis.forks import hold_during_forks
 from tamis.matcher.rule import RuleId
 from tamis.pubsub.subscriptions.journal import Deleted, Journal, Known, Put, read_known
@@ -119,9 +120,10 @@ class Subscriptions:
             if before is not None:
                 made = _keep_secret(before[0], made, webhook)
             assert self._journal is not None
-            self._journal.record_change(Put(made, state.start), lambda: self._known)
-            self._known = {**self._known, name: (made, state)}
-            self._owners = None
+            with self._reloaded_if_interrupted():
+                self._journal.record_change(Put(made, state.start), lambda: self._known)
+                self._known = {**self._known, name: (made, state)}
+                self._owners = None
         self.on_change(name)
         return made
 
@@ -147,9 +149,11 @@ class Subscriptions:
         with self._lock:
             self._find(name)
             assert self._journal is not None
-            self._journal.record_change(Deleted(name), lambda: self._known)
-            self._known = {known: entry for known, entry in self._known.items() if known != name}
-            self._owners = None
+            with self._reloaded_if_interrupted():
+                self._journal.record_change(Deleted(name), lambda: self._known)
+                others = {known: entry for known, entry in self._known.items() if known != name}
+                self._known = others
+                self._owners = None
         self.on_change(name)
 
     def list(self, owner: str | None = None) -> list[Subscription]:
@@ -209,8 +213,9 @@ class Subscriptions:
             if entry is None or entry[1].start != progress.start:
                 return
             assert self._journal is not None
-            self._journal.record_progress(progress, lambda: self._known)
-            entry[1].apply(progress)
+            with self._reloaded_if_interrupted():
+                self._journal.record_progress(progress, lambda: self._known)
+                entry[1].apply(progress)
         self.on_change(progress.name)
 
     def acknowledge(self, name: str, sequence: int) -> int:
@@ -228,6 +233,21 @@ class Subscriptions:
             if sequence > state.acknowledged:
                 self.advance(Progress(name, state.start, sequence))
             return state.acknowledged
+
+    @contextmanager
+    def _reloaded_if_interrupted(self) -> Iterator[None]:
+        """Read all from the disk if an exception such as KeyboardInterrupt ends a change half-way.
+
+        A `StorageError` says that nothing was recorded, so that nothing has changed here either.
+        """
+        try:
+            yield
+        except StorageError:
+            raise
+        except BaseException:
+            self._known = read_known(self._folder)
+            self._owners = None
+            raise
 
     def refresh(self) -> None:
         """Read what a writer has changed since."""
