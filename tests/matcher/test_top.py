@@ -144,3 +144,15 @@ def test_true_and_one_have_weights_of_their_own(tmp_path: Path) -> None:
         matcher.add("s", "x = 1", weights={("x", 1): 2.0, "x = 1": 3.0})
     with pytest.raises(tamis.RuleError, match="two weights"):
         matcher.add_many([{**rule, "id": "t", "weights": [["x", 1, 2.0], ["x", 1.0, 3.0]]}])
+
+
+@pytest.mark.parametrize("engine", ["scan", "shared", "tiles"])
+def test_each_value_that_satisfies_a_pattern_adds_its_weight(engine: str) -> None:
+    texts = {"both": "s RLIKE 'a'", "one": "s LIKE 'b%'", "none": "NOT s LIKE '%a%'"}
+    matcher = tamis.Matcher(engine=engine)
+    matcher.add_many([(f"{id} {n}", text) for n in range(10) for id, text in texts.items()])
+    matcher.optimize()
+    for event in ({"s": ["aab", "ba", "ca"]}, {"s": ["a"]}, {"s": ["a", "a "] * 40}, {"s": "x"}):
+        expected = [(f"{id} {n}", tamis.score(texts[id], event)) for n in range(10) for id in texts]
+        held = [pair for pair in expected if pair[1] is not None]
+        assert matcher.top(event, 100) == sorted(held, key=lambda pair: -(pair[1] or 0.0))

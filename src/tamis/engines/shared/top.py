@@ -286,11 +286,16 @@ def _set_text_worth(atoms, arrays, weights, events, row, work, count):
         for k in range(arrays.text_start[text], arrays.text_start[text + 1]):
             atom = arrays.text_atom[k]
             was = arrays.absent[atom] != 0
-            if (work.worth[atom] >= 0) == was:
+            holds = work.worth[atom] >= 0
+            is_negated = atoms.table[atom, 1] & NEGATED != 0
+            # Several values may satisfy the predicate: each adds its weight.
+            if holds == was and (was or not is_negated):
                 work.changed[count] = atom
                 count += 1
-            if atoms.table[atom, 1] & NEGATED:
+            if is_negated:
                 work.worth[atom] = _FAILS
+            elif holds and not was:
+                work.worth[atom] += weights.atom[atom] * weight
             else:
                 work.worth[atom] = weights.atom[atom] * weight
     return count
