@@ -6,7 +6,6 @@ ARGS ?=
 PART ?=
 SECONDS ?= 300
 EXAMPLES ?= 200
-KILLS ?= 100
 SEED ?=
 TABLE ?=
 BASE ?=
@@ -29,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: architecture attack audit bench clean compare coverage crash demo experiments format fuzz help kills lint lock test venv wheel
+.PHONY: architecture attack audit bench clean compare coverage crash demo experiments format fuzz help lint lock test venv wheel
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,9 +50,6 @@ crash: $(INSTALLED) ## kill tamis serve 100 times and a streaming job 20 times, 
 attack: $(INSTALLED) ## try to break Tamis: SECONDS=600, SEED=1 repeats a run, PART=threads runs one part
 	@$(BIN)/python -m attack --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) \
 		$(if $(PART),--part $(PART)) $(if $(TABLE),--table $(TABLE))
-
-kills: $(INSTALLED) ## kill the server under load, KILLS=100 times, and check that nothing is lost
-	@TAMIS_KILLS=$(KILLS) $(BIN)/python -m pytest -n0 tests/server/test_kills.py
 
 fuzz: $(INSTALLED) ## send the server random requests from its OpenAPI document: EXAMPLES=200 for each operation
 	@TAMIS_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -n auto tests/server/test_openapi.py

@@ -84,6 +84,6 @@ def test_the_tutorial_runs(tmp_path: Path) -> None:
             place = sum(1 for before, _ in blocks[:number] if before == "sh") - 1
             check_same(json.loads(content), read_last(answers[place]))
             shown += 1
-    assert shown == 7
+    assert shown == 6
     assert "Cranford" in done.stdout
     assert "tamis_" in done.stdout
