@@ -31,7 +31,15 @@ import pyarrow as pa
 import pyarrow.feather as feather
 
 from benchmarks.bench_kinds import KINDS, draw_event, draw_rules
-from benchmarks.compare_worker import AIMS, SHARES, SLOW, UNITS, measurement_names
+from benchmarks.compare_worker import (
+    AIMS,
+    SHARES,
+    SIFTED,
+    SLOW,
+    TIMES_SIFT,
+    UNITS,
+    measurement_names,
+)
 from benchmarks.report import RESULTS, Row, save, show
 from tamis.workloads import ads, begen
 
@@ -101,7 +109,8 @@ def compare(base: Path, rules: int, rounds: int, batch: int, names: list[str]) -
         write_data(data, rules, batch)
         workers = [Worker(base, data, data / "base"), Worker(ROOT, data, data / "this")]
         try:
-            return [measure_both(name, workers, rounds) for name in names]
+            rows = [measure_both(name, workers, rounds) for name in names]
+            return rows + compare_with_sift(rows)
         finally:
             for worker in workers:
                 worker.close()
@@ -148,11 +157,29 @@ def measure_both(name: str, workers: list[Worker], rounds: int) -> Row:
         None if None in found else median(figure for figure in found if figure is not None)
         for found in figures
     )
-    ratio = None if base is None or this is None or not base else this / base
-    print(f"{name}: {ratio or 'not in both trees'}", file=sys.stderr)
     unit = next(unit for begin, unit in UNITS.items() if name.startswith(begin))
+    row = describe(name, unit, base, this)
+    print(f"{name}: {row['ratio'] or 'not in both trees'}", file=sys.stderr)
+    return row
+
+
+def describe(name: str, unit: str, base: float | None, this: float | None) -> Row:
+    """The row of a figure of both trees, with its aim."""
+    ratio = None if base is None or this is None or not base else this / base
     figures_of_trees = {"base": base, "this tree": this, "ratio": ratio}
     return {"what": name, "unit": unit, **figures_of_trees, "aim at 1M": AIMS.get(name)}
+
+
+def compare_with_sift(rows: list[Row]) -> list[Row]:
+    """How many times as fast as `sift` each tree is, where both were measured."""
+    figures = {row["what"]: (row["base"], row["this tree"]) for row in rows}
+    found = []
+    for share in SIFTED:
+        if {f"sift {share}", f"match_array {share}"} <= figures.keys():
+            pairs = zip(figures[f"sift {share}"], figures[f"match_array {share}"], strict=True)
+            times = [None if None in pair else pair[0] / pair[1] for pair in pairs]
+            found.append(describe(TIMES_SIFT.format(share), "times", *times))
+    return found
 
 
 if __name__ == "__main__":

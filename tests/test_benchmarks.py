@@ -186,7 +186,10 @@ def test_two_trees_are_compared(tmp_path: Path) -> None:
     assert {"match 1%", "count_many 9%", "add", "open", "build from a table"} < set(names)
     assert {"import", "first match of a wheel", "match_array CNF", "texts, peak"} < set(names)
     assert all(row["base"] is not None and row["ratio"] is not None for row in saved["rows"])
-    assert saved["rows"][-1]["ratio"] == 1, "the same tree takes the same bytes"
+    by_name = {row["what"]: row for row in saved["rows"]}
+    assert by_name["index 1%"]["ratio"] == 1, "the same tree takes the same bytes"
+    assert by_name["match_array 0.01%, times as fast as sift"]["aim at 1M"] == "≥ 20"
+    assert by_name["match 1%"]["aim at 1M"] == "ratio ≤ 0.25"
     assert all(name in printed for name in names)
 
 

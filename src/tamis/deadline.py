@@ -50,7 +50,8 @@ def check_time() -> None:
     TimeLimitError
         It is.
     """
-    if _deadline.at is not None and perf_counter() > _deadline.at:
+    at = _deadline.at
+    if at is not None and perf_counter() > at:
         raise TimeLimitError(
             f"the search took longer than {_deadline.milliseconds:g} ms for an event, "
             "the limit milliseconds"

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tamis.encode.check_rules import check_rules
+from tamis.encode.checks import ArrayError
 from tamis.encode.event_pairs import to_pairs
 from tamis.encode.events import EventEncoder
 from tamis.encode.rules import EncodedRules, RuleEncoder
@@ -71,11 +73,28 @@ def many_atoms(random: Random) -> list[Expr]:
     ]
 
 
+def short_lists(random: Random) -> list[Expr]:
+    """Lists of two to eight values, of which only some are near enough for two words."""
+
+    def atom(name: str) -> Expr:
+        low, reach = random.randrange(300), random.choice([9, 120, 126, 127, 130, 2_000])
+        values = {low, low + reach, *(low + random.randrange(reach) for _ in range(6))}
+        count = min(len(values), random.randint(2, 6))
+        some = Predicate(name, Op.IN, tuple(random.sample(sorted(values), count)))
+        return Not(some) if random.random() < 0.4 else some
+
+    return [
+        And(tuple(atom(f"a{n}") for n in random.sample(range(9), random.randint(1, 3))))
+        for _ in range(300)
+    ]
+
+
 SETS: dict[str, Callable[[Random], list[Expr]]] = {
     "few values": lambda r: unlike(r, 30, 20, 400),
     "wide codes": lambda r: unlike(r, 8, 300_000, 3_000),
     "many attributes": lambda r: unlike(r, 3_000, 50, 1_500),
     "many atoms": many_atoms,
+    "short lists": short_lists,
     "several blocks": lambda r: one_key(r, 3 * MOST_ENTRIES),
 }
 
@@ -83,7 +102,8 @@ SETS: dict[str, Callable[[Random], list[Expr]]] = {
 def some_event(random: Random, rules: EncodedRules, several: float) -> dict[str, Any]:
     event: dict[str, Any] = {}
     for name in random.sample(sorted(rules.dictionary.attributes), 8):
-        values = [random.choice([random.randrange(60), random.randrange(300_000), f"{3 * n}"])
+        values = [random.choice([random.randrange(60), random.randrange(500),
+                                 random.randrange(300_000), f"{3 * n}"])
                   for n in range(random.randint(2, 4))]  # fmt: skip
         event[name] = values if random.random() < several else values[0]
     event["key"] = 1
@@ -128,3 +148,24 @@ def test_widths_fill_one_word_and_two() -> None:
         assert attributes <= 1 << bits
         assert bits + 1 + 2 * narrow <= 32
         assert bits + 1 + 2 * wide <= 64
+
+
+def test_lists_of_codes_are_stored_once() -> None:
+    random = Random(4)
+    rules = encode(
+        [Predicate(f"a{n % 50}", Op.IN, (n % 7, 9, 11 + n % 3)) for n in range(500)], random
+    )
+    tiles = Tiles(rules)
+    table, codes = tiles.rules.atoms
+    assert len(codes) < len(rules.atoms.codes) / 20
+    lists = {tuple(codes[low:high].tolist()) for low, high in table[:, 2:].tolist()}
+    assert sum(map(len, lists)) == len(codes)
+    rules = tiles.rules
+    parts = rules.forms, rules.scores, rules.dictionary.arrays, rules.texts.arrays
+    check_rules(rules.size, rules.atoms, *parts)
+    place = int(np.argmax(table[:, 3] - table[:, 2]))
+    for low, high in ((1, 0), (0, -1)):
+        overlapping = table.copy()
+        overlapping[place, 2:] += (low, high)
+        with pytest.raises(ArrayError):
+            check_rules(rules.size, rules.atoms._replace(table=overlapping), *parts)

@@ -15,6 +15,7 @@ import pytest
 from numba import njit
 
 from tamis.encode.arrays import Events
+from tamis.encode.compiler.plain import run_plainly
 from tamis.encode.events import EventEncoder
 from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.base import Engine
@@ -193,6 +194,15 @@ def test_take() -> None:
 @pytest.mark.usefixtures("interpreted")
 def test_take_as_plain_python() -> None:
     check_take()
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_values_are_repeated(plain: bool) -> None:
+    repeat = run_plainly(sorting.repeat) if plain else sorting.repeat
+    values, start = np.array([7, 8, 9]), np.array([0, 3, 3, 5])
+    out = np.zeros(5, np.int64)
+    repeat(values, start, out)
+    assert out.tolist() == [7, 7, 7, 9, 9]
 
 
 def check_clear_seen() -> None:

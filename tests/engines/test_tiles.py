@@ -210,9 +210,9 @@ def test_the_rule_sets_cover_all_kinds_of_tiles() -> None:
     for name, build in SETS.items():
         random = Random(f"{name} 0")
         arrays = Tiles(encode(build(random), random)).arrays
-        kinds |= int(np.bitwise_or.reduce(arrays.column[:, 0], initial=0))
+        kinds |= int(np.bitwise_or.reduce(arrays.columns[:, 0], initial=0))
         widths |= set((arrays.tile[:-1, 1] > NARROW * WORD).tolist())
-        steps |= set((arrays.column[:, 0] & STEPS).tolist())
+        steps |= set((arrays.columns[:, 0] & STEPS).tolist())
         spilled |= bool((arrays.bits.view(np.uint8).reshape(-1, 8)[:, 7] > 24).any())
     assert kinds & (NEGATIVE | BY_TEXT | BY_CUTS) == NEGATIVE | BY_TEXT | BY_CUTS
     assert widths == {False, True}

@@ -122,10 +122,10 @@ def _check_atoms(arrays: AtomArrays, sizes: NDArray[np.int64], texts: TextArrays
     """Check atoms, given how many codes each attribute has."""
     check_types(arrays, table=4)
     check_numbers("table", arrays.table[:, 0], 0, len(sizes))
-    begins = np.zeros(len(arrays.codes), np.uint8)
-    if not _are_atoms(arrays.table, arrays.codes, sizes, texts.attribute, begins):
+    ends = np.zeros(len(arrays.codes), np.int32)
+    if not _are_atoms(arrays.table, arrays.codes, sizes, texts.attribute, ends):
         refuse("table", "has an atom outside of what its attribute has")
-    if not _codes_rise(arrays.codes, begins):
+    if not _codes_rise(arrays.codes, ends):
         refuse("codes", "has lists that do not rise")
 
 
@@ -203,12 +203,13 @@ def _texts_rise(start, text_start, text):
 
 
 @kernel
-def _are_atoms(table, codes, sizes, text_attribute, begins):
+def _are_atoms(table, codes, sizes, text_attribute, ends):
     """Whether atoms have a known test, codes of their attribute, and texts on it.
 
-    The lists must fill `codes`; marks where they begin.
+    Atoms may share a list. The lists must fill `codes`, one after another; writes where each ends
+    to the place where it begins.
     """
-    listed = 0
+    lists = 0
     for atom in range(len(table)):
         attribute, test = table[atom, 0], table[atom, 1]
         low, high = table[atom, 2], table[atom, 3]
@@ -220,24 +221,30 @@ def _are_atoms(table, codes, sizes, text_attribute, begins):
         elif test & 3 == SET:
             if low > high or high > len(codes):
                 return False
-            listed += high - low
             if low < high:
-                if begins[low] or codes[low] < 0 or codes[high - 1] >= sizes[attribute]:
+                if ends[low] != 0 and ends[low] != high:
                     return False
-                begins[low] = 1
+                if codes[low] < 0 or codes[high - 1] >= sizes[attribute]:
+                    return False
+                lists += 1 if ends[low] == 0 else 0
+                ends[low] = high
         elif test & 3 == TEXT:
             if low >= len(text_attribute) or text_attribute[low] != attribute:
                 return False
         else:
             return False
-    return listed == len(codes)
+    at = 0
+    while at < len(codes) and ends[at]:
+        at = ends[at]
+        lists -= 1
+    return at == len(codes) and lists == 0
 
 
 @kernel
-def _codes_rise(codes, begins):
+def _codes_rise(codes, ends):
     falls = False
     for i in range(1, len(codes)):
-        falls |= codes[i] <= codes[i - 1] and begins[i] == 0
+        falls |= codes[i] <= codes[i - 1] and ends[i] == 0
     return not falls
 
 

@@ -244,6 +244,14 @@ class Engine:
         )
 
     @computed_once
+    def first_id(self) -> int | None:
+        """The id of the oldest rule, if ids are consecutive numbers in the order of ages."""
+        if len(self.ids) == 0:
+            return 0
+        first = int(self.ids[0]) - int(self.order[0])
+        return first if bool((self.ids - self.order == first).all()) else None
+
+    @computed_once
     def place_of_age(self) -> NDArray[np.int32] | None:
         """The inverse of `order`; None if every rule's place is its age."""
         places = np.arange(len(self.order), dtype=np.int32)
@@ -274,9 +282,19 @@ class Engine:
         event: NDArray[np.int32],
         mask: NDArray[np.uint8] | None,
         in_order: bool,  # noqa: ARG002  an engine may be faster where the order does not matter
-    ) -> NDArray[np.int64]:
-        """As `find_places`, with the ids of the rules; in any order unless `in_order`."""
-        found: NDArray[np.int64] = self.ids[self.find_places(event, mask)]
+    ) -> NDArray[np.integer]:
+        """As `find_places`, with the ids of the rules; in any order unless `in_order`.
+
+        Ids of 32 bits are valid until the thread's next call, those of 64 bits for ever.
+        """
+        places, first = self.find_places(event, mask), self.first_id
+        if self.place_of_age is None and first == 0:
+            return places
+        found: NDArray[np.int64] = (
+            self.ids[places]
+            if self.place_of_age is not None or first is None
+            else np.add(places, first, dtype=np.int64)
+        )
         return found
 
     def match(self, events: Events, mask: NDArray[np.uint8] | None = None) -> Matches:
@@ -431,8 +449,9 @@ class Engine:
 
     def _scratch(self) -> Scratch:
         """The working memory of the current thread."""
-        scratch: Scratch | None = getattr(self._local, "scratch", None)
-        if scratch is None:
+        try:
+            scratch: Scratch = self._local.scratch
+        except AttributeError:
             scratch = self._local.scratch = self.new_scratch()
         return scratch
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import NO_DOUBLES, NO_INT64
 from tamis.encode.arrow_arrays import to_arrow
 from tamis.engines.base import MatchChunks, Matches, Tops
+from tamis.engines.kernels.sorting import repeat
 from tamis.matcher.ids import id_column
 from tamis.matcher.segment import Segment
 
@@ -83,7 +84,8 @@ def take_matches(chunks: MatchChunks, numbers: NDArray[np.int64]) -> MergedMatch
 
     Arrow takes over the memory of the chunks.
     """
-    event = np.repeat(numbers, np.diff(chunks.start))
+    event = np.empty(chunks.start[-1], np.int64)
+    repeat(numbers, chunks.start, event)
     return MergedMatches(event, pa.chunked_array(map(to_arrow, chunks.rules), pa.int64()))
 
 

@@ -117,9 +117,11 @@ class Searcher:
         segment = self._only_segment
         if segment is not None:
             (mask,) = self._masks_of(selection)
-            return segment.engine.find_ids(segment.encode_pairs(event), mask, False).copy()
+            found = segment.engine.find_ids(segment.encode_pairs(event), mask, False)
+            return found.astype(np.int64, copy=False)
         segments, tail = self._search(event, selection)
-        parts = [_find_ids(part, False).copy() for part in segments]
+        parts = [_find_ids(part, False) for part in segments]
+        parts = [ids if ids.dtype == object else ids.astype(np.int64, copy=False) for ids in parts]
         if tail:
             ids = Ids.of([entry.rule.id for entry in tail])
             parts.append(ids.array(np.arange(ids.size)))

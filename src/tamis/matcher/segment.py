@@ -57,6 +57,8 @@ class Segment:
         self.engine = engine
         self._schema = schema
         self._encoders = _Encoders(engine.rules, schema)
+        self._encode_plainly = None if schema else self._encoders.events.encode_pairs
+        """Encodes an event as pairs, where no attribute has a declared type."""
         engine.ids = self.ids.numbers
         self._joins: SegmentJoins | None = None
         self._has_joins = any(
@@ -150,9 +152,9 @@ class Segment:
     def encode_pairs(self, event: Event) -> NDArray[np.int32]:
         """Encode one event for this segment, as pairs; see `tamis.encode.event_pairs`."""
         check_time()
-        if self._schema:
+        if self._encode_plainly is None:
             return self.to_pairs(self.encode(event))
-        return self._encoders.events.encode_pairs(event)
+        return self._encode_plainly(event)
 
     def to_pairs(self, event: Events) -> NDArray[np.int32]:
         """An encoded event as pairs, without its weights."""

@@ -15,7 +15,18 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-__all__ = ["ALL_BITS", "BYTE", "EIGHT", "ONE", "ZERO", "count_bits", "lowest_bit", "prefetch"]
+__all__ = [
+    "ALL_BITS",
+    "BYTE",
+    "EIGHT",
+    "ONE",
+    "ZERO",
+    "count_bits",
+    "count_zeros_below",
+    "lowest_bit",
+    "prefetch",
+    "without_lowest_bit",
+]
 
 ZERO, ONE, EIGHT = np.uint64(0), np.uint64(1), np.uint64(8)
 BYTE, ALL_BITS = np.uint64(0xFF), ~np.uint64(0)
@@ -27,6 +38,27 @@ def lowest_bit(typing_context, word):  # noqa: ARG001  # Numba passes them by po
 
     def generate(context, builder, signature, arguments):  # noqa: ARG001  # as above
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def count_zeros_below(typing_context, word):  # noqa: ARG001  # Numba passes them by position
+    """The position of the lowest set bit of a 64-bit word, or 64 if none is set."""
+
+    def generate(context, builder, signature, arguments):  # noqa: ARG001  # as above
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def without_lowest_bit(typing_context, word):  # noqa: ARG001  # Numba passes them by position
+    """A 64-bit word without its lowest set bit; 0 stays 0."""
+
+    def generate(context, builder, signature, arguments):  # noqa: ARG001  # as above
+        below = builder.sub(arguments[0], ir.Constant(ir.IntType(64), 1))
+        return builder.and_(arguments[0], below)
 
     return types.uint64(types.uint64), generate
 
@@ -60,5 +92,7 @@ def prefetch(typing_context, array, place):  # noqa: ARG001  # as above
 
 # What the intrinsics do, for kernels that run as plain Python.
 lowest_bit.plain = lambda word: (int(word) & -int(word)).bit_length() - 1
+count_zeros_below.plain = lambda word: (int(word) & -int(word)).bit_length() - 1 if word else 64
+without_lowest_bit.plain = lambda word: np.uint64(int(word) & (int(word) - 1)) if word else ZERO
 count_bits.plain = lambda word: int(word).bit_count()
 prefetch.plain = lambda array, place: None

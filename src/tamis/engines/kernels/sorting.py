@@ -10,7 +10,7 @@ import numpy as np
 from tamis.encode.kernel import kernel
 from tamis.engines.kernels.bits import lowest_bit
 
-__all__ = ["sort_rows", "take"]
+__all__ = ["repeat", "sort_rows", "take"]
 
 
 @kernel
@@ -39,6 +39,13 @@ def take(values, places, out):
     """Write values[places] to `out`; NumPy would first widen the places."""
     for i in range(len(places)):
         out[i] = values[places[i]]
+
+
+@kernel
+def repeat(values, start, out):
+    """Write values[i] to ``out[start[i]:start[i + 1]]``; NumPy would copy items one by one."""
+    for i in range(len(values)):
+        out[start[i] : start[i + 1]] = values[i]
 
 
 _WORDS_PER_ITEM = 16

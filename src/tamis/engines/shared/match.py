@@ -10,6 +10,7 @@ import numpy as np
 from tamis.encode.arrays import GOTO_TRUE, NEGATED, RANGE, SET, AtomArrays, Events, FormArrays
 from tamis.encode.kernel import kernel, part
 from tamis.engines.kernels.bits import ONE, ZERO, count_bits, lowest_bit, prefetch
+from tamis.engines.kernels.marks import SLACK, list_bits
 from tamis.engines.kernels.truth import find_code
 from tamis.engines.shared.arrays import SharedArrays, Workspace
 
@@ -280,6 +281,10 @@ def _read_marks(arrays, forms, workspace, keep, mask, out, found):
             marks[word] = ZERO
             if not keep and len(mask) == 0:
                 found += np.int64(count_bits(rest))
+                continue
+            if len(mask) == 0 and found + 2 * SLACK <= len(out):
+                first_rule = np.uint64(64 * word)
+                found = np.int64(list_bits(rest, first_rule, out, np.uint64(found)))
                 continue
             while rest:
                 rule = 64 * word + np.int64(lowest_bit(rest))

@@ -19,11 +19,14 @@ from numpy.typing import NDArray
 from tamis.engines.kernels.address_block import Column
 
 __all__ = [
+    "ABSENT_APART",
     "ALWAYS",
     "BY_CUTS",
     "BY_TEXT",
     "COLUMNS",
     "EMPTY_SLOT",
+    "IS_WIDE",
+    "KINDS",
     "MOST_COLUMNS",
     "NARROW",
     "NEGATIVE",
@@ -31,6 +34,7 @@ __all__ = [
     "PLACE_BITS",
     "PLACE_MASK",
     "PRESENT_LEVEL",
+    "SPECIAL_APART",
     "STEPS",
     "TEXT_HOLDS",
     "WIDE",
@@ -68,8 +72,11 @@ NO_CODE = -2
 """In place of the special or the ideal code of a column without one."""
 
 STEPS, NEGATIVE, BY_TEXT, BY_CUTS = 3, 4, 8, 16
-"""The kind of a column. STEPS are the bits for how many positions a row serves, as a power of two.
-The flags say that its atoms are negated, test a text predicate, or find positions by cuts."""
+IS_WIDE, SPECIAL_APART, ABSENT_APART = 32, 64, 128
+KINDS = 256
+"""The kind of a column, below KINDS. STEPS are the bits for how many positions a row serves, as a
+power of two. The flags say that its atoms are negated, test a text predicate, or find positions by
+cuts; that its tile is wide; that the special code, or absence, has a row that stands apart."""
 
 
 class ColumnArrays(NamedTuple):
@@ -79,25 +86,25 @@ class ColumnArrays(NamedTuple):
     between two *cuts* satisfy the same ones and share a *position*; where cuts are dense, each code
     has its own position. Neighbouring positions differ in few bits, so one row of bits serves
     several positions: the words that follow it name bits, and say how many of them to toggle for
-    each position. Three rows stand apart: the row of the *special* code, which satisfies the most
-    conjunctions, the row of an absent attribute, and the row of all codes outside of the cuts.
+    each position. Up to three rows stand apart: that of all codes outside of the cuts, that of the
+    *special* code, which satisfies the most conjunctions, and that of an absent attribute. The last
+    two are left out where they are all ones, and the last where it equals the first.
     """
 
     ideal: NDArray[np.int32]
     """For each column: its attribute, and a code that satisfies all conjunctions, or NO_CODE. An
     event with this code need not look at the column."""
-    column: NDArray[np.int32]
-    """For each column: its kind; where its rows begin in `bits`, in units of 8 words; its special
-    code, or NO_CODE; its lowest cut, and the distance to its highest cut."""
-    lookup: NDArray[np.int32]
-    """For each column: its text predicate, or where its cuts begin; and the number of its cuts."""
+    columns: NDArray[np.int32]
+    """For each column, eight numbers, half of a cache line: its kind; where its rows begin in
+    `bits`, in units of 8 words; its special code, or NO_CODE; its lowest cut, and the distance to
+    its highest cut; its text predicate, or where its cuts begin; the number of its cuts; how many
+    words stand apart, before the rows of positions."""
     cut: NDArray[np.int32]
     """The position of a code is the number of its column's cuts that are not above it, minus 1."""
     bits: NDArray[np.uint64]
-    """The rows, first the three that stand apart. The first half of a row has a bit for each
-    conjunction of the tile, set if it is satisfied. Then follow a word with the counts of toggles,
-    a byte for each position, rising; and the toggles, a byte each, or their place if they do not
-    fit."""
+    """The rows. A row that stands apart has a bit for each conjunction of the tile, set if it is
+    satisfied. A row of positions has as many words again: one with the counts of toggles, a byte
+    for each position, rising; then the toggles, a byte each, or their place if they do not fit."""
 
 
 class TileArrays(NamedTuple):
@@ -124,8 +131,7 @@ class TileArrays(NamedTuple):
     member: NDArray[np.int32]
     """The conjunctions of tiles that are not in the tile's run."""
     ideal: NDArray[np.int32]
-    column: NDArray[np.int32]
-    lookup: NDArray[np.int32]
+    columns: NDArray[np.int32]
     cut: NDArray[np.int32]
     bits: NDArray[np.uint64]
     """The columns; see `ColumnArrays`."""
@@ -145,8 +151,7 @@ COLUMNS = {
     "tile": Column(np.int32, 5),
     "member": Column(np.int32),
     "ideal": Column(np.int32, 2),
-    "column": Column(np.int32, 5),
-    "lookup": Column(np.int32, 2),
+    "columns": Column(np.int32, 8),
     "cut": Column(np.int32),
     "bits": Column(np.uint64),
     "bound": Column(np.float32),

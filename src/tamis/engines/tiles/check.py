@@ -26,16 +26,19 @@ from tamis.engines.tiles.arrays import (
     BY_CUTS,
     BY_TEXT,
     EMPTY_SLOT,
+    IS_WIDE,
+    KINDS,
     MOST_COLUMNS,
     NARROW,
-    NEGATIVE,
+    NO_CODE,
     PLACE_MASK,
+    SPECIAL_APART,
     STEPS,
     WIDE,
     WORD,
     TileArrays,
 )
-from tamis.engines.tiles.columns import APART
+from tamis.engines.tiles.columns import count_apart
 from tamis.engines.tiles.flat_groups import choose_widths, groups_fit
 
 __all__ = ["check_tiles"]
@@ -49,7 +52,7 @@ def check_tiles(rules: EncodedRules, arrays: TileArrays) -> None:
     ArrayError
         A kernel could leave its arrays.
     """
-    check_types(arrays, tree=2, tile=5, ideal=2, column=5, lookup=2)
+    check_types(arrays, tree=2, tile=5, ideal=2, columns=8)
     attributes = len(rules.dictionary.axes)
     conjunctions = len(rules.forms.conjunction_start) - 1
     candidates = conjunctions + len(rules.forms.program_rule)
@@ -70,7 +73,7 @@ def _check_tiles(arrays: TileArrays, conjunctions: int) -> None:
     if not len(arrays.tile):
         refuse("tile", "is empty")
     column, size, first, homes, others = np.ascontiguousarray(arrays.tile.T, np.int64)
-    check_lists("tile", column, len(arrays.column))
+    check_lists("tile", column, len(arrays.columns))
     check_numbers("tile", np.diff(column), 0, MOST_COLUMNS + 1)
     size, first, homes, others = size[:-1], first[:-1], homes[:-1], others[:-1]
     check_numbers("tile", size, 1, WIDE * WORD + 1)
@@ -84,10 +87,10 @@ def _check_tiles(arrays: TileArrays, conjunctions: int) -> None:
 
 
 def _check_columns(rules: EncodedRules, arrays: TileArrays) -> None:
-    check_lengths(len(arrays.column), ideal=arrays.ideal, lookup=arrays.lookup)
+    check_lengths(len(arrays.columns), ideal=arrays.ideal)
     check_numbers("ideal", arrays.ideal[:, 0], 0, len(rules.dictionary.axes))
     if not _columns_fit(arrays, rules.texts.size):
-        refuse("column", "has rows outside of its tile's")
+        refuse("columns", "has rows outside of its tile's")
 
 
 def _check_groups(
@@ -118,10 +121,16 @@ def _columns_fit(arrays, texts):
     for tile in range(len(arrays.tile) - 1):
         words = WIDE if arrays.tile[tile, 1] > NARROW * WORD else NARROW
         for column in range(arrays.tile[tile, 0], arrays.tile[tile + 1, 0]):
-            kind, place = arrays.column[column, 0], arrays.column[column, 1]
-            low, span = arrays.column[column, 3], arrays.column[column, 4]
-            lookup, cuts = np.int64(arrays.lookup[column, 0]), np.int64(arrays.lookup[column, 1])
-            if kind < 0 or kind > STEPS + NEGATIVE + BY_TEXT + BY_CUTS:
+            kind, place = arrays.columns[column, 0], arrays.columns[column, 1]
+            low, span = arrays.columns[column, 3], arrays.columns[column, 4]
+            lookup, cuts = np.int64(arrays.columns[column, 5]), np.int64(arrays.columns[column, 6])
+            special, ideal = np.int64(arrays.columns[column, 2]), np.int64(arrays.ideal[column, 1])
+            if kind < 0 or kind >= KINDS or (kind & IS_WIDE != 0) != (words == WIDE):
+                return False
+            # A special code without a row of its own must never be looked up.
+            if special not in (NO_CODE, ideal) and not kind & SPECIAL_APART:
+                return False
+            if special == 0 or arrays.columns[column, 7] != count_apart(kind, words):
                 return False
             if kind & BY_TEXT and (lookup < 0 or lookup >= texts):
                 return False
@@ -138,8 +147,8 @@ def _columns_fit(arrays, texts):
                     return False
                 positions = cuts - 1
             steps = kind & STEPS
-            rows = APART + ((positions + (1 << steps) - 1) >> steps)
-            first = np.int64(place) << 3
+            rows = (positions + (1 << steps) - 1) >> steps
+            first = (np.int64(place) << 3) + count_apart(kind, words)
             if first + 2 * words * rows > words_of_all:
                 return False
             for row in range(rows):

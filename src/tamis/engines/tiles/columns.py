@@ -16,14 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import IF_ABSENT, NEGATED, RANGE, SET, TEXT
-from tamis.encode.kernel import kernel
+from tamis.encode.kernel import kernel, part
 from tamis.encode.rules import EncodedRules
 from tamis.engines.kernels.truth import find_code
 from tamis.engines.tiles.arrays import (
+    ABSENT_APART,
     BY_CUTS,
     BY_TEXT,
+    IS_WIDE,
     NEGATIVE,
     NO_CODE,
+    SPECIAL_APART,
+    STEPS,
     TEXT_HOLDS,
     WIDE,
     WORD,
@@ -31,11 +35,11 @@ from tamis.engines.tiles.arrays import (
 )
 
 __all__ = [
-    "APART",
     "ColumnWorkspace",
     "add_columns",
     "build_columns",
     "clear_columns",
+    "count_apart",
     "count_cuts",
     "mark_tileable",
     "new_column_workspace",
@@ -51,9 +55,9 @@ _CHANGES = 2 * WIDE * WORD * _MOST_CODES + WIDE * WORD
 _CODES_PER_CUT = 3
 """With up to this many codes for each cut, each code gets its own position."""
 
-APART = 3
-_SPECIAL_ROW, _ABSENT_ROW, _OTHER_ROW = range(APART)
-"""The rows of the special code, of absence, and of codes outside of the cuts."""
+_APART = 3
+_OTHER_ROW, _SPECIAL_ROW, _ABSENT_ROW = range(_APART)
+"""The rows of codes outside of the cuts, of the special code, and of absence."""
 
 _STEPS = 3
 _MOST_TOGGLES = 255
@@ -106,7 +110,7 @@ def new_column_workspace(rules: EncodedRules) -> ColumnWorkspace:
         np.empty(_CHANGES, np.int32),
         np.empty(_CODES_PER_CUT * _CHANGES + 3, np.int32),
         np.empty(_CODES_PER_CUT * _CHANGES + 3, np.int32),
-        np.empty((APART, WIDE), np.uint64),
+        np.empty((_APART, WIDE), np.uint64),
         np.empty(WIDE, np.uint64),
     )
 
@@ -309,7 +313,7 @@ def _find_special(table, codes, sizes, workspace, begin, end, cuts, low, positio
 def _find_changes(table, codes, sizes, workspace, begin, end, cuts, low, special):
     """Write the rows that stand apart and all changes; returns how many changes there are."""
     for word in range(WIDE):
-        for row in range(APART):
+        for row in range(_APART):
             workspace.row[row, word] = ~np.uint64(0)
     changes = 0
     for i in range(begin, end):
@@ -345,6 +349,23 @@ def _find_ideal(workspace, special):
     if special != NO_CODE and of_special == ~np.uint64(0):
         return special
     return 0 if of_absence == ~np.uint64(0) else NO_CODE
+
+
+@kernel
+def _find_apart(workspace, special, ideal):
+    """The flags of a column for its rows that stand apart."""
+    kind = SPECIAL_APART if special not in (NO_CODE, ideal) else 0
+    differs = False
+    for word in range(WIDE):
+        differs |= workspace.row[_ABSENT_ROW, word] != workspace.row[_OTHER_ROW, word]
+    return kind | (ABSENT_APART if differs and ideal != 0 else 0)
+
+
+@part
+def count_apart(kind, words):
+    """How many words stand apart in a column; a multiple of the words in a row of positions."""
+    rows = 1 + (1 if kind & SPECIAL_APART else 0) + (1 if kind & ABSENT_APART else 0)
+    return 2 * words * ((rows + 1) >> 1)
 
 
 @kernel
@@ -399,13 +420,13 @@ def _order_changes(workspace, changes, positions):
 
 @kernel
 def _plan_rows(workspace, positions, words):
-    """How many positions a row serves, as a power of two, and how many words all rows take.
+    """How many positions a row serves, as a power of two, and how many words these rows take.
 
     Toggles that do not fit into their row are stored after all rows.
     """
     for steps in range(_STEPS, -1, -1):
         size = 1 << steps
-        rows = APART
+        rows = 0
         spill = 0
         most = 0
         for first in range(0, positions, size):
@@ -427,14 +448,21 @@ def _count_toggles(workspace, positions, first, size):
 
 
 @kernel
-def _write_rows(workspace, positions, steps, words, out, begin, end):
-    """Write the rows of a column: those that stand apart, then one for 2 ** steps positions."""
+def _write_rows(workspace, positions, kind, words, out, begin, end):
+    """Write the rows of a column: those that stand apart, then those of positions."""
+    steps = kind & STEPS
     stride = 2 * words
     out[begin:end] = np.uint64(0)
-    for row in range(APART):
-        for word in range(words):
-            out[begin + stride * row + word] = workspace.row[row, word]
-    at = begin + stride * APART
+    at = begin
+    for row in range(_APART):
+        is_stored = row == _OTHER_ROW
+        is_stored |= row == _SPECIAL_ROW and kind & SPECIAL_APART != 0
+        is_stored |= row == _ABSENT_ROW and kind & ABSENT_APART != 0
+        if is_stored:
+            for word in range(words):
+                out[at + word] = workspace.row[row, word]
+            at += words
+    at = begin + count_apart(kind, words)
     spill = at + stride * ((positions + (1 << steps) - 1) >> steps)
     change = 0
     for first in range(0, positions, 1 << steps):
@@ -510,24 +538,24 @@ def _build(
                 )
             _order_changes(workspace, changes, positions)
             steps, size = _plan_rows(workspace, positions, words)
+            ideal = NO_CODE if is_text else _find_ideal(workspace, special)
+            kind = steps | _find_apart(workspace, special, ideal)
+            kind |= NEGATIVE if workspace.selector[column] & 1 else 0
+            kind |= BY_TEXT if is_text else 0
+            kind |= BY_CUTS if cuts >= 0 else 0
+            kind |= IS_WIDE if words == WIDE else 0
+            size += count_apart(kind, words)
             if room:
-                kind = steps | (NEGATIVE if workspace.selector[column] & 1 else 0)
-                if is_text:
-                    kind |= BY_TEXT
-                if cuts >= 0:
-                    kind |= BY_CUTS
                 row = out.ideal[written]
-                row[0], row[1] = attribute, NO_CODE if is_text else _find_ideal(workspace, special)
-                row = out.column[written]
+                row[0], row[1] = attribute, ideal
+                row = out.columns[written]
                 row[0], row[1] = kind, at[1] // 8
                 row[2], row[3], row[4] = special, low, span
-                row = out.lookup[written]
-                row[0], row[1] = at[0], cuts
-                if is_text:
-                    row[0] = subject - attributes
+                row[5], row[6] = subject - attributes if is_text else at[0], cuts
+                row[7] = count_apart(kind, words)
                 for i in range(cuts):
                     out.cut[at[0] + i] = workspace.cut[i]
-                _write_rows(workspace, positions, steps, words, out.bits, at[1], at[1] + size)
+                _write_rows(workspace, positions, kind, words, out.bits, at[1], at[1] + size)
             at[0] += max(cuts, 0)
             at[1] += -(-size // 8) * 8
             written += 1
@@ -574,8 +602,7 @@ def _allocate(columns: int, at: NDArray[np.int64]) -> ColumnArrays:
     cuts, words = at.tolist()
     return ColumnArrays(
         np.empty((columns, 2), np.int32),
-        np.empty((columns, 5), np.int32),
-        np.empty((columns, 2), np.int32),
+        np.empty((columns, 8), np.int32),
         np.empty(cuts, np.int32),
         _allocate_words(words),
     )

@@ -26,6 +26,7 @@ from tamis.engines.tiles.flat_groups import (
     KINDS_AT,
     OFFSET_MASK,
     entry_holds,
+    read_widths,
 )
 from tamis.engines.tiles.groups import list_groups
 from tamis.engines.tiles.tile_and import locate_rows, tile_holds
@@ -164,7 +165,7 @@ def _count_block(atoms, arrays, forms, workspace, batch, block, begin, end, coun
             event = batch.event[i]
             loaded = CodesOnly(batch.code[event], workspace.span, workspace.text)
             if signature & batch.lacks[event] == 0 and entry_holds(
-                atoms, forms, flat, arrays.width, loaded, workspace.code, 1, False,
+                atoms, forms, flat, read_widths(arrays.width), loaded, workspace.code, 1, False,
                 block + (word & OFFSET_MASK), word >> KINDS_AT, candidate,
             ):  # fmt: skip
                 counts[event] += 1

@@ -15,12 +15,13 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import NO_DOUBLES, NO_INT32, NO_INT64, Choices, Events, rows_between
+from tamis.encode.arrays import NO_DOUBLES, NO_INT32, Choices, Events, rows_between
 from tamis.encode.event_pairs import list_entries
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import BUFFER, Best, Engine, Parts, Scratch
 from tamis.engines.kernels.address_block import AddressBlock
 from tamis.engines.kernels.event_expressions import ExpressionMatches, find_repeats
+from tamis.engines.kernels.sorting import take
 from tamis.engines.shared.engine import Shared, shares_atoms
 from tamis.engines.tiles.arrays import TileArrays
 from tamis.engines.tiles.bounds import NO_BOUNDS, TileWeights, weigh_tiles
@@ -40,7 +41,7 @@ from tamis.engines.tiles.top import (
     top_event,
     top_rows,
 )
-from tamis.engines.tiles.workspace import Labels, new_block, new_workspace
+from tamis.engines.tiles.workspace import Ages, new_block, new_workspace
 from tamis.forks import computed_once
 
 __all__ = ["Tiles"]
@@ -78,22 +79,20 @@ class TilesScratch(Scratch):
         self._engine = engine
         self._workspace = new_workspace(engine.rules, engine.arrays)
         self.found = self._workspace.found
-        """The labels of the rules that the last single event matched."""
+        """The ages of the rules that the last single event matched."""
         self._plain_ranks: TopBlock | None = None
         self._weighted_ranks: TopBlock | None = None
 
     @computed_once
-    def places(self) -> AddressBlock:
-        """What kernels take that answer with places."""
-        return self._block(self._engine.place_labels)
+    def block(self) -> NDArray[np.int64]:
+        """What kernels take besides events."""
+        return self._addresses.block
 
     @computed_once
-    def ids(self) -> AddressBlock:
-        """What kernels take that answer with ids."""
-        return self._block(self._engine.id_labels)
-
-    def _block(self, labels: Labels) -> AddressBlock:
-        return new_block(self._engine.rules, self._engine.arrays, labels, self._workspace)
+    def _addresses(self) -> AddressBlock:
+        engine = self._engine
+        ages = Ages(np.ascontiguousarray(engine.order, np.int32))
+        return new_block(engine.rules, engine.arrays, ages, self._workspace)
 
     @computed_once
     def batch(self) -> Batch:
@@ -146,53 +145,43 @@ class Tiles(Engine):
         return TilesScratch(self)
 
     @computed_once
-    def place_labels(self) -> Labels:
-        """Labels rules by their places."""
+    def _ids_by_age(self) -> NDArray[np.int64]:
         places = self.place_of_age
-        by_age = NO_INT64 if places is None else places.astype(np.int64)
-        return Labels(NO_INT64, self._ages, by_age, np.zeros(1, np.int64))
-
-    @computed_once
-    def id_labels(self) -> Labels:
-        """Labels rules by their ids, which are integers."""
-        ids = np.ascontiguousarray(self.ids)
-        offset = ids - self.order
-        first = offset[:1] if len(offset) else np.zeros(1, np.int64)
-        if (offset == first[0]).all():
-            return Labels(ids, self._ages, NO_INT64, first.copy())
-        places = self.place_of_age
-        by_age = ids if places is None else ids[places]
-        return Labels(ids, self._ages, by_age, first.copy())
+        return np.ascontiguousarray(self.ids if places is None else self.ids[places])
 
     @computed_once
     def repeats(self) -> NDArray[np.uint8]:
         """See `find_repeats`; computed for the first event expression."""
         return find_repeats(self.rules)
 
-    @property
-    def _ages(self) -> NDArray[np.int32]:
-        return np.ascontiguousarray(self.order, np.int32)
-
     # --- One event ---
 
     def find_places(
         self, event: NDArray[np.int32], mask: NDArray[np.uint8] | None = None
-    ) -> NDArray[np.int64]:
+    ) -> NDArray[np.int32]:
         """See `Engine.find_places`."""
-        scratch = self._scratch()
-        assert isinstance(scratch, TilesScratch)
-        chosen = _NO_MASK if mask is None else mask
-        return scratch.found[: match_event(scratch.places.block, event, chosen, IN_ORDER)]
+        places, ages = self.place_of_age, self._find_ages(event, mask, IN_ORDER)
+        return ages if places is None else places.take(ages)
 
     def find_ids(
         self, event: NDArray[np.int32], mask: NDArray[np.uint8] | None, in_order: bool
-    ) -> NDArray[np.int64]:
+    ) -> NDArray[np.integer]:
         """See `Engine.find_ids`."""
-        scratch = self._scratch()
-        assert isinstance(scratch, TilesScratch)
+        ages = self._find_ages(event, mask, IN_ORDER if in_order else LIST)
+        first = self.first_id
+        if first == 0:
+            return ages
+        if first is not None:
+            return np.add(ages, first, dtype=np.int64)
+        return self._ids_by_age.take(ages)
+
+    def _find_ages(
+        self, event: NDArray[np.int32], mask: NDArray[np.uint8] | None, wanted: int
+    ) -> NDArray[np.int32]:
+        scratch: Any = self._scratch()
         chosen = _NO_MASK if mask is None else mask
-        wanted = IN_ORDER if in_order else LIST
-        return scratch.found[: match_event(scratch.ids.block, event, chosen, wanted)]
+        found: NDArray[np.int32] = scratch.found
+        return found[: match_event(scratch.block, event, chosen, wanted)]
 
     def match_expression(
         self, choices: Choices, mask: NDArray[np.uint8] | None = None
@@ -204,10 +193,9 @@ class Tiles(Engine):
         scratch = self._scratch()
         assert isinstance(scratch, TilesScratch)
         room, chosen = scratch.expressions, _NO_MASK if mask is None else mask
-        found, doubtful = match_choices(
-            scratch.places.block, choices, choices.present, chosen, room
-        )
-        matched = scratch.found[:found].astype(np.int32)
+        found, doubtful = match_choices(scratch.block, choices, choices.present, chosen, room)
+        ages, places = scratch.found[:found], self.place_of_age
+        matched = ages.copy() if places is None else places.take(ages)
         undecided = room.undecided[:doubtful].copy()
         if doubtful:
             undecided = np.setdiff1d(undecided, matched)
@@ -228,16 +216,18 @@ class Tiles(Engine):
     ) -> int:
         """See `Engine.run`. Here `out` has 64-bit integers, in the order of ages."""
         assert isinstance(scratch, TilesScratch)
-        block, size, counts = scratch.places.block, last - row, counts[row:last]
+        block, size, counts = scratch.block, last - row, counts[row:last]
         entries = list_entries(rows_between(events, row, last), len(self.arrays.levels))
         if keep:
-            return row + int(match_rows(block, *entries, mask, 0, size, IN_ORDER, out, counts))
+            done = int(match_rows(block, *entries, mask, 0, size, IN_ORDER, 0, out, counts))
+            self._label(out[: counts[:done].sum()], with_ids=False)
+            return row + done
         if size >= _BATCH and self._counts_plainly(mask):
-            done: int = count_rows(block, scratch.batch, *entries, 0, size, counts)
+            done = int(count_rows(block, scratch.batch, *entries, 0, size, counts))
             if done > 0:
                 return row + done
             size = 1
-        return row + int(match_rows(block, *entries, mask, 0, size, COUNT, out, counts))
+        return row + int(match_rows(block, *entries, mask, 0, size, COUNT, 0, out, counts))
 
     def _run_rows(
         self,
@@ -254,19 +244,32 @@ class Tiles(Engine):
         assert isinstance(scratch, TilesScratch)
         parts: list[NDArray[np.integer]] = []
         if not keep:
+            # A count takes no room, but the kernel looks whether there is some.
+            room = np.empty(self.rules.size, np.int64)
             while row < last:
-                row = self.run(events, row, last, mask, scratch, scratch.found, counts, keep)
+                row = self.run(events, row, last, mask, scratch, room, counts, keep)
             return parts
-        block = (scratch.ids if with_ids else scratch.places).block
         entries = list_entries(rows_between(events, row, last), len(self.arrays.levels))
+        offset = (self.first_id or 0) if with_ids else 0
         size, counts, at = last - row, counts[row:last], 0
         while at < size:
             # Memory that is never written to is never used, so a chunk may be too large.
             out = np.empty(self.rules.size + (BUFFER if size > 1 else 0), np.int64)
-            done = int(match_rows(block, *entries, mask, at, size, IN_ORDER, out, counts))
-            parts.append(out[: counts[at:done].sum()])
+            done = int(
+                match_rows(scratch.block, *entries, mask, at, size, IN_ORDER, offset, out, counts)
+            )
+            parts.append(self._label(out[: counts[at:done].sum()], with_ids))
             at = done
         return parts
+
+    def _label(self, ages: NDArray[np.int64], with_ids: bool) -> NDArray[np.int64]:
+        """Replace ages by places or ids, in place; consecutive ids are written by the kernel."""
+        if not with_ids:
+            if self.place_of_age is not None:
+                take(self.place_of_age, ages, ages)
+        elif self.first_id is None:
+            take(self._ids_by_age, ages, ages)
+        return ages
 
     def _counts_plainly(self, mask: NDArray[np.uint8]) -> bool:
         """Whether each hit is one rule: no mask, shared conjunctions, programs or texts."""
@@ -296,7 +299,7 @@ class Tiles(Engine):
         assert isinstance(scratch, TilesScratch)
         ranks = scratch.ranks(n, len(event) >> 1, False)
         chosen = _NO_MASK if mask is None else mask
-        found = top_event(scratch.places.block, ranks.addresses.block, event, chosen, n)
+        found = top_event(scratch.block, ranks.addresses.block, event, chosen, n)
         return ranks.workspace.best[:found], ranks.workspace.score[:found]
 
     def _rank(
@@ -309,7 +312,7 @@ class Tiles(Engine):
         assert isinstance(scratch, TilesScratch)
         events = rows_between(events, row, last)
         top_rows(
-            scratch.places.block,
+            scratch.block,
             scratch.ranks(0, 0, len(events.weight) > 0).addresses.block,
             *list_entries(events, len(self.arrays.levels)),
             events,

@@ -27,6 +27,7 @@ from tamis.engines.kernels.event_expressions import (
     longest_program,
     program_verdict,
 )
+from tamis.engines.kernels.marks import list_marked
 from tamis.engines.tiles.arrays import (
     ALWAYS,
     BY_TEXT,
@@ -39,13 +40,13 @@ from tamis.engines.tiles.arrays import (
 )
 from tamis.engines.tiles.flat_groups import COUNT_MASK, HAS_MORE, HAS_TILES, HOMES_AT
 from tamis.engines.tiles.groups import clear_visited, look_up
-from tamis.engines.tiles.match import list_marked, mark_conjunction, mark_rule
+from tamis.engines.tiles.match import mark_conjunction, mark_rule
 from tamis.engines.tiles.tile_and import first_bits, write_row
 from tamis.engines.tiles.workspace import (
     MOST_LEVELS,
+    read_ages,
     read_atoms,
     read_forms,
-    read_labels,
     read_tiles,
     read_workspace,
 )
@@ -154,7 +155,7 @@ def _list_groups(arrays, choices, workspace, present):
 
 
 @part
-def _test_conjunction(atoms, forms, labels, workspace, choices, room, mask, conjunction, doubtful):
+def _test_conjunction(atoms, forms, age, workspace, choices, room, mask, conjunction, doubtful):
     """Mark the rules of a conjunction that is possible; returns how many are undecided now."""
     verdict = candidate_verdict(atoms, choices, room.possible, forms, room.repeats, conjunction)
     if verdict == MAYBE:
@@ -164,7 +165,7 @@ def _test_conjunction(atoms, forms, labels, workspace, choices, room, mask, conj
             for i in range(forms.owner_start[conjunction], forms.owner_start[conjunction + 1]):
                 doubtful = _doubt(room, mask, forms.owner[i], doubtful)
     elif verdict != NO:
-        mark_conjunction(forms, labels, workspace, mask, conjunction)
+        mark_conjunction(forms, age, workspace, mask, conjunction)
     return doubtful
 
 
@@ -179,22 +180,22 @@ def _doubt(room, mask, rule, doubtful):
 
 
 @part
-def _test_program(atoms, forms, labels, workspace, choices, room, mask, program, doubtful):
+def _test_program(atoms, forms, age, workspace, choices, room, mask, program, doubtful):
     """Mark the rule of a program that is possible; returns how many are undecided now."""
     verdict = program_verdict(
         atoms, choices, room.possible, forms.program, forms.program_start[program], room.path
     )
-    rule = forms.program_rule[program]
+    rule = np.int64(forms.program_rule[program])
     if verdict == MAYBE:
         doubtful = _doubt(room, mask, rule, doubtful)
     elif verdict != NO:
-        mark_rule(labels, workspace, mask, rule)
+        mark_rule(age, workspace, mask, rule)
     return doubtful
 
 
 @part
 def _sift_block(
-    atoms, arrays, forms, labels, workspace, choices, room, mask, block, lacks, tiles, doubtful
+    atoms, arrays, forms, age, workspace, choices, room, mask, block, lacks, tiles, doubtful
 ):
     """Test the flat entries of a block, and list its tiles.
 
@@ -224,11 +225,11 @@ def _sift_block(
         candidate = first + i if i < homes else np.int64(flat[others + i])
         if candidate < conjunctions:
             doubtful = _test_conjunction(
-                atoms, forms, labels, workspace, choices, room, mask, candidate, doubtful
+                atoms, forms, age, workspace, choices, room, mask, candidate, doubtful
             )
         else:
             doubtful = _test_program(
-                atoms, forms, labels, workspace, choices, room, mask, candidate - conjunctions,
+                atoms, forms, age, workspace, choices, room, mask, candidate - conjunctions,
                 doubtful,
             )  # fmt: skip
     return following, tiles, doubtful
@@ -255,7 +256,7 @@ def _unite_rows(arrays, choices, workspace, words, column):
     if begin == end:
         write_row(arrays, column, words, 0, workspace.union)
         return True
-    if arrays.column[column, 0] & BY_TEXT:
+    if arrays.columns[column, 0] & BY_TEXT:
         return False
     codes = np.int64(0)
     for entry in range(begin, end):
@@ -299,9 +300,7 @@ def _find_in_tile(arrays, choices, workspace, tile):
 
 
 @part
-def _test_tile(
-    atoms, arrays, forms, labels, workspace, choices, room, mask, tile, is_exact, doubtful
-):
+def _test_tile(atoms, arrays, forms, age, workspace, choices, room, mask, tile, is_exact, doubtful):
     """Mark the possible rules of a tile; returns how many are undecided now."""
     size, first = arrays.tile[tile, 1], np.int64(arrays.tile[tile, 2])
     homes, others = arrays.tile[tile, 3], arrays.tile[tile, 4]
@@ -314,10 +313,10 @@ def _test_tile(
             if bit >= homes:
                 conjunction = np.int64(arrays.member[others + bit - homes])
             if is_exact and not room.repeats[conjunction]:
-                mark_conjunction(forms, labels, workspace, mask, conjunction)
+                mark_conjunction(forms, age, workspace, mask, conjunction)
             else:
                 doubtful = _test_conjunction(
-                    atoms, forms, labels, workspace, choices, room, mask, conjunction, doubtful
+                    atoms, forms, age, workspace, choices, room, mask, conjunction, doubtful
                 )
     return doubtful
 
@@ -330,11 +329,11 @@ def match_choices(block, choices, present, mask, room):
     """Find the rules that match an event expression without endless entries.
 
     `present` has the numbers of the event's attributes. Considers only rules whose mask is set; all
-    rules if `mask` is empty. Writes the places of matching rules to `Workspace.found`, the oldest
-    first, and the undecided ones to `room`; returns how many there are of each.
+    rules if `mask` is empty. Writes the ages of matching rules to `Workspace.found`, rising,
+    and the places of undecided ones to `room`; returns how many there are of each.
     """
     atoms, arrays, forms = read_atoms(block), read_tiles(block), read_forms(block)
-    labels, workspace = read_labels(block), read_workspace(block)
+    age, workspace = read_ages(block).age, read_workspace(block)
     has = np.uint32(0)
     for i in range(len(present)):
         has |= arrays.attribute_bit[present[i]]
@@ -349,7 +348,7 @@ def match_choices(block, choices, present, mask, room):
         place = workspace.groups[i]
         while place >= 0:
             place, tiles, doubtful = _sift_block(
-                atoms, arrays, forms, labels, workspace, choices, room, mask, place, ~has, tiles,
+                atoms, arrays, forms, age, workspace, choices, room, mask, place, ~has, tiles,
                 doubtful,
             )  # fmt: skip
     for i in range(tiles):
@@ -357,11 +356,11 @@ def match_choices(block, choices, present, mask, room):
         has_hits, is_exact = _find_in_tile(arrays, choices, workspace, tile)
         if has_hits:
             doubtful = _test_tile(
-                atoms, arrays, forms, labels, workspace, choices, room, mask, tile, is_exact,
+                atoms, arrays, forms, age, workspace, choices, room, mask, tile, is_exact,
                 doubtful,
             )  # fmt: skip
     if not is_wide:
         clear_visited(workspace, groups)
     for i in range(doubtful):
         room.doubt[room.undecided[i]] = 0
-    return list_marked(labels, workspace, workspace.found, 0), doubtful
+    return list_marked(workspace.marks, workspace.line_words, workspace.found), doubtful

@@ -17,7 +17,9 @@ A group is one *block* of words, or several if it has many flat entries:
 An atom has one of four forms, and those of an entry come in this order:
 
 - *narrow*, one word: attribute, whether it is negated, lowest code, the distance to the highest;
-- *wide*, two words: the same with more bits;
+- *wide*, two words: the same with more bits; or for a short list of codes, the lowest one and the
+  distances of up to four others, a byte each, 0 in place of a missing one. A bit after that of
+  negation tells them apart;
 - *bits*, three words: attribute, whether it is negated, whether every code counts or every second
   one, lowest code; and 64 bits, one for each of these codes;
 - *general*, one word: the number of the atom, which is tested by the table of atoms.
@@ -55,6 +57,7 @@ __all__ = [
     "choose_widths",
     "entry_holds",
     "groups_fit",
+    "read_widths",
 ]
 
 MOST_ENTRIES = 512
@@ -72,6 +75,9 @@ _MOST_NARROW, _MOST_WIDE, _MOST_BITS, _MOST_GENERAL = 31, 15, 15, 6
 _WIDE_AT, _BITS_AT, _GENERAL_AT = 5, 9, 13
 _TESTED_BY_FORMS = 7
 """In place of the number of general atoms."""
+
+_MOST_LISTED, _MOST_DISTANCE = 5, 255
+"""The most codes of a short list, and the greatest distance in it."""
 
 _LOW_WORD = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
@@ -96,7 +102,7 @@ def choose_widths(attributes: int) -> NDArray[np.int64]:
     Codes get all bits that attributes leave in one word, and in two.
     """
     bits = max(1, (attributes - 1).bit_length())
-    return np.array([bits, (31 - bits) // 2, min((63 - bits) // 2, 31)], np.int64)
+    return np.array([bits, (31 - bits) // 2, min((62 - bits) // 2, 31)], np.int64)
 
 
 def build_flat_groups(
@@ -131,8 +137,16 @@ def _form_of(table, codes, sizes, width, atom):
         return _WIDE if fits else _GENERAL
     if low == high or codes[low] >> (30 - width[0]) != 0:
         return _GENERAL
+    if _is_short(codes, low, high):
+        return _WIDE
     step = _step_of(codes, low, high)
     return _BITS if (codes[high - 1] - codes[low]) >> step < 64 else _GENERAL
+
+
+@part
+def _is_short(codes, low, high):
+    """Whether a list of codes fits into a wide atom."""
+    return high - low <= _MOST_LISTED and codes[high - 1] - codes[low] <= _MOST_DISTANCE
 
 
 @kernel
@@ -187,6 +201,14 @@ def _write_atom(table, codes, sizes, width, atom, form, flat, at):
         flat[at] = atom
         return
     word = attribute | negated << width[0]
+    if form == _WIDE and test & 3 == SET:
+        first = np.int64(codes[low])
+        flat[at] = word | np.int64(1) << (width[0] + 1) | first << (width[0] + 2)
+        distances = np.int64(0)
+        for k in range(low + 1, high):
+            distances |= (codes[k] - first) << (8 * (k - low - 1))
+        flat[at + 1] = distances
+        return
     if form == _BITS:
         step = _step_of(codes, low, high)
         first = np.int64(codes[low])
@@ -204,8 +226,8 @@ def _write_atom(table, codes, sizes, width, atom, form, flat, at):
     if form == _NARROW:
         flat[at] = word | low << (width[0] + 1) | (high - low) << (width[0] + 1 + width[1])
         return
-    both = np.uint64(word | low << (width[0] + 1))
-    both |= np.uint64(high - low) << np.uint64(width[0] + 1 + width[2])
+    both = np.uint64(word | low << (width[0] + 2))
+    both |= np.uint64(high - low) << np.uint64(width[0] + 2 + width[2])
     flat[at] = both & _LOW_WORD
     flat[at + 1] = both >> _HALF
 
@@ -463,17 +485,44 @@ def _in_bits(bits, shift, offset):
 
 
 @part
+def _in_list(distances, offset):
+    """Whether the code that lies `offset` above the lowest one of a short list is in the list."""
+    is_near = (offset >= 0) & (offset <= _MOST_DISTANCE)
+    # A byte of `differs` is 0 where a distance equals the offset; only then is a high bit set.
+    differs = distances ^ (offset & _MOST_DISTANCE) * 0x01010101
+    return is_near & ((offset == 0) | ((differs - 0x01010101) & ~differs & 0x80808080 != 0))
+
+
+@part
+def read_widths(width):
+    """What `entry_holds` needs to take words apart, read once for many entries.
+
+    The mask of attributes; where the bit after that of negation is; for narrow and for wide atoms,
+    where the distance begins and the mask of codes.
+    """
+    low_at = width[0] + 1
+    return (
+        (np.int64(1) << width[0]) - 1,
+        low_at,
+        low_at + width[1],
+        (np.int64(1) << width[1]) - 1,
+        low_at + 1 + width[2],
+        (np.int64(1) << width[2]) - 1,
+    )
+
+
+@part
 def entry_holds(
-    atoms, forms, flat, width, workspace, event_code, step, several, place, kinds, candidate
+    atoms, forms, flat, widths, workspace, event_code, step, several, place, kinds, candidate
 ):
     """Whether a flat entry holds on the loaded event.
 
-    `place` is that of its atoms, `kinds` their numbers. Atoms are tested without branches: most
-    entries that reach this have few of them, and the processor could not predict the outcome.
+    `widths` are those of `read_widths`, `place` is that of its atoms, `kinds` their numbers. Atoms
+    are tested without branches: most entries that reach this have few of them, and the processor
+    could not predict the outcome.
     """
-    attribute_mask = (np.int64(1) << width[0]) - 1
-    low_at, high_at = width[0] + 1, width[0] + 1 + width[1]
-    low_mask = (np.int64(1) << width[1]) - 1
+    attribute_mask, low_at, high_at, low_mask, wide_high_at, wide_low_mask = widths
+    negated_at = low_at - 1
     holds = True
     at = place
     end = at + (kinds & _MOST_NARROW)
@@ -486,33 +535,42 @@ def entry_holds(
         inside = (low <= code) & (code - low <= distance)
         if several and code == SEVERAL:
             inside = _in_range(workspace, event_code, step, attribute, low, distance)
-        holds &= inside != (word >> width[0] & 1 != 0)
+        holds &= inside != (word >> negated_at & 1 != 0)
     end = at + 2 * (kinds >> _WIDE_AT & _MOST_WIDE)
     while at < end:
-        both = np.uint64(flat[at]) | np.uint64(flat[at + 1]) << _HALF
+        word, rest = np.int64(flat[at]), np.int64(flat[at + 1])
         at += 2
-        attribute = np.int64(both) & attribute_mask
+        attribute = word & attribute_mask
         code = np.int64(workspace.code[attribute])
-        low = np.int64(both >> np.uint64(low_at)) & ((np.int64(1) << width[2]) - 1)
-        distance = np.int64(both >> np.uint64(low_at + width[2]))
-        inside = (low <= code) & (code - low <= distance)
-        if several and code == SEVERAL:
-            inside = _in_range(workspace, event_code, step, attribute, low, distance)
-        holds &= inside != (both >> np.uint64(width[0]) & np.uint64(1) != 0)
+        if word >> low_at & 1:
+            low = word >> (low_at + 1)
+            inside = _in_list(rest, code - low)
+            if several and code == SEVERAL:
+                inside = False
+                for i in range(workspace.span[attribute, 0], workspace.span[attribute, 1]):
+                    inside |= _in_list(rest, np.int64(event_code[step * i]) - low)
+        else:
+            both = np.uint64(word) | np.uint64(rest) << _HALF
+            low = np.int64(both >> np.uint64(low_at + 1)) & wide_low_mask
+            distance = np.int64(both >> np.uint64(wide_high_at))
+            inside = (low <= code) & (code - low <= distance)
+            if several and code == SEVERAL:
+                inside = _in_range(workspace, event_code, step, attribute, low, distance)
+        holds &= inside != (word >> negated_at & 1 != 0)
     end = at + 3 * (kinds >> _BITS_AT & _MOST_BITS)
     while at < end:
         word = np.int64(flat[at])
         bits = np.uint64(flat[at + 1]) | np.uint64(flat[at + 2]) << _HALF
         at += 3
-        attribute, low = word & attribute_mask, word >> (width[0] + 2)
-        shift = word >> (width[0] + 1) & 1
+        attribute, low = word & attribute_mask, word >> (low_at + 1)
+        shift = word >> low_at & 1
         code = np.int64(workspace.code[attribute])
         inside = _in_bits(bits, shift, code - low)
         if several and code == SEVERAL:
             inside = False
             for i in range(workspace.span[attribute, 0], workspace.span[attribute, 1]):
                 inside |= _in_bits(bits, shift, np.int64(event_code[step * i]) - low)
-        holds &= inside != (word >> width[0] & 1 != 0)
+        holds &= inside != (word >> negated_at & 1 != 0)
     general = kinds >> _GENERAL_AT
     if holds and general:
         if general == _TESTED_BY_FORMS:

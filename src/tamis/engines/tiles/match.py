@@ -2,8 +2,8 @@
 
 An event is matched in four steps, each of which prefetches what the next one reads: its keys lead
 to groups, the signatures of a group's entries to those worth testing, then tiles are tested, and
-then entries. Rules that match are either listed as they are found, or marked by age in a set of
-bits, which lists them in the order of their ages without sorting, and each of them once.
+then entries. Rules that match are listed by their ages, either as they are found, or through a set
+of marks (`tamis.engines.kernels.marks`), which lists them in order and each of them once.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -14,7 +14,16 @@ from __future__ import annotations
 import numpy as np
 
 from tamis.encode.kernel import event_kernel, kernel, part
-from tamis.engines.kernels.bits import ALL_BITS, ONE, ZERO, count_bits, lowest_bit, prefetch
+from tamis.engines.kernels.bits import (
+    ALL_BITS,
+    ONE,
+    count_bits,
+    count_zeros_below,
+    lowest_bit,
+    prefetch,
+    without_lowest_bit,
+)
+from tamis.engines.kernels.marks import SLACK, count_marked, list_marked, mark
 from tamis.engines.tiles.arrays import MOST_COLUMNS, NARROW, WIDE, WORD
 from tamis.engines.tiles.flat_groups import (
     COUNT_MASK,
@@ -25,20 +34,21 @@ from tamis.engines.tiles.flat_groups import (
     MOST_ENTRIES,
     OFFSET_MASK,
     entry_holds,
+    read_widths,
 )
 from tamis.engines.tiles.groups import clear_visited, list_groups
 from tamis.engines.tiles.tile_and import (
-    locate_rows,
+    list_columns,
+    locate_listed,
     multivalued_tile_holds,
     prefetch_columns,
     tile_holds,
 )
 from tamis.engines.tiles.workspace import (
-    AHEAD,
     load_event,
+    read_ages,
     read_atoms,
     read_forms,
-    read_labels,
     read_tiles,
     read_workspace,
     unload_event,
@@ -48,7 +58,6 @@ __all__ = [
     "COUNT",
     "IN_ORDER",
     "LIST",
-    "list_marked",
     "mark_conjunction",
     "mark_rule",
     "match_event",
@@ -56,7 +65,7 @@ __all__ = [
 ]
 
 LIST, IN_ORDER, COUNT = range(3)
-"""What is wanted: the labels in any order, in the order of ages, or only their number."""
+"""What is wanted: the ages of rules in any order, rising, or only their number."""
 
 _ENTRY_AT = 16
 _KINDS_MASK = (1 << _ENTRY_AT) - 1
@@ -65,77 +74,104 @@ _KINDS_MASK = (1 << _ENTRY_AT) - 1
 _ENTRY_WORDS = 9
 """The second prefetch of an entry comes so many words after the first."""
 
+_LINE = 16
+"""The 32-bit numbers of a cache line."""
+
+_BIT = np.uint64(WORD - 1)
+_UNROLLED = 4
+"""So many rules of a word of hits are listed at once."""
+
 
 # --- Rules that match ---
 
 
 @part
-def mark_rule(labels, workspace, mask, rule):
+def mark_rule(age, workspace, mask, rule):
     """Mark a rule as found."""
     if len(mask) == 0 or mask[rule]:
-        age = labels.age[rule]
-        word = age >> 6
-        workspace.marks[word] |= ONE << np.uint64(age & 63)
-        workspace.summary[word >> 6] |= ONE << np.uint64(word & 63)
+        mark(workspace.marks, workspace.lines, np.uint64(age[rule]))
 
 
 @part
-def mark_conjunction(forms, labels, workspace, mask, conjunction):
+def mark_conjunction(forms, age, workspace, mask, conjunction):
     """Mark the rules of a conjunction."""
     if len(forms.owner) == 0:
-        mark_rule(labels, workspace, mask, conjunction)
+        mark_rule(age, workspace, mask, conjunction)
     else:
         for i in range(forms.owner_start[conjunction], forms.owner_start[conjunction + 1]):
-            mark_rule(labels, workspace, mask, forms.owner[i])
+            mark_rule(age, workspace, mask, np.int64(forms.owner[i]))
 
 
 @part
-def _list_rule(labels, mask, rule, out, found):
-    """Append the label of a rule; returns how many there are now.
+def _list_rule(age, mask, rule, out, found):
+    """Append the age of a rule; returns how many there are now.
 
     There is always room, except in an index that someone has tampered with.
     """
-    if (len(mask) and not mask[rule]) or found == len(out):
+    if (len(mask) and not mask[rule]) or found + SLACK >= len(out):
         return found
-    out[found] = labels.by_place[rule] if len(labels.by_place) else rule
+    out[found] = age[rule]
     return found + 1
 
 
 @part
-def _list_run(labels, word, first, out, found):
-    """Append the labels of the rules first + i for each bit i of a word."""
-    by_place = labels.by_place
-    if word == ALL_BITS and len(by_place):
+def _list_run(age, word, first, out, found):
+    """Append the ages of the rules first + i for each bit i of a word.
+
+    Up to SLACK items after these are overwritten.
+    """
+    # Unsigned, so that Numba does not check for negative indices, and copies whole vectors.
+    at, begin = np.uint64(found), np.uint64(first)
+    end = found + np.int64(count_bits(word))
+    if word == ALL_BITS:
         for i in range(WORD):
-            out[found + i] = by_place[first + i]
-        return found + WORD
+            out[at + np.uint64(i)] = age[begin + np.uint64(i)]
+        return end
     while word:
-        rule = first + np.int64(lowest_bit(word))
-        out[found] = by_place[rule] if len(by_place) else rule
-        found += 1
-        word &= word - ONE
-    return found
+        for k in range(_UNROLLED):
+            out[at + np.uint64(k)] = age[begin + (count_zeros_below(word) & _BIT)]
+            word = without_lowest_bit(word)
+        at += np.uint64(_UNROLLED)
+    return end
 
 
 @part
-def _take_tile(arrays, forms, labels, workspace, tile, use_marks, wanted, mask, out, found):
+def _mark_run(age, workspace, word, first):
+    """Mark the rules first + i for each bit i of a word."""
+    begin = np.uint64(first)
+    if word == ALL_BITS:
+        for i in range(WORD):
+            mark(workspace.marks, workspace.lines, np.uint64(age[begin + np.uint64(i)]))
+        return
+    while word:
+        mark(workspace.marks, workspace.lines, np.uint64(age[begin + lowest_bit(word)]))
+        word = without_lowest_bit(word)
+
+
+@part
+def _take_tile(arrays, forms, age, workspace, tile, use_marks, wanted, mask, out, found):
     """List, mark or count the rules of the hits in a tile; returns how many are listed now."""
     size, first = arrays.tile[tile, 1], np.int64(arrays.tile[tile, 2])
-    homes, others = arrays.tile[tile, 3], arrays.tile[tile, 4]
+    homes, others = np.int64(arrays.tile[tile, 3]), np.int64(arrays.tile[tile, 4])
+    # Each conjunction of the run is a rule, and all rules are considered.
+    is_plain = len(mask) == 0 and len(forms.owner) == 0
     for word in range(WIDE if size > NARROW * WORD else NARROW):
         hits = workspace.hits[word]
-        if use_marks:
+        in_run = is_plain and WORD * word + WORD <= homes
+        if use_marks and in_run:
+            _mark_run(age, workspace, hits, first + WORD * word)
+        elif use_marks:
             while hits:
                 bit = WORD * word + np.int64(lowest_bit(hits))
                 hits &= hits - ONE
                 rule = first + bit
                 if bit >= homes:
                     rule = np.int64(arrays.member[others + bit - homes])
-                mark_conjunction(forms, labels, workspace, mask, rule)
+                mark_conjunction(forms, age, workspace, mask, rule)
         elif wanted == COUNT and len(mask) == 0:
             found += np.int64(count_bits(hits))
-        elif len(mask) == 0 and WORD * word + WORD <= homes and found + WORD <= len(out):
-            found = _list_run(labels, hits, first + WORD * word, out, found)
+        elif in_run and found + 2 * SLACK <= len(out):
+            found = _list_run(age, hits, first + WORD * word, out, found)
         else:
             while hits:
                 bit = WORD * word + np.int64(lowest_bit(hits))
@@ -143,42 +179,7 @@ def _take_tile(arrays, forms, labels, workspace, tile, use_marks, wanted, mask, 
                 rule = first + bit
                 if bit >= homes:
                     rule = np.int64(arrays.member[others + bit - homes])
-                found = _list_rule(labels, mask, rule, out, found)
-    return found
-
-
-@part
-def list_marked(labels, workspace, out, found):
-    """Append the labels of all marked rules, the oldest first, and clear the marks."""
-    by_age = labels.by_age
-    for at in range(len(workspace.summary)):
-        words = workspace.summary[at]
-        workspace.summary[at] = ZERO
-        while words:
-            word = WORD * at + np.int64(lowest_bit(words))
-            words &= words - ONE
-            marks = workspace.marks[word]
-            workspace.marks[word] = ZERO
-            while marks:
-                age = WORD * word + np.int64(lowest_bit(marks))
-                marks &= marks - ONE
-                out[found] = by_age[age] if len(by_age) else labels.first[0] + age
-                found += 1
-    return found
-
-
-@part
-def _count_marked(workspace):
-    """How many rules are marked; clears the marks."""
-    found = np.int64(0)
-    for at in range(len(workspace.summary)):
-        words = workspace.summary[at]
-        workspace.summary[at] = ZERO
-        while words:
-            word = WORD * at + np.int64(lowest_bit(words))
-            words &= words - ONE
-            found += np.int64(count_bits(workspace.marks[word]))
-            workspace.marks[word] = ZERO
+                found = _list_rule(age, mask, rule, out, found)
     return found
 
 
@@ -186,11 +187,22 @@ def _count_marked(workspace):
 
 
 @part
+def _prefetch_ages(arrays, age, tile):
+    """Prefetch the ages of a tile's rules."""
+    first = np.int64(arrays.tile[tile, 2])
+    for place in range(first, first + arrays.tile[tile, 3], _LINE):
+        prefetch(age, np.int64(place))
+
+
+@part
 def _match_tiles(
-    arrays, forms, labels, workspace, event_code, step, several, tiles, use_marks, wanted, mask,
+    arrays, forms, age, workspace, event_code, step, several, tiles, use_marks, wanted, mask,
     out, found,
 ):  # fmt: skip
-    """Find the rules of the listed tiles; returns how many are listed now."""
+    """Find the rules of the listed tiles; returns how many are listed now.
+
+    Some tiles at a time: first their columns, then the rows of these, then their conjunctions.
+    """
     for i in range(tiles):
         prefetch_columns(arrays, workspace.tiles[i])
     if several:
@@ -198,22 +210,38 @@ def _match_tiles(
             tile = workspace.tiles[i]
             if multivalued_tile_holds(arrays, event_code, step, workspace, tile):
                 found = _take_tile(
-                    arrays, forms, labels, workspace, tile, use_marks, wanted, mask, out, found
+                    arrays, forms, age, workspace, tile, use_marks, wanted, mask, out, found
                 )
         return found
-    rows = rows_before = 0
-    for i in range(tiles + AHEAD):
-        rows_before = rows
-        if i < tiles:
+    first = 0
+    while first < tiles:
+        columns = 0
+        last = first
+        while (
+            last < tiles
+            and last - first < len(workspace.row_end)
+            and columns + MOST_COLUMNS <= len(workspace.columns)
+        ):
+            columns = list_columns(
+                arrays, workspace.code, workspace, workspace.tiles[last], columns
+            )
+            workspace.row_end[last - first] = columns
+            last += 1
+        locate_listed(arrays, workspace.code, workspace, 0, columns)
+        if wanted != COUNT:
+            _prefetch_ages(arrays, age, workspace.tiles[first])
+        at = np.int64(0)
+        for i in range(first, last):
             tile = workspace.tiles[i]
-            rows = locate_rows(arrays, workspace.code, workspace, tile, MOST_COLUMNS * (i & AHEAD))
-        if i >= AHEAD:
-            tile = workspace.tiles[i - AHEAD]
-            at = MOST_COLUMNS * ((i - AHEAD) & AHEAD)
-            if tile_holds(arrays, workspace, tile, at, rows_before):
+            if wanted != COUNT and i + 1 < last:
+                _prefetch_ages(arrays, age, workspace.tiles[i + 1])
+            end = np.int64(workspace.row_end[i - first])
+            if tile_holds(arrays, workspace, tile, at, end - at):
                 found = _take_tile(
-                    arrays, forms, labels, workspace, tile, use_marks, wanted, mask, out, found
+                    arrays, forms, age, workspace, tile, use_marks, wanted, mask, out, found
                 )
+            at = end
+        first = last
     return found
 
 
@@ -221,7 +249,7 @@ def _match_tiles(
 
 
 @part
-def _sift_block(arrays, workspace, block, lacks, tiles, entries):
+def _sift_block(arrays, age, workspace, block, lacks, tiles, entries):
     """List the tiles of a block, and its entries whose attributes the event has.
 
     Returns how many tiles and entries are listed now, and the place of the next block, or -1.
@@ -255,14 +283,16 @@ def _sift_block(arrays, workspace, block, lacks, tiles, entries):
         prefetch(flat, place)
         prefetch(flat, place + _ENTRY_WORDS)
         workspace.entries[k] = place << _ENTRY_AT | word >> KINDS_AT
-        workspace.candidates[k] = first + i if i < homes else np.int64(flat[others + i])
+        candidate = first + i if i < homes else np.int64(flat[others + i])
+        workspace.candidates[k] = candidate
+        prefetch(age, candidate)
     return tiles, kept, following
 
 
 @part
 def _test_entries(
-    atoms, arrays, forms, labels, workspace, event_code, step, several, entries, tried, use_marks,
-    wanted, mask, out, found,
+    atoms, arrays, forms, age, widths, workspace, event_code, step, several, entries, tried,
+    use_marks, wanted, mask, out, found,
 ):  # fmt: skip
     """Test the listed entries; returns how many rules are listed and programs tried now."""
     conjunctions = len(forms.conjunction_start) - 1
@@ -277,20 +307,20 @@ def _test_entries(
             tried += 1
         place, kinds = workspace.entries[k] >> _ENTRY_AT, workspace.entries[k] & _KINDS_MASK
         if not entry_holds(
-            atoms, forms, arrays.flat, arrays.width, workspace, event_code, step, several, place,
-            kinds, candidate,
+            atoms, forms, arrays.flat, widths, workspace, event_code, step, several, place, kinds,
+            candidate,
         ):  # fmt: skip
             continue
         if use_marks:
             if program >= 0:
-                mark_rule(labels, workspace, mask, forms.program_rule[program])
+                mark_rule(age, workspace, mask, np.int64(forms.program_rule[program]))
             else:
-                mark_conjunction(forms, labels, workspace, mask, candidate)
+                mark_conjunction(forms, age, workspace, mask, candidate)
         elif wanted == COUNT and len(mask) == 0:
             found += 1
         else:
             rule = np.int64(forms.program_rule[program]) if program >= 0 else candidate
-            found = _list_rule(labels, mask, rule, out, found)
+            found = _list_rule(age, mask, rule, out, found)
     return found, tried
 
 
@@ -298,13 +328,15 @@ def _test_entries(
 
 
 @kernel
-def _find_rules(block, attribute, code, step, first, last, wanted, mask, out, found):
-    """Append the labels of the rules that an event matches, or count them.
+def _find_rules(block, attribute, code, step, first, last, wanted, mask):
+    """Write the ages of the rules that an event matches to `Workspace.found`, or count them.
 
-    See `load_event` for the event. Returns how many rules are listed or counted now.
+    See `load_event` for the event. Returns how many rules there are.
     """
     atoms, arrays, forms = read_atoms(block), read_tiles(block), read_forms(block)
-    labels, workspace = read_labels(block), read_workspace(block)
+    age, workspace = read_ages(block).age, read_workspace(block)
+    out, found = workspace.found, np.int64(0)
+    widths = read_widths(arrays.width)
     has, several = load_event(arrays, workspace, attribute, code, step, first, last)
     lacks = ~has
     # Where a rule may be found twice, marks keep it from being listed twice.
@@ -318,16 +350,18 @@ def _find_rules(block, attribute, code, step, first, last, wanted, mask, out, fo
             place = workspace.groups[at]
             at += 1
         if place >= 0:
-            tiles, entries, place = _sift_block(arrays, workspace, place, lacks, tiles, entries)
+            tiles, entries, place = _sift_block(
+                arrays, age, workspace, place, lacks, tiles, entries
+            )
         is_last = place < 0 and at == groups
         if is_last:
             found = _match_tiles(
-                arrays, forms, labels, workspace, code, step, several, tiles, use_marks, wanted,
+                arrays, forms, age, workspace, code, step, several, tiles, use_marks, wanted,
                 mask, out, found,
             )  # fmt: skip
         if is_last or entries + MOST_ENTRIES > len(workspace.entries):
             found, tried = _test_entries(
-                atoms, arrays, forms, labels, workspace, code, step, several, entries, tried,
+                atoms, arrays, forms, age, widths, workspace, code, step, several, entries, tried,
                 use_marks, wanted, mask, out, found,
             )  # fmt: skip
             entries = 0
@@ -340,9 +374,8 @@ def _find_rules(block, attribute, code, step, first, last, wanted, mask, out, fo
     unload_event(arrays, workspace, attribute, step, first, last)
     if use_marks:
         if wanted == COUNT:
-            found += _count_marked(workspace)
-        else:
-            found = list_marked(labels, workspace, out, found)
+            return count_marked(workspace.marks, workspace.line_words)
+        return list_marked(workspace.marks, workspace.line_words, out)
     return found
 
 
@@ -350,33 +383,31 @@ def _find_rules(block, attribute, code, step, first, last, wanted, mask, out, fo
 def match_event(block, event, mask, wanted):
     """Match one event, given as pairs of an attribute and a code; see `load_event`.
 
-    Writes the labels of its rules to `Workspace.found`, and returns how many there are. Considers
+    Writes the ages of its rules to `Workspace.found`, and returns how many there are. Considers
     only rules whose mask is set; all rules if `mask` is empty.
     """
-    workspace = read_workspace(block)
-    return _find_rules(
-        block, event, event[1:], 2, 0, len(event) >> 1, wanted, mask, workspace.found, 0
-    )
+    return _find_rules(block, event, event[1:], 2, 0, len(event) >> 1, wanted, mask)
 
 
 @event_kernel
-def match_rows(block, start, attribute, code, mask, row, last, wanted, out, counts):
+def match_rows(block, start, attribute, code, mask, row, last, wanted, offset, out, counts):
     """Match the events from `row` up to, but not including, `last`.
 
-    The entries of event i are start[i] to start[i + 1]; see `load_event`. Writes the labels of
-    their rules to `out`, event after event, and the number of each event's rules to `counts`.
-    Stops before an event for which `out` might lack room. Returns the first row that was not
-    matched.
+    The entries of event i are start[i] to start[i + 1]; see `load_event`. Writes the ages of their
+    rules plus `offset` to `out`, event after event, and the number of each event's rules to
+    `counts`. Stops before an event for which `out` might lack room. Returns the first row that was
+    not matched.
     """
-    workspace = read_workspace(block)
+    ages = read_workspace(block).found
+    size = len(read_ages(block).age)
     found = 0
-    while row < last and len(out) - found >= len(workspace.found):
-        before = found
-        found = _find_rules(
-            block, attribute, code, 1, start[row], start[row + 1], wanted, mask, out, found
-        )
-        counts[row] = found - before
-        if wanted == COUNT:
-            found = 0
+    while row < last and len(out) - found >= size:
+        count = _find_rules(block, attribute, code, 1, start[row], start[row + 1], wanted, mask)
+        counts[row] = count
+        if wanted != COUNT:
+            at = np.uint64(found)
+            for i in range(np.uint64(count)):
+                out[at + i] = offset + ages[i]
+            found += count
         row += 1
     return row

@@ -12,11 +12,24 @@ import numpy as np
 
 from tamis.encode.kernel import kernel, part
 from tamis.engines.kernels.bits import ALL_BITS, BYTE, EIGHT, ONE, ZERO, prefetch
-from tamis.engines.tiles.arrays import BY_CUTS, BY_TEXT, NARROW, NEGATIVE, STEPS, WIDE, WORD
+from tamis.engines.tiles.arrays import (
+    ABSENT_APART,
+    BY_CUTS,
+    BY_TEXT,
+    IS_WIDE,
+    NARROW,
+    NEGATIVE,
+    SPECIAL_APART,
+    STEPS,
+    WIDE,
+    WORD,
+)
 from tamis.engines.tiles.columns import count_cuts
 
 __all__ = [
     "first_bits",
+    "list_columns",
+    "locate_listed",
     "locate_rows",
     "multivalued_tile_holds",
     "prefetch_columns",
@@ -28,54 +41,98 @@ _BIT = np.uint64(63)
 _LAST_COUNT = np.uint64(56)
 """Where the highest count is in a word of counts."""
 
+_ROW_AT = 4
+_POSITION = 7
+_APART = 8
+"""The parts of a place: a row, whether it stands apart, and else which of its counts to use."""
+
+_AHEAD = 8
+"""How many columns ahead of time their cuts are prefetched."""
+
+_LINE = 16
+"""The 32-bit numbers of a cache line."""
+
 
 @part
-def _place(arrays, column, words, code):
-    """The place of the row of a code; the three lowest bits say which of its counts to use."""
-    first = np.int64(arrays.column[column, 1])
-    if code == arrays.column[column, 2]:
-        return first << 6
-    position = code - arrays.column[column, 3]
+def _place(arrays, column, code):
+    """The place of the row of a code that is not the ideal one."""
+    kind = arrays.columns[column, 0]
+    words = WIDE if kind & IS_WIDE else NARROW
+    first = np.int64(arrays.columns[column, 1]) << 3
+    if code == arrays.columns[column, 2]:
+        return (first + words) << _ROW_AT | _APART
     if code == 0:
-        return ((first << 3) + 2 * words) << 3
-    if position < 0 or position >= arrays.column[column, 4]:
-        return ((first << 3) + 4 * words) << 3
-    kind = arrays.column[column, 0]
+        before = words if kind & ABSENT_APART else 0
+        before += words if kind & ABSENT_APART and kind & SPECIAL_APART else 0
+        return (first + before) << _ROW_AT | _APART
+    position = np.int64(code) - arrays.columns[column, 3]
+    if position < 0 or position >= arrays.columns[column, 4]:
+        return first << _ROW_AT | _APART
     if kind & BY_CUTS:
-        position = (
-            count_cuts(arrays.cut, arrays.lookup[column, 0], arrays.lookup[column, 1], code) - 1
+        position = np.int64(
+            count_cuts(arrays.cut, arrays.columns[column, 5], arrays.columns[column, 6], code) - 1
         )
     steps = kind & STEPS
-    row = (first << 3) + 2 * words * (3 + (position >> steps))
-    return (row << 3) | (position & ((1 << steps) - 1))
+    row = first + arrays.columns[column, 7] + 2 * words * (position >> steps)
+    return row << _ROW_AT | position & ((1 << steps) - 1)
 
 
 @part
 def prefetch_columns(arrays, tile):
-    """Prefetch what `locate_rows` reads first of a tile's columns."""
+    """Prefetch what `list_columns` reads of a tile's columns."""
     for column in range(arrays.tile[tile, 0], arrays.tile[tile + 1, 0], 8):
-        prefetch(arrays.ideal, 2 * column)
+        prefetch(arrays.ideal, np.int64(2 * column))
+
+
+@part
+def list_columns(arrays, code_of, workspace, tile, listed):
+    """List the columns of a tile whose ideal codes the event does not have, and prefetch them.
+
+    Returns how many columns are listed now.
+    """
+    for column in range(arrays.tile[tile, 0], arrays.tile[tile + 1, 0]):
+        if code_of[arrays.ideal[column, 0]] != arrays.ideal[column, 1]:
+            workspace.columns[listed] = column
+            listed += 1
+            prefetch(arrays.columns, np.int64(8 * column))
+    return listed
+
+
+@part
+def _prefetch_cuts(arrays, column):
+    """Prefetch the cuts of a column, if it has any."""
+    if arrays.columns[column, 0] & BY_CUTS:
+        first = np.int64(arrays.columns[column, 5])
+        for at in range(first, first + arrays.columns[column, 6], _LINE):
+            prefetch(arrays.cut, np.int64(at))
+
+
+@part
+def locate_listed(arrays, code_of, workspace, first, last):
+    """Find and prefetch the rows of listed columns for the codes of an event's attributes."""
+    for i in range(first, min(first + _AHEAD, last)):
+        _prefetch_cuts(arrays, workspace.columns[i])
+    for i in range(first, last):
+        if i + _AHEAD < last:
+            _prefetch_cuts(arrays, workspace.columns[i + _AHEAD])
+        column = workspace.columns[i]
+        code = code_of[arrays.ideal[column, 0]]
+        if arrays.columns[column, 0] & BY_TEXT:
+            code = 0 if code == 0 else 1 + workspace.text[arrays.columns[column, 5]]
+        place = _place(arrays, column, code)
+        prefetch(arrays.bits, place >> _ROW_AT)
+        workspace.place[i] = place
 
 
 @part
 def locate_rows(arrays, code_of, workspace, tile, at):
-    """Find and prefetch the rows of a tile's columns for the codes of an event's attributes.
+    """Find and prefetch the rows of one tile's columns; returns how many there are.
 
-    Columns whose ideal code the event has are left out. Returns how many rows there are.
+    Their places are in workspace.place from `at` on.
     """
-    words = WIDE if arrays.tile[tile, 1] > NARROW * WORD else NARROW
-    rows = 0
-    for column in range(arrays.tile[tile, 0], arrays.tile[tile + 1, 0]):
-        code = code_of[arrays.ideal[column, 0]]
-        if code == arrays.ideal[column, 1]:
-            continue
-        if arrays.column[column, 0] & BY_TEXT:
-            code = 0 if code == 0 else 1 + workspace.text[arrays.lookup[column, 0]]
-        place = _place(arrays, column, words, code)
-        prefetch(arrays.bits, place >> 3)
-        workspace.place[at + rows] = place
-        rows += 1
-    return rows
+    last = list_columns(arrays, code_of, workspace, tile, at)
+    locate_listed(arrays, code_of, workspace, at, last)
+    return last - at
 
 
 @part
@@ -92,10 +149,10 @@ def _narrow_holds(arrays, workspace, tile, at, rows):
     bits = arrays.bits
     for i in range(rows):
         place = workspace.place[at + i]
-        row = place >> 3
+        row = place >> _ROW_AT
         c, d = bits[row], bits[row + 1]
-        counts = bits[row + NARROW]
-        toggles = np.int64((counts >> np.uint64(8 * (place & 7))) & BYTE)
+        counts = ZERO if place & _APART else bits[row + NARROW]
+        toggles = np.int64((counts >> np.uint64(8 * (place & _POSITION))) & BYTE)
         at_word = row + NARROW + 1
         if toggles and counts >> _LAST_COUNT > 8 * (NARROW - 1):
             at_word = np.int64(bits[at_word])
@@ -126,9 +183,9 @@ def _wide_holds(arrays, workspace, tile, at, rows):
     bits, line = arrays.bits, workspace.row
     for i in range(rows):
         place = workspace.place[at + i]
-        row = place >> 3
-        counts = bits[row + WIDE]
-        toggles = np.int64((counts >> np.uint64(8 * (place & 7))) & BYTE)
+        row = place >> _ROW_AT
+        counts = ZERO if place & _APART else bits[row + WIDE]
+        toggles = np.int64((counts >> np.uint64(8 * (place & _POSITION))) & BYTE)
         if toggles == 0:
             a &= bits[row]
             b &= bits[row + 1]
@@ -164,15 +221,21 @@ def _wide_holds(arrays, workspace, tile, at, rows):
 @part
 def write_row(arrays, column, words, code, row):
     """Write the row of a code of a column."""
-    place = _place(arrays, column, words, code)
-    at = place >> 3
+    if code == arrays.ideal[column, 1]:
+        for word in range(words):
+            row[word] = ALL_BITS
+        return
+    place = _place(arrays, column, code)
+    at = place >> _ROW_AT
     for word in range(words):
         row[word] = arrays.bits[at + word]
+    if place & _APART:
+        return
     counts = arrays.bits[at + words]
     at_word = at + words + 1
     if counts >> _LAST_COUNT > np.uint64(8 * (words - 1)):
         at_word = np.int64(arrays.bits[at_word])
-    for k in range(np.int64((counts >> np.uint64(8 * (place & 7))) & BYTE)):
+    for k in range(np.int64((counts >> np.uint64(8 * (place & _POSITION))) & BYTE)):
         named = arrays.bits[at_word + (k >> 3)] >> np.uint64(8 * (k & 7))
         row[(named & BYTE) >> np.uint64(6)] ^= ONE << (named & _BIT)
 
@@ -189,13 +252,13 @@ def multivalued_tile_holds(arrays, event_code, step, workspace, tile):
         workspace.hits[word] = first_bits(size - WORD * word)
     for column in range(arrays.tile[tile, 0], arrays.tile[tile + 1, 0]):
         attribute = arrays.ideal[column, 0]
-        kind = arrays.column[column, 0]
+        kind = arrays.columns[column, 0]
         code = workspace.code[attribute]
         if code == arrays.ideal[column, 1]:
             continue
         if kind & BY_TEXT or code >= 0:
             if kind & BY_TEXT:
-                code = 0 if code == 0 else 1 + workspace.text[arrays.lookup[column, 0]]
+                code = 0 if code == 0 else 1 + workspace.text[arrays.columns[column, 5]]
             write_row(arrays, column, words, code, workspace.row)
             for word in range(words):
                 workspace.hits[word] &= workspace.row[word]

@@ -42,6 +42,7 @@ from tamis.engines.tiles.flat_groups import (
     KINDS_AT,
     OFFSET_MASK,
     entry_holds,
+    read_widths,
 )
 from tamis.engines.tiles.groups import clear_visited, list_groups
 from tamis.engines.tiles.tile_and import locate_rows, multivalued_tile_holds, tile_holds
@@ -387,7 +388,7 @@ def _rank_block(
                 continue
             word = np.int64(flat[at + count + entry])
             if entry_holds(
-                atoms, forms, flat, arrays.width, workspace, code, 1, several,
+                atoms, forms, flat, read_widths(arrays.width), workspace, code, 1, several,
                 place + (word & OFFSET_MASK), word >> KINDS_AT, candidate,
             ):  # fmt: skip
                 _rank_candidate(

@@ -14,29 +14,26 @@ from tamis.encode.arrays import AtomArrays
 from tamis.encode.kernel import part
 from tamis.encode.rules import EncodedRules
 from tamis.engines.kernels.address_block import AddressBlock, Column, make_reader
+from tamis.engines.kernels.marks import SLACK, new_marks
 from tamis.engines.kernels.truth import SEVERAL
 from tamis.engines.tiles.arrays import COLUMNS, MOST_COLUMNS, WIDE, TileArrays
 from tamis.engines.tiles.flat_groups import MOST_ENTRIES
 
 __all__ = [
-    "AHEAD",
     "MOST_LEVELS",
+    "Ages",
     "Forms",
-    "Labels",
     "Workspace",
     "load_event",
     "new_block",
     "new_workspace",
+    "read_ages",
     "read_atoms",
     "read_forms",
-    "read_labels",
     "read_tiles",
     "read_workspace",
     "unload_event",
 ]
-
-AHEAD = 1
-"""How many tiles ahead rows are prefetched; a power of two minus 1."""
 
 MOST_LEVELS = 64
 """The most keys of one value."""
@@ -46,6 +43,9 @@ _KEYS = 1024
 
 _ENTRIES = 4096
 """How many flat entries are listed before they are tested."""
+
+_TILES, _COLUMNS = 256, 2048
+"""How many tiles, and columns of them, are listed before the tiles are tested."""
 
 
 class Forms(NamedTuple):
@@ -60,17 +60,11 @@ class Forms(NamedTuple):
     program_rule: NDArray[np.int32]
 
 
-class Labels(NamedTuple):
-    """What is written for a rule that matches."""
+class Ages(NamedTuple):
+    """What is written for rules that match."""
 
-    by_place: NDArray[np.int64]
-    """The label of each rule; empty where a rule's label is its place."""
     age: NDArray[np.int32]
     """The age of each rule."""
-    by_age: NDArray[np.int64]
-    """The labels by age; empty where they are consecutive numbers."""
-    first: NDArray[np.int64]
-    """The label of the oldest rule, where labels are consecutive numbers."""
 
 
 class Workspace(NamedTuple):
@@ -87,8 +81,12 @@ class Workspace(NamedTuple):
     row: NDArray[np.uint64]
     union: NDArray[np.uint64]
     """Room to combine the rows of several values."""
+    columns: NDArray[np.int32]
+    """Columns of some tiles."""
     place: NDArray[np.int64]
-    """The places of the rows of some tiles' columns."""
+    """The places of their rows."""
+    row_end: NDArray[np.int32]
+    """Where the columns of each of these tiles end."""
     tiles: NDArray[np.int32]
     """Tiles to test."""
     tried: NDArray[np.uint8]
@@ -108,10 +106,11 @@ class Workspace(NamedTuple):
     """The candidates of these entries."""
     marks: NDArray[np.uint64]
     """A bit for each rule by age, set if it was found."""
-    summary: NDArray[np.uint64]
-    """A bit for each word of `marks` that is not 0."""
-    found: NDArray[np.int64]
-    """The labels of the rules of a single event."""
+    lines: NDArray[np.uint8]
+    line_words: NDArray[np.uint64]
+    """The lines of `marks` that are not 0, as bytes and as words; see `new_marks`."""
+    found: NDArray[np.int32]
+    """The ages of the rules of a single event, and SLACK."""
 
 
 def new_workspace(rules: EncodedRules, arrays: TileArrays) -> Workspace:
@@ -126,7 +125,9 @@ def new_workspace(rules: EncodedRules, arrays: TileArrays) -> Workspace:
         np.zeros(WIDE, np.uint64),
         np.zeros(WIDE, np.uint64),
         np.zeros(WIDE, np.uint64),
-        np.zeros((AHEAD + 1) * MOST_COLUMNS, np.int64),
+        np.zeros(_COLUMNS + MOST_COLUMNS, np.int32),
+        np.zeros(_COLUMNS + MOST_COLUMNS, np.int64),
+        np.zeros(_TILES, np.int32),
         np.zeros(len(arrays.tile), np.int32),
         np.zeros(programs, np.uint8),
         np.empty(programs, np.int32),
@@ -136,9 +137,8 @@ def new_workspace(rules: EncodedRules, arrays: TileArrays) -> Workspace:
         np.zeros(len(arrays.slot), np.uint8),
         np.empty(_ENTRIES + MOST_ENTRIES, np.int64),
         np.empty(_ENTRIES + MOST_ENTRIES, np.int64),
-        np.zeros((rules.size >> 6) + 1, np.uint64),
-        np.zeros((rules.size >> 12) + 1, np.uint64),
-        np.empty(rules.size, np.int64),
+        *new_marks(rules.size),
+        np.empty(rules.size + 2 * SLACK, np.int32),
     )
 
 
@@ -152,12 +152,7 @@ _FORM_COLUMNS = {
     "program": Column(np.int32, 3),
     "program_rule": Column(np.int32),
 }
-_LABEL_COLUMNS = {
-    "by_place": Column(np.int64),
-    "age": Column(np.int32),
-    "by_age": Column(np.int64),
-    "first": Column(np.int64),
-}
+_AGE_COLUMNS = {"age": Column(np.int32)}
 _WORKSPACE_COLUMNS = {
     "code": Column(np.int32),
     "span": Column(np.int64, 2),
@@ -165,7 +160,9 @@ _WORKSPACE_COLUMNS = {
     "hits": Column(np.uint64),
     "row": Column(np.uint64),
     "union": Column(np.uint64),
+    "columns": Column(np.int32),
     "place": Column(np.int64),
+    "row_end": Column(np.int32),
     "tiles": Column(np.int32),
     "tried": Column(np.uint8),
     "tried_list": Column(np.int32),
@@ -176,24 +173,25 @@ _WORKSPACE_COLUMNS = {
     "entries": Column(np.int64),
     "candidates": Column(np.int64),
     "marks": Column(np.uint64),
-    "summary": Column(np.uint64),
-    "found": Column(np.int64),
+    "lines": Column(np.uint8),
+    "line_words": Column(np.uint64),
+    "found": Column(np.int32),
 }
 
 _FORMS_AT = len(_ATOM_COLUMNS)
 _TILES_AT = _FORMS_AT + len(_FORM_COLUMNS)
-_LABELS_AT = _TILES_AT + len(COLUMNS)
-_WORKSPACE_AT = _LABELS_AT + len(_LABEL_COLUMNS)
+_AGES_AT = _TILES_AT + len(COLUMNS)
+_WORKSPACE_AT = _AGES_AT + len(_AGE_COLUMNS)
 
 read_atoms = make_reader(AtomArrays, 0, _ATOM_COLUMNS)
 read_forms = make_reader(Forms, _FORMS_AT, _FORM_COLUMNS)
 read_tiles = make_reader(TileArrays, _TILES_AT, COLUMNS)
-read_labels = make_reader(Labels, _LABELS_AT, _LABEL_COLUMNS)
+read_ages = make_reader(Ages, _AGES_AT, _AGE_COLUMNS)
 read_workspace = make_reader(Workspace, _WORKSPACE_AT, _WORKSPACE_COLUMNS)
 
 
 def new_block(
-    rules: EncodedRules, arrays: TileArrays, labels: Labels, workspace: Workspace
+    rules: EncodedRules, arrays: TileArrays, ages: Ages, workspace: Workspace
 ) -> AddressBlock:
     """The addresses of everything that a kernel reads and writes besides events."""
     forms = Forms(*(getattr(rules.forms, name) for name in Forms._fields))
@@ -201,7 +199,7 @@ def new_block(
         (read_atoms, rules.atoms),
         (read_forms, forms),
         (read_tiles, arrays),
-        (read_labels, labels),
+        (read_ages, ages),
         (read_workspace, workspace),
     )
 
