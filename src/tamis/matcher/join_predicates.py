@@ -169,8 +169,9 @@ class JoinPredicates:
         # Both with one lock: what a mask replaces has to fit the other predicates.
         with documents.lock:
             documents.complete()
-            if not all(documents.is_heard_by(some) for some in self.filters):
-                # The documents were read anew, or another thread searches other rules.
+            is_heard = all(documents.is_heard_by(some) for some in self.filters)
+            if not is_heard or sum(not some.is_ready() for some in self.filters):
+                # The documents were read anew, change fast, or another thread searches other rules.
                 return documents.evaluate_used_joins(names, self.usages, event), None
             left = [name for name in names if name not in self._replaced]
             found = documents.evaluate_used_joins(left, self.usages, event)

@@ -38,7 +38,8 @@ from tamis.joins.ordered_index import AttributeIndex
 
 __all__ = ["ProfileFilter", "compared_in_all_cases"]
 
-_ORDERS: Final = (Op.LT, Op.LE, Op.GT, Op.GE)
+_RULES_PER_SEARCH: Final = 1_000
+"""A mask is computed after a search without a change for every so many rules."""
 
 
 class _Constraints(NamedTuple):
@@ -79,6 +80,9 @@ class ProfileFilter:
         """How many values of old documents have each code, by both attributes."""
         self._olds: dict[str, list[tuple[Axis, NDArray[np.int64]]]] = {}
         self._is_stale = True
+        self._waited = 0
+        """How many searches have come since the last change that matters."""
+        self._patience = rules.size // _RULES_PER_SEARCH
         self._mask: NDArray[np.uint8] | None = None
         names = {number: name for name, number in rules.dictionary.attributes.items()}
         news: set[int] = set()
@@ -127,7 +131,7 @@ class ProfileFilter:
                 for axis, counts in counted:
                     code = axis.code(value)
                     counts[code] += 1
-                    self._is_stale |= counts[code] == 1
+                    self._note(counts[code] == 1)
 
     def remove(self, document: FlatEvent) -> None:
         """No longer count the values of a document."""
@@ -136,9 +140,17 @@ class ProfileFilter:
                 for axis, counts in counted:
                     code = axis.code(value)
                     counts[code] -= 1
-                    self._is_stale |= counts[code] == 0
+                    self._note(counts[code] == 0)
 
     # --- Rules ---
+
+    def is_ready(self) -> bool:
+        """Whether `find_mask` knows the mask, or is worth its time; call it for each search.
+
+        While many documents come that matter, a mask would be computed for each of them.
+        """
+        self._waited += 1
+        return not self._is_stale or self._waited > self._patience
 
     def find_mask(self) -> NDArray[np.uint8] | None:
         """A mask of the rules that an event may satisfy, by place; None if it may be any.
@@ -154,6 +166,10 @@ class ProfileFilter:
         """How many rules no event can satisfy now."""
         mask = self.find_mask()
         return 0 if mask is None else int(np.count_nonzero(mask == 0))
+
+    def _note(self, matters: bool) -> None:
+        if matters:
+            self._is_stale, self._waited = True, 0
 
     def _compute_mask(self) -> NDArray[np.uint8] | None:
         forms = self._rules.forms
