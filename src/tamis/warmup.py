@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from numba.core import event
@@ -24,7 +24,7 @@ from tamis.matcher.rule import Rule
 from tamis.matcher.selection import tagged
 from tamis.matcher.tail import warm_up
 
-__all__ = ["warmup"]
+__all__ = ["WarmupProgress", "warmup"]
 
 _RULES = {
     "all": "TRUE",
@@ -46,8 +46,30 @@ _EVENT: dict[str, Any] = {"size": [1, 2], "name": "a", "price": 12.5, "flag": Tr
 _EXPRESSION = "size IN (1, 2) AND name = 'a' AND price BETWEEN 10 AND 20"
 
 
+class WarmupProgress(NamedTuple):
+    """How far `warmup` is."""
+
+    step: str
+    """What it compiles kernels for."""
+    number: int
+    """The number of that step, from 1 on."""
+    steps: int
+    """How many steps there are. Those whose kernels are on disk take no time."""
+    kernel: str | None
+    """The kernel that was just compiled; None at the beginning of a step."""
+    compiled: int
+    """How many kernels were compiled so far."""
+
+
+class _Step(NamedTuple):
+    engine: str
+    """The engine that the time counts for; the first one for what all of them share."""
+    title: str
+    run: Callable[[], Any]
+
+
 def warmup(
-    engines: Iterable[str] = ("auto",), report: Callable[[str], None] | None = None
+    engines: Iterable[str] = ("auto",), report: Callable[[WarmupProgress], None] | None = None
 ) -> dict[str, float]:
     """Compile and cache the kernels of engines.
 
@@ -56,53 +78,105 @@ def warmup(
     engines
         The names of the engines; see :func:`tamis.engines`.
     report
-        Called with the name of each kernel that was compiled. A kernel that is on disk already is
-        not compiled.
+        Called at the beginning of each step, and after each kernel that was compiled. A kernel that
+        is on disk already is not compiled.
 
     Returns
     -------
     dict of str to float
         The seconds that each engine took. Those of the first one include all shared kernels.
     """
-    names = dict.fromkeys(load_engine(engine).name for engine in engines)
-    with compile_in_place(), event.install_listener("numba:compile", _Listener(report)):
-        warm_up()
-        plain_kernels.is_compiled()
-        json_kernels.is_compiled()
-        return {name: _compile_engine(name) for name in names}
+    names = list(dict.fromkeys(load_engine(engine).name for engine in engines))
+    seconds = dict.fromkeys(names, 0.0)
+    steps = _list_steps(names) if names else []
+    listener = _Listener(report, len(steps))
+    with compile_in_place(), event.install_listener("numba:compile", listener):
+        for step in steps:
+            listener.begin(step.title)
+            started = time.perf_counter()
+            step.run()
+            seconds[step.engine] += time.perf_counter() - started
+    return seconds
 
 
 class _Listener(event.Listener):  # type: ignore[misc]  # Numba's classes are untyped
-    """Reports the kernels that Numba compiles."""
+    """Reports the steps, and the kernels that Numba compiles."""
 
-    def __init__(self, report: Callable[[str], None] | None) -> None:
+    def __init__(self, report: Callable[[WarmupProgress], None] | None, steps: int) -> None:
         self._report = report
+        self._progress = WarmupProgress("", 0, steps, None, 0)
+
+    def begin(self, step: str) -> None:
+        """Report the next step."""
+        number = self._progress.number + 1
+        self._tell(self._progress._replace(step=step, number=number, kernel=None))
 
     def on_start(self, event: Any) -> None:
         """Do nothing: a kernel that begins to be compiled first compiles those that it calls."""
 
     def on_end(self, event: Any) -> None:
         """Report a kernel."""
+        name = event.data["dispatcher"].py_func.__name__.lstrip("_")
+        compiled = self._progress.compiled + 1
+        self._tell(self._progress._replace(kernel=name, compiled=compiled))
+
+    def _tell(self, progress: WarmupProgress) -> None:
+        self._progress = progress
         if self._report is not None:
-            self._report(event.data["dispatcher"].py_func.__name__)
+            self._report(progress)
 
 
-def _compile_engine(engine: str) -> float:
-    """Call the kernels of an engine and its variants; returns how many seconds that took."""
-    started = time.perf_counter()
-    matcher = _build_matcher(engine)
-    _match_in_every_way(matcher)
-    # Merging builds a segment's arrays in another way than adding, so match again afterwards.
-    matcher.add_many([(number, _RULES["text"]) for number in range(20)])
-    matcher.remove("list-3")
-    matcher.optimize()
-    _match_in_every_way(matcher)
-    _read_from_disk(matcher)
-    matcher.close()
-    _count_plain_rules(engine)
-    for variant in load_engine(engine).variants:
-        _compile_engine(variant.name)
-    return time.perf_counter() - started
+def _list_steps(engines: list[str]) -> list[_Step]:
+    """All calls that need kernels: those that engines share, then those of each engine."""
+    steps = [
+        _Step(engines[0], "finding new rules", warm_up),
+        _Step(engines[0], "reading rules", plain_kernels.is_compiled),
+        _Step(engines[0], "reading JSON", json_kernels.is_compiled),
+    ]
+    for engine in engines:
+        for variant in (engine, *(other.name for other in load_engine(engine).variants)):
+            calls = _EngineCalls(variant)
+            steps += [
+                _Step(engine, f"{variant}: building", calls.build),
+                _Step(engine, f"{variant}: matching", calls.match),
+                _Step(engine, f"{variant}: merging", calls.merge),
+                _Step(engine, f"{variant}: storing", calls.store),
+                _Step(engine, f"{variant}: counting", calls.count),
+            ]
+    return steps
+
+
+class _EngineCalls:
+    """Calls the kernels of one engine, step by step."""
+
+    def __init__(self, engine: str) -> None:
+        self._engine = engine
+        self._matcher: Matcher | None = None
+
+    @property
+    def _built(self) -> Matcher:
+        assert self._matcher is not None, "the first step builds it"
+        return self._matcher
+
+    def build(self) -> None:
+        self._matcher = _build_matcher(self._engine)
+
+    def match(self) -> None:
+        _match_in_every_way(self._built)
+
+    def merge(self) -> None:
+        """Merging builds a segment's arrays in another way than adding, so match again."""
+        self._built.add_many([(number, _RULES["text"]) for number in range(20)])
+        self._built.remove("list-3")
+        self._built.optimize()
+        _match_in_every_way(self._built)
+
+    def store(self) -> None:
+        _read_from_disk(self._built)
+        self._built.close()
+
+    def count(self) -> None:
+        _count_plain_rules(self._engine)
 
 
 def _read_from_disk(matcher: Matcher) -> None:

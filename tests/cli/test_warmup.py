@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tamis.encode.compiler.cache import write_folder
+from tamis.warmup import WarmupProgress, warmup
 from tests.cli.command import run, run_failing
 
 
@@ -19,9 +20,21 @@ def test_warmup_names_the_engines_that_it_compiled() -> None:
         (["--engine", "sift", "--engine", "scan"], ["sift", "scan"]),
     ):
         *lines, last = run("warmup", *options).splitlines()
-        assert [line.split()[0] for line in lines] == engines
+        steps = [line for line in lines if " of " in line]
+        assert f"{len(steps)} of {len(steps)}" in steps[-1]
+        assert [line.split()[0] for line in lines[len(steps) :]] == engines
         assert last.endswith(f"compiled, the others were on disk, in {write_folder()}")
     assert "unknown engine 'steam'" in run_failing("warmup", "--engine", "steam")
+
+
+def test_warmup_says_how_far_it_is() -> None:
+    said: list[WarmupProgress] = []
+    assert list(warmup(["scan", "sift"], said.append)) == ["scan", "sift"]
+    begun = [now for now in said if now.kernel is None]
+    assert [now.number for now in begun] == list(range(1, begun[0].steps + 1))
+    assert begun[0].step == "finding new rules"
+    assert begun[-1].step == "sift: counting"
+    assert said[-1].compiled == len(said) - len(begun)
 
 
 USES = """

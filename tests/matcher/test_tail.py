@@ -10,6 +10,7 @@ import pytest
 
 import tamis
 from tamis import Matcher
+from tamis.expr.event import flatten
 from tamis.matcher import tail
 from tamis.matcher.write import builder, writer
 from tamis.matcher.write.writer import Writer
@@ -70,9 +71,9 @@ def test_a_thousand_rules_added_one_by_one() -> None:
     chosen = random.sample(list(shadow.rules), 200)
     for _ in range(30):
         event = randoms.event(random, operations.ATTRIBUTES)
-        found = shadow.match(event)
+        found = shadow.match(flatten(event))
         assert matcher.match(event) == found
-        assert matcher.top(event, 5) == shadow.top(event, 5)
+        assert matcher.top(event, 5) == shadow.top(flatten(event), 5)
         assert matcher.match(event, only=chosen) == [id for id in found if id in set(chosen)]
         tagged = [id for id in found if "even" in matcher.rule(id).tags]
         assert matcher.match(event, only=tamis.tagged("even")) == tagged

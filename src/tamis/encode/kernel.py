@@ -8,7 +8,9 @@ from typing import Any
 
 import numba
 from llvmlite.binding import ffi
+from numba import types
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import CPUDispatcher
 
 from tamis.encode.compiler.background import find_code
 from tamis.encode.compiler.cache import KernelCache
@@ -58,4 +60,16 @@ def _make(function: Callable[..., Any], per_event: bool) -> Any:
     dispatcher._cache = KernelCache(dispatcher)
     # Numba asks this of an instance when it has no machine code for the types of a call.
     dispatcher._compile_for_args = functools.partial(find_code, dispatcher, per_event)
+    # And this when another kernel calls it.
+    dispatcher.get_call_template = functools.partial(_get_template, dispatcher)
     return dispatcher
+
+
+def _get_template(dispatcher: Any, args: tuple[Any, ...], kws: dict[str, Any]) -> Any:
+    """How a kernel is called from another one: with integers, never with a literal of its own.
+
+    Numba would compile the kernel once for each literal. A literal flag keeps its type: there are
+    only two, and a loop that knows its flag is faster.
+    """
+    plain = tuple(types.unliteral(a) if isinstance(a, types.IntegerLiteral) else a for a in args)
+    return CPUDispatcher.get_call_template(dispatcher, plain, kws)

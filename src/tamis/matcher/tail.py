@@ -44,7 +44,7 @@ MOST = 16_384
 """With so many rules in the tail, a writer freezes it before it adds more."""
 
 
-_INSERTED_AT_ONCE: Final = 4
+_INSERTED_AT_ONCE: Final = 16
 """How many waiting rules an addition inserts into the tree, if there was a search before it."""
 
 MOST_WAITING = RIPE

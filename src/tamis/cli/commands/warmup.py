@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import tamis
-from tamis.cli.console import progress
+from tamis.cli.console import is_on_terminal, progress
 from tamis.encode.compiler.cache import write_folder
 
 __all__ = ["compile_kernels"]
@@ -25,18 +25,22 @@ def compile_kernels(
     everything: Annotated[bool, typer.Option("--all", help="Compile all engines.")] = False,
 ) -> None:
     """Compile and cache the kernels of an engine, where none came with the package."""
-    from tamis.warmup import warmup
+    from tamis.warmup import WarmupProgress, warmup
 
-    compiled: list[str] = []
+    last: list[WarmupProgress] = []
+    is_terminal = is_on_terminal()
     with progress() as show:
-        show("Loading kernels", 0, None)
 
-        def report(name: str) -> None:
-            compiled.append(name)
-            # How many there are depends on what is on disk already.
-            show(f"Compiling {name.lstrip('_')}", len(compiled), None)
+        def report(now: WarmupProgress) -> None:
+            last[:] = [now]
+            title = now.step if now.kernel is None else f"{now.step}: {now.kernel}"
+            show(f"Compiling for {title}", now.compiled, (now.number - 1) / now.steps)
+            if now.kernel is None and not is_terminal:
+                # In the log of a build, a line for each step shows that it goes on.
+                typer.echo(f"{now.number:>2} of {now.steps}  {now.step}")
 
         seconds = warmup(tamis.engines() if everything else engine or ["auto"], report)
     for name, taken in seconds.items():
         typer.echo(f"{name:<12} {taken:6.1f} s")
-    typer.echo(f"{len(compiled)} compiled, the others were on disk, in {write_folder()}")
+    compiled = last[0].compiled if last else 0
+    typer.echo(f"{compiled} compiled, the others were on disk, in {write_folder()}")
