@@ -162,7 +162,8 @@ def summarize(taken: NDArray[np.float64]) -> Row:
 def match_call(engine: Engine) -> Callable[[Events], int]:
     """Return a call that matches events and gives the number of matching rules of all of them."""
     scratch, all_of = engine.new_scratch(), engine.all_rules
-    out = np.empty(engine.rules.size + BUFFER, np.int64 if isinstance(engine, Tiles) else np.int32)
+    wide = isinstance(engine, Tiles)
+    out: NDArray[Any] = np.empty(engine.rules.size + BUFFER, np.int64 if wide else np.int32)
     counts = np.zeros(_BATCH, np.int64)
 
     def match(events: Events) -> int:

@@ -225,7 +225,7 @@ def _holds_on_a_value(packed, at, is_list, state, event_code):
         if is_list:
             found |= _in_list(packed, np.uint64(at), code)
         else:
-            found |= low <= code <= high
+            found |= bool(low <= code <= high)
     return found
 
 
