@@ -368,6 +368,17 @@ def test_one_process_writes(c: Collection, path: Path) -> None:
     Collection.open(path).close()
 
 
+def test_a_collection_that_goes_out_of_use_releases_its_directory(path: Path) -> None:
+    import gc
+
+    forgotten = Collection.open(path, sync=False)
+    forgotten.publish({"n": 1})
+    del forgotten
+    gc.collect()
+    with Collection.open(path) as c:
+        assert c.log.latest == 1
+
+
 def test_rules_of_a_plain_directory_become_a_collection(path: Path) -> None:
     import tamis
 

@@ -116,7 +116,7 @@ class Collection:
             folder,
             read_only=read_only,
             sync=sync,
-            latest=lambda: self.log.latest,
+            latest=_latest_of(self.log),
             check_writable=publishing.check_writable,
         )
         self._waiters = Waiters()
@@ -622,6 +622,11 @@ class Collection:
             f"<tamis.Collection: {len(self.matcher):,} rules, {len(self.subscriptions):,} "
             f"subscriptions, {len(self.log):,} events, {str(self.path)!r}>"
         )
+
+
+def _latest_of(log: EventLog) -> Callable[[], int]:
+    """A function that does not keep the collection alive: its thread calls it."""
+    return lambda: log.latest
 
 
 def _load_documents(publishing: Publishing, log: EventLog) -> Callable[[], Any]:
