@@ -21,7 +21,7 @@ from tamis.matcher.matcher import Matcher
 from tamis.matcher.rule import Rule, RuleId
 from tamis.spark.index.versions import current
 from tamis.spark.match.options import Names
-from tamis.spark.match.worker import open_shards
+from tamis.spark.match.worker import ShardName, open_shards
 
 __all__ = ["backtest"]
 
@@ -103,7 +103,8 @@ class _SavedRules:
         elif saved is not None:
             version = current(saved)
             self.logic, self.schema = version.logic, version.schema
-            self._matchers = open_shards(tuple(str(shard.path) for shard in version.shards))
+            names = (ShardName(str(shard.path), shard.hash) for shard in version.shards)
+            self._matchers = open_shards(tuple(names))
 
     def find(self, id: RuleId) -> Rule | None:
         """The saved rule of that id."""
