@@ -28,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: architecture attack audit bench clean compare coverage crash demo experiments format fuzz help lint lock test venv wheel
+.PHONY: architecture attack audit bench clean compare coverage crash demo experiments format fuzz help lint lock page test venv wheel
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,7 @@ demo: $(INSTALLED) ## match 336,776 real flights against 100,000 alert rules, on
 
 # The tests of a file run in one process, because they share fixtures; see tests/schedule.py.
 test: $(INSTALLED) ## run the tests on all cores; ARGS="-k name" picks some, ARGS=-n0 uses one process
+	@bash scripts/install-browser
 	@$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
 
 coverage: $(INSTALLED) ## run the tests, print what they cover and write htmlcov; ARGS as for test
@@ -81,6 +82,9 @@ experiments: $(INSTALLED) ## reproduce the figures of a paper: PAPER=vldb09 (def
 	@$(BIN)/python -m experiments.$(PAPER).run $(ARGS)
 
 venv: $(INSTALLED) ## create .venv and install Tamis into it; the other targets do this themselves
+
+page: ## build the page of the server from web/src; needs Node
+	@cd web && npm ci --ignore-scripts --no-audit --no-fund --silent && node build.mjs
 
 wheel: $(INSTALLED) ## build a wheel for this platform in dist, with compiled kernels
 	@$(BIN)/python scripts/build_wheel.py dist

@@ -54,31 +54,6 @@ export async function send(method, url, body, signal) {
 
 export const post = (url, body, signal) => send("POST", url, body, signal);
 
-// Server-sent events by fetch: EventSource cannot send a key.
-export async function* follow(url, signal) {
-  const response = await check(
-    await fetch(url, { headers: headers({ Accept: "text/event-stream" }), signal }),
-  );
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  let text = "";
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return;
-    text += value;
-    const parts = text.split("\n\n");
-    text = parts.pop();
-    for (const part of parts) {
-      const event = { type: "message", data: "" };
-      for (const line of part.split("\n")) {
-        if (line.startsWith("data:")) event.data += line.slice(5).trimStart();
-        else if (line.startsWith("event:")) event.type = line.slice(6).trim();
-        else if (line.startsWith("id:")) event.id = line.slice(3).trim();
-      }
-      if (event.data) yield { ...event, data: JSON.parse(event.data) };
-    }
-  }
-}
-
 // What a person would type to get the same answer.
 export function asCurl(method, url, body) {
   const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;

@@ -53,6 +53,7 @@ const look = EditorView.theme({
     backgroundColor: "var(--selection) !important",
   },
   ".cm-tooltip": { backgroundColor: "var(--field)", color: "var(--text)", borderColor: "var(--line)" },
+  ".cm-placeholder": { color: "var(--quiet)" },
   ".cm-unread": { opacity: "0.55", textDecoration: "underline dotted" },
 });
 
@@ -92,10 +93,15 @@ function useEditor({ value, onChange, label, extensions }) {
   const place = useRef(null);
   const editor = useRef(null);
   const change = useRef(onChange);
+  // What was typed and has not come back as `value` yet: a page that lags behind must not undo it.
+  const typed = useRef(new Set());
   change.current = onChange;
   useEffect(() => {
     const watch = EditorView.updateListener.of((update) => {
-      if (update.docChanged) change.current(update.state.doc.toString());
+      if (!update.docChanged) return;
+      const text = update.state.doc.toString();
+      typed.current.add(text);
+      change.current(text);
     });
     const labelled = EditorView.contentAttributes.of({ "aria-label": label });
     editor.current = new EditorView({
@@ -106,7 +112,8 @@ function useEditor({ value, onChange, label, extensions }) {
   }, []);
   useEffect(() => {
     const { state } = editor.current;
-    if (state.doc.toString() !== value) {
+    if (state.doc.toString() === value) typed.current = new Set();
+    else if (!typed.current.has(value)) {
       editor.current.dispatch({ changes: { from: 0, to: state.doc.length, insert: value } });
     }
   }, [value]);

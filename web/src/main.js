@@ -3,7 +3,7 @@ import "./style.css";
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import "@preact/signals";
-import { get, key, needsKey, post, send, path, setKey } from "./api.js";
+import { get, key, needsKey, path, send, setKey } from "./api.js";
 import { html } from "./html.js";
 import { Empty, ErrorBox } from "./parts.js";
 import {
@@ -86,7 +86,7 @@ function AskForKey() {
     }}
   >
     <h2>This server asks for a key</h2>
-    <p>An operator makes one with <code>tamis keys add</code>. It stays in this tab.</p>
+    <p>An operator makes one with <code>tamis keys create</code>. It stays in this tab.</p>
     <label>Key <input type="password" value=${text} onInput=${(e) => setText(e.target.value)} /></label>
     <button>Use it</button>
   </form>`;

@@ -48,11 +48,9 @@ export function Tree({ node }) {
 export function ErrorBox({ error }) {
   if (!error) return null;
   const { problem } = error;
-  const caret = problem?.text != null && problem?.position != null;
   return html`<div class="error" role="alert">
     <p>${error.message}</p>
-    ${caret &&
-    html`<pre>${problem.text.slice(0, 2000)}\n${" ".repeat(problem.position)}^</pre>`}
+    ${problem?.excerpt && html`<pre>${problem.excerpt}</pre>`}
   </div>`;
 }
 

@@ -24,6 +24,7 @@ from tamis.cli.commands.keys import keys_app
 from tamis.cli.commands.lint import lint_rules
 from tamis.cli.commands.match import match_events
 from tamis.cli.commands.pipeline import pipeline_app
+from tamis.cli.commands.play import play_with_files
 from tamis.cli.commands.publish import publish_events
 from tamis.cli.commands.ratify import ratify_rules
 from tamis.cli.commands.serve import serve_collections
@@ -55,6 +56,7 @@ _PANELS: Final[dict[str, dict[str, Callable[..., None] | typer.Typer]]] = {
         "ratify": ratify_rules,
     },
     "Serve": {
+        "play": play_with_files,
         "serve": serve_collections,
         "keys": keys_app,
         "publish": publish_events,

@@ -8,19 +8,26 @@ export function Histogram({ bins, label = "matches" }) {
   const place = useRef(null);
   useEffect(() => {
     if (!bins?.length) return undefined;
-    const style = getComputedStyle(document.documentElement);
-    const [text, accent, line] = ["--text", "--accent", "--line"].map((name) => style.getPropertyValue(name));
+    // A canvas knows no light-dark(): the colours are those that elements of the page have got.
+    const [text, accent, line] = ["--text", "--accent", "--line"].map((name) => {
+      place.current.style.color = `var(${name})`;
+      return getComputedStyle(place.current).color;
+    });
+    place.current.style.color = "";
+    const times = bins.map((bin) => Date.parse(bin.start) / 1000);
+    const step = times.length > 1 ? times[1] - times[0] : 3600;
     const axis = { stroke: text, grid: { stroke: line }, ticks: { stroke: line } };
     const plot = new uPlot(
       {
         width: Math.max(280, place.current.clientWidth),
         height: 180,
+        scales: { x: { range: [times[0] - step, times.at(-1) + step] } },
         legend: { show: false },
         cursor: { show: false },
         axes: [axis, { ...axis, size: 60 }],
         series: [{}, { label, stroke: accent, fill: accent, paths: uPlot.paths.bars({ size: [0.9, 60] }), points: { show: false } }],
       },
-      [bins.map((bin) => Date.parse(bin.start) / 1000), bins.map((bin) => bin.count)],
+      [times, bins.map((bin) => bin.count)],
       place.current,
     );
     return () => plot.destroy();

@@ -1,6 +1,6 @@
 // Live: publishes as they happen, the state of each subscription, and dead letters.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { asCurl, asPython, follow, get, path, post } from "../api.js";
+import { asCurl, asPython, get, path, post } from "../api.js";
 import { html } from "../html.js";
 import { Copy, ErrorBox, count, shorten } from "../parts.js";
 import { collection, readOnly } from "../state.js";
@@ -13,39 +13,51 @@ export function Live() {
   const [subscriptions, setSubscriptions] = useState([]);
   const [letters, setLetters] = useState([]);
   const [rate, setRate] = useState(0);
+  const [latest, setLatest] = useState(0);
   const [state, setState] = useState("connecting");
   const [error, setError] = useState(null);
   const times = useRef([]);
 
   useEffect(() => {
-    const aborter = new AbortController();
+    let stopped = false;
     const listen = async () => {
-      let after = "";
-      while (!aborter.signal.aborted) {
+      let after = null;
+      while (!stopped) {
         try {
-          setState("listening");
-          for await (const event of follow(`${path(c, "log")}?follow=true${after && `&after=${after}`}`, aborter.signal)) {
-            after = event.data.sequence ?? after;
-            times.current.push(Date.now());
-            setEvents((old) => [event.data, ...old].slice(0, KEPT));
+          const query = after === null ? "?limit=1" : `?limit=200&after=${after}`;
+          const page = await get(`${path(c, "log")}${query}`);
+          if (stopped) return;
+          // Those that were published before the page was opened are a few lines of context.
+          if (after === null) after = Math.max(page.earliest - 1, page.latest - 20);
+          else if (page.events.length) {
+            after = page.events.at(-1).sequence;
+            times.current.push(...page.events.map(() => Date.now()));
+            setEvents((old) => [...page.events.toReversed(), ...old].slice(0, KEPT));
           }
+          setState("listening");
         } catch (problem) {
-          if (aborter.signal.aborted) return;
-          if (problem.status) return setError(problem), setState("stopped");
+          if (problem.status === 410) after = problem.problem.earliest - 1;
+          else setState("connecting");
         }
-        setState("connecting");
-        await new Promise((resolve) => setTimeout(resolve, 1000));
+        await new Promise((resolve) => setTimeout(resolve, 400));
       }
     };
     listen();
-    return () => aborter.abort();
+    return () => (stopped = true);
   }, [c]);
 
   const refresh = async () => {
     try {
       const list = (await get(path(c, "subscriptions"))).subscriptions;
       setSubscriptions(list);
-      setLetters((await get(path(c, "dead-letters"))).letters);
+      setLatest((await get(`${path(c, "log")}?limit=1`)).latest);
+      const dead = await Promise.all(
+        list.filter((each) => each.webhook).map(async ({ name }) => {
+          const found = await get(path(c, `subscriptions/${encodeURIComponent(name)}/dead-letters`));
+          return found.dead_letters.map((letter) => ({ ...letter, subscription: name }));
+        }),
+      );
+      setLetters(dead.flat());
       setError(null);
     } catch (problem) {
       setError(problem);
@@ -63,7 +75,7 @@ export function Live() {
   const replay = async (letter) => {
     try {
       const name = encodeURIComponent(letter.subscription);
-      await post(path(c, `subscriptions/${name}/dead-letters/replay`), { sequences: [letter.sequence] });
+      await post(path(c, `subscriptions/${name}/replay`), { sequences: [letter.sequence] });
       await refresh();
     } catch (problem) {
       setError(problem);
@@ -74,11 +86,11 @@ export function Live() {
     <p class="summary" role="status">${state} · ${rate.toFixed(1)} events a second</p>
     <section aria-label="Subscriptions"><h2>Subscriptions</h2>
       ${subscriptions.length === 0 && html`<p class="quiet">None yet. <code>tamis subscribe</code> makes one, or <code>PUT ${path(c, "subscriptions/NAME")}</code>.</p>`}
-      ${subscriptions.length > 0 && html`<div class="scroll"><table>
-        <thead><tr><th scope="col">Name</th><th scope="col">Owner</th><th scope="col">Priority</th><th scope="col">Waiting</th><th scope="col">Acknowledged</th></tr></thead>
+      ${subscriptions.length > 0 && html`<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>
+        <thead><tr><th scope="col">Name</th><th scope="col">Owner</th><th scope="col">Priority</th><th scope="col">Events behind</th><th scope="col">Acknowledged</th></tr></thead>
         <tbody>${subscriptions.map((each) => html`<tr key=${each.name}>
           <th scope="row">${shorten(each.name, 60)}</th><td>${shorten(each.owner ?? "", 60)}</td><td>${each.priority}</td>
-          <td>${(each.lag ?? 0).toLocaleString("en")}</td><td>${each.acknowledged ?? ""}</td></tr>`)}</tbody>
+          <td>${Math.max(0, latest - each.acknowledged).toLocaleString("en")}</td><td>${each.acknowledged ?? ""}</td></tr>`)}</tbody>
       </table></div>`}
     </section>
     ${letters.length > 0 && html`<section aria-label="Dead letters"><h2>Dead letters</h2>

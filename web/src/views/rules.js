@@ -99,7 +99,7 @@ export function Rules() {
     ${report && report.tests > 0 &&
     html`<p role="status" class=${report.failures.length ? "lost" : "gained"}>
       ${count(report.tests, "test")} of rules: ${report.failures.length ? `${report.failures.length} failed` : "all passed"}</p>`}
-    <div class="scroll"><table>
+    <div class="scroll" tabindex="0" role="group" aria-label="Table"><table>
       <thead><tr><th scope="col">Id</th><th scope="col">Rule</th><th scope="col">Priority</th>
         <th scope="col">Matches</th><th scope="col">Last matched</th><th scope="col">Validity</th></tr></thead>
       <tbody>

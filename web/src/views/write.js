@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { asCurl, asPython, get, path, post, send } from "../api.js";
 import { RuleEditor } from "../editor.js";
 import { html } from "../html.js";
-import { Copy, ErrorBox, Tree, count, shorten } from "../parts.js";
+import { Copy, ErrorBox, count, shorten } from "../parts.js";
 import { address, collection, go, parameters, readOnly, remember } from "../state.js";
 import { Histogram } from "./histogram.js";
 
@@ -165,7 +165,7 @@ export function Write() {
     </div>
     ${readOnly.value && html`<p class="quiet">This server is read-only: drafts can be tried, not saved.</p>`}
     ${meaning && html`<${Relatives} rule=${draft.rule} own=${id} />`}
-    ${meaning && html`<${Backtest} rule=${draft.rule} logic=${draft.logic} id=${saved ? id : null} />`}
+    ${meaning && html`<${Backtest} rule=${draft.rule} id=${saved ? id : null} />`}
     <${Import} use=${(found) => { setId(String(found.id)); set("rule")(typeof found.rule === "string" ? found.rule : JSON.stringify(found.rule)); }} />
   </form>`;
 }
@@ -245,15 +245,15 @@ function Relatives({ rule, own }) {
 
 const asRule = (text) => (text.trimStart().startsWith("{") ? JSON.parse(text) : text);
 
-function Backtest({ rule, logic, id }) {
+function Backtest({ rule, id }) {
   const [found, setFound] = useState(null);
   const [error, setError] = useState(null);
   const [runs, setRuns] = useState(false);
   const run = async () => {
     setRuns(true);
     try {
-      const body = { rules: [{ id: id ?? "draft", rule: asRule(rule), logic }] };
-      setFound((await post(path(collection.value, "backtest"), body)).rules[0]);
+      const report = await post(path(collection.value, "backtest"), { id: id ?? "draft", rule: asRule(rule) });
+      setFound({ ...report.rules[0], events: report.events });
       setError(null);
     } catch (problem) {
       setError(problem);
@@ -269,16 +269,24 @@ function Backtest({ rule, logic, id }) {
     ${found &&
     html`<p role="status">
         Matches <strong>${found.matches.toLocaleString("en")}</strong> of ${count(found.events, "published event")}.
-        ${found.saved != null &&
+        ${found.before != null &&
         html` Against the saved version: <span class="gained">${count(found.gained, "event")} gained</span>,
           ${" "}<span class="lost">${found.lost.toLocaleString("en")} lost</span>.`}
       </p>
-      <${Histogram} bins=${found.histogram} />
-      ${found.samples?.length > 0 &&
-      html`<details><summary>Samples</summary>
-        <ul class="samples">${found.samples.map((each) => html`<li><code>${shorten(JSON.stringify(each), 400)}</code></li>`)}</ul>
-      </details>`}`}
+      <${Histogram} bins=${found.bins.map((bin) => ({ start: bin.start, count: bin.matches }))} />
+      <${Samples} title="Samples" events=${found.samples} />
+      <${Samples} title="Gained" events=${found.gained_samples} />
+      <${Samples} title="Lost" events=${found.lost_samples} />`}
   </section>`;
+}
+
+function Samples({ title, events }) {
+  if (!events.length) return null;
+  return html`<details><summary>${title}</summary>
+    <ul class="samples">
+      ${events.map((each) => html`<li>${each.number}: <code>${shorten(JSON.stringify(each.event), 400)}</code></li>`)}
+    </ul>
+  </details>`;
 }
 
 function Import({ use }) {

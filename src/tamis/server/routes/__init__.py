@@ -10,6 +10,7 @@ from tamis.server.routes import (
     rules,
     subscriptions,
     system,
+    workbench,
 )
 
 __all__ = ["OPERATIONS"]
@@ -22,4 +23,5 @@ OPERATIONS = (
     *publish.OPERATIONS,
     *subscriptions.OPERATIONS,
     *care.OPERATIONS,
+    *workbench.OPERATIONS,
 )

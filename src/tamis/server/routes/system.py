@@ -1,7 +1,8 @@
-"""The server itself: health, readiness, metrics, and the documentation of the API."""
+"""The server itself: its pages, health, readiness, metrics, and the documentation of the API."""
 
 from __future__ import annotations
 
+import secrets
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
@@ -15,6 +16,9 @@ from tamis.wire.messages import Health
 __all__ = ["OPERATIONS"]
 
 _HTML: Final = "text/html; charset=utf-8"
+_SCRIPT: Final = "text/javascript; charset=utf-8"
+_STYLE: Final = "text/css; charset=utf-8"
+_TEXT: Final = "text/plain; charset=utf-8"
 _CSP: Final = (
     "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self'; connect-src 'self'; "
     "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -26,9 +30,28 @@ _PAGE_HEADERS: Final = {
 }
 
 
-def show_start(_: Call) -> Reply:
-    """The first page."""
-    return Reply(_read_page("start.html"), headers=_PAGE_HEADERS, media=_HTML)
+def show_workbench(_: Call) -> Reply:
+    """The page where people see their rules work."""
+    # The editor adds its styles to the page, which only those with this number may.
+    nonce = secrets.token_urlsafe(16)
+    page = _read_page("workbench/page.html").replace(b"NONCE", nonce.encode())
+    policy = _CSP.replace("'unsafe-inline'", f"'nonce-{nonce}'")
+    return Reply(page, headers={**_PAGE_HEADERS, "Content-Security-Policy": policy}, media=_HTML)
+
+
+def show_workbench_script(_: Call) -> Reply:
+    """The script of the first page."""
+    return Reply(_read_page("workbench/app.js"), media=_SCRIPT)
+
+
+def show_workbench_style(_: Call) -> Reply:
+    """The style of the first page."""
+    return Reply(_read_page("workbench/app.css"), media=_STYLE)
+
+
+def show_notices(_: Call) -> Reply:
+    """The licences of what the first page contains."""
+    return Reply(_read_page("workbench/notices.txt"), media=_TEXT)
 
 
 def show_api(_: Call) -> Reply:
@@ -38,7 +61,7 @@ def show_api(_: Call) -> Reply:
 
 def show_api_script(_: Call) -> Reply:
     """The script of that page."""
-    return Reply(_read_page("api.js"), media="text/javascript; charset=utf-8")
+    return Reply(_read_page("api.js"), media=_SCRIPT)
 
 
 def describe_api(_: Call) -> Reply:
@@ -80,8 +103,17 @@ def _encode_document() -> bytes:
     return msgspec.json.format(msgspec.json.encode(describe_operations(ALL)), indent=1)
 
 
+def _page(path: str, summary: str, handler: Any, media: str) -> Operation:
+    return Operation("GET", path, summary, handler, None, media=(media,), place="loop")
+
+
 OPERATIONS = (
-    Operation("GET", "/", "The first page", show_start, None, media=(_HTML,), place="loop"),
+    _page("/", "The workbench", show_workbench, _HTML),
+    _page("/workbench.js", "The script of the workbench", show_workbench_script, _SCRIPT),
+    _page("/workbench.css", "The style of the workbench", show_workbench_style, _STYLE),
+    _page(
+        "/notices.txt", "Licences of what it contains", show_notices, "text/plain; charset=utf-8"
+    ),
     Operation(
         "GET", "/api", "A page that shows this API", show_api, None, media=(_HTML,), place="loop"
     ),
