@@ -46,7 +46,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "pubsub": PUBLIC,
     # What server and client send each other.
     "wire": PUBLIC,
-    "server": PUBLIC | {ROOT, "files", "pubsub", "warmup", "wire"},
+    "server": PUBLIC | {ROOT, "files", "importers", "pubsub", "warmup", "wire"},
     "client": PUBLIC | {ROOT, "wire"},
     "demo": PUBLIC | {ROOT, "spark"},
     # The command is the outermost layer and starts all others.
