@@ -116,6 +116,7 @@ def measure_all(folder: Path, workload: Workload, seconds: float) -> list[Row]:
     match = [make_request("POST", path("match"), encode(event)) for event in events]
     bare = [make_request("POST", "/", encode(event)) for event in events]
     publish = [make_request("POST", path("publish"), encode(event)) for event in events]
+    tries = [make_request("POST", path("try"), encode(event)) for event in events]
     tables = [workload.events_chunk(number, BATCH) for number in range(4)]
     accept = f"Accept: {ARROW}\r\n"
     batch = [make_request("POST", path("match-many"), to_stream(t), ARROW, accept) for t in tables]
@@ -128,6 +129,8 @@ def measure_all(folder: Path, workload: Workload, seconds: float) -> list[Row]:
             ("match", match, 32),
             ("batch", batch, 4),
             ("publish", publish, 32),
+            # What the page asks after each keystroke.
+            ("try", tries, 1),
         ):
             asyncio.run(measure(server.port, requests, connections, min(1.0, seconds)))
             parts[f"{name}, at rest"] = server.measure(

@@ -123,6 +123,14 @@ def test_publishing_is_measured(tmp_path: Path) -> None:
     assert "Backtest" in printed
 
 
+def test_the_server_is_measured(tmp_path: Path) -> None:
+    printed, saved = run("bench_server", tmp_path)
+    parts = {row["part"]: row for row in saved["parts"]}
+    assert {"bare starlette", "match", "batch", "publish", "try"} <= parts.keys()
+    assert all(row["failures"] == 0 and row["events / s"] > 0 for row in saved["parts"])
+    assert "rules a second added" in printed
+
+
 def test_joins_are_measured(tmp_path: Path) -> None:
     printed, saved = run("bench_joins", tmp_path)
     assert [(row["joins"], row["distinct"]) for row in saved["rows"]] == [
@@ -213,6 +221,7 @@ def test_every_benchmark_is_run_here() -> None:
         "bench_kinds.py",
         "bench_live.py",
         "bench_pubsub.py",
+        "bench_server.py",
         "bench_shards.py",
         "bench_spark.py",
         "bench_top.py",
