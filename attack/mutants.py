@@ -235,11 +235,11 @@ def _renamed_before_synced() -> AbstractContextManager[Any]:
 
     @contextmanager
     def inject() -> Iterator[None]:
-        def write_atomically(path: Path, pieces: Any) -> None:
+        def write_atomically(path: Path, pieces: Any, complete: Any = None) -> None:
             real = os.fsync
             # Of the two waits, for the content and for the name, only the second is left.
             with patch.object(os, "fsync", lambda fd: real(fd) if os.path.isdir(fd) else None):  # noqa: PTH112
-                right(path, pieces)
+                right(path, pieces, complete)
 
         right = atomic.write_atomically
         with (

@@ -139,6 +139,7 @@ def test_joins_are_measured(tmp_path: Path) -> None:
         ("simple", 8),
         ("conjunctions", 4),
         ("constants of documents", 8),
+        ("windows", 6),
     ]
     for row in saved["rows"]:
         assert all(row[name] > 0 for name in ("constants", "match", "publish", "forget"))

@@ -319,6 +319,36 @@ def test_readers_see_a_writer_s_changes_when_they_refresh(tmp_path: Path) -> Non
     assert describe(reader) == describe(matcher)
 
 
+def test_a_log_that_grows_before_the_next_one_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that sees a record of the next log sees all of the last one."""
+    with tamis.open(tmp_path / "other", sync=False) as other:
+        other.add("c", "x = 1")
+        (log,) = (tmp_path / "other").glob("log-*")
+        later = shutil.copy(log, tmp_path / "later")
+    real, read = store.read_log, []
+    with tamis.open(tmp_path / "index", sync=False) as matcher:
+        matcher.add("a", "x = 1")
+        (first,) = (tmp_path / "index").glob("log-*")
+        following = first.with_name(f"log-{int(first.name.removeprefix('log-')) + 1:08d}")
+        # A checkpoint creates it before it leaves the last one.
+        shutil.copy(later, following)
+
+        def read_log(file: Path, *arguments: Any, **options: Any) -> Any:
+            content = real(file, *arguments, **options)
+            if not read:
+                read.append(file)
+                matcher.add("b", "x = 1")
+            return content
+
+        monkeypatch.setattr(store, "read_log", read_log)
+        with tamis.open(tmp_path / "index", read_only=True) as reader:
+            assert reader.match({"x": 1}) == ["a", "b", "c"]
+        assert read == [first]
+        following.unlink()
+
+
 def test_readers_while_a_writer_checkpoints(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

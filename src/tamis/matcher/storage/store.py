@@ -19,7 +19,7 @@ from tamis.encode.checks import ArrayError, check_numbers, check_type
 from tamis.errors import CorruptFileError, RuleError, SchemaError, StorageError
 from tamis.matcher.segment import Segment
 from tamis.matcher.snapshot import View
-from tamis.matcher.storage.atomic import MissingFileError
+from tamis.matcher.storage.atomic import MissingFileError, storage_errors
 from tamis.matcher.storage.directory import (
     lock_directory,
     open_manifest,
@@ -299,7 +299,7 @@ class Store:
         for number in range(1, tries + 1):
             try:
                 return self._load_once(known)
-            except (MissingFileError, _TornBeforeOthersError) as error:
+            except (MissingFileError, _TornBeforeOthersError, _GrownError) as error:
                 if number == tries:
                     raise CorruptFileError(error.message, path=error.path) from error
                 time.sleep(0.001 * number)
@@ -353,6 +353,8 @@ class Store:
                     "the log is damaged: it ends within a record, and others follow it",
                     path=str(torn[0]),
                 )
+            if content.records:
+                _refuse_grown(logs)
             changes += chain.from_iterable(content.records)
             logs.append(_ReplayedLog(path, number, content.length, content.is_torn))
         for number in successors - {log.number for log in logs}:
@@ -363,6 +365,23 @@ class Store:
 
 class _TornBeforeOthersError(CorruptFileError):
     """A log is torn, although a later one has records."""
+
+
+class _GrownError(CorruptFileError):
+    """A log has got more records since it was read, although a later one has records."""
+
+
+def _refuse_grown(logs: Sequence[_ReplayedLog]) -> None:
+    """Refuse what was read of logs that a writer has continued meanwhile.
+
+    A checkpoint creates the next log before it leaves the last one. So a reader may see the first
+    records of the new log, and miss the last ones of the old.
+    """
+    for log in logs:
+        with storage_errors(log.path):
+            size = log.path.stat().st_size
+        if size > log.length and not log.is_torn:
+            raise _GrownError("the log grew while it was read", path=str(log.path))
 
 
 def _check_removed(removed: NDArray[np.int32], size: int, path: Path) -> None:
