@@ -187,13 +187,15 @@ def _read_from_disk(matcher: Matcher) -> None:
 
 
 def _count_plain_rules(engine: str) -> None:
-    """Count matches of many events with plain conjunctions; engines may have a kernel for it.
+    """Count and rank matches with plain conjunctions; engines may have kernels for them.
 
     What plain conjunctions leave out is written when other rules are merged with them.
     """
     matcher = Matcher(engine)
     matcher.add_many([(i, f"size = {i % 7} AND price > {i}") for i in range(100)])
     matcher.count_many([{"size": i % 7, "price": i} for i in range(100)])
+    for only in (None, [1, 2]):
+        matcher.top({"size": 1, "price": 50}, 3, only=only)
     matcher.add_many([(f"or-{i}", f"size = {i % 7} OR price > {i}") for i in range(100)])
     matcher.optimize()
     matcher.close()
@@ -208,6 +210,8 @@ def _match_in_every_way(matcher: Matcher) -> None:
         matcher.match(_EVENT, only=only)
         matcher.match_array(_EVENT, only=only)
         matcher.match_expression(_EXPRESSION, only=only)
+        matcher.first_many([_EVENT], only=only)
+        matcher.top(_EVENT, 3, only=only)
         matcher.top(_EVENT, 3, only=only, weights={("name", "a"): 0.5})
 
 
