@@ -18,6 +18,7 @@ import pytest
 
 import tamis
 from tamis import CorruptFileError, LockedError, Matcher, StorageError, tagged
+from tamis.matcher.storage import log as log_module
 from tamis.matcher.storage import store
 from tamis.matcher.storage.array_file import map_sections, write_sections
 from tamis.matcher.storage.file_names import UNFINISHED
@@ -327,7 +328,7 @@ def test_a_log_that_grows_before_the_next_one_is_read(
         other.add("c", "x = 1")
         (log,) = (tmp_path / "other").glob("log-*")
         later = shutil.copy(log, tmp_path / "later")
-    real, read = store.read_log, []
+    real, read = log_module.read_log, list[Path]()
     with tamis.open(tmp_path / "index", sync=False) as matcher:
         matcher.add("a", "x = 1")
         (first,) = (tmp_path / "index").glob("log-*")
