@@ -12,14 +12,17 @@ from pathlib import Path
 import pytest
 
 from experiments.paper.measure import build_engine
+from experiments.paper.tree_scan import TreeScan
 from tamis.encode.events import EventEncoder
 from tamis.encode.rules import RuleEncoder
+from tamis.expr.evaluate import evaluate
 from tamis.workloads.begen import Workload
+from tamis.workloads.nested import Workload as Nested
 
 ROOT = Path(__file__).resolve().parent.parent
 
-DNF = {"kindex", "propagation", "scan", "sift", "tiles"}
-CNF = {"kindex-cnf", "pscan", "scan", "tiles"}
+DNF = {"kindex", "propagation", "scan", "scan-trees", "sift", "tiles"}
+CNF = {"kindex-cnf", "pscan", "scan", "scan-trees", "tiles"}
 BETREE = {
     "betree",
     "betree-batch",
@@ -44,7 +47,7 @@ ENGINES = {
         **dict.fromkeys(
             ["table5", "figure8c", *(f"figure{number}" for number in range(6, 13))], BETREE
         ),
-        "figure5": BETREE | {"kindex-listed", "sift-listed"},
+        "figure5": BETREE | {"kindex-listed", "sift-listed", "scan-trees"},
         "figure4": {"betree"},
         "figure13": {"betree", "betree-fresh"},
     },
@@ -135,3 +138,27 @@ def test_listed_ranges_match_as_ranges_do() -> None:
         assert found.start.tolist() == expected.start.tolist()
         assert found.rule.tolist() == expected.rule.tolist()
         assert len(found.rule)
+
+
+def test_a_scan_over_trees_matches_as_evaluate_does() -> None:
+    """Also where operators are decided early, and where a tree is TRUE or FALSE."""
+    rules = [
+        *(text for _, text in Nested(size=300).rules()),
+        "TRUE",
+        "FALSE",
+        "a = 1",
+        "NOT (a = 1 AND (b = 2 OR c = 3)) OR (TRUE AND a = 2)",
+        "(a = 1 OR b = 2) AND (a = 2 OR (b = 2 AND (c = 3 OR c = 4)))",
+    ]
+    encoder = RuleEncoder()
+    for text in rules:
+        encoder.add_text(text, "weak")
+    encoded = encoder.finish()
+    engine = build_engine("scan-trees", encoded)
+    assert isinstance(engine, TreeScan)
+    events = [*Nested(size=300).events(20), {}, {"a": 1, "b": 2, "c": 4}, {"a": [1, 2], "c": 3}]
+    found = engine.match(EventEncoder(encoded).encode_many(events))
+    for at, event in enumerate(events):
+        rule = found.rule[found.start[at] : found.start[at + 1]].tolist()
+        assert rule == [i for i, text in enumerate(rules) if evaluate(text, event, "weak")]
+    assert len(found.rule) > 100

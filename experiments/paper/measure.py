@@ -7,7 +7,7 @@ batch, so a busy machine slows all of them alike. Each batch is matched in two r
 one counts; a figure shows the mean over events. Build times are CPU times, too.
 
 A name that ends in `-listed` is an engine over rules whose ranges list all their values, as the
-papers' k-index and SIFT have them.
+papers' k-index and SIFT have them. `scan-trees` walks the trees of rules, as the papers' SCAN does.
 
 A workload that several figures need is measured once in a run.
 """
@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from experiments.paper.tree_scan import TreeScan
 from tamis.encode.arrays import RANGE, SET, AtomArrays, Events, rows_between
 from tamis.encode.events import EventEncoder
 from tamis.encode.rules import EncodedRules, RuleEncoder
@@ -43,6 +44,9 @@ _FEWEST = 2
 
 LISTED = "-listed"
 """The end of the name of an engine over listed ranges."""
+
+TREES = TreeScan.name
+"""SCAN over the trees of rules."""
 
 
 class Settings(NamedTuple):
@@ -129,7 +133,9 @@ def measure_construction(
 
 
 def build_engine(name: str, rules: EncodedRules) -> Engine:
-    """Build an engine; see LISTED."""
+    """Build an engine; see LISTED and TREES."""
+    if name == TREES:
+        return TreeScan(rules)
     if name.endswith(LISTED):
         return load_engine(name.removesuffix(LISTED))(list_ranges(rules))
     return load_engine(name)(rules)

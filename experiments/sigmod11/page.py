@@ -18,6 +18,7 @@ PAPER = Paper(
         "sift": "SIFT",
         "sift-listed": "SIFT, ranges listed",
         "scan": "SCAN",
+        "scan-trees": "SCAN over trees",
         "tiles": "tiles",
     },
 )

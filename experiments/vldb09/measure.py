@@ -26,8 +26,8 @@ from tamis.expr.model import Logic
 from tamis.expr.weights import EventWeights
 from tamis.workloads.ads import Workload
 
-DNF = ("kindex", "propagation", "sift", "scan", "tiles")
-CNF = ("kindex-cnf", "pscan", "scan", "tiles")
+DNF = ("kindex", "propagation", "sift", "scan", "scan-trees", "tiles")
+CNF = ("kindex-cnf", "pscan", "scan", "scan-trees", "tiles")
 RANKED = {"dnf": ("kindex", "tiles"), "cnf": ("kindex-cnf", "tiles")}
 BEST = 5
 """How many rules the ranking algorithms return."""

@@ -13,6 +13,7 @@ PAPER = Paper(
         "propagation": "Le Subscribe (propagation)",
         "sift": "SIFT",
         "scan": "SCAN",
+        "scan-trees": "SCAN over trees",
         "pscan": "PSCAN",
         "tiles": "tiles",
     },
