@@ -149,3 +149,17 @@ def test_examples_differ() -> None:
     rule = tree("(a = 1 OR a = 2 OR b = 3) AND c IN ('x', 'y')")
     random = Random(1)
     assert len({str(ANY.example(rule, random)) for _ in range(40)}) == 6
+
+
+def test_provers_with_other_scalars_share_what_they_know_and_still_differ() -> None:
+    text = "x = 1 AND x = 2"
+    prover = Prover({"y"})
+    assert prover.can_hold(tree(text))
+    assert not prover.assuming({"x"}).can_hold(tree(text))
+    assert prover.can_hold(tree(text))
+    event = prover.example(tree(text), Random(0))
+    assert event is not None
+    event["x"].clear()  # an event belongs to its caller
+    again = prover.example(tree(text), Random(0))
+    assert again is not None
+    assert sorted(again["x"]) == [1, 2]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from random import Random
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from tamis.expr.analysis.event_expressions import is_pattern
 from tamis.expr.analysis.ways import TooManyWays, walk_ways
@@ -44,6 +44,23 @@ def negate(tree: Expr) -> Expr:
     return Or(children) if isinstance(tree, And) else And(children)
 
 
+_Values: TypeAlias = list[tuple[Value, bool]]
+"""A value for each stretch of an attribute's lines, and whether it is the only one."""
+
+_MOST_KNOWN: Final = 100_000
+"""How many answers are remembered. Rules of one collection repeat their predicates."""
+
+
+class _Known(NamedTuple):
+    """What was worked out about atoms of one attribute."""
+
+    answers: dict[tuple[tuple[Atom, ...], bool], bool]
+    """Whether atoms can hold at once, on an attribute that has one value or that may have more."""
+    values: dict[tuple[Atom, ...], _Values]
+    choices: dict[tuple[Atom, ...], tuple[list[Value], bool]]
+    """Values for an event; see `Prover._find_choices`."""
+
+
 class Prover:
     """Answers questions about trees of And, Or and Atom.
 
@@ -62,6 +79,13 @@ class Prover:
     ) -> None:
         self._scalars = scalars
         self._lines_of = lines_of
+        self._known = _Known({}, {}, {})
+
+    def assuming(self, scalars: Collection[str]) -> Prover:
+        """A prover for other `scalars`, which shares what this one has worked out."""
+        other = Prover(scalars, self._lines_of)
+        other._known = self._known
+        return other
 
     def can_hold(self, tree: Expr) -> bool:
         """Whether an event may satisfy `tree`. False is certain, True is not."""
@@ -99,6 +123,15 @@ class Prover:
         """Whether an attribute can satisfy all of its atoms at once."""
         if all(atom.if_absent for atom in atoms):
             return True
+        answers = self._known.answers
+        key = atoms, attribute in self._scalars
+        answer = answers.get(key)
+        if answer is None:
+            answer = self._decide(attribute, atoms)
+            _remember(answers, key, answer)
+        return answer
+
+    def _decide(self, attribute: str, atoms: tuple[Atom, ...]) -> bool:
         asked = {atom.predicate for atom in atoms if not atom.negated}
         if any(atom.negated and atom.predicate in asked for atom in atoms):
             return False
@@ -107,11 +140,18 @@ class Prover:
             return any(all(_may_hold(p, *value) for p in asked) for value in allowed)
         return bool(allowed) and all(any(_may_hold(p, *value) for value in allowed) for p in asked)
 
-    def _values(self, attribute: str, atoms: tuple[Atom, ...]) -> list[tuple[Value, bool]]:
+    def _values(self, attribute: str, atoms: tuple[Atom, ...]) -> _Values:
         """A value for each stretch that no negated atom excludes, and whether it is the only one.
 
         Values of kinds that the atoms mention come first.
         """
+        values = self._known.values.get(atoms)
+        if values is None:
+            values = self._cut(attribute, atoms)
+            _remember(self._known.values, atoms, values)
+        return values
+
+    def _cut(self, attribute: str, atoms: tuple[Atom, ...]) -> _Values:
         excluded = [atom.predicate for atom in atoms if atom.negated]
         mentioned = [v for atom in atoms for v in mentioned_values(atom.predicate)]
         kinds = {kind_of(value) for value in mentioned}
@@ -128,22 +168,40 @@ class Prover:
         for attribute, atoms in way.items():
             if all(atom.if_absent for atom in atoms):
                 continue
-            asked = [atom.predicate for atom in atoms if not atom.negated]
-            texts = [example_text(p) for p in asked if p.op.is_text]
-            values = [*texts, *(value for value, _ in self._values(attribute, atoms))]
-            common = [v for v in values if all(satisfies(p, v) for p in asked)]
-            if common:
-                of_their_kind = [v for v in common if kind_of(v) is kind_of(common[0])]
-                event[attribute] = [random.choice(of_their_kind)]
-            else:
-                each = [next((v for v in values if satisfies(p, v)), None) for p in asked]
-                found = {value_key(v): v for v in each if v is not None}
-                if found:
-                    event[attribute] = list(found.values())
+            values, are_choices = self._find_choices(attribute, atoms)
+            if values:
+                event[attribute] = [random.choice(values)] if are_choices else list(values)
         return event
+
+    def _find_choices(self, attribute: str, atoms: tuple[Atom, ...]) -> tuple[list[Value], bool]:
+        """Values of which each satisfies all atoms, and True; else values that together may."""
+        found = self._known.choices.get(atoms)
+        if found is None:
+            found = self._choose(attribute, atoms)
+            _remember(self._known.choices, atoms, found)
+        return found
+
+    def _choose(self, attribute: str, atoms: tuple[Atom, ...]) -> tuple[list[Value], bool]:
+        asked = [atom.predicate for atom in atoms if not atom.negated]
+        texts = [example_text(p) for p in asked if p.op.is_text]
+        values = [*texts, *(value for value, _ in self._values(attribute, atoms))]
+        common = [v for v in values if all(satisfies(p, v) for p in asked)]
+        if common:
+            return [v for v in common if kind_of(v) is kind_of(common[0])], True
+        each = [next((v for v in values if satisfies(p, v)), None) for p in asked]
+        return list({value_key(v): v for v in each if v is not None}.values()), False
 
 
 _NOTHING: _Way = {}
+
+_Key = TypeVar("_Key")
+_Answer = TypeVar("_Answer")
+
+
+def _remember(known: dict[_Key, _Answer], key: _Key, answer: _Answer) -> None:
+    if len(known) >= _MOST_KNOWN:
+        known.clear()
+    known[key] = answer
 
 
 def _may_hold(predicate: Predicate, value: Value, is_single: bool) -> bool:

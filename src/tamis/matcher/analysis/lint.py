@@ -76,9 +76,10 @@ def lint(
         tree = nnf(schema.adapt_rule(rule.bound_expr), rule.logic)
         key = _canonical_key(simplify(tree, linter.find_scalars(tree)))
         first = first_with.setdefault((key, rule.subscription), id)
-        finding = linter.check_rule(id, tree)
-        if finding is None and first != id:
-            finding = _report_duplicate(id, first)
+        if first in candidates:
+            finding: Finding | None = _report_duplicate(id, first)
+        else:
+            finding = linter.check_rule(id, tree)
         if finding is None:
             candidates[id] = _Candidate(id, number, tree, rule.subscription)
         else:
@@ -109,6 +110,7 @@ class _Linter:
         self._schema = schema
         self._single_valued = single_valued
         self._random = Random(0)
+        self._proofs = Prover((), schema.lines_of)
 
     def find_scalars(self, tree: Expr) -> Collection[str]:
         """Find the attributes of a rule that have at most one value."""
@@ -139,7 +141,7 @@ class _Linter:
         return each or sorted(names - self._schema.scalars)
 
     def _prover(self, tree: Expr, scalars: Collection[str] = ()) -> Prover:
-        return Prover({*self.find_scalars(tree), *scalars}, self._schema.lines_of)
+        return self._proofs.assuming({*self.find_scalars(tree), *scalars})
 
     def find_implications(
         self,
