@@ -15,7 +15,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 from typer.testing import CliRunner
 
 import tamis
@@ -187,6 +188,176 @@ def test_every_road_finds_the_same_rules(
     assert road(spark, folder, index) == expect(matcher, at=NOW)
 
 
+EXPRESSIONS = [
+    "price BETWEEN 4 AND 6",
+    "city IN ('Nice', 'Rome')",
+    "price > 60 OR city = 'Paris'",
+    "price = 7.5 AND city <> 'Nice'",
+]
+"""Partially known events; what each could match is asked on every road."""
+
+CHOSEN = [(0, "strong"), (3, "cheap"), (4, "weak"), (7, "tree"), (10, "ended"), (11, "summer")]
+"""Pairs of event and rule to explain, some of which match."""
+
+
+def expect_expressions(matcher: tamis.Matcher) -> Pairs:
+    found = [
+        (number, str(rule))
+        for number, text in enumerate(EXPRESSIONS)
+        for rule in matcher.match_expression(text, at=NOW)
+    ]
+    assert len(found) > len(EXPRESSIONS)
+    return sorted(found)
+
+
+def expressions_table(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame(list(enumerate(EXPRESSIONS)), "id long, expression string")
+
+
+@pytest.mark.parametrize("plan", ["whole", "sharded"])
+def test_expressions_match_the_same_rules(
+    spark: SparkSession, index: Path, matcher: tamis.Matcher, plan: Any
+) -> None:
+    table = expressions_table(spark)
+    found = ts.match_expression(table, index, at=NOW, plan=plan)
+    assert pairs(found) == expect_expressions(matcher)
+
+
+def test_expressions_match_the_same_rules_in_sql(
+    spark: SparkSession, index: Path, matcher: tamis.Matcher
+) -> None:
+    expressions_table(spark).createOrReplaceTempView("expressions")
+    ts.register(
+        spark, index, "same_expressions", ask="match_expression", events="expression",
+        keys="id BIGINT", at=NOW,
+    )  # fmt: skip
+    found = spark.sql("SELECT * FROM same_expressions(TABLE(expressions))")
+    assert pairs(found) == expect_expressions(matcher)
+
+
+def test_refused_expressions_are_left_out_by_all_shards(
+    spark: SparkSession, index: Path, matcher: tamis.Matcher
+) -> None:
+    bad = [(10, "price >"), (11, None), (12, "city LIKE '%x%'")]
+    table = expressions_table(spark).union(spark.createDataFrame(bad, "id long, expression string"))
+    refused = {row["id"]: row["error"] for row in ts.refused(
+        table, index, expressions="expression"
+    ).collect()}  # fmt: skip
+    assert set(refused) == {10, 11, 12}
+    found = ts.match_expression(table, index, at=NOW, on_error="skip", plan="sharded")
+    assert pairs(found) == expect_expressions(matcher)
+    with pytest.raises((PySparkException, tamis.TamisError), match="character"):
+        ts.match_expression(table, index, at=NOW).collect()
+    with pytest.raises(TypeError, match="leave out events="):
+        ts.match_expression(table, index, events="expression")
+    with pytest.raises(tamis.EventError, match="has to hold expressions"):
+        ts.match_expression(table.selectExpr("id", "struct(id) AS expression"), index)
+
+
+Explained: TypeAlias = list[tuple[Any, ...]]
+
+
+def expect_explained(matcher: tamis.Matcher, ask: str, style: str) -> Explained:
+    write = str if style == "text" else lambda found: json.dumps(found.to_json(), sort_keys=True)
+    expected: Explained = []
+    for id, rule in CHOSEN:
+        if ask == "explain":
+            explained = matcher.explain(rule, EVENTS[id])
+            expected.append((id, rule, explained.held, write(explained)))
+        else:
+            obstacles = matcher.why_not(rule, EVENTS[id], at=NOW)
+            matches = rule in matcher.match(EVENTS[id], at=NOW)
+            expected.append((id, rule, matches, write(obstacles)))
+    return sorted(expected)
+
+
+def expect_why(matcher: tamis.Matcher) -> Explained:
+    return sorted(
+        (event["id"], str(rule), str(found))
+        for event in EVENTS
+        for rule, found in matcher.why(event, at=NOW).items()
+    )
+
+
+def chosen_pairs(spark: SparkSession) -> DataFrame:
+    # Other columns and repeated pairs make no difference.
+    rows = [(rule, "?", id) for id, rule in [*CHOSEN, CHOSEN[0]]]
+    return spark.createDataFrame(rows, "rule string, price string, id long")
+
+
+@pytest.mark.parametrize("style", ["text", "json"])
+@pytest.mark.parametrize("form", ["columns", "json", "sql"])
+def test_explanations_are_the_same(
+    spark: SparkSession, folder: Path, index: Path, matcher: tamis.Matcher, form: str, style: Any
+) -> None:
+    events = spark.read.parquet(str(folder / "events.parquet"))
+    asks: list[tuple[Any, Callable[..., DataFrame]]]
+    asks = [("explain", ts.explain), ("why_not", ts.why_not)]
+    for ask, function in asks:
+        if form == "sql":
+            events.join(chosen_pairs(spark).select("id", "rule"), "id").distinct(
+            ).createOrReplaceTempView("chosen")  # fmt: skip
+            ts.register(spark, index, "explained", ask=ask, keys="id BIGINT", at=NOW, style=style)
+            answers = spark.sql("SELECT * FROM explained(TABLE(chosen))")
+        elif form == "json":
+            texts = events.selectExpr("id", "to_json(struct(*)) AS event")
+            answers = function(
+                texts, index, chosen_pairs(spark), events="event", at=NOW, style=style
+            )
+        else:
+            answers = function(events, index, chosen_pairs(spark), at=NOW, style=style)
+        assert answers.columns == ["id", "rule", "matches", "explanation"]
+        rows = [tuple(row) for row in answers.collect()]
+        if style == "json":
+            rows = [(*row[:3], json.dumps(json.loads(row[3]), sort_keys=True)) for row in rows]
+        assert sorted(rows) == expect_explained(matcher, ask, style)
+
+
+def test_why_explains_every_match(
+    spark: SparkSession, folder: Path, index: Path, matcher: tamis.Matcher
+) -> None:
+    events = spark.read.parquet(str(folder / "events.parquet"))
+    found = ts.why(events, index, at=NOW)
+    assert sorted(map(tuple, found.collect())) == expect_why(matcher)
+    events.createOrReplaceTempView("same")
+    ts.register(spark, index, "same_why", ask="why", keys="id BIGINT", at=NOW)
+    found = spark.sql("SELECT * FROM same_why(TABLE(same))")
+    assert sorted(map(tuple, found.collect())) == expect_why(matcher)
+
+
+def test_pairs_of_unknown_rules_are_refused_or_left_out(
+    spark: SparkSession, folder: Path, index: Path
+) -> None:
+    events = spark.read.parquet(str(folder / "events.parquet"))
+    unknown = spark.createDataFrame([(0, "strong"), (1, "no such")], "id long, rule string")
+    with pytest.raises((PySparkException, tamis.TamisError), match="no such"):
+        ts.explain(events, index, unknown).collect()
+    found = ts.explain(events, index, unknown, on_error="skip").collect()
+    assert [(row["id"], row["rule"]) for row in found] == [(0, "strong")]
+    with pytest.raises(tamis.EventError, match="no column 'rule'"):
+        ts.explain(events, index, unknown.select("id"))
+    with pytest.raises(ValueError, match="style is"):
+        ts.why(events, index, style="xml")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("plan", ["whole", "sharded"])
+def test_lists_have_the_same_rules(
+    spark: SparkSession, folder: Path, index: Path, matcher: tamis.Matcher, plan: Any
+) -> None:
+    events = spark.read.parquet(str(folder / "events.parquet"))
+    expected = {e["id"]: sorted(matcher.match(e, at=NOW, only=["cheap", "tree"])) for e in EVENTS}
+    assert [] in expected.values()
+    texts = events.selectExpr("id", "to_json(struct(*)) AS event")
+    for table, column in ((events, None), (texts, "event")):
+        found = ts.match(
+            table, index, events=column, at=NOW, only=["cheap", "tree"], form="lists", plan=plan
+        )
+        assert found.columns == ["id", "rules"]
+        assert {row["id"]: sorted(row["rules"]) for row in found.collect()} == expected
+    with pytest.raises(ValueError, match="form is"):
+        ts.match(events, index, form="sets")  # type: ignore[arg-type]
+
+
 CONNECT = """
     import sys
     from datetime import datetime
@@ -202,6 +373,14 @@ CONNECT = """
     files = ts.match_files(spark, "events.parquet", index, at=now).toPandas()
     found.assign(road="table").to_json(out + "/table.json", orient="records")
     files.assign(road="files").to_json(out + "/files.json", orient="records")
+    texts = spark.read.json(index + "/../expressions.jsonl")
+    partial = ts.match_expression(texts, index, at=now).toPandas()
+    partial.to_json(out + "/expressions.json", orient="records")
+    events = spark.read.parquet(events)
+    chosen = spark.read.json(index + "/../chosen.jsonl")
+    for ask in (ts.explain, ts.why_not):
+        explained = ask(events, index, chosen, at=now).toPandas()
+        explained.to_json(out + "/" + ask.__name__ + ".json", orient="records")
     spark.stop()
 """
 
@@ -212,6 +391,10 @@ def test_spark_connect_finds_the_same_rules(
 ) -> None:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_", "SPARK_"))}
     arguments = [str(folder / "events.parquet"), str(index), NOW.isoformat(), str(tmp_path)]
+    texts = [{"id": id, "expression": text} for id, text in enumerate(EXPRESSIONS)]
+    chosen = [{"id": id, "rule": rule} for id, rule in CHOSEN]
+    for name, lines in (("expressions", texts), ("chosen", chosen)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     with connect_port():
         done = subprocess.run(
             [sys.executable, "-c", textwrap.dedent(CONNECT), *arguments],
@@ -230,6 +413,11 @@ def test_spark_connect_finds_the_same_rules(
     for name in ("table", "files"):
         rows = json.loads((tmp_path / f"{name}.json").read_text())
         assert sorted((row["id"], row["rule"]) for row in rows) == expect(matcher, at=NOW)
+    rows = json.loads((tmp_path / "expressions.json").read_text())
+    assert sorted((row["id"], row["rule"]) for row in rows) == expect_expressions(matcher)
+    for ask in ("explain", "why_not"):
+        rows = json.loads((tmp_path / f"{ask}.json").read_text())
+        assert sorted(tuple(row.values()) for row in rows) == expect_explained(matcher, ask, "text")
 
 
 def test_each_event_may_have_its_own_time(

@@ -19,9 +19,18 @@ from tamis.spark.index.build import build, update
 from tamis.spark.index.layout import Shard, Version
 from tamis.spark.index.publish import forget, rollback
 from tamis.spark.index.versions import current, version, versions
+from tamis.spark.match.explanations import explain, why, why_not
 from tamis.spark.match.files import match_files
 from tamis.spark.match.sql import register
-from tamis.spark.match.tables import counts, first, match, matcher, refused, top
+from tamis.spark.match.tables import (
+    counts,
+    first,
+    match,
+    match_expression,
+    matcher,
+    refused,
+    top,
+)
 from tamis.spark.ratify import Difference, Ratification, ratify
 from tamis.spark.report import report
 from tamis.spark.runtime.session import local_session
@@ -39,10 +48,12 @@ __all__ = [
     "build",
     "counts",
     "current",
+    "explain",
     "first",
     "forget",
     "local_session",
     "match",
+    "match_expression",
     "match_files",
     "match_stream",
     "matcher",
@@ -55,4 +66,6 @@ __all__ = [
     "update",
     "version",
     "versions",
+    "why",
+    "why_not",
 ]

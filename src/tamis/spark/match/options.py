@@ -15,6 +15,8 @@ from tamis.matcher.selection import Tagged
 __all__ = [
     "Ask",
     "At",
+    "Explain",
+    "Form",
     "MatchKeywords",
     "MatchOptions",
     "Names",
@@ -23,6 +25,7 @@ __all__ = [
     "Output",
     "Plan",
     "StreamKeywords",
+    "Style",
     "check_ask",
     "list_keywords",
 ]
@@ -32,8 +35,17 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 Ask: TypeAlias = Literal["match", "counts", "first", "top"]
 """Which answers to compute: those of the function of that name."""
 
-Output: TypeAlias = Ask | Literal["refused"]
-"""What a task computes: answers, or the events that are refused."""
+Explain: TypeAlias = Literal["explain", "why", "why_not"]
+"""Which explanations to compute: those of the method of :class:`tamis.Matcher` of that name."""
+
+Output: TypeAlias = Ask | Explain | Literal["lists", "refused"]
+"""What a task computes: answers, all rules of an event in a list, or events that are refused."""
+
+Form: TypeAlias = Literal["pairs", "lists"]
+"""Whether matches are pairs of event and rule, or each event has a list of rules."""
+
+Style: TypeAlias = Literal["text", "json"]
+"""Whether an explanation is text to read, or a tree in JSON."""
 
 OnError: TypeAlias = Literal["raise", "skip"]
 """Whether a refused event ends the query or is left out."""

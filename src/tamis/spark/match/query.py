@@ -6,12 +6,14 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import NamedTuple, cast, get_args
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
     DataType,
     DateType,
     DoubleType,
@@ -30,7 +32,7 @@ from tamis.spark.index.layout import PathLike, Shard, Version
 from tamis.spark.index.versions import current
 from tamis.spark.index.versions import version as read_version
 from tamis.spark.match.event_columns import EventColumns, choose_columns
-from tamis.spark.match.options import Ask, At, MatchOptions, Output, check_ask
+from tamis.spark.match.options import Ask, At, Explain, MatchOptions, Output, check_ask
 from tamis.spark.match.shipping import name_shipped, ship_shards
 from tamis.spark.match.worker import (
     AT,
@@ -141,9 +143,12 @@ def make_task(
     """Make the task that workers run, with the session's Arrow types; start shipping if asked."""
     text = pa.large_string() if spark.conf.get(_LARGE_TYPES, "false") == "true" else pa.string()
     types: dict[DataType, pa.DataType] = {
+        BooleanType(): pa.bool_(),
         LongType(): pa.int64(),
         DoubleType(): pa.float64(),
         StringType(): text,
+        ArrayType(LongType()): pa.list_(pa.int64()),
+        ArrayType(StringType()): pa.list_(text),
     }
     schema = pa.schema([(field.name, types[field.dataType]) for field in answers])
     if options.ship:
@@ -180,6 +185,7 @@ def prepare_query(
     *,
     n: int = 0,
     blank: pa.RecordBatch | None = None,
+    expressions: bool = False,
 ) -> Query:
     """Choose a version and columns for a query, and try it on an event without values.
 
@@ -196,6 +202,8 @@ def prepare_query(
     blank
         A row without values, if the table is not one of Spark's; `schema` then has the Spark types
         of its columns.
+    expressions
+        Whether the column ``options.events`` holds event expressions.
 
     Raises
     ------
@@ -208,6 +216,10 @@ def prepare_query(
     matchers = open_shards(_name_shards(version.shards))
     attributes = attributes_of(version)
     columns = choose_columns(schema, options.keys, options.events, attributes)
+    if expressions:
+        if columns.shape != "json":
+            raise EventError(f"the column {options.events!r} has to hold expressions, as strings")
+        columns = columns._replace(shape="expressions")
     if columns.shape == "columns":
         event = columns.blank_event() if blank is None else columns.event_array(blank)
         if ask != "refused":
@@ -265,8 +277,8 @@ def choose_version(
     StorageError
         There is no such index or version, or it cannot be read.
     """
-    if ask != "refused":
-        check_ask(ask, n)
+    if ask not in (*get_args(Explain), "lists", "refused"):
+        check_ask(cast(Ask, ask), n)
     version = current(path) if number is None else read_version(path, number)
     return version, _answer_columns(ask, version)
 
@@ -289,7 +301,7 @@ def check_names(keys: Sequence[StructField], answers: Sequence[StructField]) -> 
         seen.add(key.name.lower())
 
 
-def _try_event(matchers: Sequence[tamis.Matcher], event: pa.Array, ask: Ask, n: int) -> None:
+def _try_event(matchers: Sequence[tamis.Matcher], event: pa.Array, ask: Output, n: int) -> None:
     """Match an event without values.
 
     Types that contradict the schema of the rules raise here. Kernels that this machine has never
@@ -298,14 +310,14 @@ def _try_event(matchers: Sequence[tamis.Matcher], event: pa.Array, ask: Ask, n: 
     events = pa.RecordBatch.from_arrays([event], [""])
     for matcher in matchers:
         match ask:
-            case "match":
-                matcher.match_many(events)
             case "counts":
                 matcher.count_many(events)
             case "first":
                 matcher.first_many(events, n)
             case "top":
                 matcher.top_many(events, n)
+            case _:
+                matcher.match_many(events)
 
 
 def _name_shards(shards: Sequence[Shard], shipped: bool = False) -> tuple[ShardName, ...]:
@@ -320,6 +332,13 @@ def _answer_columns(ask: Output, version: Version) -> tuple[StructField, ...]:
     match ask:
         case "match":
             return (rule,)
+        case "lists":
+            return (StructField("rules", ArrayType(rule.dataType)),)
+        case "explain" | "why_not":
+            holds = StructField("matches", BooleanType())
+            return (rule, holds, StructField("explanation", StringType()))
+        case "why":
+            return (rule, StructField("explanation", StringType()))
         case "counts":
             return (StructField("matches", LongType()),)
         case "refused":

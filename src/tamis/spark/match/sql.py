@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import cast
+from typing import Literal, cast, get_args
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
@@ -16,9 +16,10 @@ from pyspark.sql.udtf import UserDefinedTableFunction
 from tamis.errors import EventError
 from tamis.spark.index.layout import PathLike
 from tamis.spark.match.arrow_types import to_arrow_schema
-from tamis.spark.match.options import Ask, MatchOptions, Names, Only
-from tamis.spark.match.query import check_names, choose_version, make_task
-from tamis.spark.match.worker import EVENT, MatchTask, key_names
+from tamis.spark.match.explanations import RULE, ExplainTask, check_style
+from tamis.spark.match.options import Ask, Explain, MatchOptions, Names, Only, Output, Style
+from tamis.spark.match.query import attributes_of, check_names, choose_version, make_task
+from tamis.spark.match.worker import EVENT, MatchTask, Shape, key_names
 
 __all__ = ["register"]
 
@@ -28,7 +29,7 @@ def register(
     path: PathLike,
     name: str = "tamis_match",
     *,
-    ask: Ask = "match",
+    ask: Ask | Explain | Literal["match_expression"] = "match",
     n: int = 5,
     keys: str | StructType = "id STRING",
     events: Names = None,
@@ -36,6 +37,7 @@ def register(
     ship: bool = False,
     only: Only = None,
     at: datetime | None = None,
+    style: Style = "text",
 ) -> None:
     """Register an SQL function that matches the rows of a table.
 
@@ -52,8 +54,9 @@ def register(
     name
         The name of the function in SQL.
     ask
-        ``"match"``, ``"counts"``, ``"first"`` or ``"top"``: the answers are those of the function
-        of that name.
+        ``"match"``, ``"counts"``, ``"first"``, ``"top"``, ``"match_expression"``, ``"explain"``,
+        ``"why"`` or ``"why_not"``: the answers are those of the function of that name. To explain
+        pairs, the table has a column ``rule`` beside the columns of the event.
     n
         How many rules ``"first"`` and ``"top"`` give at most.
     keys
@@ -63,19 +66,27 @@ def register(
         As in :func:`match`.
     at
         When rules have to be valid; by default now.
+    style
+        As in :func:`explain`.
 
     Raises
     ------
     StorageError
         There is no such index or version, or it cannot be read.
     """
+    check_style(style)
+    output: Output = "match" if ask == "match_expression" else ask
+    if ask == "match_expression" and not isinstance(events, str):
+        raise EventError("which column holds the expressions? pass events=")
     fields = cast(StructType, StructType.fromDDL(keys)) if isinstance(keys, str) else keys
-    chosen, answers = choose_version(path, version, ask, n)
+    chosen, answers = choose_version(path, version, output, n)
     check_names(fields.fields, answers)
     options = MatchOptions(ship=ship, only=only, at=at)
-    task = make_task(spark, (chosen.shards,), options, ask, n, "columns", fields.names, answers)
+    shape: Shape = "expressions" if ask == "match_expression" else "columns"
+    task = make_task(spark, (chosen.shards,), options, output, n, shape, fields.names, answers)
     names = events if events is None or isinstance(events, str) else tuple(events)
-    table_task = _TableTask(task, to_arrow_schema(fields), names)
+    attributes = tuple(sorted(attributes_of(chosen)))
+    table_task = _TableTask(task, to_arrow_schema(fields), names, attributes, style)
 
     class TamisMatch:
         def eval(self, table: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -93,18 +104,28 @@ class _TableTask:
     task: MatchTask
     keys: pa.Schema
     events: str | tuple[str, ...] | None
+    attributes: tuple[str, ...]
+    """The attributes that rules mention."""
+    style: Style
 
     def run(self, table: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         keys = [_column(table, key.name).cast(key.type) for key in self.keys]
+        given = {RULE: _column(table, RULE)} if self.task.ask in ("explain", "why_not") else {}
         if isinstance(self.events, str):
             event = _column(table, self.events)
         else:
-            names = self.events or table.schema.names
+            names = self.events or [name for name in table.schema.names if name not in given]
             event = pa.StructArray.from_arrays([_column(table, name) for name in names], names)
         is_text = pa.types.is_string(event.type) or pa.types.is_large_string(event.type)
-        task = replace(self.task, shape="json") if is_text else self.task
-        names = [*key_names(len(keys)), EVENT]
-        yield from task.answer(pa.RecordBatch.from_arrays([*keys, event], names))
+        is_json = is_text and self.task.shape == "columns"
+        task = replace(self.task, shape="json") if is_json else self.task
+        rules = [rule.cast(self.task.answers.field(RULE).type) for rule in given.values()]
+        names = [*key_names(len(keys)), *given, EVENT]
+        batch = pa.RecordBatch.from_arrays([*keys, *rules, event], names)
+        if task.ask in get_args(Explain):
+            yield from ExplainTask(task, self.attributes, self.style, skip=False).answer(batch)
+        else:
+            yield from task.answer(batch)
 
 
 def _column(table: pa.RecordBatch, name: str) -> pa.Array:

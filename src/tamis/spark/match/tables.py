@@ -9,7 +9,8 @@ more than matching them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias, Unpack
+from dataclasses import replace
+from typing import TypeAlias, Unpack, get_args
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -18,13 +19,14 @@ from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 from tamis.errors import EventError
 from tamis.spark.index.layout import PathLike
 from tamis.spark.match.options import (
-    Ask,
     At,
+    Form,
     MatchKeywords,
     MatchOptions,
     Names,
     OnError,
     Only,
+    Output,
     Plan,
     list_keywords,
 )
@@ -32,7 +34,7 @@ from tamis.spark.match.query import Query, prepare_query
 from tamis.spark.match.shard_groups import group_shards
 from tamis.spark.match.worker import GROUP, key_names
 
-__all__ = ["counts", "first", "match", "matcher", "refused", "top"]
+__all__ = ["counts", "first", "match", "match_expression", "matcher", "refused", "top"]
 
 Transformation: TypeAlias = Callable[[DataFrame], DataFrame]
 
@@ -54,6 +56,7 @@ def match(
     on_error: OnError = "raise",
     only: Only = None,
     at: At = None,
+    form: Form = "pairs",
 ) -> DataFrame:
     """Find the rules that each event matches.
 
@@ -87,11 +90,14 @@ def match(
     at
         When rules have to be valid: a time, or the name of a column with the time of each event.
         By default, and where the column is null, the time at which this function is called.
+    form
+        ``"lists"`` gives one row per event, with a list of rules, also where it is empty.
 
     Returns
     -------
     DataFrame
-        The keys and rule: one row per match, in no particular order.
+        The keys and rule: one row per match, in no particular order. With ``form="lists"`` the
+        keys and rules.
 
     Raises
     ------
@@ -101,7 +107,37 @@ def match(
         A column is missing, or has a type that rules cannot compare.
     """
     options = MatchOptions(keys, events, version, plan, memory, ship, on_error, only, at)
-    return _answer(events_df, path, "match", 0, options)
+    if form not in get_args(Form):
+        raise ValueError(f"form is 'pairs' or 'lists', not {form!r}")
+    return _answer(events_df, path, "match" if form == "pairs" else "lists", 0, options)
+
+
+@list_keywords(MatchKeywords)
+def match_expression(
+    events_df: DataFrame,
+    path: PathLike,
+    expressions: str = "expression",
+    **options: Unpack[MatchKeywords],
+) -> DataFrame:
+    """Find the rules that each partially known event could satisfy.
+
+    Parameters
+    ----------
+    events_df
+        The events, one per row.
+    path
+        A published index.
+    expressions
+        The column of event expressions; :meth:`tamis.Matcher.match_expression` says what they mean.
+    **options
+        As in :func:`match`, which also says what it raises; without ``events``.
+
+    Returns
+    -------
+    DataFrame
+        The keys and rule: one row for each rule that some such event satisfies.
+    """
+    return _answer(events_df, path, "match", 0, _to_options(expressions, options), True)
 
 
 @list_keywords(MatchKeywords)
@@ -170,11 +206,19 @@ def counts(events_df: DataFrame, path: PathLike, **options: Unpack[MatchKeywords
 
 
 @list_keywords(MatchKeywords)
-def refused(events_df: DataFrame, path: PathLike, **options: Unpack[MatchKeywords]) -> DataFrame:
+def refused(
+    events_df: DataFrame,
+    path: PathLike,
+    *,
+    expressions: str | None = None,
+    **options: Unpack[MatchKeywords],
+) -> DataFrame:
     """Find the events that ``on_error="skip"`` leaves out, and the reasons.
 
     Parameters
     ----------
+    expressions
+        The column of event expressions, if the events are given as in :func:`match_expression`.
     events_df, path, **options
         As in :func:`match`, which also says what it raises.
 
@@ -183,7 +227,10 @@ def refused(events_df: DataFrame, path: PathLike, **options: Unpack[MatchKeyword
     DataFrame
         The keys and error: one row per refused event.
     """
-    query = prepare_query(events_df.schema, path, "refused", MatchOptions(**options))
+    chosen = MatchOptions(**options) if expressions is None else _to_options(expressions, options)
+    query = prepare_query(
+        events_df.schema, path, "refused", chosen, expressions=expressions is not None
+    )
     task = query.make_task(events_df.sparkSession)
     return query.select_input(events_df).mapInArrow(task.run, query.schema)
 
@@ -204,9 +251,26 @@ def matcher(path: PathLike, **options: Unpack[MatchKeywords]) -> Transformation:
     return transform
 
 
-def _answer(table: DataFrame, path: PathLike, ask: Ask, n: int, options: MatchOptions) -> DataFrame:
-    query = prepare_query(table.schema, path, ask, options, n=n)
+def _to_options(expressions: str, options: MatchKeywords) -> MatchOptions:
+    """The options of a query whose events are the expressions of a column."""
+    if "events" in options:
+        raise TypeError("expressions= names the column of events; leave out events=")
+    return replace(MatchOptions(**options), events=expressions)
+
+
+def _answer(
+    table: DataFrame,
+    path: PathLike,
+    ask: Output,
+    n: int,
+    options: MatchOptions,
+    expressions: bool = False,
+) -> DataFrame:
+    query = prepare_query(table.schema, path, ask, options, n=n, expressions=expressions)
     groups = group_shards(query.version, options)
+    if expressions and options.on_error == "skip":
+        # Another group may refuse the expression, and then no group may answer it.
+        groups = (query.version.shards,)
     spark = table.sparkSession
     if len(groups) == 1:
         task = query.make_task(spark, groups)
@@ -243,10 +307,14 @@ def _merge_groups(query: Query, found: DataFrame) -> DataFrame:
     """Merge the answers of all groups of shards into one for each event."""
     keys = key_names(len(query.keys))
     named = found.toDF(*keys, _ROW, GROUP, *(field.name for field in query.answers))
-    if query.ask == "counts":
+    if query.ask in ("counts", "lists"):
         firsts = [F.first(key).alias(key) for key in keys]
-        merged = named.groupBy(_ROW).agg(*firsts, F.sum("matches").alias("matches"))
-        return merged.drop(_ROW).toDF(*query.schema.names)
+        merged = (
+            F.sum("matches").alias("matches")
+            if query.ask == "counts"
+            else F.flatten(F.collect_list("rules")).alias("rules")
+        )
+        return named.groupBy(_ROW).agg(*firsts, merged).drop(_ROW).toDF(*query.schema.names)
     by = "score" if query.ask == "top" else "priority"
     order = Window.partitionBy(_ROW).orderBy(F.desc(by), GROUP, "rank")
     ranked = named.withColumn("best", F.row_number().over(order)).where(F.col("best") <= query.n)

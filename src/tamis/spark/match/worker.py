@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 import tamis
 from tamis.encode.json.reader import find_suspects
@@ -36,10 +37,12 @@ __all__ = [
     "ShardName",
     "key_names",
     "open_shards",
+    "to_moments",
+    "to_texts",
 ]
 
-Shape: TypeAlias = Literal["columns", "json"]
-"""How an event arrives: as a struct or a map, or as JSON text."""
+Shape: TypeAlias = Literal["columns", "json", "expressions"]
+"""How an event arrives: as a struct or a map, as JSON text, or as an event expression."""
 
 EVENT = "event"
 """The column of the events; the keys stand before it."""
@@ -124,7 +127,7 @@ class MatchTask:
         # Spark runs as many workers as there are cores.
         tamis.set_threads(1)
         if self.probe is not None:
-            bad = self._find_refused(batch.column(EVENT), self.probe)
+            bad = self._find_refused(batch, self.probe)
             if self.ask == "refused":
                 yield self._report(batch, bad)
                 return
@@ -140,13 +143,16 @@ class MatchTask:
             part = batch.filter(pc.equal(group, number))
             yield from self._answer_group(part, self.groups[number])
 
-    def _find_refused(self, column: pa.Array, probe: Probe) -> dict[int, str]:
+    def _find_refused(self, batch: pa.RecordBatch, probe: Probe) -> dict[int, str]:
         """The rows whose events are refused, and the reasons."""
+        column = batch.column(EVENT)
+        if self.shape == "expressions":
+            return self._find_refused_expressions(column.to_pylist())
         if self.shape == "columns":
             places, bad = list(range(len(column))), dict[int, str]()
             events: Any = pa.RecordBatch.from_arrays([column], [""])
         else:
-            texts = _to_texts(column)
+            texts = to_texts(column)
             bad = _find_malformed(texts)
             good = np.ones(texts.size, np.bool_)
             good[list(bad)] = False
@@ -154,6 +160,18 @@ class MatchTask:
         skipped: list[tamis.BadEvent] = []
         _open_probe(probe).count_many(events, on_error="skip", skipped=skipped)
         return bad | {places[event]: message for event, message in skipped}
+
+    def _find_refused_expressions(self, texts: list[str | None]) -> dict[int, str]:
+        """The rows whose expressions some shard refuses: that depends on its rules."""
+        bad: dict[int, str] = {}
+        for group in self.groups:
+            for matcher in open_shards(group, self.shipped):
+                skipped: list[tamis.BadEvent] = []
+                matcher.match_expression_many(
+                    _fill_missing(texts), only=self.only, on_error="skip", skipped=skipped
+                )
+                bad |= dict(skipped)
+        return bad
 
     def _report(self, batch: pa.RecordBatch, bad: dict[int, str]) -> pa.RecordBatch:
         """The keys of refused events, and the reasons."""
@@ -189,7 +207,10 @@ class MatchTask:
             # For a matcher, a column without a name holds whole events.
             yield 0, pa.RecordBatch.from_arrays([column], [""])
             return
-        for number, texts in enumerate(_to_texts(column).chunks(_JSON_BATCH_SIZE)):
+        if self.shape == "expressions":
+            yield 0, _fill_missing(column.to_pylist())
+            return
+        for number, texts in enumerate(to_texts(column).chunks(_JSON_BATCH_SIZE)):
             yield number * _JSON_BATCH_SIZE, texts
 
     def _query(
@@ -200,6 +221,8 @@ class MatchTask:
             case "match":
                 for matcher in matchers:
                     yield from _match(matcher, events, rules)
+            case "lists":
+                yield _merge_lists([_match_lists(matcher, events, rules) for matcher in matchers])
             case "counts":
                 yield _add_counts([matcher.count_many(events, **rules) for matcher in matchers])
             case "first":
@@ -208,8 +231,8 @@ class MatchTask:
             case "top":
                 tables = [matcher.top_many(events, self.n, **rules) for matcher in matchers]
                 yield _merge_best(tables, "score", self.n)
-            case "refused":
-                raise ValueError("a task that finds refused events has a probe")
+            case _:
+                raise ValueError(f"a matching task does not answer {self.ask!r}")
 
     def _attach_keys(self, keys: list[pa.Array], answer: pa.RecordBatch) -> pa.RecordBatch:
         """Put keys in the place of row numbers, and cast to the types that Spark expects."""
@@ -244,9 +267,7 @@ def _split_by_period(
 
     A row without a time has the time `default`.
     """
-    moments = pc.fill_null(times, count_microseconds(default)).to_numpy()
-    # All rules with an end have ended after the last time that a datetime can hold.
-    moments = moments.clip(count_microseconds(_EARLIEST), count_microseconds(_LATEST))
+    moments = _count_moments(times, default)
     changes = np.unique(np.concatenate([matcher.validity_times() for matcher in matchers]))
     periods = np.searchsorted(changes.view(np.int64), moments, side="right")
     for period in np.unique(periods):
@@ -254,13 +275,65 @@ def _split_by_period(
         yield to_timestamp(int(moments[rows[0]])), pa.array(rows)
 
 
+def to_moments(times: pa.Array, default: datetime) -> list[datetime]:
+    """The times of events; a row without a time has the time `default`."""
+    return [to_timestamp(int(moment)) for moment in _count_moments(times, default)]
+
+
+def _count_moments(times: pa.Array, default: datetime) -> NDArray[np.int64]:
+    """The times of events in microseconds, within those that a datetime can hold.
+
+    All rules with an end have ended after the last of these.
+    """
+    moments = pc.fill_null(times, count_microseconds(default)).to_numpy()
+    clipped: NDArray[np.int64] = moments.clip(
+        count_microseconds(_EARLIEST), count_microseconds(_LATEST)
+    )
+    return clipped
+
+
 def _match(matcher: tamis.Matcher, events: Any, rules: dict[str, Any]) -> Iterator[pa.RecordBatch]:
     """Match events; the answers come in batches that fit in memory."""
+    if isinstance(events, list):
+        yield from matcher.match_expression_many(events, **rules).to_batches()
+        return
     if isinstance(events, JsonTexts):
         yield from matcher.match_many(events, **rules).to_batches()
         return
     reader = pa.RecordBatchReader.from_batches(events.schema, [events])
     yield from matcher.match_many(reader, **rules)
+
+
+def _match_lists(matcher: tamis.Matcher, events: Any, rules: dict[str, Any]) -> pa.Table:
+    """Match events; one row an event."""
+    if isinstance(events, list):
+        return matcher.match_expression_many(events, form="lists", **rules)
+    return matcher.match_many(events, form="lists", **rules)
+
+
+def _merge_lists(tables: Sequence[pa.Table]) -> pa.RecordBatch:
+    """Join the lists of all shards; each table has a row for each event."""
+    columns = [table.column(1).combine_chunks() for table in tables]
+    sizes = [pc.list_value_length(column).to_numpy() for column in columns]
+    parts = [_decode_dictionary(column.flatten()) for column in columns]
+    # A shard without matches may not know the type of ids.
+    kind = next((part.type for part in parts if len(part)), parts[0].type)
+    rules = pa.concat_arrays([part.cast(kind) for part in parts])
+    if len(parts) > 1:
+        of_event = [np.repeat(np.arange(len(size)), size) for size in sizes]
+        rules = rules.take(np.argsort(np.concatenate(of_event), kind="stable"))
+    starts = np.concatenate([[0], np.cumsum(np.sum(sizes, axis=0))])
+    lists = pa.LargeListArray.from_arrays(pa.array(starts, pa.int64()), rules)
+    return pa.record_batch([tables[0].column(0).combine_chunks(), lists], ["event", "rules"])
+
+
+def _decode_dictionary(values: pa.Array) -> pa.Array:
+    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+
+
+def _fill_missing(texts: list[str | None]) -> list[str]:
+    """Expressions, with an empty one, which is refused, for each that is missing."""
+    return ["" if text is None else text for text in texts]
 
 
 def _add_counts(tables: Sequence[pa.Table]) -> pa.RecordBatch:
@@ -296,7 +369,8 @@ def _one_batch(table: pa.Table) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=table.schema)
 
 
-def _to_texts(column: pa.Array) -> JsonTexts:
+def to_texts(column: pa.Array) -> JsonTexts:
+    """The texts of a column of strings."""
     texts = JsonTexts.of_arrow(column)
     assert texts is not None, "the driver has checked that the column has strings"
     return texts
