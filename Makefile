@@ -28,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: architecture attack audit bench clean compare coverage crash demo experiments format fuzz help lint lock page test venv wheel
+.PHONY: architecture attack audit bench clean compare coverage crash demo docs experiments format fuzz help lint lock page test venv wheel
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,6 +80,10 @@ compare: $(INSTALLED) ## measure this tree and another checkout in turn: make co
 
 experiments: $(INSTALLED) ## reproduce the figures of a paper: PAPER=vldb09 (default), sigmod11 or profiles01
 	@$(BIN)/python -m experiments.$(PAPER).run $(ARGS)
+
+docs: $(INSTALLED) ## build the site into build/site, without a network; open build/site/index.html
+	@$(BIN)/python -m sphinx -W --keep-going -q -d build/doctrees docs build/site
+	@echo "the site is in build/site: open build/site/index.html"
 
 venv: $(INSTALLED) ## create .venv and install Tamis into it; the other targets do this themselves
 

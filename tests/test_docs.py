@@ -1,7 +1,8 @@
 """Every Python block in the documentation runs.
 
 Each block runs by itself, in an empty folder. A block that cannot run (it needs a server, or a file
-of the reader's) opens with ```` ```python no-run ````.
+of the reader's) opens with ```` ```python no-run ````. One that continues the blocks before it opens
+with ```` ```python tutorial ````, and the test of its tutorial runs them all.
 """
 
 from __future__ import annotations
@@ -45,13 +46,14 @@ def run_block(block: Block) -> dict[str, Any]:
 
 
 def cases() -> Iterator[Any]:
-    """One case per block; a block tagged no-run is shown as skipped."""
+    """One case per block; a block that does not run by itself is shown as skipped."""
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         if not page.exists():
             continue
         name = page.relative_to(ROOT)
         for block in find_blocks(page, page.read_text()):
-            marks = [pytest.mark.skip(reason="tagged no-run")] if "no-run" in block.tags else []
+            tags = sorted(block.tags & {"no-run", "tutorial"})
+            marks = [pytest.mark.skip(reason=f"tagged {tag}") for tag in tags]
             yield pytest.param(block, id=f"{name}:{block.line}", marks=marks)
 
 

@@ -49,6 +49,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "server": PUBLIC | {ROOT, "files", "importers", "pubsub", "warmup", "wire"},
     "client": PUBLIC | {ROOT, "wire"},
     "demo": PUBLIC | {ROOT, "spark"},
+    # Events to try rules on; needs nothing.
+    "samples": set(),
     # The command is the outermost layer and starts all others.
     "cli": PUBLIC
     | {
