@@ -9,10 +9,12 @@ issue 17 asks for, with ``--rules 1000000``.
 The rules are 100,000 of the BE-Tree paper's generator, of which an event matches 0.01 %, 1 % or
 9 %, as many of the advertising workload in DNF and in CNF, and as many with functions of eleven
 kinds. ``benchmarks/compare_worker.py`` lists the measurements; it uses only the public API, so that
-any two checkouts can be compared. ``--only`` picks those whose names begin with a text.
+any two checkouts can be compared. ``--only`` picks those whose names begin with a text, and can be
+given several times. ``--data`` names a folder that keeps the rules and events for the next run.
+``--cpu`` times calls by the CPU time of their process, which other processes disturb less.
 
-Usage: python -m benchmarks.compare BASE [--quick] [--rules N] [--rounds N] [--only NAME]
-           [--results FOLDER]
+Usage: python -m benchmarks.compare BASE [--quick] [--rules N] [--rounds N] [--only NAME]…
+           [--cpu] [--data FOLDER] [--results FOLDER]
 """
 
 from __future__ import annotations
@@ -88,36 +90,49 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="tiny sizes, for a trial run")
     parser.add_argument("--rules", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=7, help="how often each figure is measured")
-    parser.add_argument("--only", default="", metavar="NAME", help="how the names must begin")
+    parser.add_argument("--only", action="append", metavar="NAME", help="how names must begin")
+    parser.add_argument("--cpu", action="store_true", help="CPU time instead of elapsed time")
+    parser.add_argument("--data", type=Path, help="a folder to keep the rules and events in")
     parser.add_argument("--results", type=Path, default=RESULTS, help="the folder for the JSON")
     args = parser.parse_args()
     base = args.base.resolve()
     if not (base / "src" / "tamis").is_dir():
         parser.error(f"{base} is not a checkout: it has no folder src/tamis")
     rules, rounds, batch = (500, 2, 100) if args.quick else (args.rules, args.rounds, BATCH)
-    names = [name for name in measurement_names() if name.startswith(args.only)]
+    begins = tuple(args.only or [""])
+    names = [name for name in measurement_names() if name.startswith(begins)]
     if not names:
-        parser.error(f"no measurement begins with {args.only!r}")
-    rows = compare(base, rules, rounds, batch, names)
+        parser.error(f"no measurement begins with {' or '.join(map(repr, begins))}")
+    with tempfile.TemporaryDirectory() as scratch:
+        data = write_data(args.data or Path(scratch) / "data", rules, batch)
+        if args.cpu:
+            os.environ["COMPARE_CPU"] = "1"
+        rows = compare(base, data, Path(scratch), rounds, names)
     show(f"This tree beside {base}: {rules:,} rules, medians of {rounds} rounds", rows)
     save("compare", {"rules": rules, "rounds": rounds, "rows": rows}, args.results)
 
 
-def compare(base: Path, rules: int, rounds: int, batch: int, names: list[str]) -> list[Row]:
-    with tempfile.TemporaryDirectory() as folder:
-        data = Path(folder)
-        write_data(data, rules, batch)
-        workers = [Worker(base, data, data / "base"), Worker(ROOT, data, data / "this")]
-        try:
-            rows = [measure_both(name, workers, rounds) for name in names]
-            return rows + compare_with_sift(rows)
-        finally:
-            for worker in workers:
-                worker.close()
+def compare(base: Path, data: Path, scratch: Path, rounds: int, names: list[str]) -> list[Row]:
+    workers = [Worker(base, data, scratch / "base"), Worker(ROOT, data, scratch / "this")]
+    try:
+        rows = [measure_both(name, workers, rounds) for name in names]
+        return rows + compare_with_sift(rows)
+    finally:
+        for worker in workers:
+            worker.close()
 
 
-def write_data(folder: Path, rules: int, batch: int) -> None:
-    """Write the rules and events of each set of rules, for both trees to read."""
+def write_data(kept: Path, rules: int, batch: int) -> Path:
+    """Write the rules and events of each set of rules, for both trees to read.
+
+    They go to a folder below `kept`, named by their numbers, unless it is there already.
+    """
+    folder = kept / f"{rules} rules, {batch} events"
+    if folder.is_dir():
+        return folder
+    kept.mkdir(parents=True, exist_ok=True)
+    # A run that stops halfway leaves no folder that looks whole.
+    whole, folder = folder, Path(tempfile.mkdtemp(dir=kept))
     workloads: dict[str, begen.Workload | ads.Workload] = {
         share: begen.Workload(size=rules, match_probability=probability)
         for share, probability in SHARES.items()
@@ -138,6 +153,8 @@ def write_data(folder: Path, rules: int, batch: int) -> None:
     feather.write_feather(events, folder / "events kinds")
     more = begen.Workload(size=rules, seed=2)
     feather.write_feather(more.rules_table(), folder / "rules to add")
+    folder.rename(whole)
+    return whole
 
 
 def measure_both(name: str, workers: list[Worker], rounds: int) -> Row:

@@ -77,11 +77,12 @@ class Ids:
     @classmethod
     def of(cls, ids: Sequence[RuleId]) -> Ids:
         """Make a column of these ids."""
-        is_text = np.fromiter((isinstance(id, str) for id in ids), np.uint8, len(ids))
-        if not is_text.any():
+        are_texts = {issubclass(kind, str) for kind in set(map(type, ids))}
+        if True not in are_texts:
             return cls(np.array(ids, np.int64))
-        if is_text.all():
+        if False not in are_texts:
             return cls(NO_INT64, Strings.of(ids))  # type: ignore[arg-type]  # all are texts
+        is_text = np.fromiter((isinstance(id, str) for id in ids), np.uint8, len(ids))
         numbers = [0 if isinstance(id, str) else id for id in ids]
         texts = [id if isinstance(id, str) else "" for id in ids]
         return cls(np.array(numbers, np.int64), Strings.of(texts), is_text)

@@ -263,13 +263,20 @@ class _Slice(NamedTuple):
 class Tail:
     """The rules in no segment as a snapshot sees them, oldest first. It never changes."""
 
-    __slots__ = ("__weakref__", "_size", "_slices")
+    __slots__ = ("__weakref__", "_lacks_tree", "_length", "_size", "_slices")
 
     def __init__(self, slices: tuple[_Slice, ...] = ()) -> None:
         self._slices = slices
-        self._size = sum(part.size for part in slices)
-        for part in slices:
-            part.buffer.tails.add(self)
+        self._length = 0
+        """How many rules there are, dead ones included."""
+        self._lacks_tree = False
+        dead = 0
+        for buffer, first, last, removed in slices:
+            self._length += last - first
+            self._lacks_tree |= buffer.tree is None
+            dead += len(removed)
+            buffer.tails.add(self)
+        self._size = self._length - dead
 
     def __len__(self) -> int:
         return self._size
@@ -370,19 +377,12 @@ class Tail:
 
     def is_ripe(self) -> bool:
         """Whether to build a segment from it although more rules are coming."""
-        return self._lacks_tree() or self._length() >= RIPE
+        return self._lacks_tree or self._length >= RIPE
 
     def has_room(self, count: int) -> bool:
         """Whether `count` more rules may be added."""
-        has_trees = _is_warm and not self._lacks_tree()
-        return self._length() + count <= (MOST if has_trees else MOST_WITHOUT_TREE)
-
-    def _lacks_tree(self) -> bool:
-        return any(part.buffer.tree is None for part in self._slices)
-
-    def _length(self) -> int:
-        """How many rules there are, dead ones included."""
-        return sum(part.last - part.first for part in self._slices)
+        has_trees = _is_warm and not self._lacks_tree
+        return self._length + count <= (MOST if has_trees else MOST_WITHOUT_TREE)
 
     def after_fork(self) -> None:
         """In a forked child: repair what threads of the parent were using."""

@@ -21,6 +21,9 @@ _MIX: Final = np.uint64(0x9E3779B97F4A7C15)
 _HALF: Final = np.uint64(32)
 _NUMBER: Final = np.uint64(0xFFFFFFFF)
 
+_AHEAD: Final = 32
+"""So many pieces are looked up together: what the table has for one is loaded beside the others."""
+
 
 class PieceTable:
     """Numbers pieces: equal texts in the same logic have the same number.
@@ -58,6 +61,7 @@ class PieceTable:
         numbers = np.empty(len(begin), np.int32)
         data, weak = read_only(data), read_only(weak)
         begin, end = read_only(begin), read_only(end)
+        tags, loaded = np.empty((2, _AHEAD), np.uint64)
         done = 0
         while True:
             done, self.size = _number(
@@ -72,6 +76,8 @@ class PieceTable:
                 self.weak,
                 self.size,
                 numbers,
+                tags,
+                loaded,
             )
             if done == len(begin):
                 return numbers
@@ -118,47 +124,83 @@ def grow(array: NDArray[Any], size: int) -> NDArray[Any]:
 
 @kernel
 def _number(
-    data, begin, end, weak, done, slots, known_data, known_start, known_weak, count, numbers
-):
+    data, begin, end, weak, done, slots, known_data, known_start, known_weak, count, numbers,
+    tags, loaded,
+):  # fmt: skip
     """Number the pieces from `done` on. Stops where there is no room for another one."""
-    mask = np.uint64(len(slots) - 1)
-    for piece in range(done, len(begin)):
-        first, size = begin[piece], end[piece] - begin[piece]
-        state = _OFFSET ^ np.uint64(weak[piece])
-        for i in range(size):
-            state = (state ^ np.uint64(data[first + i])) * _PRIME
-        tag = ((state ^ (state >> _HALF)) * _MIX) >> _HALF
-        at = tag & mask
-        while True:
-            slot = slots[at]
-            if slot == 0:
-                used = known_start[count]
-                if (
-                    used + size > len(known_data)
-                    or count + 1 >= len(known_start)
-                    or 3 * count >= 2 * len(slots)
-                ):
-                    return piece, count
-                for i in range(size):
-                    known_data[used + i] = data[first + i]
-                known_start[count + 1] = used + size
-                known_weak[count] = weak[piece]
-                slots[at] = (tag << _HALF) | np.uint64(count + 1)
-                numbers[piece] = count
-                count += 1
-                break
-            if slot >> _HALF == tag:
-                known = np.int64(slot & _NUMBER) - 1
-                start = known_start[known]
-                if known_start[known + 1] - start == size and known_weak[known] == weak[piece]:
-                    same = 0
-                    while same < size and known_data[start + same] == data[first + same]:
-                        same += 1
-                    if same == size:
-                        numbers[piece] = known
-                        break
-            at = (at + np.uint64(1)) & mask
+    for first in range(done, len(begin), _AHEAD):
+        last = min(first + _AHEAD, len(begin))
+        _hash_pieces(data, begin, end, weak, first, last, tags)
+        _load_ahead(slots, known_data, known_start, tags, loaded, last - first)
+        for piece in range(first, last):
+            known = _find_piece(
+                data, begin[piece], end[piece], weak[piece], tags[piece - first], slots,
+                known_data, known_start, known_weak, count,
+            )  # fmt: skip
+            if known < 0:
+                return piece, count
+            numbers[piece] = known
+            count = max(count, known + 1)
     return len(begin), count
+
+
+@kernel
+def _hash_pieces(data, begin, end, weak, first, last, tags):
+    for piece in range(first, last):
+        state = _OFFSET ^ np.uint64(weak[piece])
+        for i in range(begin[piece], end[piece]):
+            state = (state ^ np.uint64(data[i])) * _PRIME
+        tags[piece - first] = ((state ^ (state >> _HALF)) * _MIX) >> _HALF
+
+
+@kernel
+def _load_ahead(slots, known_data, known_start, tags, loaded, size):
+    """Read what the table has for some pieces.
+
+    The reads of a loop do not wait for each other, so most of their cache misses overlap.
+    """
+    mask = np.uint64(len(slots) - 1)
+    for i in range(size):
+        slot = slots[tags[i] & mask]
+        loaded[i] = slot & _NUMBER if slot >> _HALF == tags[i] else np.uint64(0)
+    for i in range(size):
+        loaded[i] = known_start[loaded[i] - np.uint64(1)] if loaded[i] else 0
+    for i in range(size):
+        loaded[i] = known_data[loaded[i]]
+
+
+@kernel
+def _find_piece(
+    data, first, last, weak, tag, slots, known_data, known_start, known_weak, count
+):  # fmt: skip
+    """The number of a piece, `count` if it is a new one; -1 if there is no room for it."""
+    mask = np.uint64(len(slots) - 1)
+    size = last - first
+    at = tag & mask
+    while slots[at] != 0:
+        if slots[at] >> _HALF == tag:
+            known = np.int64(slots[at] & _NUMBER) - 1
+            start = known_start[known]
+            if known_start[known + 1] - start == size and known_weak[known] == weak:
+                same = 0
+                while same < size and known_data[start + same] == data[first + same]:
+                    same += 1
+                if same == size:
+                    return known
+        at = (at + np.uint64(1)) & mask
+    used = known_start[count]
+    if (
+        used + size > len(known_data)
+        or count + 1 >= len(known_start)
+        or 3 * count >= 2 * len(slots)
+    ):
+        return -1
+    for i in range(size):
+        known_data[used + i] = data[first + i]
+    known_start[count + 1] = used + size
+    known_weak[count] = weak
+    slots[at] = (tag << _HALF) | np.uint64(count + 1)
+    return count
 
 
 @kernel

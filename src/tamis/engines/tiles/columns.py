@@ -10,7 +10,7 @@ in the second. A row of its own tells what holds where the attribute is absent.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +58,9 @@ _CODES_PER_CUT = 3
 _APART = 3
 _OTHER_ROW, _SPECIAL_ROW, _ABSENT_ROW = range(_APART)
 """The rows of codes outside of the cuts, of the special code, and of absence."""
+
+_LEAST_WORDS: Final = 1 << 14
+"""There is room for so many words of columns at least."""
 
 _STEPS = 3
 _MOST_TOGGLES = 255
@@ -491,13 +494,15 @@ def _write_rows(workspace, positions, kind, words, out, begin, end):
 
 @kernel
 def _build(
-    table, codes, attributes, sizes, start, conjunction_atom, tiles, filed, workspace, at, out
+    table, codes, attributes, sizes, start, conjunction_atom, tiles, tile, filed, workspace, at, out
 ):
-    """Write the columns of all tiles; without room in `out`, only count what they take."""
+    """Write the columns of the tiles from `tile` on, after the at[0] columns that are there.
+
+    Stops at a tile whose columns, cuts or rows do not fit into `out`, and returns its number; `at`
+    then has how many columns, cuts and words are there. For every tile, that of one more returns.
+    """
     candidates, key_atoms = filed
-    room = len(out.bits) > 0
-    written = 0
-    for tile in range(len(tiles) - 1):
+    while tile < len(tiles) - 1:
         first, size, words = tiles[tile, 0], tiles[tile, 1], tiles[tile, 2]
         columns = _list_items(
             table,
@@ -508,60 +513,75 @@ def _build(
             key_atoms[first : first + size],
             workspace,
         )
+        written, cuts_before, words_before = at[0], at[1], at[2]
         tiles[tile, 3] = written
+        fits = written + columns <= len(out.columns)
         begin = 0
-        for column in range(columns):
+        for column in range(columns if fits else 0):
             end = workspace.end[column]
-            subject = workspace.selector[column] >> 1
-            is_text = subject >= attributes
-            attribute = table[workspace.item[workspace.order[begin], 1], 0]
-            cuts = -1
-            low = TEXT_HOLDS
-            span = 1
-            if not is_text:
-                cuts = _find_cuts(table, codes, sizes, workspace, begin, end)
-                low = workspace.cut[0] if cuts else 1
-                span = workspace.cut[cuts - 1] - low if cuts else 0
-            positions = max(cuts - 1, 0)
-            if span <= _CODES_PER_CUT * positions or is_text:
-                cuts = -1
-                positions = span
-            special = NO_CODE
-            if not is_text:
-                special = _find_special(
-                    table, codes, sizes, workspace, begin, end, cuts, low, positions
-                )
-            changes = _find_changes(table, codes, sizes, workspace, begin, end, cuts, low, special)
-            if special != NO_CODE:
-                changes = _skip_special(
-                    workspace, changes, _position(workspace, cuts, low, special)
-                )
-            _order_changes(workspace, changes, positions)
-            steps, size = _plan_rows(workspace, positions, words)
-            ideal = NO_CODE if is_text else _find_ideal(workspace, special)
-            kind = steps | _find_apart(workspace, special, ideal)
-            kind |= NEGATIVE if workspace.selector[column] & 1 else 0
-            kind |= BY_TEXT if is_text else 0
-            kind |= BY_CUTS if cuts >= 0 else 0
-            kind |= IS_WIDE if words == WIDE else 0
-            size += count_apart(kind, words)
-            if room:
-                row = out.ideal[written]
-                row[0], row[1] = attribute, ideal
-                row = out.columns[written]
-                row[0], row[1] = kind, at[1] // 8
-                row[2], row[3], row[4] = special, low, span
-                row[5], row[6] = subject - attributes if is_text else at[0], cuts
-                row[7] = count_apart(kind, words)
-                for i in range(cuts):
-                    out.cut[at[0] + i] = workspace.cut[i]
-                _write_rows(workspace, positions, kind, words, out.bits, at[1], at[1] + size)
-            at[0] += max(cuts, 0)
-            at[1] += -(-size // 8) * 8
-            written += 1
+            fits = _write_column(
+                table, codes, attributes, sizes, workspace, column, begin, end, words, at, out
+            )
+            if not fits:
+                break
             begin = end
-    tiles[len(tiles) - 1, 3] = written
-    return written
+        if not fits:
+            at[0], at[1], at[2] = written, cuts_before, words_before
+            return tile
+        tile += 1
+    tiles[tile, 3] = at[0]
+    return tile
+
+
+@kernel
+def _write_column(table, codes, attributes, sizes, workspace, column, begin, end, words, at, out):
+    """Write a column, whose items are those from `begin` to `end`; returns whether it fits."""
+    subject = workspace.selector[column] >> 1
+    is_text = subject >= attributes
+    attribute = table[workspace.item[workspace.order[begin], 1], 0]
+    cuts = -1
+    low = TEXT_HOLDS
+    span = 1
+    if not is_text:
+        cuts = _find_cuts(table, codes, sizes, workspace, begin, end)
+        low = workspace.cut[0] if cuts else 1
+        span = workspace.cut[cuts - 1] - low if cuts else 0
+    positions = max(cuts - 1, 0)
+    if span <= _CODES_PER_CUT * positions or is_text:
+        cuts = -1
+        positions = span
+    special = NO_CODE
+    if not is_text:
+        special = _find_special(table, codes, sizes, workspace, begin, end, cuts, low, positions)
+    changes = _find_changes(table, codes, sizes, workspace, begin, end, cuts, low, special)
+    if special != NO_CODE:
+        changes = _skip_special(workspace, changes, _position(workspace, cuts, low, special))
+    _order_changes(workspace, changes, positions)
+    steps, size = _plan_rows(workspace, positions, words)
+    ideal = NO_CODE if is_text else _find_ideal(workspace, special)
+    kind = steps | _find_apart(workspace, special, ideal)
+    kind |= NEGATIVE if workspace.selector[column] & 1 else 0
+    kind |= BY_TEXT if is_text else 0
+    kind |= BY_CUTS if cuts >= 0 else 0
+    kind |= IS_WIDE if words == WIDE else 0
+    size += count_apart(kind, words)
+    cut_end, word_end = at[1] + max(cuts, 0), at[2] + -(-size // 8) * 8
+    if cut_end > len(out.cut) or word_end > len(out.bits):
+        return False
+    row = out.ideal[at[0]]
+    row[0], row[1] = attribute, ideal
+    row = out.columns[at[0]]
+    row[0], row[1] = kind, at[2] // 8
+    row[2], row[3], row[4] = special, low, span
+    row[5], row[6] = subject - attributes if is_text else at[1], cuts
+    row[7] = count_apart(kind, words)
+    for i in range(cuts):
+        out.cut[at[1] + i] = workspace.cut[i]
+    _write_rows(workspace, positions, kind, words, out.bits, at[2], at[2] + size)
+    out.bits[at[2] + size : word_end] = np.uint64(0)
+    at[0] += 1
+    at[1], at[2] = cut_end, word_end
+    return True
 
 
 def build_columns(
@@ -577,29 +597,47 @@ def build_columns(
     """
     sizes = np.diff(rules.dictionary.base)
     forms = rules.forms
-    at = np.zeros(2, np.int64)
-    columns = 0
-    out = _allocate(0, at)
-    for _ in ("count", "write"):
-        out = _allocate(columns, at)
-        at[:] = 0
-        columns = _build(
+    at = np.zeros(3, np.int64)
+    workspace = new_column_workspace(rules)
+    # What is never written to takes no memory, so there may be more room than columns need.
+    out = _allocate(*_room_for(8 * len(candidates)))
+    tile = 0
+    while True:
+        tile = _build(
             *rules.atoms,
             len(sizes),
             sizes,
             forms.conjunction_start,
             forms.conjunction_atom,
             tiles,
+            tile,
             (candidates, key_atoms),
-            new_column_workspace(rules),
+            workspace,
             at,
             out,
         )
-    return out
+        if tile >= len(tiles) - 1:
+            return _copy(out, at, *at.tolist())
+        out = _copy(out, at, *_room_for(2 * len(out.bits)))
 
 
-def _allocate(columns: int, at: NDArray[np.int64]) -> ColumnArrays:
-    cuts, words = at.tolist()
+def _room_for(words: int) -> tuple[int, int, int]:
+    """As many columns, cuts and words as there is room for."""
+    words = max(words, _LEAST_WORDS)
+    return words // 8, words // 4, words
+
+
+def _copy(
+    out: ColumnArrays, at: NDArray[np.int64], columns: int, cuts: int, words: int
+) -> ColumnArrays:
+    """The columns that were written, with room for so many."""
+    copied = _allocate(columns, cuts, words)
+    for array, known, size in zip(copied, out, at[[0, 0, 1, 2]].tolist(), strict=True):
+        array[:size] = known[:size]
+    return copied
+
+
+def _allocate(columns: int, cuts: int, words: int) -> ColumnArrays:
     return ColumnArrays(
         np.empty((columns, 2), np.int32),
         np.empty((columns, 8), np.int32),

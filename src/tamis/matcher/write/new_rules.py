@@ -237,12 +237,10 @@ def _find_id(item: Any) -> Any:
 
 def _read_pairs(items: list[Any]) -> tuple[Ids, Strings] | None:
     """The columns of pairs of an id and a text; None if an item is anything else."""
-    if not {type(item) for item in items} <= {tuple, list}:
-        return None
-    if {len(item) for item in items} != {2}:
+    if not set(map(type, items)) <= {tuple, list} or set(map(len, items)) != {2}:
         return None
     ids, texts = zip(*items, strict=True)
-    if {type(text) for text in texts} != {str} or not {type(id) for id in ids} <= {int, str}:
+    if set(map(type, texts)) != {str} or not set(map(type, ids)) <= {int, str}:
         return None
     try:
         return Ids.of(ids), Strings.of(texts)

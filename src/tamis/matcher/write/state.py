@@ -70,7 +70,7 @@ class Located(NamedTuple):
 
 def locate(state: State, ids: Collection[RuleId]) -> Located:
     """Find the rules with these ids; ids that no rule has are ignored."""
-    tail = frozenset(id for id in ids if state.tail.find(id) is not None)
+    tail = frozenset([id for id in ids if state.tail.find(id) is not None])
     places: list[list[int]] = [[] for _ in state.views]
     found: list[RuleId] = []
     for id in ids:
