@@ -123,7 +123,9 @@ class InlineDrawings(SphinxPostTransform):
                 svg = (Path(self.app.srcdir) / path).read_text()
                 label = nodes.unescape(image.get("alt", "")).replace('"', "&quot;")
                 svg = svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
-                image.replace_self(nodes.raw("", f'<div class="drawing">{svg}</div>', format="html"))
+                image.replace_self(
+                    nodes.raw("", f'<div class="drawing">{svg}</div>', format="html")
+                )
 
 
 def setup(app: Sphinx) -> None:

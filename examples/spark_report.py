@@ -1,0 +1,53 @@
+"""A batch on Spark, from tables to a report: a day of flights against ten thousand generated alerts.
+
+python examples/spark_report.py [FOLDER]    # needs: pip install 'tamis[demo]'
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from tempfile import mkdtemp
+
+from tamis import samples
+from tamis import spark as ts
+
+CARRIERS = ["B6", "DL", "EV", "MQ", "UA", "AA", "US", "9E", "WN", "VX"]
+
+
+def generate_rules(count: int) -> list[tuple[int, str]]:
+    """Alerts that travellers might write: a carrier, a delay, a distance."""
+    return [
+        (
+            n,
+            f"carrier = '{CARRIERS[n % 10]}' AND dep_delay > {n % 120} "
+            f"AND distance > {(n * 37) % 2500}",
+        )
+        for n in range(count)
+    ]
+
+
+def main(folder: str | None = None, rules: int = 10_000) -> None:
+    """Build an index, match the flights, write matches and a report."""
+    out = Path(folder or mkdtemp(prefix="tamis-report-"))
+    spark = ts.local_session(2)
+    table = spark.createDataFrame(generate_rules(rules), "id long, rule string")
+    version = ts.build(table, out / "index")
+
+    flights = [(f["flight"] + f["origin"], json.dumps(f)) for f in samples.flights()]
+    events = spark.createDataFrame(flights, "id string, flight string")
+    matches = ts.match(events, out / "index", keys="id", events="flight")
+    matches.write.mode("overwrite").parquet(str(out / "matches"))
+    matches = spark.read.parquet(str(out / "matches"))
+
+    print(f"{version.rules:,} rules, {len(flights):,} flights, {matches.count():,} matches")
+    busiest = matches.groupBy("id").count().orderBy("count", ascending=False).first()
+    assert busiest is not None
+    print(f"the flight with the most alerts: {busiest['id']}, {busiest['count']:,}")
+    ts.report(matches, rules=table, events=events, keys=["id"], path=out / "report.html")
+    print(f"the report is {out / 'report.html'}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:2])
