@@ -38,6 +38,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "workloads": {"errors", "expr"},
     "files": PUBLIC,
     "importers": PUBLIC | {"files"},
+    # What people do with the results, and where they sit: frames, SQL, pipelines of estimators.
+    "results": PUBLIC,
+    "pandas": PUBLIC | {"results", ROOT},
+    "polars": PUBLIC | {"results", ROOT},
+    "duckdb": PUBLIC,
+    "sklearn": PUBLIC | {"results", ROOT},
     "warmup": PUBLIC,
     "pytest_plugin": PUBLIC | {ROOT, "files"},
     "report": {"errors"},

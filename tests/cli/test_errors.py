@@ -91,7 +91,9 @@ def test_other_bad_input_is_reported_in_one_line() -> None:
     for arguments, message in {
         ("match", "no.jsonl", "events.jsonl"): "no.jsonl: there is no such file",
         ("match", "rules.jsonl", "no.csv"): "no.csv: there is no such file",
-        ("match", "rules.jsonl", "."): ".: this is a directory; name a file",
+        ("match", "rules.jsonl", "out.csv"): "out.csv: the folder has no file whose name ends in",
+        ("match", "out.csv", "events.jsonl"): "out.csv: the folder has no file whose name ends in",
+        ("match", "rule.jsonl", "events.jsonl"): "rule.jsonl: there is no such file; did you mean",
         ("match", "rules.jsonl", "events.jsonl", "--only", "x"): "there is no rule 'x'",
         ("match", "rules.jsonl", "events.jsonl", "-o", "out.txt"): "out.txt: unknown extension",
         ("match", "rules.jsonl", "events.jsonl", "-o", "out.csv"): "out.csv: cannot be written",

@@ -49,3 +49,21 @@ def test_control_characters_are_shown_escaped() -> None:
     assert shown.startswith(r"\x1b[31mred does not match:")
     assert r"\x1b]0;title\x07" in shown
     assert all(c.isprintable() or c == "\n" for c in shown)
+
+
+def test_brief_says_what_decides_in_one_line() -> None:
+    def explain(event: str, *options: str) -> str:
+        return run("explain", "rules.jsonl", "teens", event, "--brief", *options)
+
+    assert explain('{"age": 15, "country": "FR"}') == (
+        "teens matches: age BETWEEN 13 AND 19 (age = 15) and country IN ('FR', 'BE') "
+        "(country = 'FR')\n"
+    )
+    assert explain('{"age": 15}') == (
+        "teens does not match: it needs country IN ('FR', 'BE') (country is absent)\n"
+    )
+    write("not.jsonl", [{"id": "n", "rule": "NOT (a = 1 OR b = 2) AND (c = 1 OR c = 2)"}])
+    shown = run("explain", "not.jsonl", "n", '{"a": 3, "b": 4, "c": 2}', "--brief")
+    assert shown == "n matches: NOT a = 1 (a = 3) and NOT b = 2 (b = 4) and c = 2\n"
+    write("all.jsonl", [{"id": "all", "rule": "TRUE"}])
+    assert run("explain", "all.jsonl", "all", "{}", "--brief") == "all matches: TRUE\n"

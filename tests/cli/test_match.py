@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
@@ -170,3 +172,116 @@ def test_limits_that_do_not_exist_or_are_no_numbers(text: str) -> None:
     done = CliRunner().invoke(app, ["match", "rules.jsonl", "events.jsonl", "--limit", text])
     assert done.exit_code == 2
     assert "limit" in done.stderr
+
+
+def test_several_files_and_folders_are_read_in_order() -> None:
+    Path("rules").mkdir()
+    Path("rules/a.json").write_text(
+        '[{"id": "a", "rule": "x = 1"},\n {"id": "b", "rule": "x = 2"}]'
+    )
+    write("rules/b.jsonl", [{"id": "c", "rule": "x >= 2"}])
+    Path("rules/README.md").write_text("not rules")
+    Path("events").mkdir()
+    write("events/1.jsonl", [{"x": 1}])
+    Path("events/2.csv").write_text("x\n2\n")
+    write("more.jsonl", [{"x": 3}])
+    Path("one.json").write_text('{\n  "x": 2\n}\n')
+    found = parse_lines(run("match", "rules", "events", "more.jsonl", "one.json"))
+    assert [(line["event"], line["rules"]) for line in found] == [
+        (0, ["a"]),
+        (1, ["b", "c"]),
+        (2, ["c"]),
+        (3, ["b", "c"]),
+    ]
+    two = run(
+        "match", "rules/a.json", "--rules", "rules/b.jsonl", "events", "more.jsonl", "one.json"
+    )
+    assert parse_lines(two) == found
+    write("again.jsonl", [{"id": "c", "rule": "TRUE"}])
+    message = run_failing("match", "rules", "--rules", "again.jsonl", "events")
+    assert message == "again.jsonl:1: rule 'c': the id is taken by rules/b.jsonl, line 1"
+    run("build", "rules", "-o", "index")
+    run("match", "index", "--rules", "again.jsonl", "events", code=2)
+    assert "2 rules" in run("build", "rules/a.json", "-o", "other")
+
+
+@pytest.mark.parametrize(
+    "name", ["a.jsonl.zst", "a.json.zst", "a.json.gz", "a.jsonl.gz", "a.csv.zst"]
+)
+def test_compressed_files_are_read(name: str) -> None:
+    text = {"jsonl": '{"x": 1}\n{"x": 5}\n', "json": '[{"x": 1}, {"x": 5}]', "csv": "x\n1\n5\n"}
+    data = text[name.split(".")[1]].encode()
+    codec = "gzip" if name.endswith("gz") else "zstd"
+    Path(name).write_bytes(
+        pa.Codec(codec).compress(data, asbytes=True) if codec == "zstd" else gzip.compress(data)
+    )
+    write("ones.jsonl", [{"id": "one", "rule": "x = 1"}])
+    found = parse_lines(run("match", "ones.jsonl", name))
+    assert [line["rules"] for line in found] == [["one"], []]
+    run("match", "ones.jsonl", name, "-o", "out.jsonl.zst")
+    stored = pa.input_stream("out.jsonl.zst", compression="zstd").read().decode()
+    assert parse_lines(stored) == found
+
+
+def test_a_zstandard_file_that_was_cut_is_reported() -> None:
+    data = b"".join(b'{"x": %d}\n' % n for n in range(10_000))
+    Path("cut.jsonl.zst").write_bytes(pa.Codec("zstd").compress(data, asbytes=True)[:-50])
+    assert "cut.jsonl.zst" in run_failing(
+        "match", "rules.jsonl", "cut.jsonl.zst", "--count", "-o", "x.csv"
+    )
+
+
+def test_hits_only_leaves_out_events_without_matches() -> None:
+    assert [line["event"] for line in match("--hits-only")] == [0, 1, 2]
+    assert match("--hits-only", "--count")[-1] == {"event": 2, "matches": 1}
+    assert [line["event"] for line in match("--hits-only", "--event-id", "id")] == [
+        "e1",
+        "e2",
+        "e3",
+    ]
+    run("match", "rules.jsonl", "events.jsonl", "--hits-only", "--count", "-o", "counts.csv")
+    assert Path("counts.csv").read_text() == "event,matches\n0,1\n1,2\n2,1\n"
+
+
+def test_a_summary_ends_the_run() -> None:
+    for options, by in (([], "4 of 4"), (["--count"], "4"), (["--hits-only"], "4 of 4")):
+        result = CliRunner().invoke(
+            app, ["match", "rules.jsonl", "events.jsonl", "--summary", *options]
+        )
+        expected = f"tamis: 4 events, 3 with matches; 4 matches by {by} rules; "
+        assert result.stderr.startswith(expected), result.stderr
+
+
+def test_details_are_printed_beside_ids() -> None:
+    owner = {"name": "Ana", "level": 3}
+    write(
+        "d.jsonl",
+        [
+            {
+                "id": "r",
+                "rule": "x = 1",
+                "tags": ["b", "a"],
+                "payload": {"title": "One", "owner": owner},
+            },
+            {"id": "s", "rule": "x > 0"},
+        ],
+    )
+    write("x.jsonl", [{"x": 1}])
+    (line,) = parse_lines(run("match", "d.jsonl", "x.jsonl", "--with", "title,tags,owner.name"))
+    assert line["rules"] == [
+        {"rule": "r", "title": "One", "tags": ["a", "b"], "owner.name": "Ana"},
+        {"rule": "s", "title": None, "tags": [], "owner.name": None},
+    ]
+    (line,) = parse_lines(run("match", "d.jsonl", "x.jsonl", "--with", "text", "--top", "1"))
+    assert line["top"][0]["text"] == "x = 1"
+    run("match", "d.jsonl", "x.jsonl", "--with", "title,owner,priority", "-o", "out.csv")
+    assert Path("out.csv").read_text().splitlines() == [
+        "event,rule,title,owner,priority",
+        '0,r,One,"{""name"":""Ana"",""level"":3}",0',
+        "0,s,,,0",
+    ]
+    run("match", "d.jsonl", "x.jsonl", "--with", "title", "-o", "out.parquet")
+    assert pq.read_table("out.parquet")["title"].to_pylist() == ["One", None]
+    message = run_failing("match", "d.jsonl", "x.jsonl", "--with", "titel")
+    assert message == "no rule has 'titel' in its payload; did you mean 'title'?"
+    run("match", "d.jsonl", "x.jsonl", "--with", "title", "--count", code=2)

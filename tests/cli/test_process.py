@@ -99,7 +99,9 @@ def test_no_progress_bar_appears_between_results_on_a_terminal() -> None:
     os.close(theirs)
     shown = os.read(ours, 1 << 20).decode()
     os.close(ours)
-    assert [line["rules"] for line in parse_lines(shown)] == MATCHES
+    *results, totals = shown.splitlines()
+    assert [line["rules"] for line in parse_lines("\n".join(results))] == MATCHES
+    assert totals.startswith("tamis: 4 events, 3 with matches; 4 matches by 4 of 4 rules; ")
 
 
 def run_without(stream: str, *arguments: str) -> tuple[int, bytes, bytes]:

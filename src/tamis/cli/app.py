@@ -16,6 +16,7 @@ from tamis.cli.commands.backtest import backtest_rules
 from tamis.cli.commands.build import build_index
 from tamis.cli.commands.check import check_rules
 from tamis.cli.commands.demo import run_demo
+from tamis.cli.commands.doctor import examine_machine
 from tamis.cli.commands.explain import explain_rule
 from tamis.cli.commands.export import export_rules
 from tamis.cli.commands.generate import generate_workload
@@ -63,7 +64,11 @@ _PANELS: Final[dict[str, dict[str, Callable[..., None] | typer.Typer]]] = {
         "subscribe": receive_messages,
     },
     "Run on Spark": {"pipeline": pipeline_app, "demo": run_demo},
-    "Prepare": {"generate": generate_workload, "warmup": compile_kernels},
+    "Prepare": {
+        "doctor": examine_machine,
+        "generate": generate_workload,
+        "warmup": compile_kernels,
+    },
 }
 """The commands by name, under the headings that ``tamis --help`` shows."""
 
@@ -116,7 +121,6 @@ app = typer.Typer(
     cls=_Commands,
     name="tamis",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -133,8 +137,9 @@ def show_version(
 ) -> None:
     """Find the rules that events satisfy.
 
-    Files are JSON lines, CSV or Parquet, by their extension; - is standard
-    input, as JSON lines.
+    Files are JSON lines, JSON, CSV or Parquet, by their extension, also with
+    .gz or .zst; a folder stands for its files; - is standard input, as JSON
+    lines. Begin with: tamis match RULES EVENTS
     """
 
 

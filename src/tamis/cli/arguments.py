@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import fields
 from datetime import datetime
 from enum import StrEnum
@@ -14,11 +15,13 @@ import tamis
 from tamis.cli.console import ShowProgress, print_error
 from tamis.errors import UnknownRuleError
 from tamis.files import STDIN, load_rules
+from tamis.files.source import find_files
 from tamis.limits import Limits
 from tamis.matcher.analysis.near_names import find_near, list_near
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.rule import Rule, RuleId
 from tamis.matcher.selection import Tagged, tagged
+from tamis.matcher.storage.directory import is_index
 
 __all__ = [
     "AsJson",
@@ -29,15 +32,18 @@ __all__ = [
     "Logic",
     "LogicName",
     "LogicOverride",
+    "MoreRules",
     "OnlyIds",
     "OnlyTags",
-    "RulesFile",
+    "RulesFiles",
     "RulesOutput",
     "RulesPath",
+    "RulesPaths",
     "SkipBadRules",
     "add_rules",
     "find_rule_id",
     "is_stored",
+    "list_inputs",
     "open_rules",
     "read_limits",
     "reject_if",
@@ -64,10 +70,28 @@ _ENGINE_HELP = (
     "The matching engine; all give the same answers. auto is tiles, the default; scan tests every "
     "rule. The others come from papers: tamis.engines() lists them, tamis/engines/papers has them."
 )
-RulesFile = Annotated[str, typer.Argument(metavar="RULES", help="A file of rules.")]
+RulesFiles = Annotated[
+    list[str], typer.Argument(metavar="RULES...", help="Files of rules, or folders of such files.")
+]
 RulesPath = Annotated[
     str,
-    typer.Argument(metavar="RULES", help="A file of rules, or a directory written by tamis build."),
+    typer.Argument(
+        metavar="RULES",
+        help="A file of rules, a folder of such files, or a directory written by tamis build.",
+    ),
+]
+RulesPaths = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="RULES...",
+        help="Files of rules, folders of such files, or a directory written by tamis build.",
+    ),
+]
+MoreRules = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rules", metavar="FILE", help="Use the rules of this file, too; may be repeated."
+    ),
 ]
 EngineName = Annotated[
     str,
@@ -130,6 +154,9 @@ OnlyTags = Annotated[
 ]
 
 
+_MOST_NAMES = 100_000
+"""Up to how many ids are compared with one that is unknown."""
+
 RulesOutput = Annotated[
     str,
     typer.Option(
@@ -139,12 +166,12 @@ RulesOutput = Annotated[
 
 
 def is_stored(rules: str) -> bool:
-    """Whether `rules` names a directory of stored rules, not a file."""
-    return rules != STDIN and Path(rules).is_dir()
+    """Whether `rules` names a directory of stored rules, not files or a folder of files."""
+    return rules != STDIN and is_index(Path(rules))
 
 
 def open_rules(
-    rules: str,
+    rules: str | list[str],
     engine: str | None,
     logic: Logic | None,
     skip_bad: bool,
@@ -152,11 +179,18 @@ def open_rules(
     writable: bool = False,
     limits: Limits | None = None,
 ) -> Matcher:
-    """Open the rules of a file or a directory; a `writable` directory also takes documents."""
-    if is_stored(rules):
-        return tamis.open(rules, read_only=not writable, engine=engine, logic=logic, limits=limits)
+    """Open the rules of files or a directory; a `writable` directory also takes documents."""
+    paths = [rules] if isinstance(rules, str) else rules
+    stored = next((path for path in paths if is_stored(path)), None)
+    if stored is not None:
+        reject_if(
+            len(paths) > 1,
+            f"{stored!r} is an index, which cannot be read with other files; write its rules to a "
+            f"file first: tamis export {shlex.quote(stored)} -o rules.jsonl",
+        )
+        return tamis.open(stored, read_only=not writable, engine=engine, logic=logic, limits=limits)
     matcher = Matcher(engine or "auto", logic or Logic.STRONG, limits=limits)
-    add_rules(matcher, rules, logic or Logic.STRONG, skip_bad, show)
+    add_rules(matcher, paths, logic or Logic.STRONG, skip_bad, show)
     return matcher
 
 
@@ -183,14 +217,14 @@ def read_limits(texts: list[str] | None) -> Limits:
 
 
 def add_rules(
-    matcher: Matcher, path: str, logic: Logic, skip_bad: bool, show: ShowProgress
+    matcher: Matcher, paths: list[str], logic: Logic, skip_bad: bool, show: ShowProgress
 ) -> list[Rule]:
-    """Add the rules of a file, name those that were skipped, and return those that were added."""
+    """Add the rules of files, name those that were skipped, and return those that were added."""
 
     def watch(count: int, fraction: float | None) -> None:
         show("Adding rules" if fraction is None else "Reading rules", count, fraction)
 
-    report = load_rules(matcher, path, logic=logic, skip_bad=skip_bad, watch=watch)
+    report = load_rules(matcher, paths, logic=logic, skip_bad=skip_bad, watch=watch)
     for error in report.bad:
         print_error(f"skipped: {error}")
     if report.bad:
@@ -224,7 +258,8 @@ def find_rule_id(matcher: Matcher, text: str) -> RuleId:
         return text
     if text.removeprefix("-").isdecimal() and int(text) in matcher:
         return int(text)
-    raise UnknownRuleError(f"there is no rule {text!r}")
+    near = list_near(find_near(text, map(str, matcher))) if len(matcher) <= _MOST_NAMES else ""
+    raise UnknownRuleError(f"there is no rule {text!r}{near}")
 
 
 def reject_if(wrong: bool, message: str) -> None:
@@ -241,3 +276,8 @@ def reject_overwriting(out: str | None, *inputs: str | None) -> None:
         if path is not None and path != STDIN and Path(path).exists():
             same = Path(path).samefile(out)
             reject_if(same, f"{out!r} would overwrite {path!r}, which is read; name another file.")
+
+
+def list_inputs(paths: list[str]) -> list[str]:
+    """The files that `paths` name, with those of folders; stored rules are not files."""
+    return find_files([path for path in paths if not is_stored(path)])

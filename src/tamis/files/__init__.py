@@ -1,7 +1,7 @@
 """Reads rules and events from files, matches them, and writes matches and rules.
 
-The file's extension decides the format: JSON lines, CSV or Parquet. A file that cannot be used
-raises :class:`~tamis.errors.InputFileError`, which names the file and, where there is one, the
+The file's extension decides the format: JSON lines, JSON, CSV or Parquet. A file that cannot be
+used raises :class:`~tamis.errors.InputFileError`, which names the file and, where there is one, the
 line.
 
 >>> import tamis
@@ -12,6 +12,7 @@ line.
 ...     print(m.match_many(batch.events))
 """
 
+from tamis.files.details import Details
 from tamis.files.event_reader import EventBatch, EventFile, read_event, read_events
 from tamis.files.match_writer import open_match_writer
 from tamis.files.matching import MatchBatch, Query, match_expression, match_file
@@ -21,6 +22,7 @@ from tamis.files.source import STDIN
 
 __all__ = [
     "STDIN",
+    "Details",
     "EventBatch",
     "EventFile",
     "LoadReport",

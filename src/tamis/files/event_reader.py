@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from typing import Any, NamedTuple
@@ -21,7 +21,15 @@ from tamis.encode.json.texts import JsonTexts
 from tamis.errors import InputFileError
 from tamis.files.csv_records import CsvRecord, locate_open_quote, read_records
 from tamis.files.json_lines import parse_object, read_texts
-from tamis.files.source import STDIN, Bytes, Format, Source, open_source
+from tamis.files.source import (
+    STDIN,
+    Bytes,
+    Format,
+    Source,
+    find_files,
+    join_fractions,
+    open_source,
+)
 from tamis.matcher.analysis.backtest import PastChunk
 
 __all__ = [
@@ -50,7 +58,9 @@ class EventBatch(NamedTuple):
     numbers: NDArray[np.int64]
     """The 1-based number of each event: its line in JSON lines, its row in CSV and Parquet."""
     fraction: float | None
-    """The fraction of the file that was read; None for a pipe."""
+    """The fraction of the files that was read; None for a pipe."""
+    path: str
+    """The file that the events are from."""
 
 
 class UndecodedBatch(NamedTuple):
@@ -59,16 +69,19 @@ class UndecodedBatch(NamedTuple):
     events: JsonTexts | pa.RecordBatch
     numbers: NDArray[np.int64]
     fraction: float | None
+    path: str
 
 
-def read_events(path: str, bad: list[InputFileError] | None = None) -> Iterator[EventBatch]:
-    """Read the events of a file, batch by batch.
+def read_events(
+    path: str | Sequence[str], bad: list[InputFileError] | None = None
+) -> Iterator[EventBatch]:
+    """Read the events of one or more files, batch by batch.
 
     Parameters
     ----------
     path
-        A file of JSON lines, CSV or Parquet; ``-`` is standard input, as JSON lines. From a
-        pipe, a batch is what has arrived.
+        A file of JSON lines, JSON, CSV or Parquet, a folder of such files, or a list of both;
+        ``-`` is standard input, as JSON lines. From a pipe, a batch is what has arrived.
     bad
         Takes the errors of JSON lines that are not objects, which are then skipped.
 
@@ -77,22 +90,31 @@ def read_events(path: str, bad: list[InputFileError] | None = None) -> Iterator[
     InputFileError
         The file cannot be read; the error names the file and, where there is one, the line.
     """
-    for events, numbers, fraction in read_undecoded(path, bad):
+    for events, numbers, fraction, file in read_undecoded(path, bad):
         decoded = events.events() if isinstance(events, JsonTexts) else events
-        yield EventBatch(decoded, numbers, fraction)
+        yield EventBatch(decoded, numbers, fraction, file)
 
 
-def read_undecoded(path: str, bad: list[InputFileError] | None = None) -> Iterator[UndecodedBatch]:
-    """Read the events of a file like `read_events`, and leave JSON lines as texts."""
+def read_undecoded(
+    path: str | Sequence[str], bad: list[InputFileError] | None = None
+) -> Iterator[UndecodedBatch]:
+    """Read the events of files like `read_events`, and leave JSON lines as texts."""
+    files = find_files(path)
+    for done, file in enumerate(files):
+        for batch in _read_file(file, bad):
+            yield batch._replace(fraction=join_fractions(batch.fraction, done, len(files)))
+
+
+def _read_file(path: str, bad: list[InputFileError] | None) -> Iterator[UndecodedBatch]:
     with open_source(path) as source:
         match source.format:
-            case Format.JSON_LINES:
+            case Format.JSON_LINES | Format.JSON:
                 for numbers, texts in read_texts(source, bad):
-                    yield UndecodedBatch(texts, numbers, source.fraction)
+                    yield UndecodedBatch(texts, numbers, source.fraction, path)
             case Format.CSV:
-                yield from _number_batches(_read_csv(source), source)
+                yield from _number_batches(_read_csv(source), source, path)
             case Format.PARQUET:
-                yield from _read_parquet(source)
+                yield from _read_parquet(source, path)
 
 
 class EventFile:
@@ -104,7 +126,7 @@ class EventFile:
         As in :func:`read_events`.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str | Sequence[str]) -> None:
         self._path = path
 
     def read_chunks(self, attributes: frozenset[str], exact: frozenset[str]) -> Iterator[PastChunk]:
@@ -142,7 +164,7 @@ def read_event(text: str) -> dict[str, Any]:
 def _read_event_at(path: str, number: int) -> dict[str, Any]:
     """The event that `tamis match` prints as `number`; events count from 0."""
     offset = number
-    for events, numbers, _ in read_undecoded(path):
+    for events, numbers, *_ in read_undecoded(path):
         if offset < len(numbers):
             is_json = isinstance(events, JsonTexts)
             return events.event(offset) if is_json else _row_to_dict(events, offset)
@@ -155,19 +177,21 @@ def _row_to_dict(batch: pa.RecordBatch, row: int) -> dict[str, Any]:
     return rows[0]
 
 
-def _number_batches(batches: Iterator[pa.RecordBatch], source: Source) -> Iterator[UndecodedBatch]:
+def _number_batches(
+    batches: Iterator[pa.RecordBatch], source: Source, path: str
+) -> Iterator[UndecodedBatch]:
     first = 1
     for batch in batches:
         numbers = np.arange(first, first + batch.num_rows)
         first += batch.num_rows
-        yield UndecodedBatch(batch, numbers, source.fraction)
+        yield UndecodedBatch(batch, numbers, source.fraction, path)
 
 
-def _read_parquet(source: Source) -> Iterator[UndecodedBatch]:
+def _read_parquet(source: Source, path: str) -> Iterator[UndecodedBatch]:
     file = pq.ParquetFile(source.stream)
     _check_names(source, file.schema_arrow.names)
     rows = file.metadata.num_rows
-    for batch in _number_batches(file.iter_batches(_ROWS), source):
+    for batch in _number_batches(file.iter_batches(_ROWS), source, path):
         # The footer is read first, so the position in the file says nothing about progress.
         yield batch._replace(fraction=int(batch.numbers[-1]) / rows)
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import IO, Any, cast
+from typing import IO, Any
 
 import msgspec
 import numpy as np
@@ -17,6 +16,8 @@ import pyarrow.parquet as pq
 
 from tamis.errors import InputFileError
 from tamis.files.atomic import get_stdout, write_atomically
+from tamis.files.compression import compress
+from tamis.files.details import add_detail_columns
 from tamis.files.matching import MatchBatch
 from tamis.files.source import STDIN, Format, detect_format
 
@@ -54,10 +55,12 @@ def open_match_writer(path: str | None) -> Iterator[MatchWriter]:
     if path is None or path == STDIN:
         yield _JsonLinesWriter(get_stdout(), path or STDIN)
         return
-    file_format, compressed = detect_format(path)
+    file_format, compression = detect_format(path)
+    if file_format not in _WRITERS:
+        raise InputFileError("matches are written as .jsonl, .ndjson, .csv or .parquet", path=path)
     with write_atomically(path) as file, ExitStack() as stack:
-        stream = stack.enter_context(gzip.open(file, "wb")) if compressed else file
-        writer = _WRITERS[file_format](cast(IO[bytes], stream), path)
+        stream = stack.enter_context(compress(file, compression))
+        writer = _WRITERS[file_format](stream, path)
         stack.callback(writer.close)
         yield writer
 
@@ -71,18 +74,24 @@ class _JsonLinesWriter(MatchWriter):
 def _to_objects(matches: MatchBatch) -> Iterator[dict[str, Any]]:
     """An object for each event, also for events without matches."""
     keys, table = matches.keys, matches.table
+    details = matches.details
     if "matches" in table.column_names:
         for key, count in zip(keys, table["matches"].to_pylist(), strict=True):
             yield {"event": key, "matches": count}
         return
-    rules = table["rule"].to_pylist()
+    rules: list[Any] = table["rule"].to_pylist()
     bounds = np.searchsorted(table["event"].to_numpy(), np.arange(len(keys) + 1)).tolist()
     if "score" not in table.column_names:
+        if details is not None:
+            rules = [{"rule": id, **details.of(id)} for id in rules]
         for i, key in enumerate(keys):
             yield {"event": key, "rules": rules[bounds[i] : bounds[i + 1]]}
         return
     scores = table["score"].to_pylist()
-    best = [{"rule": rule, "score": score} for rule, score in zip(rules, scores, strict=True)]
+    best = [
+        {"rule": rule, "score": score, **(details.of(rule) if details else {})}
+        for rule, score in zip(rules, scores, strict=True)
+    ]
     for i, key in enumerate(keys):
         yield {"event": key, "top": best[bounds[i] : bounds[i + 1]]}
 
@@ -95,10 +104,11 @@ class _CsvWriter(MatchWriter):
         self._has_header = False
 
     def write(self, matches: MatchBatch) -> None:
+        table = add_detail_columns(matches)
         if not self._has_header:
-            self._writer.writerow(matches.table.column_names)
+            self._writer.writerow(table.column_names)
             self._has_header = True
-        events, *others = (column.to_pylist() for column in matches.table.columns)
+        events, *others = (column.to_pylist() for column in table.columns)
         keys = (matches.keys[event] for event in events)
         self._writer.writerows(zip(keys, *others, strict=True))
 
@@ -113,8 +123,9 @@ class _ParquetWriter(MatchWriter):
 
     def write(self, matches: MatchBatch) -> None:
         events = self._event_column(matches)
-        columns = [events, *(_storable_column(column) for column in matches.table.columns[1:])]
-        table = pa.table(columns, names=matches.table.column_names)
+        found = add_detail_columns(matches)
+        columns = [events, *(_storable_column(column) for column in found.columns[1:])]
+        table = pa.table(columns, names=found.column_names)
         if self._writer is None:
             self._writer = pq.ParquetWriter(self._stream, table.schema)
         elif table.schema != self._writer.schema:

@@ -10,9 +10,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tamis.encode.json.texts import JsonTexts
 from tamis.errors import EventError, InputFileError, SchemaError
+from tamis.files.details import Details
 from tamis.files.event_reader import UndecodedBatch, read_undecoded
 from tamis.files.source import display_path
 from tamis.matcher.ids import Ids, id_column
@@ -90,10 +92,24 @@ class MatchBatch(NamedTuple):
     """The fraction of the file that is done; None for a pipe."""
     skipped: list[InputFileError] = []  # noqa: RUF012  # never changed
     """The errors of the events before the end of the batch that were left out."""
+    details: Details | None = None
+    """What is written beside the ids of rules."""
+
+    def drop_misses(self) -> MatchBatch:
+        """The batch without the events that match no rule."""
+        is_count = "matches" in self.table.column_names
+        kept = self.table.filter(pc.greater(self.table["matches"], 0)) if is_count else self.table
+        hits, places = np.unique(kept["event"].to_numpy(), return_inverse=True)
+        if len(hits) == len(self.keys):
+            return self
+        keys = [self.keys[event] for event in hits.tolist()]
+        return self._replace(keys=keys, table=kept.set_column(0, "event", pa.array(places)))
 
 
-def match_file(matcher: Matcher, path: str, query: Query) -> Iterator[MatchBatch]:
-    """Match all events of a file; a file without events gives one batch without rows.
+def match_file(matcher: Matcher, path: str | Sequence[str], query: Query) -> Iterator[MatchBatch]:
+    """Match all events of files; files without events give one batch without rows.
+
+    Events are numbered from 0 through all files.
 
     Raises
     ------
@@ -107,13 +123,13 @@ def match_file(matcher: Matcher, path: str, query: Query) -> Iterator[MatchBatch
         while start < len(batch.numbers):
             part = _slice_batch(batch, start, size)
             start += len(part.numbers)
-            keys = _event_keys(part, done, query.event_id, path)
+            keys = _event_keys(part, done, query.event_id)
             done += len(keys)
             if malformed is None:
-                table = _match_batch(matcher, part, query, path)
+                table = _match_batch(matcher, part, query)
                 yield MatchBatch(keys, table, part.fraction)
             else:
-                good = _match_good(matcher, part, query, path, keys)
+                good = _match_good(matcher, part, query, keys)
                 table = good.table
                 yield good._replace(skipped=malformed + good.skipped)
                 malformed.clear()
@@ -138,31 +154,30 @@ def _build_table(found: Sequence[list[RuleId]]) -> pa.Table:
 
 
 def _slice_batch(batch: UndecodedBatch, start: int, size: int) -> UndecodedBatch:
-    events, numbers, fraction = batch
     end = start + size
-    if isinstance(events, JsonTexts):
-        return UndecodedBatch(events.between(start, end), numbers[start:end], fraction)
-    return UndecodedBatch(events.slice(start, size), numbers[start:end], fraction)
+    is_json = isinstance(batch.events, JsonTexts)
+    events = batch.events.between(start, end) if is_json else batch.events.slice(start, size)
+    return batch._replace(events=events, numbers=batch.numbers[start:end])
 
 
-def _match_batch(matcher: Matcher, batch: UndecodedBatch, query: Query, path: str) -> pa.Table:
+def _match_batch(matcher: Matcher, batch: UndecodedBatch, query: Query) -> pa.Table:
     try:
         return query.run(matcher, batch.events)
     except (EventError, SchemaError) as error:
-        raise _find_bad_event(matcher, batch, path) or InputFileError(
-            str(error), path=display_path(path)
+        raise _find_bad_event(matcher, batch) or InputFileError(
+            str(error), path=display_path(batch.path)
         ) from error
 
 
 def _match_good(
-    matcher: Matcher, batch: UndecodedBatch, query: Query, path: str, keys: list[str | int]
+    matcher: Matcher, batch: UndecodedBatch, query: Query, keys: list[str | int]
 ) -> MatchBatch:
     """The matches of the events that are not refused."""
     bad: list[BadEvent] = []
     try:
         table = query.run(matcher, batch.events, bad)
     except (EventError, SchemaError) as error:
-        raise InputFileError(str(error), path=display_path(path)) from error
+        raise InputFileError(str(error), path=display_path(batch.path)) from error
     good = np.ones(len(keys), np.bool_)
     good[[event for event, _ in bad]] = False
     places = np.cumsum(good) - 1
@@ -171,7 +186,7 @@ def _match_good(
     skipped = [
         InputFileError(
             message if is_line else f"row {batch.numbers[event]}: {message}",
-            path=display_path(path),
+            path=display_path(batch.path),
             line=int(batch.numbers[event]) if is_line else None,
         )
         for event, message in sorted(bad)
@@ -180,37 +195,35 @@ def _match_good(
     return MatchBatch(kept, table.set_column(0, "event", event), batch.fraction, skipped)
 
 
-def _find_bad_event(matcher: Matcher, batch: UndecodedBatch, path: str) -> InputFileError | None:
+def _find_bad_event(matcher: Matcher, batch: UndecodedBatch) -> InputFileError | None:
     """The error of the first event that cannot be matched; None if a whole column cannot."""
     if isinstance(batch.events, JsonTexts):
         for row, number in enumerate(batch.numbers.tolist()):
             try:
                 matcher.match(batch.events.event(row))  # unlike publish, this remembers nothing
             except (EventError, SchemaError) as error:
-                return InputFileError(str(error), path=display_path(path), line=number)
+                return InputFileError(str(error), path=display_path(batch.path), line=number)
     return None
 
 
-def _event_keys(
-    batch: UndecodedBatch, first: int, event_id: str | None, path: str
-) -> list[str | int]:
+def _event_keys(batch: UndecodedBatch, first: int, event_id: str | None) -> list[str | int]:
     if event_id is None:
         return list(range(first, first + len(batch.numbers)))
-    keys = _attribute_values(batch, event_id, path)
+    keys = _attribute_values(batch, event_id)
     for number, key in enumerate(keys, first):
         if isinstance(key, bool) or not isinstance(key, str | int):
             problem = "is missing" if key is None else f"is {key!r}, not a string or an integer"
             raise InputFileError(
-                f"the id {event_id!r} of event {number} {problem}", path=display_path(path)
+                f"the id {event_id!r} of event {number} {problem}", path=display_path(batch.path)
             )
     return keys
 
 
-def _attribute_values(batch: UndecodedBatch, name: str, path: str) -> list[Any]:
+def _attribute_values(batch: UndecodedBatch, name: str) -> list[Any]:
     if isinstance(batch.events, JsonTexts):
         return [event.get(name) for event in batch.events.events()]
     index = batch.events.schema.get_field_index(name)
     if index < 0:
-        raise InputFileError(f"there is no column {name!r}", path=display_path(path))
+        raise InputFileError(f"there is no column {name!r}", path=display_path(batch.path))
     values: list[Any] = batch.events.column(index).to_pylist()
     return values

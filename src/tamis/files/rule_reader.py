@@ -24,7 +24,14 @@ from tamis.errors import (
 )
 from tamis.files.csv_records import read_records
 from tamis.files.json_lines import read_objects
-from tamis.files.source import Format, Source, open_source
+from tamis.files.source import (
+    Format,
+    Source,
+    display_path,
+    find_files,
+    join_fractions,
+    open_source,
+)
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.rule import (
     OPTIONAL_FIELDS,
@@ -63,22 +70,34 @@ class _Record(NamedTuple):
     fields: dict[str, Any]
 
 
+class _Place(NamedTuple):
+    """Where a rule was read."""
+
+    source: Source
+    number: int
+
+    def tell(self, source: Source) -> str:
+        """The place, seen from another rule in `source`: ``line 7``, or ``more.jsonl, line 7``."""
+        where = self.source.locate(self.number)
+        return where if self.source is source else f"{self.source.path}, {where}"
+
+
 def load_rules(
     matcher: Matcher,
-    path: str,
+    path: str | Sequence[str],
     *,
     logic: str = "strong",
     skip_bad: bool = False,
     watch: Watch = lambda count, fraction: None,
 ) -> LoadReport:
-    """Add the rules of a file: all of them, or none if one is invalid.
+    """Add the rules of one or more files: all of them, or none if one is invalid.
 
     Parameters
     ----------
     matcher
         The collection that the rules are added to.
     path
-        A file of rules; ``-`` is standard input.
+        A file of rules, a folder of such files, or a list of both; ``-`` is standard input.
     logic
         The logic of rules that name none.
     skip_bad
@@ -93,29 +112,33 @@ def load_rules(
         The file cannot be read, or one of its rules is invalid.
     """
     bad: list[InputFileError] = []
-    numbers: dict[RuleId, int] = {}
+    places: dict[RuleId, _Place] = {}
     rules: list[Rule] = []
-    with open_source(path) as source:
-        for records in _read_records(source):
-            for record in records:
-                try:
-                    rules.append(_build_unique_rule(source, record, logic, numbers))
-                except RuleError as error:
-                    located = _locate_error(source, error, record.number)
-                    if not skip_bad:
-                        raise located from error
-                    bad.append(located)
-            watch(len(rules), source.fraction)
+    files = find_files(path)
+    for done, file in enumerate(files):
+        with open_source(file) as source:
+            for records in _read_records(source):
+                for record in records:
+                    try:
+                        rules.append(_build_unique_rule(source, record, logic, places))
+                    except RuleError as error:
+                        located = _locate_error(source, error, record.number)
+                        if not skip_bad:
+                            raise located from error
+                        bad.append(located)
+                watch(len(rules), join_fractions(source.fraction, done, len(files)))
     watch(len(rules), None)
     try:
         report = matcher.add_many(rules, on_error="skip" if skip_bad else "raise")
     except RuleError as error:
-        number = None if error.rule_id is None else numbers.get(error.rule_id)
-        raise _locate_error(source, error, number) from error
+        place = None if error.rule_id is None else places.get(error.rule_id)
+        known, number = (source, None) if place is None else place
+        raise _locate_error(known, error, number) from error
     for id, position, message in report.bad:
         skipped = RuleSyntaxError(message, text="", position=position, rule_id=id)
-        bad.append(_locate_error(source, skipped, numbers[id]))
-    return LoadReport(rules, sorted(bad, key=lambda error: error.line or 0))
+        bad.append(_locate_error(places[id].source, skipped, places[id].number))
+    order = {display_path(file): number for number, file in enumerate(files)}
+    return LoadReport(rules, sorted(bad, key=lambda e: (order.get(str(e.path), 0), e.line or 0)))
 
 
 def load_rule(matcher: Matcher, path: str, id: str, *, logic: str = "strong") -> Rule:
@@ -128,17 +151,18 @@ def load_rule(matcher: Matcher, path: str, id: str, *, logic: str = "strong") ->
     UnknownRuleError
         No rule has that id.
     """
-    with open_source(path) as source:
-        for records in _read_records(source):
-            for record in records:
-                if str(record.fields.get("id")) == id:
-                    try:
-                        rule = _build_rule(record.fields, logic)
-                        matcher.add_many([rule])
-                    except RuleError as error:
-                        raise _locate_error(source, error, record.number) from error
-                    return rule
-    raise UnknownRuleError(f"{source.path}: there is no rule {id!r}")
+    for file in find_files(path):
+        with open_source(file) as source:
+            for records in _read_records(source):
+                for record in records:
+                    if str(record.fields.get("id")) == id:
+                        try:
+                            rule = _build_rule(record.fields, logic)
+                            matcher.add_many([rule])
+                        except RuleError as error:
+                            raise _locate_error(source, error, record.number) from error
+                        return rule
+    raise UnknownRuleError(f"{display_path(path)}: there is no rule {id!r}")
 
 
 def _locate_error(source: Source, error: RuleError, number: int | None) -> InputFileError:
@@ -147,13 +171,14 @@ def _locate_error(source: Source, error: RuleError, number: int | None) -> Input
 
 
 def _build_unique_rule(
-    source: Source, record: _Record, logic: str, numbers: dict[RuleId, int]
+    source: Source, record: _Record, logic: str, places: dict[RuleId, _Place]
 ) -> Rule:
-    """Build the rule of a record, and note its number; raise if `numbers` already has its id."""
+    """Build the rule of a record, and note its place; raise if `places` already has its id."""
     rule = _build_rule(record.fields, logic)
-    first = numbers.setdefault(rule.id, record.number)
-    if first != record.number:
-        raise DuplicateRuleError(f"the id is taken by {source.locate(first)}", rule_id=rule.id)
+    place = _Place(source, record.number)
+    first = places.setdefault(rule.id, place)
+    if first is not place:
+        raise DuplicateRuleError(f"the id is taken by {first.tell(source)}", rule_id=rule.id)
     return rule
 
 
@@ -168,7 +193,7 @@ def _build_rule(fields: dict[str, Any], logic: str) -> Rule:
 
 def _read_records(source: Source) -> Iterator[Iterable[_Record]]:
     match source.format:
-        case Format.JSON_LINES:
+        case Format.JSON_LINES | Format.JSON:
             for block in read_objects(source):
                 yield map(_Record, block.lines, block.objects)
         case Format.CSV:

@@ -5,12 +5,11 @@ The other formats cannot hold every field.
 
 from __future__ import annotations
 
-import gzip
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
-from typing import IO, Any, cast
+from typing import IO, Any
 
 import msgspec
 
@@ -19,6 +18,7 @@ from tamis.expr.json import to_json
 from tamis.expr.model import Op, Predicate
 from tamis.expr.text.write import to_sql
 from tamis.files.atomic import get_stdout, write_atomically
+from tamis.files.compression import compress
 from tamis.files.rule_reader import Watch
 from tamis.files.source import STDIN, Format, detect_format
 from tamis.matcher.matcher import Matcher
@@ -48,7 +48,8 @@ def save_rules(
     matcher
         The collection of rules.
     path
-        The file: ``.jsonl`` or ``.ndjson``, with ``.gz`` to compress it; ``-`` is standard output.
+        The file: ``.jsonl`` or ``.ndjson``, with ``.gz`` or ``.zst`` to compress it; ``-`` is
+        standard output.
     only
         The ids of the rules to write, in this order, or ``tamis.tagged("gold")``; by default all
         rules, in the order in which they were added.
@@ -110,18 +111,14 @@ def _open_json_lines(path: str) -> Iterator[IO[bytes]]:
         yield get_stdout()
         sys.stdout.flush()
         return
-    file_format, compressed = detect_format(path)
+    file_format, compression = detect_format(path)
     if file_format is not Format.JSON_LINES:
         raise InputFileError(
             "only JSON lines hold every field of a rule; name a .jsonl or .jsonl.gz file",
             path=path,
         )
-    with write_atomically(path) as file:
-        if not compressed:
-            yield file
-            return
-        with gzip.open(file, "wb") as stream:
-            yield cast(IO[bytes], stream)
+    with write_atomically(path) as file, compress(file, compression) as stream:
+        yield stream
 
 
 def rule_to_json(rule: Rule) -> dict[str, Any]:

@@ -8,15 +8,19 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Final, TypeAlias, cast
 
+import msgspec
 import pyarrow as pa
 
+from tamis.encode.json.texts import describe_json_error
 from tamis.errors import InputFileError
+from tamis.files.compression import Compression, decompress
+from tamis.matcher.analysis.near_names import find_near, list_near
 
 __all__ = [
     "LONGEST_LINE",
@@ -26,6 +30,8 @@ __all__ = [
     "Source",
     "detect_format",
     "display_path",
+    "find_files",
+    "join_fractions",
     "open_source",
     "wrap_read_errors",
 ]
@@ -41,18 +47,26 @@ _BLOCK = 1 << 22
 LONGEST_LINE: Final = 1 << 26
 """How many bytes a line may have. Parsed, a line takes up to eight times as much memory."""
 
+_LARGEST_DOCUMENT: Final = 1 << 30
+"""How many bytes a .json file may have, decompressed; it is read as a whole."""
+
 _BOM = b"\xef\xbb\xbf"
 
 
 class Format(StrEnum):
     """The format of a file."""
 
+    JSON = "JSON"
+    """One array of objects, or one object; a file of several lines of objects is JSON lines."""
     JSON_LINES = "JSON lines"
     CSV = "CSV"
     PARQUET = "Parquet"
 
 
+_PLACES: Final = {Format.PARQUET: "row", Format.JSON: "object"}
+
 _FORMATS: Final = {
+    ".json": Format.JSON,
     ".jsonl": Format.JSON_LINES,
     ".ndjson": Format.JSON_LINES,
     ".csv": Format.CSV,
@@ -65,8 +79,8 @@ def display_path(path: str) -> str:
     return "<stdin>" if path == STDIN else path
 
 
-def detect_format(path: str) -> tuple[Format, bool]:
-    """The format by the file's extension, and whether the file is compressed with gzip.
+def detect_format(path: str) -> tuple[Format, Compression | None]:
+    """The format by the file's extension, and how the file is compressed.
 
     Raises
     ------
@@ -74,15 +88,54 @@ def detect_format(path: str) -> tuple[Format, bool]:
         The extension is unknown.
     """
     name = PurePath(path).name.lower()
-    compressed = name.endswith(".gz")
-    found = _FORMATS.get(PurePath(name.removesuffix(".gz")).suffix)
-    if found is None or (compressed and found is Format.PARQUET):
+    compression = next((kind for kind in Compression if name.endswith(kind)), None)
+    found = _FORMATS.get(PurePath(name.removesuffix(compression or "")).suffix)
+    if found is None or (compression and found is Format.PARQUET):
         raise InputFileError(
-            "unknown extension; expected .jsonl, .ndjson or .csv, each optionally followed by "
-            ".gz, or .parquet",
+            "unknown extension; expected .jsonl, .ndjson, .json or .csv, each optionally followed "
+            "by .gz or .zst, or .parquet",
             path=path,
         )
-    return found, compressed
+    return found, compression
+
+
+def find_files(paths: str | Sequence[str]) -> list[str]:
+    """List files: those named, and in place of a folder the files in it that can be read, sorted.
+
+    Raises
+    ------
+    InputFileError
+        A folder has no such file.
+    """
+    files: list[str] = []
+    for path in [paths] if isinstance(paths, str) else paths:
+        if path == STDIN or not Path(path).is_dir():
+            files.append(path)
+            continue
+        found = sorted(str(file) for file in Path(path).rglob("*") if _is_readable(file))
+        if not found:
+            raise InputFileError(
+                "the folder has no file whose name ends in .jsonl, .ndjson, .json, .csv or "
+                ".parquet",
+                path=path,
+            )
+        files += found
+    return files
+
+
+def join_fractions(fraction: float | None, done: int, files: int) -> float | None:
+    """How much of several files was read: `done` of them, and a fraction of the next one."""
+    return None if fraction is None else (done + fraction) / files
+
+
+def _is_readable(file: Path) -> bool:
+    if file.name.startswith((".", "_")) or not file.is_file():
+        return False
+    try:
+        detect_format(file.name)
+    except InputFileError:
+        return False
+    return True
 
 
 class Source:
@@ -117,15 +170,15 @@ class Source:
         return None if self._size is None else min(1.0, self._raw.tell() / self._size)
 
     def error(self, message: str, number: int | None = None) -> InputFileError:
-        """An error at the line `number`; in Parquet, at the row of that number."""
-        if self.format is not Format.PARQUET:
+        """An error at the line `number`; in Parquet at the row, in JSON at the object."""
+        if self.format not in (Format.PARQUET, Format.JSON):
             return InputFileError(message, path=self.path, line=number)
         where = "" if number is None else f"{self.locate(number)}: "
         return InputFileError(where + message, path=self.path)
 
     def locate(self, number: int) -> str:
-        """``line 7``; in Parquet, ``row 7``."""
-        return f"{'row' if self.format is Format.PARQUET else 'line'} {number}"
+        """``line 7``; in Parquet ``row 7``, in an array of JSON ``object 7``."""
+        return f"{_PLACES.get(self.format, 'line')} {number}"
 
     def line_blocks(self) -> Iterator[list[bytes]]:
         """All lines, a block at a time; from a pipe, those that have arrived, without waiting.
@@ -222,11 +275,36 @@ def open_source(path: str) -> Iterator[Source]:
             if not stat.S_ISREG(status.st_mode):
                 yield Source(path, Format.JSON_LINES, raw, raw, None)
                 return
-            file_format, compressed = detect_format(path)
+            file_format, compression = detect_format(path)
             if not status.st_size:
                 raise InputFileError("the file is empty", path=path)
-            stream = gzip.GzipFile(fileobj=raw) if compressed else raw
+            stream = raw if compression is None else decompress(raw, compression)
+            if file_format is Format.JSON:
+                file_format, text = _split_json(path, stream)
+                stream = io.BytesIO(text)
             yield Source(path, file_format, stream, raw, status.st_size)
+
+
+def _split_json(path: str, stream: Bytes) -> tuple[Format, bytes]:
+    """The objects of a JSON text, one a line, and the format that numbers them.
+
+    A text that begins with an object and goes on after it is taken for JSON lines.
+    """
+    text = stream.read(_LARGEST_DOCUMENT).removeprefix(_BOM)
+    if len(text) == _LARGEST_DOCUMENT:
+        raise InputFileError(
+            f"the array has more than {_LARGEST_DOCUMENT >> 20} MiB; write JSON lines", path=path
+        )
+    try:
+        if not text.lstrip().startswith(b"["):
+            document = msgspec.json.decode(text, type=msgspec.Raw)
+            return Format.JSON, msgspec.json.format(document, indent=-1)
+        items = msgspec.json.decode(text, type=list[msgspec.Raw])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        if text.lstrip().startswith(b"{"):
+            return Format.JSON_LINES, text
+        raise InputFileError(f"not valid JSON: {describe_json_error(error)}", path=path) from None
+    return Format.JSON, b"\n".join(msgspec.json.format(item, indent=-1) for item in items)
 
 
 @contextmanager
@@ -235,7 +313,7 @@ def wrap_read_errors(path: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise InputFileError("there is no such file", path=path) from None
+        raise InputFileError(f"there is no such file{_suggest(path)}", path=path) from None
     except IsADirectoryError:
         raise InputFileError("this is a directory; name a file", path=path) from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -243,3 +321,13 @@ def wrap_read_errors(path: str) -> Iterator[None]:
     except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
         raise InputFileError(f"cannot be read: {reason}", path=path) from None
+
+
+def _suggest(path: str) -> str:
+    """Files of a similar name in the same folder, as part of a message."""
+    folder = Path(path).parent
+    try:
+        names = [entry.name for entry in folder.iterdir() if entry.is_file()]
+    except OSError:
+        return ""
+    return list_near([str(folder / name) for name in find_near(Path(path).name, names)])

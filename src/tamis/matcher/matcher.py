@@ -19,6 +19,7 @@ from tamis.expr.analysis.explain import Explanation
 from tamis.expr.analysis.why_not import Obstacles
 from tamis.expr.event import Event
 from tamis.expr.functions.derive import bases_of
+from tamis.expr.html import write_box
 from tamis.expr.joins.subqueries import join_named
 from tamis.expr.model import check_logic
 from tamis.expr.names import JOINED
@@ -42,6 +43,7 @@ from tamis.matcher.segment import Segment
 from tamis.matcher.selection import EVERY_RULE, Selection, Tagged
 from tamis.matcher.skipped_events import BadEvent, SkippedEvents
 from tamis.matcher.snapshot import Snapshot, View
+from tamis.matcher.stats import Stats
 from tamis.matcher.storage.directory import create_directory, is_index, replace_directory
 from tamis.matcher.storage.document_file import write_documents
 from tamis.matcher.storage.manifest import Settings
@@ -520,6 +522,9 @@ class Matcher:
     def __repr__(self) -> str:
         where = "" if self._store is None else f", {str(self._store.folder)!r}"
         return f"<tamis.Matcher: {len(self):,} rules, engine {self._engine.name!r}{where}>"
+
+    def _repr_html_(self) -> str:
+        return write_box(repr(self).strip("<>"), self.stats()._repr_html_())
 
     @property
     def limits(self) -> Limits:
@@ -1597,7 +1602,7 @@ class Matcher:
             watch=watch,
         )
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> Stats:
         """Get figures about the rules and the index: numbers of rules and segments, sizes in bytes.
 
         Examples
@@ -1612,7 +1617,7 @@ class Matcher:
         snapshot = self._snapshot
         segments = [view.segment for view in self._frozen_views(snapshot) if snapshot.size]
         rules = [segment.engine.rules for segment in segments]
-        return {
+        figures = {
             "engine": self._engine.name,
             "logic": self._logic,
             "rules": snapshot.size,
@@ -1628,6 +1633,7 @@ class Matcher:
             **({} if self._ratifier is None else {"ratified": self._ratifier.stats()}),
             **({} if self._store is None else self._store.stats()),
         }
+        return Stats(figures)
 
     def anatomy(self) -> Anatomy:
         """Find out what the index is made of: segments, bytes, attributes, and the largest rules.

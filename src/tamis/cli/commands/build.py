@@ -12,7 +12,7 @@ from tamis.cli.arguments import (
     LimitTexts,
     Logic,
     LogicName,
-    RulesFile,
+    RulesFiles,
     SkipBadRules,
     add_rules,
     read_limits,
@@ -25,7 +25,7 @@ __all__ = ["build_index"]
 
 
 def build_index(
-    rules: RulesFile,
+    rules: RulesFiles,
     out: Annotated[
         str,
         typer.Option("-o", "--output", metavar="INDEX", help="The directory to create."),

@@ -18,6 +18,8 @@ from tamis.cli.arguments import (
     reject_if,
 )
 from tamis.cli.console import print_json, print_text
+from tamis.expr.analysis.explain import Explanation, format_values
+from tamis.expr.analysis.why_not import Obstacle, Obstacles
 from tamis.files import STDIN, load_rule, read_event
 from tamis.matcher.matcher import Matcher
 
@@ -34,6 +36,9 @@ def explain_rule(
             help="A JSON object, FILE:NUMBER, or - for a JSON object on standard input.",
         ),
     ],
+    brief: Annotated[
+        bool, typer.Option("--brief", help="Print one line: the answer and what decides it.")
+    ] = False,
     at: AtTime = None,
     logic: LogicOverride = None,
     as_json: AsJson = False,
@@ -54,7 +59,42 @@ def explain_rule(
         answer = {"rule": rule.id, "matches": matches}
         print_json(answer | {"explanation": explanation.to_json()} | obstacles.to_json())
         return
-    print_text(f"{rule.id} {'matches' if matches else 'does not match'}:")
+    verdict = f"{rule.id} {'matches' if matches else 'does not match'}"
+    if brief:
+        print_text(f"{verdict}: {_shorten(explanation, obstacles)}")
+        return
+    print_text(f"{verdict}:")
     print_text(str(explanation))
     if not matches:
         print_text(str(obstacles))
+
+
+def _shorten(explanation: Explanation, obstacles: Obstacles) -> str:
+    """What decides the answer, in one line."""
+    if obstacles.invalid is not None:
+        return f"it is not valid: {obstacles.invalid}"
+    if explanation.held:
+        return " and ".join(_list_reasons(explanation, True)) or "it matches every event"
+    if obstacles.changes is None:
+        return "no event could match"
+    needed = [_add_values(one.text, one) for one in obstacles.changes]
+    return f"it needs {' and '.join(needed)}"
+
+
+def _list_reasons(part: Explanation, wanted: bool) -> list[str]:
+    """The predicates that make `part` true, or keep it from being true."""
+    if part.text == "NOT":
+        return _list_reasons(part.children[0], not wanted)
+    if not part.children:
+        return [_add_values(part.text if wanted else f"NOT {part.text}", part)]
+    if (part.text == "AND") is not wanted:
+        decisive = [child for child in part.children if child.held is wanted]
+        return _list_reasons(decisive[0], wanted) if decisive else []
+    return [reason for child in part.children for reason in _list_reasons(child, wanted)]
+
+
+def _add_values(text: str, part: Explanation | Obstacle) -> str:
+    if part.attribute is None:
+        return text
+    about = f"{part.attribute} {format_values(part.values)}"
+    return text if about == text else f"{text} ({about})"

@@ -9,7 +9,7 @@ from tamis.cli.arguments import (
     OnlyIds,
     OnlyTags,
     RulesOutput,
-    RulesPath,
+    RulesPaths,
     open_rules,
     reject_if,
     select_rules,
@@ -21,7 +21,7 @@ __all__ = ["export_rules"]
 
 
 def export_rules(
-    rules: RulesPath,
+    rules: RulesPaths,
     out: RulesOutput = STDIN,
     only: OnlyIds = None,
     tag: OnlyTags = None,

@@ -10,7 +10,7 @@ from tamis.cli.arguments import (
     AsJson,
     EngineOverride,
     LogicOverride,
-    RulesPath,
+    RulesPaths,
     SkipBadRules,
     open_rules,
 )
@@ -20,7 +20,7 @@ __all__ = ["ratify_rules"]
 
 
 def ratify_rules(
-    rules: RulesPath,
+    rules: RulesPaths,
     sample: Annotated[
         int, typer.Option("--sample", min=1, metavar="N", help="How many rules to draw.")
     ] = 1_000,

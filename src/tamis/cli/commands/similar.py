@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -14,9 +14,12 @@ from tamis.cli.arguments import (
     find_rule_id,
     open_rules,
 )
-from tamis.cli.console import escape_unprintable, print_json, progress
+from tamis.cli.console import escape_unprintable, print_error, print_json, progress
 
 __all__ = ["find_similar"]
+
+_LEAST: Final = 0.005
+"""A smaller similarity is shown as 0 %, and says nothing."""
 
 
 def find_similar(
@@ -35,7 +38,10 @@ def find_similar(
     if as_json:
         print_json([similar._asdict() for similar in found])
         return
-    for similar in found:
+    shown = [similar for similar in found if similar.similarity >= _LEAST]
+    if not shown:
+        print_error(f"no other rule matches much the same events as {rule!r}")
+    for similar in shown:
         relation = {
             (True, True): " says the same",
             (True, False): " wider",

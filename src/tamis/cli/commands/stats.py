@@ -13,7 +13,7 @@ from tamis.cli.arguments import (
     EngineOverride,
     Logic,
     LogicOverride,
-    RulesPath,
+    RulesPaths,
     add_rules,
     is_stored,
 )
@@ -31,14 +31,14 @@ _MOST_USED = 10
 
 
 def show_stats(
-    rules: RulesPath,
+    rules: RulesPaths,
     engine: EngineOverride = None,
     logic: LogicOverride = None,
     as_json: AsJson = False,
 ) -> None:
     """Show how large a collection is; for a file, also the attributes its rules use."""
-    if is_stored(rules):
-        with tamis.open(rules, read_only=True, engine=engine, logic=logic) as matcher:
+    if len(rules) == 1 and is_stored(rules[0]):
+        with tamis.open(rules[0], read_only=True, engine=engine, logic=logic) as matcher:
             stats = matcher.stats()
         if as_json:
             print_json(stats)

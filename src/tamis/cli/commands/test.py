@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import typer
 
-from tamis.cli.arguments import AsJson, LogicOverride, RulesPath, SkipBadRules, open_rules
+from tamis.cli.arguments import AsJson, LogicOverride, RulesPaths, SkipBadRules, open_rules
 from tamis.cli.console import escape_unprintable, print_json, progress
 
 __all__ = ["run_rule_tests"]
 
 
 def run_rule_tests(
-    rules: RulesPath,
+    rules: RulesPaths,
     logic: LogicOverride = None,
     skip_bad_rules: SkipBadRules = False,
     as_json: AsJson = False,

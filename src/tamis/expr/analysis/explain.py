@@ -11,6 +11,7 @@ import msgspec
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import FlatEvent
 from tamis.expr.functions.derive import describe_attribute, values_of
+from tamis.expr.html import write_text
 from tamis.expr.joins.subqueries import join_named
 from tamis.expr.joins.write import aggregate_text
 from tamis.expr.model import And, Expr, Logic, Not, Or, Predicate, Value
@@ -28,6 +29,12 @@ A predicate is "absent" if its attribute is, which makes it unknown or false. An
 """
 
 _MARKS: dict[Status, str] = {"held": "✓", "did not hold": "✗", "absent": "∅", "unknown": "?"}
+_HTML_COLOURS: dict[Status, str] = {
+    "held": "good",
+    "did not hold": "bad",
+    "absent": "faint",
+    "unknown": "faint",
+}
 _SHOWN_VALUES = 8
 _NONE_COUNTED: Mapping[str, tuple[str | int, ...]] = {}
 
@@ -68,6 +75,20 @@ class Explanation(msgspec.Struct, frozen=True):
         yield f"{line}   [{about}{self.status}{counted}]"
         for child in self.children:
             yield from child._lines(depth + 1)
+
+    def _repr_html_(self) -> str:
+        return f'<ul style="list-style:none;padding-left:0;margin:0">{self._to_html()}</ul>'
+
+    def _to_html(self) -> str:
+        mark = write_text(_MARKS[self.status], _HTML_COLOURS[self.status])
+        about = f"{self.attribute} {format_values(self.values)}: " if self.attribute else ""
+        if self.nodes:
+            about = about.removesuffix(": ") + f", in {', '.join(map(repr, self.nodes))}: "
+        counted = f"; {_format_documents(self.documents)}" if self.documents else ""
+        note = write_text(f"{about}{self.status}{counted}", "faint")
+        parts = "".join(child._to_html() for child in self.children)
+        nested = f'<ul style="list-style:none;padding-left:1.4em;margin:0">{parts}</ul>'
+        return f"<li>{mark} {write_text(self.text)} {note}{nested if parts else ''}</li>"
 
     def to_json(self) -> dict[str, Any]:
         """The tree as dicts, lists, strings, numbers and booleans."""

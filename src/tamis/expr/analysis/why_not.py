@@ -22,6 +22,7 @@ from tamis.expr.analysis.explain import format_values, values_to_json
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import FlatEvent
 from tamis.expr.functions.derive import describe_attribute, make_comparable
+from tamis.expr.html import write_box, write_text
 from tamis.expr.model import And, Atom, Expr, Logic, Op, Or, Predicate, Value, predicates
 from tamis.expr.normalize import atoms_of, nnf
 from tamis.expr.text.write import to_sql
@@ -74,6 +75,10 @@ class Obstacles(msgspec.Struct, frozen=True):
             return self._spell_changes()
         rest = f"\n{self._spell_changes()}" if self.changes != () else ""
         return f"it is not valid: {self.invalid}{rest}"
+
+    def _repr_html_(self) -> str:
+        first, *rest = str(self).splitlines()
+        return write_box(first, *(f"<div>{write_text(line.strip())}</div>" for line in rest))
 
     def _spell_changes(self) -> str:
         if self.changes is None:

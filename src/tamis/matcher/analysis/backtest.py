@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tamis.errors import EventError, RuleError
 from tamis.expr.functions.derive import bases_of
+from tamis.expr.html import draw_bars, write_box, write_table
 from tamis.expr.model import Expr
 from tamis.expr.names import DERIVED
 from tamis.expr.times import count_microseconds
@@ -147,6 +148,20 @@ class Backtest(NamedTuple):
             enc_hook=str,
         )
         return plain
+
+    def _repr_html_(self) -> str:
+        title, *_ = str(self).splitlines()
+        rows = []
+        for rule in self.rules:
+            labels = [
+                f"{_spell(one.start)}: {one.matches:,} of {one.events:,}" for one in rule.bins
+            ]
+            bars = draw_bars([one.matches for one in rule.bins], labels) if rule.bins else ""
+            before = "" if rule.before is None else rule.before
+            counts = (rule.matches, before, rule.gained, rule.lost)
+            rows.append((str(rule.id), rule.text, *counts, bars.encode()))
+        titles = ("draft", "rule", "matches", "before", "gained", "lost", "over time")
+        return write_box(title, write_table(rows, titles))
 
     def __str__(self) -> str:
         span = ""

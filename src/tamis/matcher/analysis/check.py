@@ -24,6 +24,7 @@ from tamis.expr.functions.terms import (
     takes_of,
     type_of,
 )
+from tamis.expr.html import write_box, write_table
 from tamis.expr.joins.predicate import Test
 from tamis.expr.joins.subqueries import join_named
 from tamis.expr.model import And, Atom, Expr, Op, Or, Predicate, Value
@@ -99,6 +100,12 @@ class CheckReport(NamedTuple):
         events = "1 event" if self.events == 1 else f"{self.events:,} events"
         summary = f"{self.possible:,} of {self.rules:,} rules can match; compared with {events}"
         return "\n".join([*map(str, self.findings), summary])
+
+    def _repr_html_(self) -> str:
+        *_, summary = str(self).splitlines()
+        rows = [(one.attribute, one.message, one.rules, str(one.example)) for one in self.findings]
+        titles = ("attribute", "finding", "rules", "such as")
+        return write_box(summary, write_table(rows, titles) if rows else "")
 
 
 class _Doubt(NamedTuple):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from tamis.expr.analysis.explain import values_to_json
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import Event, FlatEvent
+from tamis.expr.html import write_box, write_table
 from tamis.expr.model import And, Expr, Not, Or
 from tamis.expr.normalize import nnf
 from tamis.expr.text.write import to_sql
@@ -77,6 +78,15 @@ class Ratification(NamedTuple):
     def agrees(self) -> bool:
         """Whether no difference was found."""
         return not self.differences
+
+    def _repr_html_(self) -> str:
+        title = (
+            f"{self.rules:,} rules, {self.events:,} events, {self.matches:,} matches: "
+            f"{len(self.differences):,} differences"
+        )
+        rows = [(str(one.rule), one.text, one.method, str(one.event)) for one in self.differences]
+        titles = ("rule", "text", "method", "event")
+        return write_box(title, write_table(rows, titles) if rows else "")
 
 
 def ratify(

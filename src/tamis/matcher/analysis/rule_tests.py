@@ -16,6 +16,7 @@ import msgspec
 from tamis.errors import RuleError, TamisError
 from tamis.expr.analysis.explain import Explanation
 from tamis.expr.event import Event
+from tamis.expr.html import write_box, write_table
 from tamis.matcher.explainer import Explainer
 from tamis.matcher.rule import Rule, RuleId
 
@@ -70,6 +71,18 @@ class RuleTestReport(NamedTuple):
             for failure in self.failures
         ]
         return {"rules": self.rules, "tests": self.tests, "failures": failures}
+
+    def _repr_html_(self) -> str:
+        *_, title = str(self).splitlines()
+        rows = [
+            (
+                str(one.rule),
+                one.message,
+                ((one.explanation and one.explanation._repr_html_()) or "").encode(),
+            )
+            for one in self.failures
+        ]
+        return write_box(title, write_table(rows, ("rule", "failure", "why")) if rows else "")
 
     def __str__(self) -> str:
         lines = [str(failure) for failure in self.failures]

@@ -73,7 +73,7 @@ def find_similar(
         shares = _estimate_shares(matcher, rule, n, schema, random)
     else:
         shares = _count_shares(matcher, rule, events, schema)
-    best = sorted(shares, key=lambda one: -one.similarity)[:n]
+    best = sorted((one for one in shares if one.similarity), key=lambda one: -one.similarity)[:n]
     similar = []
     for one in best:
         other = _normalize(matcher.rule(one.id), schema)

@@ -1,0 +1,35 @@
+"""What the command says about the machine."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from tamis.cli import app
+from tests.cli.command import run
+
+
+def test_doctor_says_what_is_there_and_how_to_add_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "tamis.cli.commands.doctor._find_version",
+        lambda name: None if name == "deltalake" else "1.0",
+    )
+    checks = {check["name"]: check for check in json.loads(run("doctor", "--json"))}
+    assert checks["matching"]["status"] == "ok"
+    assert checks["delta"]["status"] == "missing"
+    assert checks["delta"]["fix"] == "pip install 'tamis[delta]'"
+    assert checks["server"]["status"] == "ok"
+    lines = run("doctor").splitlines()
+    (place,) = [n for n, line in enumerate(lines) if "deltalake missing" in line]
+    assert lines[place].startswith("– delta ")
+    assert lines[place + 1].strip() == "pip install 'tamis[delta]'"
+
+
+def test_doctor_fails_where_tamis_does_not_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tamis.matcher.matcher.Matcher.match", lambda self, event: [])
+    result = CliRunner().invoke(app, ["doctor"], color=True)
+    assert result.exit_code == 1
+    assert "\x1b[31m✗" in result.stdout
+    assert "a rule gives a wrong answer" in result.stdout
