@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -131,6 +132,14 @@ def test_the_server_is_measured(tmp_path: Path) -> None:
     assert "rules a second added" in printed
 
 
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="there is no Chromium")
+def test_the_page_is_measured(tmp_path: Path) -> None:
+    printed, saved = run("bench_page", tmp_path)
+    assert [row["pause ms"] for row in saved["parts"]] == [0, 60, 150]
+    assert all(row["keys"] == 10 and 0 < row["p50 ms"] <= row["p95 ms"] for row in saved["parts"])
+    assert "a key in Try" in printed
+
+
 def test_joins_are_measured(tmp_path: Path) -> None:
     printed, saved = run("bench_joins", tmp_path)
     assert [(row["joins"], row["distinct"]) for row in saved["rows"]] == [
@@ -222,6 +231,7 @@ def test_every_benchmark_is_run_here() -> None:
         "bench_kinds.py",
         "bench_live.py",
         "bench_pubsub.py",
+        "bench_page.py",
         "bench_server.py",
         "bench_shards.py",
         "bench_spark.py",

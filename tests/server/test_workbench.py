@@ -3,69 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
+from tests.server.browsers import HOSTILE, NEEDS_BROWSER, show, write_rule
 from tests.server.servers import Served, serving
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
-FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync")
-PATIENCE = 30_000
-"""How many milliseconds to wait for anything; a busy machine needs some."""
-HOSTILE = "<script>alert(1)</script>\"'`&\u202e"
-"""A name with markup, quotes and a mark that turns the direction of text."""
-
-pytestmark = pytest.mark.skipif(
-    BROWSER is None, reason="there is no Chromium; on Debian: apt-get install chromium"
-)
-
-
-@pytest.fixture(scope="module")
-def pages() -> Iterator[Any]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=BROWSER, args=list(FLAGS))
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def page(pages: Any) -> Iterator[Page]:
-    """A page that fails the test if it asks another host, or has an error in a script."""
-    errors: list[str] = []
-    context = pages.new_context(viewport={"width": 1280, "height": 800})
-    page = context.new_page()
-    page.set_default_timeout(PATIENCE)
-    expect.set_options(timeout=PATIENCE)
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("dialog", lambda dialog: dialog.accept())
-    allowed = ("http://127.0.0.1:", "data:", "about:")
-    page.on("request", lambda r: None if r.url.startswith(allowed) else errors.append(r.url))
-    page.on("console", lambda m: errors.append(m.text) if "Content Security" in m.text else None)
-    yield page
-    context.close()
-    assert errors == []
-
-
-def show(page: Page, served: Served, view: str, collection: str, **more: str) -> None:
-    query = "".join(f"&{name}={quote(value)}" for name, value in more.items())
-    page.goto("about:blank")
-    page.goto(f"{served.url}/#/{view}?c={quote(collection)}{query}")
-    expect(page.locator("main h1")).to_be_attached()
-
-
-def write_rule(page: Page, text: str) -> None:
-    page.locator(".write .cm-content").click()
-    page.keyboard.press("Control+a")
-    page.keyboard.type(text)
-    page.keyboard.press("Escape")
+pytestmark = NEEDS_BROWSER
 
 
 def test_from_an_empty_directory_to_a_match(page: Page, tmp_path: Path) -> None:
@@ -203,7 +151,3 @@ def test_axe_finds_nothing(page: Page, served: Served, view: str, scheme: Any) -
     page.wait_for_timeout(800)
     found = Axe().run(page).response["violations"]
     assert [violation["id"] for violation in found] == []
-    if folder := os.environ.get("TAMIS_SCREENSHOTS"):
-        page.screenshot(path=f"{folder}/{view}-{scheme}-phone.png", full_page=True)
-        page.set_viewport_size({"width": 1280, "height": 800})
-        page.screenshot(path=f"{folder}/{view}-{scheme}.png", full_page=True)

@@ -10,11 +10,22 @@ export const shorten = (text, most = SHOWN) => {
   return plain.length <= most ? plain : `${plain.slice(0, most - 1)}…`;
 };
 
-export const count = (number, noun) =>
-  `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+export const count = (number, noun, many = `${noun}s`) =>
+  `${number.toLocaleString("en")} ${number === 1 ? noun : many}`;
 
 export const formatMs = (ms) =>
   ms < 1 ? `${Math.round(ms * 1000)} µs` : `${ms.toFixed(ms < 10 ? 1 : 0)} ms`;
+
+export const formatAge = (time, now = Date.now()) => {
+  const seconds = Math.max(0, (now - Date.parse(time)) / 1000);
+  if (seconds < 1) return "under a second";
+  if (seconds < 120) return count(Math.round(seconds), "second");
+  if (seconds < 7200) return count(Math.round(seconds / 60), "minute");
+  if (seconds < 172_800) return count(Math.round(seconds / 3600), "hour");
+  return count(Math.round(seconds / 86_400), "day");
+};
+
+export const formatTime = (time) => time.replace("T", " ").replace(/(\.\d{3})\d*/, "$1").replace("+00:00", "Z");
 
 export const formatBytes = (bytes) => {
   const units = ["B", "kB", "MB", "GB"];
@@ -73,6 +84,11 @@ export function Copy({ items }) {
     )}
     <span class="sr-only" aria-live="polite">${done && `Copied as ${done}`}</span>
   </div>`;
+}
+
+// A table that scrolls by itself where it is wider than the page.
+export function Scroll({ label, children }) {
+  return html`<div class="scroll" tabindex="0" role="group" aria-label=${label}>${children}</div>`;
 }
 
 export function Empty({ title, children }) {

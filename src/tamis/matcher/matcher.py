@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from tamis.matcher.analysis.boundaries import Boundaries
     from tamis.matcher.analysis.check import CheckReport
     from tamis.matcher.analysis.continuous import ContinuousRatifier, PinnedSearch
+    from tamis.matcher.analysis.costs import Costs
     from tamis.matcher.analysis.lint import Finding
     from tamis.matcher.analysis.ratify import Difference, Ratification
     from tamis.matcher.analysis.rule_tests import RuleTestReport
@@ -1314,9 +1315,10 @@ class Matcher:
 
         selection = self._select(only, None)
         if only is None:
-            rules: Iterable[Rule] = self._snapshot.rules()
+            rules: Iterable[Rule] = self._snapshot.rules_with_payload()
         elif isinstance(selection.only, Tagged):
-            rules = (rule for rule in self._snapshot.rules() if selection.only.fits(rule.tags))
+            carriers = self._snapshot.rules_with_payload()
+            rules = (rule for rule in carriers if selection.only.fits(rule.tags))
         else:
             rules = [rule for id in selection.only or () if (rule := self._snapshot.find(id))]
         return run_tests(rules, self._explainer)
@@ -1651,6 +1653,48 @@ class Matcher:
         snapshot = self._snapshot
         views = self._frozen_views(snapshot) if snapshot.size else ()
         return examine(views, len(snapshot.tail))
+
+    def costs(self, events: Iterable[Event] | None = None, *, seed: int = 0) -> Costs:
+        """Measure what searches cost: the parts of the index, slow rules, and what merging gains.
+
+        Rules are searched together, so each is measured alone, in an index of its own. It takes
+        some seconds.
+
+        Parameters
+        ----------
+        events
+            Events like those to come, of which the first 200 are used. By default some are drawn
+            around the values that rules mention.
+        seed
+            The same seed draws the same rules and events.
+
+        Examples
+        --------
+        >>> import tamis
+        >>> m = tamis.Matcher()
+        >>> m.add_many({"plain": "age >= 18", "slow": "name RLIKE '(a|b)+c.*d'"})
+        AddReport(added=2, replaced=0, skipped=0)
+        >>> found = m.costs([{"age": 20, "name": "abba" * 20}])
+        >>> found.measured, found.advice
+        (2, ['optimize() would gain nothing: all rules are in one segment.'])
+        """
+        from tamis.matcher.analysis.costs import CostMeter
+
+        meter = CostMeter(
+            self,
+            self._snapshot,
+            self._schema,
+            search_in=self._search_in,
+            merge=self._merge_segments,
+            fresh=lambda: Matcher(self._engine.name, self._logic, self._schema.types),
+            seed=seed,
+        )
+        return meter.measure(meter.draw_events() if events is None else events)
+
+    def _search_in(self, snapshot: Snapshot) -> Callable[[Event], object]:
+        searcher = Searcher(snapshot, self._schema, self._document_store)
+        selection = self._select(None, None)
+        return lambda event: searcher.match(event, selection)
 
     # --- Upkeep and storage ---
 

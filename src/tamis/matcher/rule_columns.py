@@ -281,6 +281,12 @@ class RuleColumns:
             )
         ]
 
+    def keep_with_payload(self, places: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Of these places, those of rules that carry a payload."""
+        if not self._payloads.size:
+            return places[:0]
+        return places[np.diff(self._payloads.start)[places] > 0]
+
     def row(self, place: int) -> Row:
         """The stored form of the rule at `place`."""
         return Row(

@@ -19,7 +19,7 @@ from tamis.deadline import check_time
 from tamis.matcher.rule import Rule, RuleId
 from tamis.matcher.segment import Segment
 from tamis.matcher.selection import Selection
-from tamis.matcher.tail import LazyEvent, Tail, TailRule
+from tamis.matcher.tail import NO_TAIL, LazyEvent, Tail, TailRule
 from tamis.matcher.validity import Validities
 
 __all__ = ["Snapshot", "View", "is_id"]
@@ -184,6 +184,17 @@ class Snapshot:
             return self.views
         return (*self.views, View(self.frozen_tail))
 
+    def parts(self) -> Iterator[tuple[str, Snapshot]]:
+        """The segments and the tail, by name, each as a snapshot of its own."""
+        for number, view in enumerate(self.views, 1):
+            yield f"segment {number}", Snapshot((view,), NO_TAIL, self._freeze)
+        if self.tail:
+            yield "tail", Snapshot((), self.tail, self._freeze)
+
+    def replaced_by(self, segment: Segment) -> Snapshot:
+        """The same rules, merged into one segment."""
+        return Snapshot((View(segment),), NO_TAIL, self._freeze, self.revision)
+
     def __contains__(self, id: Any) -> bool:
         return is_id(id) and (self.tail.find(id) is not None or self._locate(id) is not None)
 
@@ -261,6 +272,13 @@ class Snapshot:
                 yield from map(columns.rule, view.places()[start:].tolist())
             start = max(0, start - view.size)
         yield from (entry.rule for entry in islice(self.tail, start, None))
+
+    def rules_with_payload(self) -> Iterator[Rule]:
+        """The living rules that carry a payload, in the order in which they were added."""
+        for view in self.views:
+            columns = view.segment.columns
+            yield from map(columns.rule, columns.keep_with_payload(view.places()).tolist())
+        yield from (entry.rule for entry in self.tail if entry.rule.payload is not None)
 
     def ids(self) -> Iterator[RuleId]:
         """The ids of all living rules, in the order in which they were added."""

@@ -249,7 +249,10 @@ class App:
         started: float,
         request_id: str,
     ) -> None:
-        seconds = time.perf_counter() - started
+        now = time.perf_counter()
+        seconds = now - started
+        if call is not None and call.opened is not None and status < 400:
+            call.opened.latencies.note(call.operation.name, seconds, now)
         route = found.operation.path if found else "-"
         method = found.operation.method if found else "-"
         self.server.metrics.observe(method, route, status, seconds)

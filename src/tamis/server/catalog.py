@@ -15,6 +15,7 @@ from tamis.matcher.schema import Schema
 from tamis.matcher.storage.directory import is_index
 from tamis.pubsub import Collection
 from tamis.server.changes import Changes
+from tamis.server.latencies import Latencies
 from tamis.server.problems import ProblemError
 from tamis.server.settings import ServerSettings
 
@@ -45,6 +46,7 @@ class OpenCollection:
         self.pubsub = pubsub
         self.matcher = pubsub.matcher
         self.changes = Changes(pubsub.matcher)
+        self.latencies = Latencies()
         self._stripes = [threading.Lock() for _ in range(_STRIPES)]
         self._mean_seconds = 0.0
 

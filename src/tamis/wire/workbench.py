@@ -17,6 +17,7 @@ __all__ = [
     "AttributeValues",
     "BoundaryQuestion",
     "BoundaryRecord",
+    "CostFigures",
     "DescribeQuestion",
     "Described",
     "EditRecord",
@@ -24,6 +25,10 @@ __all__ = [
     "ImportedRule",
     "ImportedRules",
     "IndexFigures",
+    "LatencyRecord",
+    "LiveFigures",
+    "LiveLetter",
+    "LiveSubscription",
     "PossibleQuestion",
     "PossibleRules",
     "RefusedRule",
@@ -267,3 +272,82 @@ class IndexFigures(Answer):
     conjunction_sizes: list[dict[str, int]]
     largest: list[dict[str, Any]]
     advice: list[str]
+
+
+class CostFigures(Answer):
+    """What searches cost, measured."""
+
+    source: str
+    """``log`` if the events are the last published ones, ``drawn`` if there are none."""
+    events: int
+    microseconds: float
+    """The mean time for an event, of all rules together."""
+    parts: list[dict[str, Any]]
+    """The segments and the tail: ``name``, ``rules``, ``microseconds``."""
+    merged: float | None
+    """The same after `optimize`; null if it was not measured."""
+    rules: int
+    measured: int
+    """How many of the rules were measured alone."""
+    typical: float
+    """The median of these."""
+    slowest: list[dict[str, Any]]
+    """Those that stand out: ``rule``, ``text``, ``microseconds``."""
+    advice: list[str]
+
+
+# --- Live ---
+
+
+class LatencyRecord(Answer):
+    """The requests of one kind in the last five minutes."""
+
+    kind: str
+    """``match``, ``batch``, ``publish``, ``publish-many``, or ``try`` for the page itself."""
+    requests: int
+    per_second: float
+    """Of the last 10 seconds."""
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+
+
+class LiveSubscription(Answer):
+    """Where a subscription stands."""
+
+    name: str
+    owner: str | None
+    priority: int
+    webhook: str | None
+    waiting: int
+    """How many of its messages are not acknowledged; at most 1,000 are counted."""
+    oldest: datetime | None
+    """When the first of these was published."""
+    retries: int
+    dead: int
+
+
+class LiveLetter(Answer):
+    """A message that a webhook has not taken after all its attempts."""
+
+    subscription: str
+    sequence: int
+    attempts: int
+    reason: str
+    time: datetime
+
+
+class LiveFigures(Answer):
+    """What happens in a collection now."""
+
+    latest: int
+    """The number of the last event."""
+    latencies: list[LatencyRecord]
+    subscriptions: int
+    """How many there are."""
+    lagging: list[LiveSubscription]
+    """The first 100 of them, those furthest behind first."""
+    dead: int
+    """How many dead letters there are."""
+    letters: list[LiveLetter]
+    """The first 100 of them, the latest first."""

@@ -1,81 +1,82 @@
-// Live: publishes as they happen, the state of each subscription, and dead letters.
+// Live: publishes as they happen, latencies, the state of each subscription, and dead letters.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { asCurl, asPython, get, path, post } from "../api.js";
 import { html } from "../html.js";
-import { Copy, ErrorBox, count, shorten } from "../parts.js";
+import { Copy, ErrorBox, Scroll, count, formatAge, formatMs, formatTime, shorten } from "../parts.js";
 import { collection, readOnly } from "../state.js";
 
 const KEPT = 200;
+const LOG_MS = 400;
+const FIGURES_MS = 2000;
+const MOST_WAITING = 1000;
+const KINDS = {
+  match: "Matches",
+  batch: "Batches of matches",
+  publish: "Publishes",
+  "publish-many": "Batches of publishes",
+  try: "Tried in this page",
+};
+
+// Calls `action` again and again while the page is visible.
+function usePoll(action, milliseconds, depends) {
+  useEffect(() => {
+    let stopped = false;
+    const poll = async () => {
+      while (!stopped) {
+        if (!document.hidden) await action(() => stopped);
+        await new Promise((resolve) => setTimeout(resolve, milliseconds));
+      }
+    };
+    poll();
+    return () => (stopped = true);
+  }, depends);
+}
 
 export function Live() {
   const c = collection.value;
   const [events, setEvents] = useState([]);
-  const [subscriptions, setSubscriptions] = useState([]);
-  const [letters, setLetters] = useState([]);
-  const [rate, setRate] = useState(0);
-  const [latest, setLatest] = useState(0);
-  const [state, setState] = useState("connecting");
+  const [figures, setFigures] = useState(null);
+  const [state, setState] = useState("Connecting…");
   const [error, setError] = useState(null);
-  const times = useRef([]);
+  const [message, setMessage] = useState("");
+  const after = useRef(null);
 
-  useEffect(() => {
-    let stopped = false;
-    const listen = async () => {
-      let after = null;
-      while (!stopped) {
-        try {
-          const query = after === null ? "?limit=1" : `?limit=200&after=${after}`;
-          const page = await get(`${path(c, "log")}${query}`);
-          if (stopped) return;
-          // Those that were published before the page was opened are a few lines of context.
-          if (after === null) after = Math.max(page.earliest - 1, page.latest - 20);
-          else if (page.events.length) {
-            after = page.events.at(-1).sequence;
-            times.current.push(...page.events.map(() => Date.now()));
-            setEvents((old) => [...page.events.toReversed(), ...old].slice(0, KEPT));
-          }
-          setState("listening");
-        } catch (problem) {
-          if (problem.status === 410) after = problem.problem.earliest - 1;
-          else setState("connecting");
-        }
-        await new Promise((resolve) => setTimeout(resolve, 400));
-      }
-    };
-    listen();
-    return () => (stopped = true);
-  }, [c]);
-
-  const refresh = async () => {
+  const listen = async (isStopped) => {
     try {
-      const list = (await get(path(c, "subscriptions"))).subscriptions;
-      setSubscriptions(list);
-      setLatest((await get(`${path(c, "log")}?limit=1`)).latest);
-      const dead = await Promise.all(
-        list.filter((each) => each.webhook).map(async ({ name }) => {
-          const found = await get(path(c, `subscriptions/${encodeURIComponent(name)}/dead-letters`));
-          return found.dead_letters.map((letter) => ({ ...letter, subscription: name }));
-        }),
-      );
-      setLetters(dead.flat());
+      const query = after.current === null ? "?limit=1" : `?limit=200&after=${after.current}`;
+      const page = await get(`${path(c, "log")}${query}`);
+      if (isStopped()) return;
+      // Those that were published before the page was opened are a few lines of context.
+      if (after.current === null) after.current = Math.max(page.earliest - 1, page.latest - 20);
+      else if (page.events.length) {
+        after.current = page.events.at(-1).sequence;
+        setEvents((old) => [...page.events.toReversed(), ...old].slice(0, KEPT));
+      }
+      setState("Listening");
+    } catch (problem) {
+      if (problem.status === 410) after.current = problem.problem.earliest - 1;
+      else setState("Connecting…");
+    }
+  };
+  usePoll(listen, LOG_MS, [c]);
+
+  const refresh = async (isStopped = () => false) => {
+    try {
+      const found = await get(path(c, "live"));
+      if (isStopped()) return;
+      setFigures(found);
       setError(null);
     } catch (problem) {
       setError(problem);
     }
-    const last = Date.now() - 10_000;
-    times.current = times.current.filter((time) => time > last);
-    setRate(times.current.length / 10);
   };
-  useEffect(() => {
-    refresh();
-    const timer = setInterval(refresh, 2000);
-    return () => clearInterval(timer);
-  }, [c]);
+  usePoll(refresh, FIGURES_MS, [c]);
 
-  const replay = async (letter) => {
+  const replay = async (name, sequences) => {
     try {
-      const name = encodeURIComponent(letter.subscription);
-      await post(path(c, `subscriptions/${name}/replay`), { sequences: [letter.sequence] });
+      const place = path(c, `subscriptions/${encodeURIComponent(name)}/replay`);
+      const { replayed } = await post(place, sequences ? { sequences } : {});
+      setMessage(`${count(replayed, "message")} to ${shorten(name, 60)} will be sent again.`);
       await refresh();
     } catch (problem) {
       setError(problem);
@@ -83,30 +84,80 @@ export function Live() {
   };
   const sample = { event: { price: 12 } };
   return html`<${ErrorBox} error=${error} />
-    <p class="summary" role="status">${state} · ${rate.toFixed(1)} events a second</p>
-    <section aria-label="Subscriptions"><h2>Subscriptions</h2>
-      ${subscriptions.length === 0 && html`<p class="quiet">None yet. <code>tamis subscribe</code> makes one, or <code>PUT ${path(c, "subscriptions/NAME")}</code>.</p>`}
-      ${subscriptions.length > 0 && html`<div class="scroll" tabindex="0" role="group" aria-label="Table"><table>
-        <thead><tr><th scope="col">Name</th><th scope="col">Owner</th><th scope="col">Priority</th><th scope="col">Events behind</th><th scope="col">Acknowledged</th></tr></thead>
-        <tbody>${subscriptions.map((each) => html`<tr key=${each.name}>
-          <th scope="row">${shorten(each.name, 60)}</th><td>${shorten(each.owner ?? "", 60)}</td><td>${each.priority}</td>
-          <td>${Math.max(0, latest - each.acknowledged).toLocaleString("en")}</td><td>${each.acknowledged ?? ""}</td></tr>`)}</tbody>
-      </table></div>`}
-    </section>
-    ${letters.length > 0 && html`<section aria-label="Dead letters"><h2>Dead letters</h2>
-      <ul>${letters.map((letter) => html`<li key=${`${letter.subscription} ${letter.sequence}`}>
-        ${shorten(letter.subscription, 60)}, event ${letter.sequence}: ${shorten(letter.reason, 200)}${" "}
-        ${!readOnly.value && html`<button type="button" class="small" onClick=${() => replay(letter)}>Replay</button>`}
-      </li>`)}</ul></section>`}
+    <p class="summary" role="status">${state}${figures && ` · ${count(figures.latest, "event")} published so far`}</p>
+    ${figures && html`<${Latencies} latencies=${figures.latencies} /><${Subscriptions} figures=${figures} />`}
+    ${figures && html`<${DeadLetters} figures=${figures} replay=${replay} />`}
+    <p role="status" class="gained">${message}</p>
     <section aria-label="Published events"><h2>Published events</h2>
       ${events.length === 0 && html`<p class="quiet">Waiting for events. Publish one:</p>
         <pre>${asCurl("POST", path(c, "publish"), sample)}</pre>`}
-      <ol class="log" aria-live="polite">${events.map((event) => html`<li key=${event.sequence}>
-        <span class="id">${event.sequence}</span> <span class="quiet">${event.time?.replace("T", " ").slice(0, 23)}</span>${" "}
-        <code>${shorten(JSON.stringify(event.event), 300)}</code>${" "}
-        ${count(event.deliveries?.length ?? 0, "delivery").replace("deliverys", "deliveries")}
-        ${event.deliveries?.length > 0 && html`<span class="quiet"> → ${event.deliveries.slice(0, 5).map((each) => each.subscription).join(", ")}</span>`}
-      </li>`)}</ol>
+      <ol class="log" aria-live="polite">${events.map((event) => html`<${Published} key=${event.sequence} event=${event} />`)}</ol>
     </section>
     <${Copy} items=${{ curl: () => asCurl("POST", path(c, "publish"), sample), Python: () => asPython(c, "publish", sample.event) }} />`;
+}
+
+function Latencies({ latencies }) {
+  return html`<section aria-label="Latency"><h2>Latency</h2>
+    ${latencies.length === 0 && html`<p class="quiet">No requests in the last five minutes.</p>`}
+    ${latencies.length > 0 && html`<${Scroll} label="Latency"><table class="numbers">
+      <thead><tr><th scope="col">Last five minutes</th><th scope="col">A second, now</th><th scope="col">p50</th><th scope="col">p95</th>
+        <th scope="col">p99</th><th scope="col">Requests</th></tr></thead>
+      <tbody>${latencies.map((each) => html`<tr key=${each.kind}>
+        <th scope="row">${KINDS[each.kind] ?? each.kind}</th><td>${each.per_second.toFixed(1)}</td>
+        <td>${formatMs(each.p50_ms)}</td><td>${formatMs(each.p95_ms)}</td><td>${formatMs(each.p99_ms)}</td>
+        <td>${each.requests.toLocaleString("en")}</td></tr>`)}</tbody>
+    </table><//>`}
+  </section>`;
+}
+
+function Subscriptions({ figures }) {
+  const { lagging, subscriptions } = figures;
+  return html`<section aria-label="Subscriptions"><h2>Subscriptions</h2>
+    ${subscriptions === 0 && html`<p class="quiet">None yet. <code>tamis subscribe</code> makes one, or <code>PUT ${path(collection.value, "subscriptions/NAME")}</code>.</p>`}
+    ${subscriptions > 0 && html`<${Scroll} label="Subscriptions"><table class="numbers">
+      <thead><tr><th scope="col">Name</th><th scope="col">Owner</th><th scope="col">Priority</th><th scope="col">Delivery</th>
+        <th scope="col">Waiting</th><th scope="col">Oldest waits</th><th scope="col">Retries</th><th scope="col">Dead</th></tr></thead>
+      <tbody>${lagging.map((each) => html`<tr key=${each.name}>
+        <th scope="row">${shorten(each.name, 60)}</th><td>${shorten(each.owner ?? "", 60)}</td><td>${each.priority}</td>
+        <td>${each.webhook === null ? "reads" : html`<span title=${each.webhook}>webhook</span>`}</td>
+        <td>${each.waiting >= MOST_WAITING ? `over ${(MOST_WAITING - 1).toLocaleString("en")}` : each.waiting.toLocaleString("en")}</td>
+        <td>${each.oldest === null ? "" : formatAge(each.oldest)}</td>
+        <td>${each.retries || ""}</td><td class=${each.dead ? "lost" : ""}>${each.dead || ""}</td></tr>`)}</tbody>
+    </table><//>`}
+    ${subscriptions > lagging.length && html`<p class="quiet">The ${lagging.length} furthest behind, of ${subscriptions.toLocaleString("en")}.</p>`}
+  </section>`;
+}
+
+function DeadLetters({ figures, replay }) {
+  const { letters, dead } = figures;
+  if (dead === 0) return null;
+  const names = [...new Set(letters.map((letter) => letter.subscription))];
+  return html`<section aria-label="Dead letters"><h2>Dead letters</h2>
+    <p class="quiet">Messages that a webhook did not take after all attempts.</p>
+    <${Scroll} label="Dead letters"><table>
+      <thead><tr><th scope="col">Subscription</th><th scope="col">Event</th><th scope="col">Given up</th><th scope="col">Reason</th>
+        <th scope="col"><span class="sr-only">Action</span></th></tr></thead>
+      <tbody>${letters.map((letter) => html`<tr key=${`${letter.subscription} ${letter.sequence}`}>
+        <th scope="row">${shorten(letter.subscription, 60)}</th><td>${letter.sequence}</td>
+        <td title=${formatTime(letter.time)}>${formatAge(letter.time)} ago</td>
+        <td>${shorten(letter.reason, 200)} (${count(letter.attempts, "attempt")})</td>
+        <td>${!readOnly.value && html`<button type="button" class="small" aria-label=${`Replay event ${letter.sequence} to ${shorten(letter.subscription, 60)}`}
+          onClick=${() => replay(letter.subscription, [letter.sequence])}>Replay</button>`}</td></tr>`)}</tbody>
+    </table><//>
+    ${dead > letters.length && html`<p class="quiet">The latest ${letters.length} of ${dead.toLocaleString("en")}.</p>`}
+    ${!readOnly.value && html`<div class="row">${names.slice(0, 10).map((name) => html`<button key=${name} type="button" class="small"
+      onClick=${() => replay(name)}>Replay all to ${shorten(name, 60)}</button>`)}</div>`}
+  </section>`;
+}
+
+function Published({ event }) {
+  const deliveries = event.deliveries ?? [];
+  const names = deliveries.slice(0, 5).map((each) => shorten(each.subscription, 40)).join(", ");
+  return html`<li>
+    <span class="id">${event.sequence}</span> <span class="quiet">${formatTime(event.time)}</span>${" "}
+    <code>${shorten(JSON.stringify(event.event), 300)}</code>${" "}
+    <span class="quiet">${
+      deliveries.length === 0 ? "reached nobody" : `→ ${names}${deliveries.length > 5 ? ` and ${deliveries.length - 5} more` : ""}`
+    }</span>
+  </li>`;
 }

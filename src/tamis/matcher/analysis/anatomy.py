@@ -78,8 +78,8 @@ def examine(views: Sequence[View], tail: int) -> Anatomy:
     sizes: Counter[int] = Counter()
     for view in views:
         lengths = np.diff(view.segment.engine.rules.forms.conjunction_start)
-        values, counts = np.unique(lengths, return_counts=True)
-        sizes.update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
+        counts = np.bincount(lengths).tolist()
+        sizes.update({size: count for size, count in enumerate(counts) if count})
     parts: Counter[str] = Counter()
     for view in views:
         for name, size in _list_arrays(view):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tamis.server.routes import (
     care,
     collections,
+    live,
     publish,
     questions,
     rules,
@@ -23,5 +24,6 @@ OPERATIONS = (
     *publish.OPERATIONS,
     *subscriptions.OPERATIONS,
     *care.OPERATIONS,
+    *live.OPERATIONS,
     *workbench.OPERATIONS,
 )

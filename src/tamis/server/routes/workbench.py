@@ -32,6 +32,7 @@ from tamis.wire.workbench import (
     AttributeValues,
     BoundaryQuestion,
     BoundaryRecord,
+    CostFigures,
     Described,
     DescribeQuestion,
     EditRecord,
@@ -58,6 +59,7 @@ _LONGEST_TEXT: Final = 2_000
 _MOST_VALUES: Final = 500
 _MOST_RULES: Final = 100
 _MOST_POSSIBLE: Final = 1_000
+_COST_EVENTS: Final = 200
 _ACTIVE_EVENTS: Final = 20_000
 """Of how many of the last events the activity of rules is counted."""
 
@@ -250,6 +252,26 @@ def examine_index(call: Call) -> IndexFigures:
     )
 
 
+def measure_costs(call: Call) -> CostFigures:
+    """Measure what searches cost, over the last published events."""
+    log = call.collection.pubsub.log
+    after = max(log.earliest - 1, log.latest - _COST_EVENTS)
+    events = [record.event for record in log.read(after, _COST_EVENTS)]
+    found = call.collection.matcher.costs(events or None)
+    return CostFigures(
+        "log" if events else "drawn",
+        found.events,
+        found.microseconds,
+        [part._asdict() for part in found.parts],
+        found.merged,
+        found.rules,
+        found.measured,
+        found.typical,
+        [{**cost._asdict(), "text": cost.text[:_LONGEST_TEXT]} for cost in found.slowest],
+        found.advice,
+    )
+
+
 _ONE = "/v1/collections/{collection}"
 _BAD_EVENT = {422: "The event is refused.", 504: "The search took too long."}
 _BAD_RULE = {422: "The rule is refused."}
@@ -317,6 +339,14 @@ OPERATIONS = (
     _show("attributes", "List the attributes that rules mention", list_attributes, AttributeList),
     _show("attributes/{name}", "List the values that rules mention", list_values, AttributeValues),
     _show("activity", "Count how often rules matched", count_activity, Activity),
+    Operation(
+        "POST",
+        f"{_ONE}/costs",
+        "Measure what searches cost",
+        measure_costs,
+        "read",
+        answer=CostFigures,
+    ),
     _show("index", "Show what the index is made of", examine_index, IndexFigures),
     Operation(
         "POST",
