@@ -19,6 +19,8 @@ from tamis.files.source import find_files
 from tamis.limits import Limits
 from tamis.matcher.analysis.near_names import find_near, list_near
 from tamis.matcher.matcher import Matcher
+from tamis.matcher.published.address import is_address
+from tamis.matcher.published.layout import is_published
 from tamis.matcher.rule import Rule, RuleId
 from tamis.matcher.selection import Tagged, tagged
 from tamis.matcher.storage.directory import is_index
@@ -77,14 +79,16 @@ RulesPath = Annotated[
     str,
     typer.Argument(
         metavar="RULES",
-        help="A file of rules, a folder of such files, or a directory written by tamis build.",
+        help="A file of rules, a folder of such files, a directory written by tamis build, or a "
+        "published index, such as s3://bucket/index.",
     ),
 ]
 RulesPaths = Annotated[
     list[str],
     typer.Argument(
         metavar="RULES...",
-        help="Files of rules, folders of such files, or a directory written by tamis build.",
+        help="Files of rules, folders of such files, or one directory written by tamis build or "
+        "published index, such as s3://bucket/index.",
     ),
 ]
 MoreRules = Annotated[
@@ -166,8 +170,10 @@ RulesOutput = Annotated[
 
 
 def is_stored(rules: str) -> bool:
-    """Whether `rules` names a directory of stored rules, not files or a folder of files."""
-    return rules != STDIN and is_index(Path(rules))
+    """Whether `rules` names stored rules, in a directory or a bucket, not files or a folder."""
+    if rules == STDIN:
+        return False
+    return is_address(rules) or is_index(Path(rules)) or is_published(Path(rules))
 
 
 def open_rules(

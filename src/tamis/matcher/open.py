@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,6 +14,8 @@ from tamis.expr.model import check_logic
 from tamis.joins.retention import Retention
 from tamis.limits import Limits
 from tamis.matcher.matcher import Matcher
+from tamis.matcher.published.address import is_address, resolve_place
+from tamis.matcher.published.layout import is_published
 from tamis.matcher.schema import Schema
 from tamis.matcher.storage.directory import create_directory, is_index, read_settings
 from tamis.matcher.storage.document_file import read_documents
@@ -53,6 +56,8 @@ def open_matcher(
     ----------
     path
         The directory. If it exists, it has to contain stored rules; an empty one is an error.
+        With `read_only` it may be an index that :func:`tamis.spark.build` has published, also in
+        a bucket: ``"s3://bucket/index"``. Then its current version is opened.
     read_only
         Whether to leave the directory unchanged. Any number of processes may read while one
         writes; they see the rules as of their opening, or of their last :meth:`Matcher.refresh`.
@@ -101,8 +106,9 @@ def open_matcher(
     ...         print(m.match({"age": 30}))
     ['adults']
     """
-    return open_stored(
-        path,
+    place = resolve_place(path) if is_address(path) else Path(path)
+    open_folder = partial(
+        open_stored,
         read_only=read_only,
         engine=engine,
         logic=logic,
@@ -116,6 +122,17 @@ def open_matcher(
         budget=budget,
         on_difference=on_difference,
     )
+    if isinstance(place, Path) and not (read_only and is_published(place)):
+        return open_folder(path)
+    if not read_only:
+        raise StorageError(
+            "a published index is never changed; pass read_only=True, or publish a version of it "
+            "with tamis.spark.update",
+            path=str(place),
+        )
+    from tamis.matcher.published.open import open_published
+
+    return open_published(place, open_folder)
 
 
 def open_stored(

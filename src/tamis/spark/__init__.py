@@ -34,12 +34,14 @@ from tamis.spark.match.tables import (
 from tamis.spark.ratify import Difference, Ratification, ratify
 from tamis.spark.report import report
 from tamis.spark.runtime.session import local_session
+from tamis.spark.runtime.work import Metrics, install_errors, metrics
 from tamis.spark.stream.output import Batch, batches
 from tamis.spark.stream.stream import match_stream
 
 __all__ = [
     "Batch",
     "Difference",
+    "Metrics",
     "Ratification",
     "Shard",
     "Version",
@@ -57,6 +59,7 @@ __all__ = [
     "match_files",
     "match_stream",
     "matcher",
+    "metrics",
     "ratify",
     "refused",
     "register",
@@ -69,3 +72,5 @@ __all__ = [
     "why",
     "why_not",
 ]
+
+install_errors()

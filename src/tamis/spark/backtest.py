@@ -5,6 +5,7 @@ Each task runs the backtest of its events in process; the driver adds up what th
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -103,7 +104,7 @@ class _SavedRules:
         elif saved is not None:
             version = current(saved)
             self.logic, self.schema = version.logic, version.schema
-            names = (ShardName(str(shard.path), shard.hash) for shard in version.shards)
+            names = (ShardName(os.fspath(shard.path), shard.hash) for shard in version.shards)
             self._matchers = open_shards(tuple(names))
 
     def find(self, id: RuleId) -> Rule | None:

@@ -6,6 +6,7 @@ evaluating each rule by itself, without the index. Only differences come back.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from random import Random
@@ -146,7 +147,7 @@ def _sample_rules(version: Version, count: int, seed: int) -> dict[str, _Sampled
     for shard in version.shards:
         share = min(shard.rules, round(count * shard.rules / max(1, left)))
         count, left = count - share, left - shard.rules
-        (matcher,) = open_shards((ShardName(str(shard.path), shard.hash),))
+        (matcher,) = open_shards((ShardName(os.fspath(shard.path), shard.hash),))
         for id in random.sample(list(matcher), share):
             rule = matcher.rule(id)
             chosen[str(id)] = _SampledRule(id, rule.text, rule.expr, rule.logic, rule.validity)

@@ -156,8 +156,8 @@ def test_other_folders_are_left_alone(spark, tmp_path: Path) -> None:
     Matcher().save(tmp_path / "matcher")
     with pytest.raises(StorageError, match="the rules of one matcher"):
         ts.build(table, tmp_path / "matcher")
-    with pytest.raises(StorageError, match="mount what hdfs: names"):
-        ts.build(table, "hdfs://cluster/index")
+    with pytest.raises(StorageError, match="no addresses that begin with ftp:"):
+        ts.build(table, "ftp://cluster/index")
 
 
 def test_arguments_are_checked_before_a_job_runs(spark, tmp_path: Path) -> None:

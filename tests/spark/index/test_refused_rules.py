@@ -150,3 +150,38 @@ def test_raise_publishes_nothing(spark, path: Path) -> None:
         ts.build(spark.createDataFrame([("j", BAD["json"])], RULES), path, on_error="raise")
     assert ts.versions(path) == [before]
     assert len(list((path / "versions").iterdir())) == 1
+
+
+# --- How many may be refused ---
+
+
+def test_an_index_without_a_single_rule_is_not_published(spark, path: Path) -> None:
+    bad = spark.createDataFrame([("a", "x ="), ("b", "= 1")], RULES)
+    with pytest.raises(
+        RuleError, match=r"2 of 2 rules are refused, so nothing is published; .*'a'"
+    ):
+        ts.build(bad, path)
+    with pytest.raises(StorageError):
+        ts.current(path)
+    assert ts.build(bad, path, max_bad=1.0).bad == 2
+    assert ts.build(spark.createDataFrame([], RULES), path).rules == 0
+
+
+def test_a_number_or_a_share_of_refused_rules(spark, path: Path) -> None:
+    table = spark.createDataFrame([("a", "x ="), ("b", "x = 1"), ("c", "x = 2")], RULES)
+    for allowed in (0, 0.3):
+        with pytest.raises(RuleError, match=f"1 of 3 rules .*max_bad={allowed} allows fewer"):
+            ts.build(table, path, max_bad=allowed)
+    assert ts.build(table, path, max_bad=1).number == 1
+    changes = spark.createDataFrame([("d", "x =")], RULES)
+    with pytest.raises(RuleError, match="2 of 4 rules"):
+        ts.update(path, changes, delete=None, max_bad=1)
+    assert ts.current(path).number == 1
+    assert ts.update(path, changes, delete=None, max_bad=0.5).bad == 2
+
+
+@pytest.mark.parametrize("wrong", [-1, 1.5, True, "1"])
+def test_max_bad_is_checked(spark, path: Path, wrong: object) -> None:
+    table = spark.createDataFrame([("a", "x = 1")], RULES)
+    with pytest.raises(ValueError, match="max_bad is a number of rules, or a share"):
+        ts.build(table, path, max_bad=wrong)  # type: ignore[arg-type]

@@ -30,7 +30,7 @@ class MissingFileError(StorageError):
 
 
 @contextmanager
-def storage_errors(path: Path) -> Iterator[None]:
+def storage_errors(path: os.PathLike[str]) -> Iterator[None]:
     """Raise what the operating system reports as a `StorageError` about `path`."""
     try:
         yield

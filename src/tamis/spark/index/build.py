@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -14,9 +15,9 @@ from tamis.expr.model import check_logic
 from tamis.matcher.rule import OPTIONAL_FIELDS
 from tamis.matcher.schema import Schema
 from tamis.spark.index.jobs import run_build, run_update
-from tamis.spark.index.layout import Draft, PathLike, Shard, Version
+from tamis.spark.index.layout import Draft, PathLike, Place, Shard, Version
 from tamis.spark.index.publish import publish
-from tamis.spark.index.quarantine import gather_quarantine, list_parts
+from tamis.spark.index.quarantine import gather_quarantine, list_parts, show_examples
 from tamis.spark.index.rows import DELETED, ID, RULE
 from tamis.spark.index.rules_table import (
     ColumnName,
@@ -25,7 +26,7 @@ from tamis.spark.index.rules_table import (
     find_columns,
     select_columns,
 )
-from tamis.spark.index.shards import BuildSpec, Report
+from tamis.spark.index.shards import BuildSpec, ParentShard, Report
 from tamis.spark.index.versions import current
 
 __all__ = ["build", "update"]
@@ -53,6 +54,7 @@ def build(
     shards: int | None = None,
     sample: DataFrame | None = None,
     on_error: OnError = "quarantine",
+    max_bad: float | None = None,
 ) -> Version:
     """Build an index from a table of rules, and publish it as a new version.
 
@@ -64,8 +66,8 @@ def build(
     rules
         One row per rule.
     path
-        The folder of the index, created if it does not exist. The driver and all executors must
-        see it under this path.
+        The folder of the index, created if it does not exist, which the driver and all executors
+        see under this path; or an address in a bucket: ``"s3://bucket/index"``.
     id
         The column with the ids: strings or integers, unique and not null.
     rule
@@ -101,6 +103,10 @@ def build(
         ``"quarantine"`` leaves out rules that are refused, and writes them with the reasons to a
         table beside the shards; see :attr:`Version.quarantine`. ``"raise"`` publishes nothing if
         a rule is refused.
+    max_bad
+        How many rules may be refused, or which share of them if it is a float, such as 0.01; if
+        there are more, nothing is published. By default a version without a single rule is not
+        published if rules were refused; ``1.0`` publishes even that.
 
     Returns
     -------
@@ -110,10 +116,11 @@ def build(
     Raises
     ------
     RuleError
-        The table lacks a column, a column has the wrong type, ids are null or not unique, or, with
-        ``on_error="raise"``, a rule is refused.
+        The table lacks a column, a column has the wrong type, ids are null or not unique, more
+        rules are refused than `max_bad` allows, or, with ``on_error="raise"``, one is.
     LockedError
-        Another process is building there.
+        Another process is building there. In a bucket both build, and the one that ends first
+        wins: the version of the other is kept, but is not current.
     StorageError
         The path holds something else, cannot be written, or is not the same on all machines.
     """
@@ -121,22 +128,22 @@ def build(
     columns = _name_columns(rules, id, rule, named)
     table, id_type = select_columns(rules, columns, "rules")
     _check_on_error(on_error)
+    check_max_bad(max_bad)
     if shards is not None:
         _check_shards(shards)
     engine_name, types = load_engine(engine).name, Schema(schema or {}).types
     check_logic(default_logic)
-    events = encode_sample(sample)
+    events, count = encode_sample(sample), shards
 
-    def write(folder: Path, _: Version | None) -> Draft:
+    def write(folder: Place, _: Version | None) -> Draft:
         skip = on_error == "quarantine"
-        spec = BuildSpec(str(folder), engine_name, default_logic, types, id_type, skip, events)
-        reports = run_build(spec, table, shards, id)
-        return _make_draft(
-            spec,
-            tuple(_name_shard(folder, report) for report in reports),
-            gather_quarantine(spec.folder, id_type, {r.shard: r.quarantine for r in reports}, {}),
-            columns,
+        spec = BuildSpec(
+            os.fspath(folder), engine_name, default_logic, types, id_type, skip, events
         )
+        reports = run_build(spec, table, count, id)
+        bad = gather_quarantine(folder, id_type, {r.shard: r.quarantine for r in reports}, {})
+        shards = tuple(_name_shard(folder, report) for report in reports)
+        return _make_draft(spec, shards, bad, columns, max_bad)
 
     return publish(path, write)
 
@@ -158,6 +165,7 @@ def update(
     subscription: ColumnName = ...,
     sample: DataFrame | None = None,
     on_error: OnError = "quarantine",
+    max_bad: float | None = None,
 ) -> Version:
     """Publish a new version: the current one with these changes.
 
@@ -180,6 +188,8 @@ def update(
     on_error
         ``"quarantine"`` leaves out changes whose rules are refused: an existing rule stays as it
         was. ``"raise"`` publishes nothing if a rule is refused.
+    max_bad
+        As in :func:`build`, of all rules of the new version and its quarantine.
 
     Returns
     -------
@@ -198,22 +208,26 @@ def update(
     table, id_type = select_columns(changes, {**columns, DELETED: delete}, "changes")
     _check_same_ids(id, id_type, latest)
     _check_on_error(on_error)
+    check_max_bad(max_bad)
     events = encode_sample(sample)
 
-    def write(folder: Path, parent: Version | None) -> Draft:
+    def write(folder: Place, parent: Version | None) -> Draft:
         assert parent is not None
         # Another process may have published a version since `current` was read.
         _check_same_ids(id, id_type, parent)
         old_parts = dict(list_parts(parent))
         spec = BuildSpec(
-            str(folder),
+            os.fspath(folder),
             parent.engine,
             parent.logic,
             parent.schema,
             id_type,
             on_error == "quarantine",
             events,
-            tuple((str(s.path), old_parts.get(n, "")) for n, s in enumerate(parent.shards)),
+            tuple(
+                ParentShard(os.fspath(shard.path), shard.hash, old_parts.get(n, ""))
+                for n, shard in enumerate(parent.shards)
+            ),
         )
         reports = run_update(spec, table, len(parent.shards), id)
         shards = tuple(
@@ -222,10 +236,10 @@ def update(
         )
         new = {n: report.quarantine for n, report in reports.items()}
         kept = {n: part for n, part in old_parts.items() if n not in reports}
-        bad = gather_quarantine(spec.folder, id_type, new, kept)
-        return _make_draft(spec, shards, bad, columns)
+        bad = gather_quarantine(folder, id_type, new, kept)
+        return _make_draft(spec, shards, bad, columns, max_bad)
 
-    return publish(path, write)
+    return publish(path, write, "apply the changes again, to the version that is current now")
 
 
 def _name_columns(table: DataFrame, id: str, rule: str, optional: Sequence[ColumnName]) -> Columns:
@@ -253,14 +267,42 @@ def _check_same_ids(column: str, id_type: str, version: Version) -> None:
         )
 
 
-def _name_shard(folder: Path, report: Report) -> Shard:
-    """Replace the unique name that a task chose by the shard's own."""
-    path = folder / f"shard-{report.shard:04d}"
-    (folder / report.name).rename(path)
+def _name_shard(folder: Place, report: Report) -> Shard:
+    """Replace the unique name that a task chose by the shard's own; in a bucket it stays."""
+    path = folder / report.name
+    if isinstance(path, Path):
+        path = path.rename(path.with_name(f"shard-{report.shard:04d}"))
     return Shard(path, report.rules, report.bytes, report.hash)
 
 
-def _make_draft(spec: BuildSpec, shards: tuple[Shard, ...], bad: int, columns: Columns) -> Draft:
+def _make_draft(
+    spec: BuildSpec, shards: tuple[Shard, ...], bad: int, columns: Columns, max_bad: float | None
+) -> Draft:
+    rules = sum(shard.rules for shard in shards)
+    if exceeds(max_bad, bad, rules):
+        allowed = "" if max_bad is None else f"max_bad={max_bad!r} allows fewer; "
+        raise RuleError(
+            f"{bad:,} of {rules + bad:,} rules are refused, so nothing is published; {allowed}"
+            f"for example {show_examples(spec.place)}"
+        )
     named: dict[str, Any] = {role: name for role, name in columns.items() if name is not None}
     parameters = {"columns": named}
     return Draft(shards, bad, spec.logic, spec.engine, spec.schema, spec.id_type, parameters)
+
+
+def check_max_bad(max_bad: float | None) -> None:
+    """Check the argument `max_bad` of functions that have it."""
+    if max_bad is None:
+        return
+    is_number = isinstance(max_bad, int | float) and not isinstance(max_bad, bool)
+    if not is_number or max_bad < 0 or (isinstance(max_bad, float) and max_bad > 1):
+        raise ValueError(
+            f"max_bad is a number of rules, or a share of them from 0.0 to 1.0, not {max_bad!r}"
+        )
+
+
+def exceeds(max_bad: float | None, bad: int, rules: int) -> bool:
+    """Whether more rules were refused than may be, of `bad` refused ones and `rules` others."""
+    if max_bad is None:
+        return bad > 0 and rules == 0
+    return bad > (max_bad * (bad + rules) if isinstance(max_bad, float) else max_bad)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -13,6 +12,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tamis.errors import DuplicateRuleError, RuleError, RuleSyntaxError, StorageError
+from tamis.spark.index.layout import BUILDER, Place
+from tamis.spark.index.places import remove
 from tamis.spark.index.rows import ID, SHARD
 from tamis.spark.index.shards import (
     REPORT,
@@ -25,6 +26,7 @@ from tamis.spark.index.shards import (
     update_shards,
     write_empty_shard,
 )
+from tamis.spark.runtime.work import Work, describe_jobs
 
 __all__ = ["raise_problems", "run_build", "run_update"]
 
@@ -63,18 +65,26 @@ def run_build(
     list of Report
         A report for each shard.
     """
-    rows = table.count()
+    spark = table.sparkSession
+    with describe_jobs(spark, "tamis build: count the rules"):
+        rows = table.count()
     count = shards or max(1, _ceil_divide(rows, RULES_PER_SHARD))
     pieces = max(1, _ceil_divide(rows, count * RULES_PER_PIECE))
     first = spec if pieces == 1 else spec._replace(engine=_PIECE_ENGINE, sample=b"")
     # Pieces divide shards: a row of piece p, modulo count·pieces, is of shard p modulo count.
-    reports = _run(first, table, count * pieces, build_shards, id_column)
+    doing = f"tamis build: parse {rows:,} rules in {count * pieces:,} tasks"
+    with describe_jobs(spark, doing):
+        reports = _run(first, table, count * pieces, build_shards, id_column)
     built = [reports.get(n) or write_empty_shard(first, n) for n in range(count * pieces)]
     if pieces == 1:
         return built
     merge = partial(merge_shards, spec, [built[shard::count] for shard in range(count)])
-    numbers = table.sparkSession.range(0, count, 1, count)
-    merged = _collect_reports(spec, numbers.mapInArrow(merge, REPORT), id_column)
+    numbers = spark.range(0, count, 1, count)
+    with describe_jobs(
+        spark, f"tamis build: merge {count * pieces:,} pieces into {count:,} shards"
+    ):
+        done = numbers.mapInArrow(Work(merge, "tamis_merge_shards"), REPORT)
+        merged = _collect_reports(spec, done, id_column)
     return [merged[number] for number in range(count)]
 
 
@@ -82,7 +92,8 @@ def run_update(
     spec: BuildSpec, changes: DataFrame, shards: int, id_column: str
 ) -> dict[int, Report]:
     """Apply changes to copies of the shards; the reports of those that have changes, by number."""
-    return _run(spec, changes, shards, update_shards, id_column)
+    with describe_jobs(changes.sparkSession, f"tamis update: change {shards:,} shards"):
+        return _run(spec, changes, shards, update_shards, id_column)
 
 
 def _ceil_divide(rows: int, size: int) -> int:
@@ -99,7 +110,8 @@ def _run(
     """Run `work` on executors for each of `count` shards, and collect the reports."""
     # Spark's hash puts the rows of shard n into partition n.
     numbered = table.withColumn(SHARD, F.pmod(F.hash(F.col(ID)), F.lit(count)))
-    done = numbered.repartition(count, F.col(ID)).mapInArrow(partial(work, spec), REPORT)
+    named = Work(partial(work, spec), f"tamis_{work.__name__}")
+    done = numbered.repartition(count, F.col(ID)).mapInArrow(named, REPORT)
     return _collect_reports(spec, done, id_column)
 
 
@@ -111,9 +123,9 @@ def _collect_reports(spec: BuildSpec, done: DataFrame, id_column: str) -> dict[i
     by_shard = {report.shard: report for report in reports}
     assert len(by_shard) == len(reports), "the rows of a shard came to several tasks"
     for report in reports:
-        if report.name and not Path(spec.folder, report.name).is_dir():
+        if report.name and not (spec.place / report.name).is_dir():
             _refuse_path(spec.folder, "an executor")
-    _remove_unreported(Path(spec.folder), reports)
+    _remove_unreported(spec.place, reports)
     return by_shard
 
 
@@ -161,13 +173,9 @@ def _refuse_path(folder: str, who: str) -> NoReturn:
     )
 
 
-def _remove_unreported(folder: Path, reports: Iterable[Report]) -> None:
+def _remove_unreported(folder: Place, reports: Iterable[Report]) -> None:
     """Remove the files of attempts whose reports Spark dropped, and of pieces that are merged."""
     named = {name for report in reports for name in (report.name, report.quarantine)}
     for entry in list(folder.iterdir()):
-        if entry.name in named:
-            continue
-        if entry.is_dir():
-            shutil.rmtree(entry, ignore_errors=True)
-        else:
-            entry.unlink(missing_ok=True)
+        if entry.name not in named and entry.name != BUILDER:
+            remove(entry)

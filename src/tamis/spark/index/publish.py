@@ -1,6 +1,7 @@
 """Publish, select and remove versions of an index: one process at a time, and safe from crashes.
 
-`tamis.spark.index.layout` says what is written when. Nothing here needs Spark.
+`tamis.spark.index.layout` says what is written when in a folder, `tamis.spark.index.bucket` in a
+bucket. Nothing here needs Spark.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 from tamis.errors import StorageError
+from tamis.matcher.published.address import Address
 from tamis.matcher.storage.atomic import storage_errors, sync_folder
 from tamis.matcher.storage.lock import Lock
+from tamis.spark.index.bucket import forget_in_bucket, publish_to_bucket, rollback_in_bucket
 from tamis.spark.index.layout import (
     ASIDE,
     BUILDER,
@@ -27,7 +31,7 @@ from tamis.spark.index.layout import (
     list_numbers,
     read_current,
     read_version,
-    resolve_folder,
+    resolve_place,
     version_folder,
     write_current,
     write_manifest,
@@ -37,7 +41,11 @@ from tamis.spark.index.versions import current, version, versions
 __all__ = ["forget", "publish", "rollback"]
 
 
-def publish(path: PathLike, write: Callable[[Path, Version | None], Draft]) -> Version:
+def publish(
+    path: PathLike,
+    write: Callable[[Any, Version | None], Draft],
+    repeat: str = "rollback(path, {number}) makes it current",
+) -> Version:
     """Write a new version and make it the current one.
 
     Parameters
@@ -45,8 +53,11 @@ def publish(path: PathLike, write: Callable[[Path, Version | None], Draft]) -> V
     path
         The index; created if it does not exist.
     write
-        Gets a folder for its files and the current version, or None if there is none. All files
-        must be on disk when it returns; those that its draft does not name are kept, too.
+        Gets a folder for its files, or an address in a bucket, and the current version, or None if
+        there is none. All files must be on disk when it returns; those that its draft does not
+        name are kept, too.
+    repeat
+        What to do with the version if another builder was faster, which happens only in a bucket.
 
     Returns
     -------
@@ -56,11 +67,13 @@ def publish(path: PathLike, write: Callable[[Path, Version | None], Draft]) -> V
     Raises
     ------
     LockedError
-        Another process is building.
+        Another process is building; in a bucket, it has published a version meanwhile.
     StorageError
         The folder holds something else, or cannot be written.
     """
-    root = resolve_folder(path)
+    root = resolve_place(path)
+    if isinstance(root, Address):
+        return publish_to_bucket(root, write, repeat)
     _check_is_ours(root)
     with storage_errors(root):
         (root / VERSIONS).mkdir(parents=True, exist_ok=True)
@@ -93,7 +106,9 @@ def rollback(path: PathLike, number: int) -> Version:
     StorageError
         There is no such version.
     """
-    root = resolve_folder(path)
+    root = resolve_place(path)
+    if isinstance(root, Address):
+        return rollback_in_bucket(root, number)
     wanted = version(root, number)
     with _lock(root):
         write_current(root, version(root, number).number)
@@ -117,7 +132,9 @@ def forget(path: PathLike, keep: int = 1) -> list[int]:
     """
     if not isinstance(keep, int) or isinstance(keep, bool) or keep < 1:
         raise ValueError(f"keep is how many versions to keep, at least 1, not {keep!r}")
-    root = resolve_folder(path)
+    root = resolve_place(path)
+    if isinstance(root, Address):
+        return forget_in_bucket(root, keep)
     with _lock(root):
         _remove_leftovers(root)
         current_number, known = current(root).number, versions(root)

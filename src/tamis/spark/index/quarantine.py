@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
@@ -14,12 +13,21 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from tamis.matcher.rule import OPTIONAL_FIELDS
-from tamis.matcher.storage.atomic import write_atomically
+from tamis.matcher.storage.atomic import storage_errors
 from tamis.matcher.write.bad_rules import BadRule
-from tamis.spark.index.layout import QUARANTINE, Version
+from tamis.spark.index.layout import QUARANTINE, Place, Version, resolve_place
+from tamis.spark.index.places import write_file
 from tamis.spark.index.rows import ID, RULE, TAGS
 
-__all__ = ["concat_refused", "gather_quarantine", "list_parts", "select_refused", "write_part"]
+__all__ = [
+    "concat_refused",
+    "gather_quarantine",
+    "list_parts",
+    "read_part",
+    "select_refused",
+    "show_examples",
+    "write_part",
+]
 
 _ID_TYPES: Final = {"string": pa.string(), "long": pa.int64()}
 
@@ -44,12 +52,18 @@ def concat_refused(parts: list[pa.Table], id_type: str) -> pa.Table:
     return pa.concat_tables([_align(part, id_type) for part in parts])
 
 
-def write_part(path: Path, id_type: str, refused: pa.Table | None = None) -> None:
+def write_part(path: Place, id_type: str, refused: pa.Table | None = None) -> None:
     """Write a file of refused rules; without any, a file without rows."""
     content = BytesIO()
     none = _schema(id_type).empty_table()
     pq.write_table(none if refused is None else _align(refused, id_type), content)
-    write_atomically(path, [content.getbuffer()])
+    write_file(path, content.getbuffer())
+
+
+def read_part(path: Place) -> pa.Table:
+    """Read a file of refused rules."""
+    with storage_errors(path):
+        return pq.read_table(pa.BufferReader(path.read_bytes()))
 
 
 def _schema(id_type: str) -> pa.Schema:
@@ -82,14 +96,14 @@ def _align(refused: pa.Table, id_type: str) -> pa.Table:
 
 def list_parts(version: Version) -> Iterator[tuple[int, str]]:
     """List the shards of a version that have refused rules, each with its file."""
+    names = {entry.name for entry in version.quarantine.iterdir()}
     for number in range(len(version.shards)):
-        part = version.quarantine / _part_name(number)
-        if part.exists():
-            yield number, str(part)
+        if _part_name(number) in names:
+            yield number, os.fspath(version.quarantine / _part_name(number))
 
 
 def gather_quarantine(
-    folder: str, id_type: str, new: Mapping[int, str], kept: Mapping[int, str]
+    folder: Place, id_type: str, new: Mapping[int, str], kept: Mapping[int, str]
 ) -> int:
     """Put the refused rules of all shards into one folder, and count them.
 
@@ -104,27 +118,32 @@ def gather_quarantine(
     kept
         For each shard that the parent shares, its file there.
     """
-    quarantine = Path(folder, QUARANTINE)
-    quarantine.mkdir()
-    for number, name in new.items():
-        if name:
-            Path(folder, name).rename(quarantine / _part_name(number))
-    for number, part in kept.items():
-        # These files are small, and not every file system has hard links.
-        copy = quarantine / _part_name(number)
-        shutil.copyfile(part, copy)
-        _sync(copy)
-    rows = sum(int(pq.read_metadata(file).num_rows) for file in quarantine.iterdir())
+    quarantine, rows = folder / QUARANTINE, 0
+    if isinstance(quarantine, Path):
+        quarantine.mkdir()
+    sources = {number: folder / name for number, name in new.items() if name}
+    for number, source in {**sources, **{n: resolve_place(p) for n, p in kept.items()}}.items():
+        with storage_errors(source):
+            data = source.read_bytes()
+        rows += int(pq.read_metadata(pa.BufferReader(data)).num_rows)
+        # These files are small, and not every store has links or renames.
+        write_file(quarantine / _part_name(number), data)
+        if number in sources:
+            source.unlink()
     if not rows:
         # A file without rows still gives readers the columns.
         write_part(quarantine / "part-none.parquet", id_type)
     return rows
 
 
+def show_examples(folder: Place, count: int = 3) -> str:
+    """Some refused rules of a version that is being written, and the reasons."""
+    shown: list[str] = []
+    for part in (folder / QUARANTINE).iterdir():
+        rows = read_part(part).slice(0, count).to_pylist()
+        shown += [f"{row[ID]!r}: {row['message']}" for row in rows]
+    return "; ".join(shown[:count])
+
+
 def _part_name(number: int) -> str:
     return f"part-{number:04d}.parquet"
-
-
-def _sync(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())

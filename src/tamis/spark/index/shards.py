@@ -15,7 +15,7 @@ from __future__ import annotations
 import platform
 import shutil
 from collections.abc import Iterator, Sequence
-from hashlib import blake2b
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, NamedTuple
 from uuid import uuid4
@@ -23,20 +23,22 @@ from uuid import uuid4
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
+from msgspec.structs import replace
 
 import tamis
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.merge_directories import merge_directories
-from tamis.matcher.storage.atomic import storage_errors
-from tamis.matcher.storage.file_names import LOCK
+from tamis.matcher.published.shard_files import hash_shard
 from tamis.matcher.write.bad_rules import BadRule
-from tamis.spark.index.quarantine import concat_refused, select_refused, write_part
+from tamis.spark.index.layout import Place, resolve_place
+from tamis.spark.index.places import is_shared, new_folder, read_folder
+from tamis.spark.index.quarantine import concat_refused, read_part, select_refused, write_part
 from tamis.spark.index.rows import DELETED, ID, RULE, SHARD, RefusedRuleError, add_rows
 
 __all__ = [
     "REPORT",
     "BuildSpec",
+    "ParentShard",
     "Problem",
     "Report",
     "build_shards",
@@ -49,15 +51,21 @@ __all__ = [
 REPORT: Final = "report binary"
 """The schema of the tasks' output, for Spark: a `Report` in MessagePack."""
 
-_CHUNK = 1 << 22
-"""How many bytes to hash at a time."""
+
+class ParentShard(NamedTuple):
+    """A shard of the version that an update begins with."""
+
+    path: str
+    hash: str
+    quarantine: str
+    """The file with its refused rules; empty if there are none."""
 
 
 class BuildSpec(NamedTuple):
     """How to build the shards of a version; the same for all tasks."""
 
     folder: str
-    """Where the version is written, aside."""
+    """Where the version is written, aside: a path or an address."""
     engine: str
     logic: str
     schema: dict[str, str]
@@ -66,8 +74,13 @@ class BuildSpec(NamedTuple):
     """Whether to skip refused rules; otherwise the first one ends the build."""
     sample: bytes
     """Events for statistics as an Arrow stream; empty if there are none."""
-    parents: tuple[tuple[str, str], ...] = ()
-    """For each shard to update: its directory, and its file of the quarantine."""
+    parents: tuple[ParentShard, ...] = ()
+    """The shards to update."""
+
+    @property
+    def place(self) -> Place:
+        """The folder as a path or an address."""
+        return resolve_place(self.folder)
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -148,7 +161,7 @@ def _encode_report(report: Report) -> pa.RecordBatch:
 
 def _find_problem(spec: BuildSpec, number: int, rules: pa.Table) -> Report | None:
     """Report why these rows cannot become a shard; None if they can."""
-    if not Path(spec.folder).is_dir():
+    if not is_shared(spec.place):
         return Report(number, problem=Problem("unseen", 0, message=platform.node()))
     ids = rules[ID]
     if ids.null_count:
@@ -176,46 +189,59 @@ def _build(spec: BuildSpec, number: int, rules: pa.Table) -> Report:
 
 
 def _merge(spec: BuildSpec, number: int, pieces: Sequence[Report]) -> Report:
-    folder = Path(spec.folder, _unique_name(number))
+    name = _unique_name(number)
     sample = _read_sample(spec) if spec.sample else None
-    parts = [Path(spec.folder, piece.name) for piece in pieces]
-    _create_shard_folder(folder)
-    rules = merge_directories(parts, folder, engine=spec.engine, sample=sample)
-    refused = [pq.read_table(Path(spec.folder, p.quarantine)) for p in pieces if p.quarantine]
+    with ExitStack() as stack:
+        parts = [
+            stack.enter_context(read_folder(spec.place / piece.name, piece.hash))
+            for piece in pieces
+        ]
+        folder = stack.enter_context(new_folder(spec.place / name))
+        rules = merge_directories(parts, folder, engine=spec.engine, sample=sample)
+        report = _report_shard(number, folder, rules)
+    refused = [read_part(spec.place / p.quarantine) for p in pieces if p.quarantine]
     quarantine = (
         _write_refused(spec, number, concat_refused(refused, spec.id_type)) if refused else ""
     )
-    return _report_shard(number, folder, rules, quarantine)
+    return replace(report, quarantine=quarantine)
 
 
 def _update(spec: BuildSpec, number: int, changes: pa.Table) -> Report:
-    is_deleted = changes[DELETED]
-    deleted = changes.filter(is_deleted)[ID].to_pylist()
-    upserts = changes.filter(pc.invert(is_deleted)).drop_columns([DELETED])
-    parent, parent_quarantine = spec.parents[number]
-    folder = Path(spec.folder, _unique_name(number))
-    shutil.copytree(parent, folder)
+    upserts = changes.filter(pc.invert(changes[DELETED])).drop_columns([DELETED])
+    parent = spec.parents[number]
+    with new_folder(spec.place / _unique_name(number)) as folder:
+        with read_folder(resolve_place(parent.path), parent.hash) as before:
+            shutil.copytree(before, folder, dirs_exist_ok=True)
+        try:
+            rules, bad = _apply_changes(spec, folder, changes, upserts)
+        except RefusedRuleError as refused:
+            shutil.rmtree(folder)
+            return _report_refused(number, upserts, refused.bad)
+        if rules is None:
+            shutil.rmtree(folder)
+        report = Report(number) if rules is None else _report_shard(number, folder, rules)
+    all_refused = select_refused(upserts, bad)
+    if parent.quarantine:
+        earlier = read_part(resolve_place(parent.quarantine))
+        is_changed = pc.is_in(earlier[ID], changes[ID].combine_chunks())
+        still = earlier.filter(pc.invert(is_changed))
+        all_refused = concat_refused([still, all_refused], spec.id_type)
+    return replace(report, quarantine=_write_refused(spec, number, all_refused))
+
+
+def _apply_changes(
+    spec: BuildSpec, folder: Path, changes: pa.Table, upserts: pa.Table
+) -> tuple[int | None, list[BadRule]]:
+    """Change a shard: how many rules it has then, None if nothing changes; and refused rules."""
+    deleted = changes.filter(changes[DELETED])[ID].to_pylist()
     # The report is sent after the matcher is closed, when all of the shard is on disk.
     with tamis.open(folder, sync=False) as matcher:
         removed = matcher.remove_many([id for id in deleted if id in matcher])
-        try:
-            bad = add_rows(matcher, upserts, spec.logic, skip=spec.skip, replace=True)
-        except RefusedRuleError as refused:
-            return _report_refused(number, upserts, refused.bad)
-        changed = removed + len(upserts) - len(bad)
-        if changed:
-            matcher.optimize(_read_sample(spec) if spec.sample else None)
-        rules = len(matcher)
-    all_refused = select_refused(upserts, bad)
-    if parent_quarantine:
-        before = pq.read_table(parent_quarantine)
-        still = before.filter(pc.invert(pc.is_in(before[ID], changes[ID].combine_chunks())))
-        all_refused = concat_refused([still, all_refused], spec.id_type)
-    quarantine = _write_refused(spec, number, all_refused)
-    if not changed:
-        shutil.rmtree(folder)
-        return Report(number, quarantine=quarantine)
-    return _report_shard(number, folder, rules, quarantine)
+        bad = add_rows(matcher, upserts, spec.logic, skip=spec.skip, replace=True)
+        if not removed + len(upserts) - len(bad):
+            return None, bad
+        matcher.optimize(_read_sample(spec) if spec.sample else None)
+        return len(matcher), bad
 
 
 def _new_matcher(spec: BuildSpec) -> Matcher:
@@ -230,35 +256,16 @@ def _unique_name(number: int) -> str:
     return f"shard-{number:04d}-{uuid4().hex[:8]}"
 
 
-def _create_shard_folder(folder: Path) -> None:
-    """Create an empty folder, whose mode the shard keeps: that of the umask, like all the index.
-
-    Executors and driver may be different users.
-    """
-    with storage_errors(folder):
-        folder.mkdir()
-
-
 def _save(spec: BuildSpec, number: int, matcher: Matcher, quarantine: str) -> Report:
-    folder = Path(spec.folder, _unique_name(number))
-    _create_shard_folder(folder)
-    with matcher:
+    with new_folder(spec.place / _unique_name(number)) as folder, matcher:
         matcher.save(folder)
-        return _report_shard(number, folder, len(matcher), quarantine)
+        report = _report_shard(number, folder, len(matcher))
+    return replace(report, quarantine=quarantine)
 
 
-def _report_shard(number: int, folder: Path, rules: int, quarantine: str) -> Report:
-    size, digest = 0, blake2b(digest_size=16)
-    for file in sorted(folder.iterdir()):
-        # The lock says who opened the shard last, which is not part of its content.
-        if file.name == LOCK:
-            continue
-        digest.update(file.name.encode() + b"\0")
-        with file.open("rb") as stream:
-            while chunk := stream.read(_CHUNK):
-                size += len(chunk)
-                digest.update(chunk)
-    return Report(number, folder.name, quarantine, rules, size, digest.hexdigest())
+def _report_shard(number: int, folder: Path, rules: int) -> Report:
+    size, digest = hash_shard(folder)
+    return Report(number, folder.name, "", rules, size, digest)
 
 
 def _report_refused(number: int, rules: pa.Table, bad: BadRule) -> Report:
@@ -274,5 +281,5 @@ def _write_refused(spec: BuildSpec, number: int, refused: pa.Table) -> str:
     if not len(refused):
         return ""
     name = f"{_unique_name(number)}.parquet"
-    write_part(Path(spec.folder, name), spec.id_type, refused)
+    write_part(spec.place / name, spec.id_type, refused)
     return name

@@ -113,7 +113,8 @@ def why(
     check_style(style)
     query = prepare_query(events_df.schema, path, "why", MatchOptions(**options))
     task = ExplainTask.of(query, query.make_task(events_df.sparkSession), style)
-    return query.select_input(events_df).mapInArrow(task.run, query.schema)
+    work = query.name_work(task.run, events_df.sparkSession)
+    return query.select_input(events_df).mapInArrow(work, query.schema)
 
 
 def check_style(style: Style) -> None:
@@ -134,7 +135,8 @@ def _explain_pairs(
     query = prepare_query(table.schema, path, ask, options)
     task = ExplainTask.of(query, query.make_task(table.sparkSession), style)
     joined, rule = _join_pairs(query, table, pairs)
-    return query.select_input(joined, rule).mapInArrow(task.run, query.schema)
+    work = query.name_work(task.run, table.sparkSession)
+    return query.select_input(joined, rule).mapInArrow(work, query.schema)
 
 
 def _join_pairs(query: Query, table: DataFrame, pairs: DataFrame) -> tuple[DataFrame, Column]:

@@ -22,6 +22,7 @@ from tamis.spark.match.options import Ask, MatchOptions, Names, Only
 from tamis.spark.match.parquet_files import list_files, open_file
 from tamis.spark.match.query import attributes_of, choose_version, prepare_query
 from tamis.spark.match.worker import EVENT, MatchTask, key_names
+from tamis.spark.runtime.work import Work, count_work
 
 __all__ = ["match_files"]
 
@@ -93,7 +94,8 @@ def match_files(
         slices,
     )
     numbers = spark.range(0, len(slices), 1, max(1, len(slices)))
-    return numbers.mapInArrow(task.run, query.schema)
+    work = Work(task.run, f"tamis_{ask}_files", count_work(spark))
+    return numbers.mapInArrow(work, query.schema)
 
 
 def _refuse_partitions(partitions: Set[str], path: PathLike, options: MatchOptions) -> None:

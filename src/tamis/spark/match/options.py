@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, get_args
 
+from tamis.matcher.published.byte_sizes import read_byte_size
 from tamis.matcher.rule import RuleId
 from tamis.matcher.selection import Tagged
 
@@ -62,9 +62,6 @@ At: TypeAlias = datetime | str | None
 Plan: TypeAlias = Literal["auto", "whole", "sharded"]
 """Whether a task maps all shards or some of them."""
 
-_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_SIZE = re.compile(r"(\d+)\s*([kmgt]?)b?", re.IGNORECASE)
-
 
 class StreamKeywords(TypedDict, total=False):
     """The options of :func:`match` that a stream has, too, for type checkers."""
@@ -117,13 +114,10 @@ class MatchOptions:
     @property
     def memory_bytes(self) -> int | None:
         """`memory` as a number of bytes; None if it is not given."""
-        size = self.memory
-        if size is None:
+        if self.memory is None:
             return None
-        if isinstance(size, str):
-            read = _SIZE.fullmatch(size.strip())
-            size = int(read[1]) * _UNITS[read[2].lower()] if read else 0
-        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+        size = read_byte_size(self.memory)
+        if size is None:
             raise ValueError(
                 f"memory is a number of bytes, or a text such as '8g', not {self.memory!r}"
             )

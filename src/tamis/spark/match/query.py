@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -44,6 +45,7 @@ from tamis.spark.match.worker import (
     key_names,
     open_shards,
 )
+from tamis.spark.runtime.work import Run, Work, count_work
 
 __all__ = [
     "Query",
@@ -97,6 +99,21 @@ class Query(NamedTuple):
             times = [F.unix_micros(columns[self.at].cast("timestamp")).alias(AT)]
         event = self.columns.event_column(columns).alias(EVENT)
         return table.toDF(*names).select(*keys, *carried, *times, event)
+
+    def make_work(
+        self,
+        spark: SparkSession,
+        groups: Sequence[tuple[Shard, ...]] | None = None,
+        carried: Sequence[StructField] = (),
+    ) -> Work:
+        """Make the function for ``mapInArrow`` that runs the task; see `make_task`."""
+        return self.name_work(self.make_task(spark, groups, carried).run, spark)
+
+    def name_work(self, run: Run, spark: SparkSession) -> Work:
+        """Name a function for ``mapInArrow`` after this query."""
+        version = self.version
+        name = f"tamis_{self.ask}_in_{version.rules}_rules_of_version_{version.number}"
+        return Work(run, name, count_work(spark))
 
     def make_task(
         self,
@@ -322,7 +339,7 @@ def _try_event(matchers: Sequence[tamis.Matcher], event: pa.Array, ask: Output, 
 
 def _name_shards(shards: Sequence[Shard], shipped: bool = False) -> tuple[ShardName, ...]:
     return tuple(
-        ShardName(name_shipped(shard) if shipped else str(shard.path), shard.hash)
+        ShardName(name_shipped(shard) if shipped else os.fspath(shard.path), shard.hash)
         for shard in shards
     )
 

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tamis.matcher.published.open import hold_shard
 from tamis.spark.index.layout import Shard
 
 if TYPE_CHECKING:
@@ -58,8 +59,8 @@ def name_shipped(shard: Shard) -> str:
 
 def _link_files(shard: Shard) -> list[Path]:
     """Link the files of a shard under the names by which they travel."""
-    links = []
-    for file in sorted(shard.path.iterdir()):
+    links, held = [], hold_shard(shard.path, shard.hash)
+    for file in sorted(held.path.iterdir()):
         link = _link_folder() / f"{name_shipped(shard)}-{file.name}"
         if not link.exists():
             _link(file, link)

@@ -231,8 +231,8 @@ def refused(
     query = prepare_query(
         events_df.schema, path, "refused", chosen, expressions=expressions is not None
     )
-    task = query.make_task(events_df.sparkSession)
-    return query.select_input(events_df).mapInArrow(task.run, query.schema)
+    work = query.make_work(events_df.sparkSession)
+    return query.select_input(events_df).mapInArrow(work, query.schema)
 
 
 @list_keywords(MatchKeywords)
@@ -273,8 +273,8 @@ def _answer(
         groups = (query.version.shards,)
     spark = table.sparkSession
     if len(groups) == 1:
-        task = query.make_task(spark, groups)
-        return query.select_input(table).mapInArrow(task.run, query.schema)
+        work = query.make_work(spark, groups)
+        return query.select_input(table).mapInArrow(work, query.schema)
     if table.isStreaming:
         raise EventError(
             "a stream cannot be matched in shards; match its batches in foreachBatch, "
@@ -283,10 +283,10 @@ def _answer(
     row = F.monotonically_increasing_id().alias(_ROW)
     repeated = _repeat_for_groups(query.select_input(table, row), len(groups))
     if ask == "match":
-        return repeated.mapInArrow(query.make_task(spark, groups).run, query.schema)
-    task = query.make_task(spark, groups, _ROW_AND_GROUP)
+        return repeated.mapInArrow(query.make_work(spark, groups), query.schema)
+    work = query.make_work(spark, groups, _ROW_AND_GROUP)
     schema = StructType([*query.keys, *_ROW_AND_GROUP, *query.answers])
-    return _merge_groups(query, repeated.mapInArrow(task.run, schema))
+    return _merge_groups(query, repeated.mapInArrow(work, schema))
 
 
 def _repeat_for_groups(table: DataFrame, groups: int) -> DataFrame:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -21,8 +21,10 @@ import tamis
 from tamis.encode.json.reader import find_suspects
 from tamis.encode.json.texts import JsonTexts
 from tamis.encode.json.warm_up import are_worth_it
-from tamis.errors import EventError, StorageError
+from tamis.errors import EventError, SchemaError, StorageError
 from tamis.expr.times import count_microseconds, to_timestamp
+from tamis.matcher.published.address import is_address, resolve_place
+from tamis.matcher.published.open import open_shard
 from tamis.matcher.results import ScoredPart, select_best
 from tamis.spark.match.options import Only, Output
 from tamis.spark.match.shipping import find_shipped
@@ -72,7 +74,7 @@ class ShardName(NamedTuple):
     """Where a shard is, and what it holds: an index may be built anew under the same path."""
 
     address: str
-    """The path of its directory, or the name under which it was shipped."""
+    """Its path, its address in a bucket, or the name under which it was shipped."""
     hash: str
     """The hash of its files."""
 
@@ -197,7 +199,7 @@ class MatchTask:
         """Answer events at a time at which rules have to be valid."""
         keys = batch.columns[: len(self.keys)]
         for first, events in self._read_events(batch.column(EVENT)):
-            for answer in self._query(matchers, events, at):
+            for answer in self._name_events(first, keys, self._query(matchers, events, at)):
                 rows = pc.add(answer.column("event"), first) if first else answer.column("event")
                 yield self._attach_keys([key.take(rows) for key in keys], answer)
 
@@ -212,6 +214,26 @@ class MatchTask:
             return
         for number, texts in enumerate(to_texts(column).chunks(_JSON_BATCH_SIZE)):
             yield number * _JSON_BATCH_SIZE, texts
+
+    def _name_events(
+        self, first: int, keys: list[pa.Array], answers: Iterator[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        """The same answers; an error about an event names it by its keys, not by its number."""
+        try:
+            yield from answers
+        except (EventError, SchemaError) as error:
+            if not error.refused:
+                raise
+            number = min(error.refused)
+            named = (
+                f"{name}={key[first + number].as_py()!r}"
+                for name, key in zip(self.keys, keys, strict=True)
+            )
+            count = f" (and {len(error.refused) - 1:,} more)" if len(error.refused) > 1 else ""
+            raise type(error)(
+                f"event {', '.join(named)}: {error.refused[number]}{count}; "
+                "on_error='skip' leaves such events out"
+            ) from None
 
     def _query(
         self, matchers: Sequence[tamis.Matcher], events: Any, at: datetime
@@ -392,13 +414,15 @@ def _find_malformed(texts: JsonTexts) -> dict[int, str]:
 def open_shards(shards: tuple[ShardName, ...], shipped: bool = False) -> list[tamis.Matcher]:
     """Open shards; those of the previous query stay open, too."""
     paths = [find_shipped(shard.address) if shipped else shard.address for shard in shards]
-    return [_open(path, shipped) for path in paths]
+    return [_open(path, shard.hash, shipped) for path, shard in zip(paths, shards, strict=True)]
 
 
-def _open(path: str, shipped: bool) -> tamis.Matcher:
+def _open(path: str, digest: str, shipped: bool) -> tamis.Matcher:
     try:
-        return tamis.open(path, read_only=True)
+        return open_shard(resolve_place(path), digest, partial(tamis.open, read_only=True))
     except StorageError as error:
+        if is_address(path):
+            raise
         raise StorageError(f"{error.message}; {_hint(error, shipped)}", path=error.path) from error
 
 
