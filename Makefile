@@ -28,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: architecture attack audit bench clean compare coverage crash demo docs experiments format fuzz help lint lock page test venv wheel
+.PHONY: architecture attack audit bench clean cluster compare coverage crash demo docs experiments format fuzz help lint lock page peers test venv wheel
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ coverage: $(INSTALLED) ## run the tests, print what they cover and write htmlcov
 crash: $(INSTALLED) ## kill tamis serve 100 times and a streaming job 20 times, and compare with shadows
 	@$(BIN)/python -m tests.pubsub.kills --kills 100
 	@TAMIS_KILLS=20 $(BIN)/python -m pytest tests/spark/stream/test_stream.py -m slow
+
+cluster: $(INSTALLED) ## run Spark with 4 workers, 10M rules in a bucket, and kill a worker; ARGS="--rules 1000000"
+	@$(BIN)/python -m tests.spark.cluster $(ARGS)
 
 attack: $(INSTALLED) ## try to break Tamis: SECONDS=600, SEED=1 repeats a run, PART=threads runs one part
 	@$(BIN)/python -m attack --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) \

@@ -264,3 +264,14 @@ def test_event_expressions_are_measured(tmp_path: Path) -> None:
     assert saved["rows"][0]["matches"] == saved["rows"][1]["matches"]
     assert all(row["us_alone"] > 0 and row["us_batch"] > 0 for row in saved["rows"])
     assert "times_match" in printed
+
+
+@pytest.mark.slow
+def test_costs_are_measured(tmp_path: Path) -> None:
+    printed, saved = run("bench_sizing", tmp_path)
+    assert [(row["what"], row["shards"]) for row in saved["rows"]] == [
+        ("read an event", 0),
+        *((what, n) for n in (1, 4) for what in ("build a rule", "open a rule", "match an event")),
+    ]
+    assert all(row["µs each"] >= 0 for row in saved["rows"])
+    assert "build a rule" in printed

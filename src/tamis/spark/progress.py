@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
@@ -9,6 +10,8 @@ from typing import TypeAlias
 
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
+
+from tamis.spark.runtime.skew import find_stragglers
 
 __all__ = ["Show", "watch_tasks"]
 
@@ -18,10 +21,17 @@ Show: TypeAlias = Callable[[int, int], None]
 _INTERVAL = 0.25
 """Seconds between two updates."""
 
+_SKEW_INTERVAL = 5.0
+"""Seconds between two looks at the times of tasks."""
+
 
 @contextmanager
-def watch_tasks(spark: SparkSession, show: Show) -> Iterator[None]:
+def watch_tasks(
+    spark: SparkSession, show: Show, warn: Callable[[str], None] | None = None
+) -> Iterator[None]:
     """Call `show` repeatedly for the jobs that run inside the block.
+
+    `warn` is called once for each task that runs much longer than the others of its stage.
 
     Spark Connect gives its clients no progress, so nothing is shown there.
     """
@@ -31,8 +41,17 @@ def watch_tasks(spark: SparkSession, show: Show) -> Iterator[None]:
     tracker = spark.sparkContext.statusTracker()
     ended = Event()
 
+    warned: set[tuple[int, int]] = set()
+
     def watch() -> None:
+        looked = time.monotonic()
         while not ended.wait(_INTERVAL):
+            if warn is not None and time.monotonic() - looked > _SKEW_INTERVAL:
+                looked = time.monotonic()
+                for late in find_stragglers(spark):
+                    if (late.stage, late.task) not in warned:
+                        warned.add((late.stage, late.task))
+                        warn(str(late))
             stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
             running = [stage for stage in stages if stage is not None]
             if running:

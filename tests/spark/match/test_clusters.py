@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import re
-import signal
 import subprocess
 import sys
 import textwrap
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import pyspark
 import pytest
 
 import tamis
-from tamis.spark.runtime.java import find_java
+from tests.spark.cluster import daemon, environment, wait_for_line
 from tests.spark.connect_port import connect_port, wait_for_port
 from tests.spark.indexes import publish_rules
 
@@ -51,20 +44,6 @@ def expected_lines() -> list[str]:
     found = [(event["id"], matcher.match(event)) for event in events]
     line = " ".join(sorted(f"{id}:{rule}" for id, rules in found for rule in rules))
     return [line, line, str(sum(len(rules) for _, rules in found))]
-
-
-def environment() -> dict[str, str]:
-    """The environment of a new process, without this process's Spark settings."""
-    source = str(Path(tamis.__file__).parent.parent)
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_", "SPARK_"))}
-    return {
-        **kept,
-        "JAVA_HOME": str(find_java()),
-        "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": os.pathsep.join([source, os.environ.get("PYTHONPATH", "")]),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_HOME": str(Path(pyspark.__file__).parent),
-    }
 
 
 def run(script: str, folder: Path) -> list[str]:
@@ -122,41 +101,6 @@ def test_matching_through_spark_connect(index: Path, tmp_path: Path) -> None:
     matches = expected_lines()[0]
     assert lines == [*expected_lines(), matches, "50 50 0", matches]
     assert "</html>" in (tmp_path / "report.html").read_text()
-
-
-@contextmanager
-def daemon(*arguments: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a process of Spark, and end it with all of its children."""
-    command = Path(pyspark.__file__).parent / "bin" / "spark-class"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [command, *arguments],
-            env=environment(),
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            cwd=log.parent,
-            start_new_session=True,
-        )
-        try:
-            yield process
-        finally:
-            os.killpg(process.pid, signal.SIGTERM)
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-
-
-def wait_for_line(log: Path, pattern: str, process: subprocess.Popen[bytes]) -> str:
-    """Wait until a log has `pattern`, and return its group."""
-    for _ in range(600):
-        found = re.search(pattern, log.read_text())
-        if found:
-            return found[1]
-        assert process.poll() is None, log.read_text()
-        time.sleep(0.1)
-    raise AssertionError(log.read_text())
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tamis.cli.console import ShowProgress, progress
+from tamis.cli.console import ShowProgress, print_error, progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,11 +26,25 @@ ConfigFile = Annotated[
 
 
 @pipeline_app.command("run")
-def run_job(config: ConfigFile) -> None:
+def run_job(
+    config: ConfigFile,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Show the sizes and the plan; build, match and write nothing."
+        ),
+    ] = False,
+) -> None:
     """Build an index, match events with it, and write the outputs that CONFIG names."""
     from tamis.spark.job.config import read_config
 
     job = read_config(config)
+    if dry_run:
+        from tamis.spark.job.dry_run import describe_run
+
+        for name, value in describe_run(job):
+            typer.echo(f"{name:<12} {value}")
+        return
     with progress() as show:
         show("Starting Spark", 0, None)
         from tamis.spark.job.pipeline import run_pipeline
@@ -40,6 +54,7 @@ def run_job(config: ConfigFile) -> None:
     rows = {
         "index": f"version {version.number}: {version.rules:,} rules, {version.bad:,} refused",
         **{name: f"{seconds:,.1f} s" for name, seconds in outcome.seconds.items()},
+        **({"events": f"{outcome.metrics.events:,}"} if outcome.metrics.events else {}),
         **({} if outcome.batches is None else {"batches": f"{outcome.batches:,}"}),
         **{f"{what} in": place for what, place in outcome.written.items()},
     }
@@ -79,5 +94,5 @@ def _show_stage(name: str, spark: SparkSession, show: ShowProgress) -> Iterator[
 
     title = name.capitalize()
     show(title, 0, None)
-    with watch_tasks(spark, lambda done, tasks: show(title, done, done / tasks)):
+    with watch_tasks(spark, lambda done, tasks: show(title, done, done / tasks), print_error):
         yield

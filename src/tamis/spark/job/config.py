@@ -50,6 +50,7 @@ class RulesSource(_Table, frozen=True):
     default_logic: Literal["strong", "weak"] = "strong"
     schema: dict[str, str] = {}
     on_error: Literal["quarantine", "raise"] = "quarantine"
+    max_bad: int | float | None = None
 
 
 class EventsSource(_Table, frozen=True):

@@ -24,10 +24,11 @@ from tamis.spark.match.options import MatchKeywords, StreamKeywords
 from tamis.spark.match.tables import counts, match, top
 from tamis.spark.report import report
 from tamis.spark.runtime.session import local_session
+from tamis.spark.runtime.work import Metrics, describe_jobs, metrics
 from tamis.spark.stream.output import batches
 from tamis.spark.stream.stream import match_stream
 
-__all__ = ["Outcome", "run_pipeline"]
+__all__ = ["Outcome", "run_pipeline", "start_session"]
 
 ShowStage: TypeAlias = Callable[[str, SparkSession], AbstractContextManager[None]]
 """Shows a stage by its name while it runs."""
@@ -45,6 +46,8 @@ class Outcome:
     """The path of each output."""
     batches: int | None = None
     """How many batches of a stream are complete; None if the pipeline is not a stream."""
+    metrics: Metrics = field(default_factory=Metrics)
+    """What the executors did."""
 
 
 def run_pipeline(
@@ -69,17 +72,20 @@ def run_pipeline(
     TamisError
         An input cannot be read, a rule is refused, a column is missing, …
     """
-    job = _Job(config, spark or _start_session(config), stage)
+    session = spark or start_session(config)
+    job, before = _Job(config, session, stage), metrics(session)
     job.read()
     job.build()
     if config.pipeline.mode == "stream":
         job.match_stream()
     elif config.pipeline.events is not None:
         job.match_batch()
+    job.outcome.metrics = metrics(session) - before
     return job.outcome
 
 
-def _start_session(config: Config) -> SparkSession:
+def start_session(config: Config) -> SparkSession:
+    """Start the session that a file describes."""
     settings = config.pipeline.spark
     if settings.remote is not None:
         builder = SparkSession.builder.remote(settings.remote)
@@ -114,7 +120,7 @@ class _Job:
     @contextmanager
     def _stage(self, name: str) -> Iterator[None]:
         started = time.perf_counter()
-        with self._show_stage(name, self._spark):
+        with describe_jobs(self._spark, f"tamis {name}"), self._show_stage(name, self._spark):
             yield
         self.outcome.seconds[name] = time.perf_counter() - started
 
@@ -137,6 +143,7 @@ class _Job:
                 engine=index.engine,
                 shards=index.shards,
                 on_error=source.on_error,
+                max_bad=source.max_bad,
             )
             if index.keep is not None:
                 forget(self._index, index.keep)
