@@ -36,6 +36,7 @@ exclude_patterns = ["_build"]
 # Two classes share a name: Difference and Ratification of a matcher, and those of Spark.
 suppress_warnings = ["ref.python"]
 
+myst_enable_extensions = ["html_image"]
 myst_heading_anchors = 4
 copybutton_exclude = ".linenos, .gp, .go"
 copybutton_prompt_text = r"\$ |>>> |\.\.\. "
@@ -78,6 +79,7 @@ _LINK: Final = re.compile(r"\]\((?!https?:|mailto:|#)([^)\s#]+\.md)(?:#[^)\s]*)?
 _ROOT_FILE: Final = re.compile(
     r"\]\((?:\.\./)+(ARCHITECTURE|CHANGELOG|CONTRIBUTING|SECURITY)\.md((?:#[^)\s]*)?)\)"
 )
+_PRIVATE_PARAMETER: Final = re.compile(r", _\w+: [^=,]+ = [^,)]+")
 _INDEX_PAGES: Final = ("index", "README")
 
 
@@ -109,6 +111,12 @@ def prepare_page(_app: Sphinx, docname: str, source: list[str]) -> None:
     source[0] = text
 
 
+def hide_private_parameters(*details: Any) -> tuple[str | None, str | None]:
+    """Leave the parameters out of a signature that only Tamis itself passes."""
+    signature, returned = details[-2:]
+    return signature and _PRIVATE_PARAMETER.sub("", signature), returned
+
+
 class InlineDrawings(SphinxPostTransform):
     """Puts the SVG files of docs/images into the page, so that they follow light and dark."""
 
@@ -131,4 +139,5 @@ class InlineDrawings(SphinxPostTransform):
 def setup(app: Sphinx) -> None:
     """Connect the additions with Sphinx."""
     app.connect("source-read", prepare_page)
+    app.connect("autodoc-process-signature", hide_private_parameters)
     app.add_post_transform(InlineDrawings)

@@ -1,4 +1,4 @@
-"""Ads on the screens of an airport: for each departure the best campaign that is not ahead of its pace.
+"""Ads on the screens of an airport: for each departure the best campaign that keeps its pace.
 
     python examples/ad_targeting.py
 

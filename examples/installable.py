@@ -1,4 +1,4 @@
-"""Eligibility with explanations: which packages can be installed on a machine, and what others lack.
+"""Eligibility with explanations: which packages a machine can install, and what others lack.
 
     python examples/installable.py [MACHINE]
 

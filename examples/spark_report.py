@@ -1,6 +1,8 @@
-"""A batch on Spark, from tables to a report: a day of flights against ten thousand generated alerts.
+"""A batch on Spark, from tables to a report: a day of flights against ten thousand alerts.
 
-python examples/spark_report.py [FOLDER]    # needs: pip install 'tamis[demo]'
+    python examples/spark_report.py [FOLDER]    # needs: pip install 'tamis[demo]'
+
+The alerts are generated; the flights are real.
 """
 
 from __future__ import annotations
@@ -18,14 +20,12 @@ CARRIERS = ["B6", "DL", "EV", "MQ", "UA", "AA", "US", "9E", "WN", "VX"]
 
 def generate_rules(count: int) -> list[tuple[int, str]]:
     """Alerts that travellers might write: a carrier, a delay, a distance."""
-    return [
-        (
-            n,
-            f"carrier = '{CARRIERS[n % 10]}' AND dep_delay > {n % 120} "
-            f"AND distance > {(n * 37) % 2500}",
-        )
-        for n in range(count)
-    ]
+    rules = []
+    for n in range(count):
+        carrier, delay, distance = CARRIERS[n % 10], n % 120, n * 37 % 2500
+        rule = f"carrier = '{carrier}' AND dep_delay > {delay} AND distance > {distance}"
+        rules.append((n, rule))
+    return rules
 
 
 def main(folder: str | None = None, rules: int = 10_000) -> None:

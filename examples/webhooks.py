@@ -74,7 +74,7 @@ def receiver(secrets: list[str]) -> Iterator[tuple[str, Queue[dict[str, Any]]]]:
             if genuine:
                 taken.put(json.loads(body)["data"])
 
-        def log_message(self, format: str, *args: Any) -> None:
+        def log_message(self, *_: Any) -> None:
             """Print nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Receiver)

@@ -1,8 +1,8 @@
 """Every Python block in the documentation runs.
 
 Each block runs by itself, in an empty folder. A block that cannot run (it needs a server, or a file
-of the reader's) opens with ```` ```python no-run ````. One that continues the blocks before it opens
-with ```` ```python tutorial ````, and the test of its tutorial runs them all.
+of the reader's) opens with ```` ```python no-run ````. A block that continues the one before it
+opens with ```` ```python tutorial ````; the test of its tutorial runs all of them in order.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The site is complete: every page is reachable, no link is broken, nothing comes from elsewhere."""
+"""The site is complete: pages are reachable, links lead somewhere, nothing is from elsewhere."""
 
 from __future__ import annotations
 
