@@ -102,12 +102,21 @@ def find_contents(docname: str, text: str) -> list[str]:
     return list(found)
 
 
-def prepare_page(_app: Sphinx, docname: str, source: list[str]) -> None:
+def find_others(docname: str, pages: list[str], known: set[str]) -> list[str]:
+    """The pages beside an index page that it does not name."""
+    folder = posixpath.dirname(docname)
+    beside = {page for page in known if posixpath.dirname(page) == folder}
+    return sorted(beside - {docname, *pages}) if folder else []
+
+
+def prepare_page(app: Sphinx, docname: str, source: list[str]) -> None:
     """Add a table of contents to an index page, and lead links to files of the root to copies."""
     text = _ROOT_FILE.sub(lambda m: f"](/project/{m[1].lower()}.md{m[2]})", source[0])
     if is_index(docname):
-        pages = "\n".join(f"/{page}" for page in find_contents(docname, text))
-        text += f"\n\n```{{toctree}}\n:hidden:\n\n{pages}\n```\n"
+        pages = find_contents(docname, text)
+        pages += find_others(docname, pages, set(app.env.found_docs))
+        listed = "\n".join(f"/{page}" for page in pages)
+        text += f"\n\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n"
     source[0] = text
 
 
