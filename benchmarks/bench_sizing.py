@@ -7,7 +7,8 @@ to do, whatever else runs on the machine. The workload is that of the BE-Tree pa
 - *build*: CPU per rule to parse, build and write, and the bytes of a rule in the index;
 - *open*: CPU to open and verify the index, once a process;
 - *match*: CPU per event, for an index of one shard and of several with the same rules, and for
-  events alone, read and thrown away. The second run is taken.
+  events alone, read and thrown away. The second run is taken;
+- *write*: CPU and bytes per match written as Parquet, beyond matching.
 
 Usage: python -m benchmarks.bench_sizing [--quick] [--rules N] [--events N] [--results FOLDER]
 """
@@ -61,7 +62,9 @@ def measure(folder: Path, args: argparse.Namespace) -> list[Row]:
 
     def add(what: str, shards: int, seconds: float, count: int, size: float | None = None) -> None:
         micros = 1e6 * seconds / count
-        rows.append({"what": what, "shards": shards, "µs each": micros, "bytes each": size})
+        rows.append(
+            {"what": what, "shards": shards, "count": count, "µs each": micros, "bytes each": size}
+        )
 
     size = (folder / "events.parquet").stat().st_size
     add("read an event", 0, measure_tree(lambda: discard(events)), args.events, size / args.events)
@@ -72,7 +75,13 @@ def measure(folder: Path, args: argparse.Namespace) -> list[Row]:
         add("build a rule", shards, seconds, args.rules, stored / args.rules)
         add("open a rule", shards, measure_open(index), args.rules)
         matches = ts.match(events, index, keys="id", events="event", plan="whole")
-        add("match an event", shards, measure_tree(lambda: discard(matches)), args.events)  # noqa: B023
+        matching = measure_tree(lambda: discard(matches))  # noqa: B023
+        add("match an event", shards, matching, args.events)
+    output = folder / "matches"
+    seconds = cpu_of(lambda: matches.write.parquet(str(output))) - matching
+    found = spark.read.parquet(str(output)).count()
+    written = sum(file.stat().st_size for file in output.glob("*.parquet"))
+    add("write a match", 0, max(seconds, 0.0), max(found, 1), written / max(found, 1))
     spark.stop()
     return rows
 

@@ -272,6 +272,7 @@ def test_costs_are_measured(tmp_path: Path) -> None:
     assert [(row["what"], row["shards"]) for row in saved["rows"]] == [
         ("read an event", 0),
         *((what, n) for n in (1, 4) for what in ("build a rule", "open a rule", "match an event")),
+        ("write a match", 0),
     ]
     assert all(row["µs each"] >= 0 for row in saved["rows"])
     assert "build a rule" in printed

@@ -50,6 +50,11 @@ class Sizes(NamedTuple):
     """The heap of an executor; the rest of the memory is for Python."""
 
     @property
+    def partitions(self) -> int:
+        """How many tasks match, at least."""
+        return 8 * self.workers
+
+    @property
     def values(self) -> int:
         """How many values the attribute a has."""
         return min(VALUES, max(1, self.rules // 20))
@@ -110,8 +115,10 @@ def run_cluster(sizes: Sizes, folder: Path) -> dict[str, Any]:
         measured["shards"] = len(version.shards)
         measured["index bytes"] = sum(shard.bytes for shard in version.shards)
         started = time.perf_counter()
-        matches = ts.match(describe_events(spark, sizes), index, keys="id", plan="sharded")
-        killer = _Killer(spark, workers[0])
+        events = describe_events(spark, sizes)
+        matches = ts.match(events, index, keys="id", plan="sharded")
+        measured["driver seconds"] = round(time.perf_counter() - started, 1)
+        killer = _Killer(spark, workers[0], sizes.partitions)
         killer.start()
         found = matches.groupBy("id").agg(F.count("rule"), F.sum("rule")).collect()
         measured["match seconds"] = round(time.perf_counter() - started, 1)
@@ -133,17 +140,19 @@ def run_cluster(sizes: Sizes, folder: Path) -> dict[str, Any]:
 class _Killer(threading.Thread):
     """Kills a worker when a quarter of the matching is done."""
 
-    def __init__(self, spark: Any, worker: Worker) -> None:
+    def __init__(self, spark: Any, worker: Worker, tasks: int) -> None:
         super().__init__(daemon=True)
         self._tracker = spark.sparkContext.statusTracker()
-        self._worker, self.done = worker, 0
+        self._worker, self._tasks, self.done = worker, tasks, 0
 
     def run(self) -> None:
         while True:
             for stage in self._tracker.getActiveStageIds():
                 info = self._tracker.getStageInfo(stage)
-                # The events are dealt out first, then matched, in more tasks.
-                if info is not None and stage and info.numCompletedTasks >= info.numTasks // 4 > 0:
+                # The events are dealt out first, in fewer tasks, and then matched.
+                if info is None or info.numTasks < self._tasks:
+                    continue
+                if info.numCompletedTasks >= info.numTasks // 4:
                     self.done = info.numCompletedTasks
                     os.killpg(self._worker.process.pid, signal.SIGKILL)
                     _kill_executors(self._worker)
@@ -214,7 +223,7 @@ def _start_session(master: str, sizes: Sizes, folder: Path) -> Any:
         "spark.executor.memory": sizes.heap,
         "spark.local.dir": str(folder / "local"),
         "spark.python.daemon.module": "tamis.spark.runtime.daemon",
-        "spark.sql.shuffle.partitions": 8 * sizes.workers,
+        "spark.sql.shuffle.partitions": sizes.partitions,
         # Partitions of few rows stay as they are, so that there is a middle to die in.
         "spark.sql.adaptive.enabled": False,
         "spark.ui.enabled": False,

@@ -37,7 +37,7 @@ _SCHEMES: Final = {
 }  # fmt: skip
 """The schemes of addresses, and what PyArrow calls them. Hadoop says ``s3a``."""
 
-CHUNK: Final = 8 << 20
+CHUNK: Final = 64 << 20
 """How many bytes to read or write at a time."""
 
 

@@ -97,5 +97,5 @@ def _describe_events(events: DataFrame) -> str:
     if is_remote():
         return columns
     plan: Any = events._jdf.queryExecution().optimizedPlan()
-    size = int(plan.stats().sizeInBytes().toString())
+    size = int(plan.stats().sizeInBytes())
     return f"{columns}, {events.rdd.getNumPartitions():,} partitions, about {size / 1e6:,.1f} MB"
