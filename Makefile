@@ -28,10 +28,10 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: architecture attack audit bench clean cluster compare coverage crash demo docs experiments format fuzz help lint lock page peers test venv wheel
+.PHONY: architecture attack audit bench clean cluster compare compatibility coverage crash demo docs experiments format fuzz help lint lock page peers test venv wheel
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(INSTALLED) ## match 336,776 real flights against 100,000 alert rules, on Spark
 	@$(BIN)/tamis demo $(ARGS)
@@ -39,14 +39,16 @@ demo: $(INSTALLED) ## match 336,776 real flights against 100,000 alert rules, on
 # The tests of a file run in one process, because they share fixtures; see tests/schedule.py.
 test: $(INSTALLED) ## run the tests on all cores; ARGS="-k name" picks some, ARGS=-n0 uses one process
 	@bash scripts/install-browser
+	@bash scripts/install-parts
 	@$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
 
 coverage: $(INSTALLED) ## run the tests, print what they cover and write htmlcov; ARGS as for test
 	@$(BIN)/python -m pytest -n auto --dist loadfile --cov --cov-report=term --cov-report=html $(ARGS)
 
-crash: $(INSTALLED) ## kill tamis serve 100 times and a streaming job 20 times, and compare with shadows
+crash: $(INSTALLED) ## kill tamis serve 100 times and streaming jobs 20 times, and compare with shadows
 	@$(BIN)/python -m tests.pubsub.kills --kills 100
-	@TAMIS_KILLS=20 $(BIN)/python -m pytest tests/spark/stream/test_stream.py -m slow
+	@bash scripts/install-parts
+	@TAMIS_KILLS=20 $(BIN)/python -m pytest tests/spark/stream -m slow
 
 cluster: $(INSTALLED) ## run Spark with 4 workers, 10M rules in a bucket, and kill a worker; ARGS="--rules 1000000"
 	@$(BIN)/python -m tests.spark.cluster $(ARGS)
@@ -80,6 +82,11 @@ bench: $(INSTALLED) ## run all benchmarks, about 40 minutes
 compare: $(INSTALLED) ## measure this tree and another checkout in turn: make compare BASE=../other
 	@test -n "$(BASE)" || { echo "name the other checkout: make compare BASE=../other"; exit 2; }
 	@$(BIN)/python -m benchmarks.compare "$(BASE)" $(ARGS)
+
+# Downloads several versions of PySpark; the page docs/reference/tables.md has the results.
+compatibility: $(INSTALLED) ## try versions of PySpark with Kafka, Delta and Iceberg, each in an environment of its own
+	@bash scripts/install-parts
+	@bash scripts/compatibility
 
 experiments: $(INSTALLED) ## reproduce the figures of a paper: PAPER=vldb09 (default), sigmod11 or profiles01
 	@$(BIN)/python -m experiments.$(PAPER).run $(ARGS)

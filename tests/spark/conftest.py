@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tamis.spark import local_session
+from tests.parts.jars import require_jars, session_jars
+from tests.parts.kafka import Broker, start_broker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,6 +24,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         memory="1g",
         app_name="tamis tests",
         **{
+            "spark.jars": session_jars(),
             "spark.local.dir": str(folder / "local"),
             "spark.sql.session.timeZone": "UTC",
             "spark.sql.warehouse.dir": str(folder / "warehouse"),
@@ -29,3 +32,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A Kafka broker."""
+    require_jars("spark-kafka")
+    with start_broker(tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker

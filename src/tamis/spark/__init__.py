@@ -15,6 +15,7 @@ if find_spec("pyspark") is None or find_spec("pandas") is None:
     raise MissingExtraError("tamis.spark needs PySpark; type: pip install 'tamis[spark]'")
 
 from tamis.spark.backtest import backtest
+from tamis.spark.change_feed import follow
 from tamis.spark.index.build import build, update
 from tamis.spark.index.layout import Shard, Version
 from tamis.spark.index.publish import forget, rollback
@@ -35,8 +36,11 @@ from tamis.spark.ratify import Difference, Ratification, ratify
 from tamis.spark.report import report
 from tamis.spark.runtime.session import local_session
 from tamis.spark.runtime.work import Metrics, install_errors, metrics
-from tamis.spark.stream.output import Batch, batches
+from tamis.spark.stream.batch_log import Batch
+from tamis.spark.stream.kafka import Topic, read_kafka
+from tamis.spark.stream.output import batches
 from tamis.spark.stream.stream import match_stream
+from tamis.spark.stream.tables import Table
 
 __all__ = [
     "Batch",
@@ -44,6 +48,8 @@ __all__ = [
     "Metrics",
     "Ratification",
     "Shard",
+    "Table",
+    "Topic",
     "Version",
     "backtest",
     "batches",
@@ -52,6 +58,7 @@ __all__ = [
     "current",
     "explain",
     "first",
+    "follow",
     "forget",
     "local_session",
     "match",
@@ -61,6 +68,7 @@ __all__ = [
     "matcher",
     "metrics",
     "ratify",
+    "read_kafka",
     "refused",
     "register",
     "report",

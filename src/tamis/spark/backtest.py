@@ -20,6 +20,7 @@ from tamis.errors import EventError, RuleError
 from tamis.matcher.analysis.backtest import Backtest, merge_backtests, read_drafts
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.rule import Rule, RuleId
+from tamis.spark.column_names import quote
 from tamis.spark.index.versions import current
 from tamis.spark.match.options import Names
 from tamis.spark.match.worker import ShardName, open_shards
@@ -83,7 +84,7 @@ def backtest(
             raise EventError(f"there is no column {name!r}")
     roots = {attribute.partition(".")[0] for attribute in attributes} | set(attributes)
     columns = [name for name in events_df.columns if name in roots or name in wanted]
-    quoted = [F.col(f"`{name.replace('`', '``')}`") for name in columns]
+    quoted = [F.col(quote(name)) for name in columns]
     table = events_df.select(*(quoted or [F.lit(None).cast("boolean").alias("nothing")]))
     task = _Task(drafts, chosen, known.logic, known.schema, time, bins, samples)
     rows = table.mapInArrow(task.run, "part binary").collect()

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from tamis.errors import SchemaError
 from tamis.report import BusyRule, Distribution, Figures, SilentRule, check_plots, page
+from tamis.spark.column_names import quote
 
 __all__ = ["report"]
 
@@ -91,8 +92,8 @@ def report(
     keys = _choose_keys(matches, keys, rule)
     if rules is not None:
         _check_columns(rules, [id, text], "rules")
-    by_rule = matches.groupBy(F.col(_quote(rule)).cast("string").alias("id")).count().persist()
-    by_event = matches.groupBy(*map(_quote, keys)).count()
+    by_rule = matches.groupBy(F.col(quote(rule)).cast("string").alias("id")).count().persist()
+    by_event = matches.groupBy(*map(quote, keys)).count()
     try:
         texts = None if rules is None else _select_texts(rules, id, text)
         silent_rules, silent = (None, ()) if texts is None else _find_silent(texts, by_rule)
@@ -136,10 +137,6 @@ def _check_columns(frame: DataFrame, names: Sequence[str], what: str) -> None:
             )
 
 
-def _quote(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
-
-
 def _count_counts(counted: DataFrame) -> Distribution:
     """Count how often each count occurs."""
     rows = counted.groupBy("count").agg(F.count(F.lit(1))).collect()
@@ -153,8 +150,8 @@ def _count_by_partition(matches: DataFrame) -> tuple[int, ...]:
 
 def _select_texts(rules: DataFrame, id: str, text: str) -> DataFrame:
     return rules.select(
-        F.col(_quote(id)).cast("string").alias("id"),
-        F.substring(F.col(_quote(text)).cast("string"), 1, _TEXT_LENGTH + 1).alias("text"),
+        F.col(quote(id)).cast("string").alias("id"),
+        F.substring(F.col(quote(text)).cast("string"), 1, _TEXT_LENGTH + 1).alias("text"),
     )
 
 

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -21,11 +16,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 import tamis
 from tamis import spark as ts
 from tests.spark.indexes import publish_rules
+from tests.spark.stream.killed_jobs import KILLS, kill_jobs
 
 SCRIPT = Path(__file__).with_name("interrupted_stream.py")
-KILLS = int(os.environ.get("TAMIS_KILLS", "2"))
-"""How often to kill the job; ``make crash`` kills it 20 times."""
-
 EVENTS_PER_FILE = 50
 
 
@@ -193,59 +186,11 @@ def test_errors_are_raised_before_the_stream_starts(
 def test_killed_jobs_write_every_match_once(tmp_path: Path, index: Path) -> None:
     files = 6 * KILLS
     write_events(tmp_path / "events", files)
-    random = Random(8)
     folders = [str(tmp_path / name) for name in ("events", "index", "matches", "checkpoint")]
-    command = [sys.executable, str(SCRIPT), *folders]
-    killed = 0
-    # The next job starts its JVM while the previous one runs.
-    log = tmp_path / "log"
-    waiting = start_job(command, log)
-    for number in range(KILLS):
-        job, waiting = waiting, start_job(command, log)
-        wait_for(job, b"ready")
-        ts.rollback(index, 1 + number % 2)
-        begin(job)
-        done_before = len(done_batches(tmp_path))
-        # The kill may hit any moment of the next three batches, which are short.
-        target = done_before + random.choice([0, 1, 1, 2])
-        while len(done_batches(tmp_path)) < target and job.poll() is None:
-            time.sleep(0.01)
-        time.sleep(random.uniform(0, 1.5) if target > done_before else random.uniform(0, 6))
-        killed += job.poll() is None
-        kill(job)
-    wait_for(waiting, b"ready")
-    begin(waiting)
-    output, _ = waiting.communicate()
-    assert waiting.returncode == 0, log.read_text()
-    assert b"done" in output
-    assert killed >= KILLS // 2, "most jobs ended before they were killed"
+    kill_jobs(
+        [sys.executable, str(SCRIPT), *folders],
+        tmp_path / "log",
+        before=lambda number: ts.rollback(index, 1 + number % 2),
+        count_done=lambda: len(list((tmp_path / "matches").glob("batch_id=*"))),
+    )
     check(tmp_path / "matches", files * EVENTS_PER_FILE)
-
-
-def done_batches(tmp_path: Path) -> list[Path]:
-    return list((tmp_path / "matches").glob("batch_id=*"))
-
-
-def start_job(command: list[str], log: Path) -> subprocess.Popen[bytes]:
-    """Start the job and its JVM in a new process group."""
-    pipe = subprocess.PIPE
-    with log.open("ab") as errors:
-        return subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=errors, start_new_session=True
-        )
-
-
-def wait_for(job: subprocess.Popen[bytes], word: bytes) -> None:
-    assert job.stdout is not None
-    assert job.stdout.readline().strip() == word
-
-
-def begin(job: subprocess.Popen[bytes]) -> None:
-    assert job.stdin is not None
-    job.stdin.write(b"go\n")
-    job.stdin.flush()
-
-
-def kill(job: subprocess.Popen[bytes]) -> None:
-    os.killpg(job.pid, signal.SIGKILL)
-    job.communicate()

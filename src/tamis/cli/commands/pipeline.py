@@ -66,23 +66,25 @@ def run_job(
 def check_job(config: ConfigFile) -> None:
     """Check CONFIG and list the steps it describes, without starting Spark."""
     from tamis.spark.job.config import read_config
+    from tamis.spark.job.settings import describe_place, describe_source
 
     pipeline = read_config(config).pipeline
     steps = []
     if pipeline.rules is not None:
-        steps.append(f"build {pipeline.index.path} from {pipeline.rules.path}")
+        steps.append(f"build {pipeline.index.path} from {describe_source(pipeline.rules)}")
     if pipeline.events is not None:
-        source = pipeline.events.path or pipeline.events.format
+        source = describe_source(pipeline.events)
         kind = "the stream" if pipeline.mode == "stream" else "the events"
         steps.append(f"match {kind} of {source} with {pipeline.index.path}")
     output = pipeline.output
     places = {
         "matches": output.matches,
         "counts": output.counts,
-        "best rules": output.top and output.top.path,
+        "best rules": output.top,
+        "dead letters": output.dead_letters,
         "report": output.report,
     }
-    steps += [f"write {what} to {place}" for what, place in places.items() if place]
+    steps += [f"write {what} to {describe_place(place)}" for what, place in places.items() if place]
     for step in steps:
         typer.echo(step)
 

@@ -55,6 +55,7 @@ def build(
     sample: DataFrame | None = None,
     on_error: OnError = "quarantine",
     max_bad: float | None = None,
+    source: Mapping[str, Any] | None = None,
 ) -> Version:
     """Build an index from a table of rules, and publish it as a new version.
 
@@ -107,6 +108,9 @@ def build(
         How many rules may be refused, or which share of them if it is a float, such as 0.01; if
         there are more, nothing is published. By default a version without a single rule is not
         published if rules were refused; ``1.0`` publishes even that.
+    source
+        Where the rules come from, as JSON to keep in ``Version.parameters["source"]``;
+        :func:`follow` uses it.
 
     Returns
     -------
@@ -143,7 +147,7 @@ def build(
         reports = run_build(spec, table, count, id)
         bad = gather_quarantine(folder, id_type, {r.shard: r.quarantine for r in reports}, {})
         shards = tuple(_name_shard(folder, report) for report in reports)
-        return _make_draft(spec, shards, bad, columns, max_bad)
+        return _make_draft(spec, shards, bad, columns, max_bad, source)
 
     return publish(path, write)
 
@@ -166,6 +170,7 @@ def update(
     sample: DataFrame | None = None,
     on_error: OnError = "quarantine",
     max_bad: float | None = None,
+    source: Mapping[str, Any] | None = None,
 ) -> Version:
     """Publish a new version: the current one with these changes.
 
@@ -183,7 +188,7 @@ def update(
     delete
         A column of booleans: whether to delete the rule. Deleting an unknown id is not an error.
         None if the table has no such column, and no rule is deleted.
-    sample
+    sample, source
         As in :func:`build`.
     on_error
         ``"quarantine"`` leaves out changes whose rules are refused: an existing rule stays as it
@@ -237,7 +242,7 @@ def update(
         new = {n: report.quarantine for n, report in reports.items()}
         kept = {n: part for n, part in old_parts.items() if n not in reports}
         bad = gather_quarantine(folder, id_type, new, kept)
-        return _make_draft(spec, shards, bad, columns, max_bad)
+        return _make_draft(spec, shards, bad, columns, max_bad, source)
 
     return publish(path, write, "apply the changes again, to the version that is current now")
 
@@ -276,7 +281,12 @@ def _name_shard(folder: Place, report: Report) -> Shard:
 
 
 def _make_draft(
-    spec: BuildSpec, shards: tuple[Shard, ...], bad: int, columns: Columns, max_bad: float | None
+    spec: BuildSpec,
+    shards: tuple[Shard, ...],
+    bad: int,
+    columns: Columns,
+    max_bad: float | None,
+    source: Mapping[str, Any] | None,
 ) -> Draft:
     rules = sum(shard.rules for shard in shards)
     if exceeds(max_bad, bad, rules):
@@ -286,7 +296,7 @@ def _make_draft(
             f"for example {show_examples(spec.place)}"
         )
     named: dict[str, Any] = {role: name for role, name in columns.items() if name is not None}
-    parameters = {"columns": named}
+    parameters = {"columns": named, **({} if source is None else {"source": dict(source)})}
     return Draft(shards, bad, spec.logic, spec.engine, spec.schema, spec.id_type, parameters)
 
 

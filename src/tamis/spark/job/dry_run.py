@@ -16,8 +16,8 @@ from tamis.errors import StorageError
 from tamis.spark.index.jobs import RULES_PER_PIECE, RULES_PER_SHARD
 from tamis.spark.index.layout import Version
 from tamis.spark.index.versions import current
-from tamis.spark.job.config import Config
 from tamis.spark.job.pipeline import start_session
+from tamis.spark.job.settings import Config, describe_place, describe_source
 from tamis.spark.job.sources import read_events, read_rules
 from tamis.spark.match.options import MatchOptions
 from tamis.spark.match.shard_groups import group_shards
@@ -49,8 +49,11 @@ def describe_run(config: Config, spark: SparkSession | None = None) -> Iterator[
     version = _find_version(index)
     yield "index", index if version is None else f"{index}, {_describe(version)}"
     if pipeline.rules is not None:
-        rules = read_rules(spark, config, pipeline.rules)
-        yield "rules", _describe_build(rules.frame.count(), pipeline.index.shards, version)
+        rules = read_rules(spark, config, pipeline.rules).frame
+        if rules is None:
+            yield "rules", f"changes of {describe_source(pipeline.rules)} since the last run"
+        else:
+            yield "rules", _describe_build(rules.count(), pipeline.index.shards, version)
     if pipeline.events is not None:
         events = read_events(spark, config, pipeline.events)
         yield "events", _describe_events(events)
@@ -59,10 +62,10 @@ def describe_run(config: Config, spark: SparkSession | None = None) -> Iterator[
             groups = len(group_shards(version, options))
             each = "all rules" if groups == 1 else f"one of {groups} groups of shards"
             yield "plan", f"a task has {each}; each event goes to {groups} tasks"
-    for what in ("matches", "counts", "top", "report"):
+    for what in ("matches", "counts", "top", "dead_letters", "report"):
         place = getattr(pipeline.output, what)
         if place is not None:
-            yield what, f"written to {getattr(place, 'path', place)}"
+            yield what.replace("_", " "), f"written to {describe_place(place)}"
 
 
 def _find_version(index: str) -> Version | None:

@@ -14,19 +14,24 @@ from typing import Any, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 
+from tamis.spark.change_feed import follow
 from tamis.spark.index.build import build
 from tamis.spark.index.layout import Version
 from tamis.spark.index.publish import forget
 from tamis.spark.index.versions import current
-from tamis.spark.job.config import Config
+from tamis.spark.job.settings import Config, Place
 from tamis.spark.job.sources import RulesTable, read_events, read_rules
-from tamis.spark.match.options import MatchKeywords, StreamKeywords
-from tamis.spark.match.tables import counts, match, top
+from tamis.spark.match.options import StreamKeywords
+from tamis.spark.match.tables import counts, top
 from tamis.spark.report import report
 from tamis.spark.runtime.session import local_session
 from tamis.spark.runtime.work import Metrics, describe_jobs, metrics
+from tamis.spark.stream.kafka import Topic, to_dead_letters, to_match_records, write_records
 from tamis.spark.stream.output import batches
+from tamis.spark.stream.question import Question, prepare_question
+from tamis.spark.stream.sinks import Destination
 from tamis.spark.stream.stream import match_stream
+from tamis.spark.stream.tables import Table, replace_table
 
 __all__ = ["Outcome", "run_pipeline", "start_session"]
 
@@ -43,7 +48,7 @@ class Outcome:
     seconds: dict[str, float] = field(default_factory=dict)
     """The time of each stage."""
     written: dict[str, str] = field(default_factory=dict)
-    """The path of each output."""
+    """The path of each output, or the name of its table or topic."""
     batches: int | None = None
     """How many batches of a stream are complete; None if the pipeline is not a stream."""
     metrics: Metrics = field(default_factory=Metrics)
@@ -131,65 +136,87 @@ class _Job:
             self.outcome = Outcome(current(self._index))
             return
         started = time.perf_counter()
+        options: dict[str, Any] = {
+            "id": source.id,
+            "rule": source.rule,
+            **self._rules.columns,
+            "default_logic": source.default_logic,
+            "schema": source.schema or None,
+            "engine": index.engine,
+            "shards": index.shards,
+            "on_error": source.on_error,
+            "max_bad": source.max_bad,
+        }
         with self._show_stage("build", self._spark):
-            version = build(
-                self._rules.frame,
-                self._index,
-                id=source.id,
-                rule=source.rule,
-                **self._rules.columns,
-                default_logic=source.default_logic,
-                schema=source.schema or None,
-                engine=index.engine,
-                shards=index.shards,
-                on_error=source.on_error,
-                max_bad=source.max_bad,
-            )
+            if self._rules.frame is None:
+                table = source.table or self._config.resolve_path(source.path or "")
+                version = follow(self._spark, table, self._index, **options)
+            else:
+                version = build(self._rules.frame, self._index, **options)
             if index.keep is not None:
                 forget(self._index, index.keep)
         self.outcome = Outcome(version, {"build": time.perf_counter() - started})
 
     def match_batch(self) -> None:
         """Match a table of events, and write all outputs that the file names."""
-        output, events = self._config.pipeline.output, self._events
-        assert events is not None
-        options: MatchKeywords = {
-            **self._match_options(),
-            "version": self.outcome.version.number,
-        }
+        output, question = self._config.pipeline.output, self._prepare_question()
+        assert self._events is not None
+        version = self.outcome.version.number
+        events, options = question.keep_events(self._events), question.match_options(version)
         if output.matches is not None:
             with self._stage("match"):
-                self._write("matches", match(events, self._index, **options), output.matches)
+                found = question.find_matches(events, version)
+                self._write("matches", found, output.matches, question)
         if output.counts is not None:
             with self._stage("counts"):
                 self._write("counts", counts(events, self._index, **options), output.counts)
         if output.top is not None:
             with self._stage("top"):
                 best = top(events, self._index, output.top.n, **options)
-                self._write("top", best, output.top.path)
+                self._write("top", best, output.top)
+        if output.dead_letters is not None:
+            with self._stage("dead letters"):
+                letters = question.find_dead_letters(self._events, version)
+                self._write("dead letters", letters, output.dead_letters, question)
         if output.report is not None:
             with self._stage("report"):
                 self._report(events, output.report, output.title)
 
     def match_stream(self) -> None:
         """Match a stream until it ends, or for ever."""
-        pipeline = self._config.pipeline
+        pipeline, letters = self._config.pipeline, self._config.pipeline.output.dead_letters
         assert self._events is not None
+        assert pipeline.events is not None
         assert pipeline.stream is not None
         assert pipeline.output.matches is not None
-        output = self._config.resolve_path(pipeline.output.matches)
+        output = self._resolve("matches", pipeline.output.matches)
+        checkpoint = self._config.resolve_path(pipeline.stream.checkpoint)
         with self._stage("match"):
             query = match_stream(
                 self._events,
                 self._index,
                 output=output,
-                checkpoint=self._config.resolve_path(pipeline.stream.checkpoint),
+                checkpoint=checkpoint,
+                dead_letters=None if letters is None else self._resolve("dead_letters", letters),
+                carry=pipeline.events.carry,
                 trigger=pipeline.stream.trigger,
                 **self._match_options(),
             )
             query.awaitTermination()
-        self.outcome.written["matches"] = output
-        self.outcome.batches = sum(batch.done for batch in batches(output))
+        self._note("matches", output)
+        is_folder = not isinstance(output, Topic | Table)
+        self.outcome.batches = sum(
+            batch.done for batch in batches(output if is_folder else checkpoint)
+        )
+
+    def _prepare_question(self) -> Question:
+        source = self._config.pipeline.events
+        assert source is not None
+        assert self._events is not None
+        options = self._match_options()
+        if self._config.pipeline.output.dead_letters is not None:
+            options["on_error"] = "skip"
+        return prepare_question(self._events.schema, self._index, source.carry, options)
 
     def _match_options(self) -> StreamKeywords:
         source, index = self._config.pipeline.events, self._config.pipeline.index
@@ -202,16 +229,44 @@ class _Job:
             "ship": index.ship,
         }
 
-    def _write(self, what: str, frame: DataFrame, path: str) -> None:
-        folder = self._config.resolve_path(path)
-        frame.write.mode("overwrite").parquet(folder)
-        self.outcome.written[what] = folder
+    def _resolve(self, key: str, place: str | Place) -> Destination:
+        """The folder, table or topic that the file names."""
+        if isinstance(place, str):
+            return self._config.resolve_path(place)
+        options = self._config.resolve_options(f"output.{key}", place.options)
+        if place.table is not None:
+            return Table(place.table, place.format, options)
+        if place.topic is not None:
+            return Topic(place.topic, place.servers or "", place.key, options)
+        return self._config.resolve_path(place.path or "")
+
+    def _write(
+        self, what: str, frame: DataFrame, place: str | Place, question: Question | None = None
+    ) -> None:
+        destination = self._resolve(what.replace(" ", "_"), place)
+        if isinstance(destination, Table):
+            replace_table(frame, destination)
+        elif not isinstance(destination, Topic):
+            frame.write.mode("overwrite").parquet(str(destination))
+        elif question is not None:
+            if what == "matches":
+                records = to_match_records(frame, question.keys, destination)
+            else:
+                records = to_dead_letters(frame, question.keys)
+            write_records(records, destination)
+        self._note(what, destination)
+
+    def _note(self, what: str, destination: Destination) -> None:
+        is_named = isinstance(destination, Table | Topic)
+        self.outcome.written[what] = destination.name if is_named else str(destination)
 
     def _report(self, events: DataFrame, path: str, title: str) -> None:
         source, version = self._config.pipeline.rules, self.outcome.version
         file = Path(self._config.resolve_path(path))
+        matches, written = self._config.pipeline.output.matches, self.outcome.written["matches"]
+        is_table = isinstance(matches, Place) and matches.table is not None
         report(
-            self._spark.read.parquet(self.outcome.written["matches"]),
+            self._spark.table(written) if is_table else self._spark.read.parquet(written),
             rules=None if self._rules is None else self._rules.frame,
             events=events,
             path=file,

@@ -11,6 +11,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
+    BinaryType,
     BooleanType,
     ByteType,
     DataType,
@@ -35,7 +36,7 @@ from tamis.spark.match.arrow_types import to_arrow_type
 from tamis.spark.match.options import Names
 from tamis.spark.match.worker import Shape
 
-__all__ = ["EventColumns", "choose_columns"]
+__all__ = ["EventColumns", "choose_columns", "choose_keys"]
 
 _READABLE = (
     BooleanType,
@@ -119,7 +120,7 @@ def choose_columns(
     EventError
         A column is missing, or cannot be an event.
     """
-    key_places = tuple(_find_column(schema, name) for name in _choose_keys(schema, keys))
+    key_places = tuple(_find_column(schema, name) for name in choose_keys(schema, keys))
     if isinstance(events, str):
         return _choose_whole(schema, key_places, _find_column(schema, events), attributes)
     if events is None:
@@ -141,7 +142,7 @@ def _choose_whole(
     """Choose events that are in one column."""
     name, data_type = schema.fields[place].name, schema.fields[place].dataType
     match data_type:
-        case StringType():
+        case StringType() | BinaryType():
             return EventColumns(keys, "json", place, (), data_type)
         case MapType() if isinstance(data_type.keyType, StringType):
             _check_value(name, data_type.valueType)
@@ -164,7 +165,14 @@ def _matters(name: str, attributes: frozenset[str]) -> bool:
     return name in attributes or any(known.startswith(f"{name}.") for known in attributes)
 
 
-def _choose_keys(schema: StructType, keys: Names) -> list[str]:
+def choose_keys(schema: StructType, keys: Names) -> list[str]:
+    """Choose the columns that identify an event: those the user names, else the usual one.
+
+    Raises
+    ------
+    EventError
+        The user names none, and there is no usual one.
+    """
     if isinstance(keys, str):
         return [keys]
     if keys is not None:

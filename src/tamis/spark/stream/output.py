@@ -1,4 +1,4 @@
-"""The folder that a stream writes to, with every match in it exactly once.
+"""The folder that a stream writes to, with every row in it exactly once.
 
 ::
 
@@ -14,48 +14,27 @@ after it has ended. If a job is killed in between, Spark starts the batch again 
 events. So a batch is written aside and gets its name by one rename. If the name exists when a
 batch starts, the batch was already complete, and is skipped; otherwise no reader has seen any of
 its matches.
-
-When a batch begins, the current version of the index is looked up and recorded before anything is
-matched. A batch that starts again keeps its version.
 """
 
 from __future__ import annotations
 
 import shutil
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
-
-import msgspec
 
 from tamis.errors import StorageError
 from tamis.matcher.storage.atomic import storage_errors, write_atomically
 from tamis.spark.index.layout import PathLike, resolve_folder
-from tamis.spark.index.versions import current, version
+from tamis.spark.stream.batch_log import LOG, Batch, BatchLog, claim_checkpoint, has_begun
 
-__all__ = ["Batch", "StreamOutput", "batches"]
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["StreamOutput", "batches"]
 
 _OURS: Final = "_tamis"
 """Spark ignores names that begin with an underscore when it reads a folder."""
-
-
-class Batch(NamedTuple):
-    """A batch of a stream that has begun."""
-
-    number: int
-    version: int
-    """The version of the index that it is matched with."""
-    begun: datetime
-    done: bool
-    """Whether its matches are complete."""
-
-
-class _BatchRecord(msgspec.Struct, frozen=True):
-    """The record of a batch that has begun."""
-
-    version: int
-    begun: datetime
 
 
 def batches(output: PathLike) -> list[Batch]:
@@ -64,14 +43,18 @@ def batches(output: PathLike) -> list[Batch]:
     Parameters
     ----------
     output
-        The folder that :func:`match_stream` writes to.
+        The folder that :func:`match_stream` writes to; the checkpoint, if it writes to a topic or
+        a table.
 
     Raises
     ------
     StorageError
         No stream writes there.
     """
-    return StreamOutput(resolve_folder(output)).batches()
+    folder = resolve_folder(output)
+    if (folder / LOG).is_dir():
+        return BatchLog(folder / LOG).batches()
+    return StreamOutput(folder).batches()
 
 
 class StreamOutput:
@@ -81,80 +64,71 @@ class StreamOutput:
         self._folder = folder
         self._ours = folder / _OURS
         self._stream = self._ours / "stream"
-        self._records = self._ours / "batches"
+        self.log = BatchLog(self._ours / "batches")
 
-    def claim(self, checkpoint: Path) -> None:
+    def claim(self, checkpoint: Path, *, may_join: bool = False) -> str:
         """Make sure that output and checkpoint belong together, and remove unfinished batches.
 
         A new checkpoint would count batches from 0 again, and take the old ones for complete.
+
+        Parameters
+        ----------
+        checkpoint
+            The checkpoint of the stream.
+        may_join
+            Whether an empty folder may become an output of a stream that has begun without it.
+
+        Returns
+        -------
+        str
+            The id of the stream.
 
         Raises
         ------
         StorageError
             They belong to different streams.
         """
-        mark = checkpoint / _OURS
         with storage_errors(self._folder):
-            self._records.mkdir(parents=True, exist_ok=True)
-            checkpoint.mkdir(parents=True, exist_ok=True)
+            self._ours.mkdir(parents=True, exist_ok=True)
+            self.log.create()
+            begun = has_begun(checkpoint)
+            checkpoint_stream = claim_checkpoint(checkpoint)
             output_stream = self._stream.read_text() if self._stream.exists() else None
-            checkpoint_stream = mark.read_text() if mark.exists() else None
-            has_begun = any(self._records.iterdir())
             for unfinished in self._ours.glob("aside-*"):
                 shutil.rmtree(unfinished, ignore_errors=True)
-        if output_stream is not None and output_stream == checkpoint_stream:
-            return
-        if has_begun or (checkpoint_stream is not None and (checkpoint / "offsets").exists()):
+        if output_stream == checkpoint_stream:
+            return checkpoint_stream
+        is_used = not self.log.is_empty or any(self._folder.glob("batch_id=*"))
+        if is_used or (begun and not (may_join and output_stream is None)):
             raise StorageError(
                 f"it does not belong to the checkpoint {checkpoint}; pass both as they were when "
                 "the stream began, or a new folder for each",
                 path=str(self._folder),
             )
-        stream = uuid4().hex.encode()
-        write_atomically(self._stream, [stream])
-        write_atomically(mark, [stream])
+        write_atomically(self._stream, [checkpoint_stream.encode()])
+        return checkpoint_stream
 
-    def is_complete(self, number: int) -> bool:
-        """Whether all matches of a batch are written."""
-        return self._batch_folder(number).exists()
-
-    def begin(self, number: int, index: PathLike) -> int:
-        """Choose and record the version that a batch is matched with."""
-        file = self._records / str(number)
-        if file.exists():
-            recorded = self._read_record(file).version
-            try:
-                return version(index, recorded).number
-            except StorageError:
-                # The version was removed since. No reader has seen a match of this batch yet.
-                pass
-        chosen = current(index).number
-        write_atomically(file, [msgspec.json.encode(_BatchRecord(chosen, datetime.now(UTC)))])
-        return chosen
-
-    def new_aside(self, number: int) -> Path:
-        """A new path at which to write a batch."""
-        return self._ours / f"aside-{number}-{uuid4().hex}"
-
-    def finish(self, number: int, aside: Path) -> None:
-        """Give the folder of a complete batch its name."""
+    def write(self, rows: DataFrame, number: int) -> None:
+        """Write the rows of a batch, unless it is there already."""
+        if self.is_complete(number):
+            return
+        aside = self._ours / f"aside-{number}-{uuid4().hex}"
+        rows.write.parquet(aside.as_uri())
         with storage_errors(self._folder):
             aside.rename(self._batch_folder(number))
+
+    def is_complete(self, number: int) -> bool:
+        """Whether all rows of a batch are written."""
+        return self._batch_folder(number).exists()
 
     def batches(self) -> list[Batch]:
         """The batches that have begun, in order."""
         if not self._stream.exists():
             raise StorageError("no stream writes here", path=str(self._folder))
-        found = []
-        for file in self._records.iterdir():
-            if file.name.isdecimal():
-                record, number = self._read_record(file), int(file.name)
-                found.append(Batch(number, record.version, record.begun, self.is_complete(number)))
-        return sorted(found)
+        return [
+            batch._replace(done=batch.done or self.is_complete(batch.number))
+            for batch in self.log.batches()
+        ]
 
     def _batch_folder(self, number: int) -> Path:
         return self._folder / f"batch_id={number}"
-
-    def _read_record(self, file: Path) -> _BatchRecord:
-        with storage_errors(file):
-            return msgspec.json.decode(file.read_bytes(), type=_BatchRecord)
