@@ -202,6 +202,9 @@ class _DeltaFolder:
         return self._spark.createDataFrame(self._open(version).to_pyarrow_table())
 
     def changes(self, first: int, last: int) -> DataFrame:
+        if self._table.metadata().configuration.get("delta.enableChangeDataFeed") != "true":
+            hint = _ENABLE.format(table=f"delta.`{self._path}`")
+            raise StorageError(f"has no feed of its changes; {hint}", path=self._path)
         try:
             feed = self._table.load_cdf(starting_version=first, ending_version=last)
             return self._spark.createDataFrame(_to_spark_table(pa.table(feed.read_all())))

@@ -155,6 +155,8 @@ def _has_snapshot(spark: SparkSession, name: str, stream: str, number: int) -> b
     """Whether a snapshot of an Iceberg table has the rows of a batch."""
     if not spark.catalog.tableExists(name):
         return False
+    # The session may remember the table as it was before another session wrote to it.
+    spark.catalog.refreshTable(name)
     summary = F.col("summary")
     snapshots = spark.table(f"{name}.snapshots").where(summary[_STREAM] == stream)
     last = snapshots.agg(F.max(summary[BATCH].cast("long"))).collect()[0][0]
