@@ -45,10 +45,10 @@ test: $(INSTALLED) ## run the tests on all cores; ARGS="-k name" picks some, ARG
 coverage: $(INSTALLED) ## run the tests, print what they cover and write htmlcov; ARGS as for test
 	@$(BIN)/python -m pytest -n auto --dist loadfile --cov --cov-report=term --cov-report=html $(ARGS)
 
-crash: $(INSTALLED) ## kill tamis serve 100 times and streaming jobs 20 times, and compare with shadows
+crash: $(INSTALLED) ## kill tamis serve 100 times and streaming jobs 20 times each, and compare with shadows
 	@$(BIN)/python -m tests.pubsub.kills --kills 100
 	@bash scripts/install-parts
-	@TAMIS_KILLS=20 $(BIN)/python -m pytest tests/spark/stream -m slow
+	@TAMIS_KILLS=20 $(BIN)/python -m pytest tests/spark/stream tests/spark/documents -m slow
 
 cluster: $(INSTALLED) ## run Spark with 4 workers, 10M rules in a bucket, and kill a worker; ARGS="--rules 1000000"
 	@$(BIN)/python -m tests.spark.cluster $(ARGS)

@@ -47,7 +47,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "warmup": PUBLIC,
     "pytest_plugin": PUBLIC | {ROOT, "files"},
     "report": {"errors"},
-    "spark": PUBLIC | {ROOT, "report", "workloads"},
+    # Its sinks send messages as the server does, and to the server.
+    "spark": PUBLIC | {ROOT, "client", "pubsub", "report", "workloads"},
     # Subscriptions and the log of events, on a matcher; the server speaks HTTP to it.
     "pubsub": PUBLIC,
     # What server and client send each other.

@@ -474,6 +474,28 @@ def test_first_counts_top_and_only(
     }
 
 
+def test_files_are_matched_in_shards(
+    spark: SparkSession, folder: Path, index: Path, matcher: tamis.Matcher
+) -> None:
+    files = folder / "events.parquet"
+    options: dict[str, Any] = {"at": NOW, "plan": "sharded"}
+    assert pairs(ts.match_files(spark, files, index, **options)) == expect(matcher, at=NOW)
+    lists = ts.match_files(spark, files, index, form="lists", **options).collect()
+    assert {row["id"]: sorted(row["rules"]) for row in lists} == {
+        e["id"]: sorted(matcher.match(e, at=NOW)) for e in EVENTS
+    }
+    counted = ts.match_files(spark, files, index, ask="counts", **options).collect()
+    assert {row["id"]: row["matches"] for row in counted} == {
+        e["id"]: len(matcher.match(e, at=NOW)) for e in EVENTS
+    }
+    first = ts.match_files(spark, files, index, ask="first", n=2, **options).collect()
+    assert sorted((r["id"], r["rank"], r["rule"]) for r in first) == sorted(
+        (e["id"], rank, rule)
+        for e in EVENTS
+        for rank, rule in enumerate(matcher.first(e, 2, at=NOW), 1)
+    )
+
+
 def test_batches_of_first_equal_single_calls(matcher: tamis.Matcher) -> None:
     found = matcher.first_many(event_table(), 3, at=NOW).to_pylist()
     assert [(row["event"], row["rank"], row["rule"], row["priority"]) for row in found] == [

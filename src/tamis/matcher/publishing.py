@@ -7,6 +7,7 @@ would cost more than to match; here each segment answers for all its matches at 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,10 +15,13 @@ from numpy.typing import NDArray
 
 from tamis.errors import StorageError
 from tamis.expr.event import Event, FlatEvent
-from tamis.joins.document_store import DocumentStore
+from tamis.expr.joins.predicate import Join
+from tamis.expr.joins.subqueries import join_named
+from tamis.joins.document_store import DocumentStore, StoredDocument
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.rule import Rule, RuleId
 from tamis.matcher.rule_columns import RuleColumns
+from tamis.matcher.selection import Tagged
 
 __all__ = ["Matches", "Publishing", "SegmentMatches"]
 
@@ -76,6 +80,43 @@ class Publishing:
     def has_joins(self) -> bool:
         """Whether a rule refers to earlier documents."""
         return self._matcher._searcher.has_joins
+
+    @property
+    def joins(self) -> frozenset[Join]:
+        """The join predicates of all rules."""
+        return frozenset(map(join_named, self._matcher._searcher.join_names))
+
+    def match(
+        self, event: FlatEvent, only: Tagged | Iterable[RuleId] | None, at: datetime | None
+    ) -> tuple[list[RuleId], frozenset[str]]:
+        """Find the rules that an event satisfies, as `Matcher.match` does, and their subscriptions.
+
+        Parameters
+        ----------
+        event
+            What `read` returned.
+        only, at
+            As in :meth:`Matcher.match`.
+        """
+        matcher = self._matcher
+        return matcher._searcher.match_receivers(event, matcher._select(only, at))
+
+    def restore_documents(
+        self, documents: Iterable[StoredDocument], following: int, *, watch: bool
+    ) -> None:
+        """Replace all documents.
+
+        Parameters
+        ----------
+        documents, following
+            The documents, and the number of the next one.
+        watch
+            Whether to prepare the pre-filter for them, which pays if they stay for long.
+        """
+        self.documents.restore(documents, following)
+        if watch:
+            # A new searcher watches the documents from the beginning.
+            self._matcher._last_searcher = None
 
     def find(self, event: FlatEvent) -> Matches:
         """Find the rules that an event satisfies now."""

@@ -101,6 +101,11 @@ class Searcher:
         """Whether a rule refers to earlier documents."""
         return self._joins is not None
 
+    @property
+    def join_names(self) -> frozenset[str]:
+        """The attributes that stand for join predicates."""
+        return frozenset() if self._joins is None else frozenset(self._joins.usages)
+
     def find_places(
         self, event: FlatEvent, selection: Selection
     ) -> tuple[list[tuple[Segment, NDArray[np.integer]]], list[TailRule]]:

@@ -16,6 +16,9 @@ if find_spec("pyspark") is None or find_spec("pandas") is None:
 
 from tamis.spark.backtest import backtest
 from tamis.spark.change_feed import follow
+from tamis.spark.deliveries.sinks import send_to_server, send_to_webhooks
+from tamis.spark.deliveries.tables import deliveries
+from tamis.spark.documents.tables import publish
 from tamis.spark.index.build import build, update
 from tamis.spark.index.layout import Shard, Version
 from tamis.spark.index.publish import forget, rollback
@@ -56,6 +59,7 @@ __all__ = [
     "build",
     "counts",
     "current",
+    "deliveries",
     "explain",
     "first",
     "follow",
@@ -67,12 +71,15 @@ __all__ = [
     "match_stream",
     "matcher",
     "metrics",
+    "publish",
     "ratify",
     "read_kafka",
     "refused",
     "register",
     "report",
     "rollback",
+    "send_to_server",
+    "send_to_webhooks",
     "top",
     "update",
     "version",

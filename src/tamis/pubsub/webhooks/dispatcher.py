@@ -31,7 +31,7 @@ from tamis.pubsub.subscriptions.subscription import DeadLetter, Progress, Retry,
 from tamis.pubsub.subscriptions.subscriptions import Subscriptions
 from tamis.pubsub.webhooks.addresses import AddressPolicy
 from tamis.pubsub.webhooks.sender import NotTakenError, Sender
-from tamis.pubsub.webhooks.signature import sign
+from tamis.pubsub.webhooks.signature import sign_request
 
 __all__ = ["RETRY_DELAYS", "WebhookSettings", "Webhooks", "encode_message"]
 
@@ -324,14 +324,7 @@ class Webhooks:
             return "the webhook was removed"
         delivery = self._read(name, sequence)
         body = encode_message(delivery)
-        timestamp = int(time.time())
-        headers = {
-            "content-type": "application/json",
-            "user-agent": "tamis",
-            "webhook-id": delivery.id,
-            "webhook-timestamp": str(timestamp),
-            "webhook-signature": sign(subscription.webhook.secret, delivery.id, timestamp, body),
-        }
+        headers = sign_request(subscription.webhook.secret, delivery.id, int(time.time()), body)
         try:
             await self._sender.send(subscription.webhook.url, headers, body)
         except NotTakenError as error:

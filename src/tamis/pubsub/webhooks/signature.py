@@ -6,7 +6,7 @@ import base64
 import hashlib
 import hmac
 
-__all__ = ["SECRET_PREFIX", "sign"]
+__all__ = ["SECRET_PREFIX", "sign", "sign_request"]
 
 SECRET_PREFIX = "whsec_"  # the prefix of every secret, not one itself
 
@@ -26,3 +26,14 @@ def sign(secret: str, id: str, timestamp: int, body: bytes) -> str:
     key = base64.b64decode(secret.removeprefix(SECRET_PREFIX))
     signed = hmac.new(key, f"{id}.{timestamp}.".encode() + body, hashlib.sha256).digest()
     return "v1," + base64.b64encode(signed).decode()
+
+
+def sign_request(secret: str, id: str, timestamp: int, body: bytes) -> dict[str, str]:
+    """The headers of the request that sends a message; the parameters are those of `sign`."""
+    return {
+        "content-type": "application/json",
+        "user-agent": "tamis",
+        "webhook-id": id,
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": sign(secret, id, timestamp, body),
+    }

@@ -245,7 +245,7 @@ def _apply_changes(
 
 
 def _new_matcher(spec: BuildSpec) -> Matcher:
-    return Matcher(spec.engine, spec.logic, spec.schema, documents=False)
+    return Matcher(spec.engine, spec.logic, spec.schema)
 
 
 def _read_sample(spec: BuildSpec) -> pa.Table:

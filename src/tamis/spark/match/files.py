@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.errors import PySparkException
@@ -18,9 +19,11 @@ from tamis.errors import EventError, InputFileError
 from tamis.spark.index.layout import PathLike
 from tamis.spark.match.arrow_types import to_arrow_type
 from tamis.spark.match.event_columns import EventColumns
-from tamis.spark.match.options import Ask, MatchOptions, Names, Only
+from tamis.spark.match.options import Ask, Form, MatchOptions, Names, Only, Output, Plan
 from tamis.spark.match.parquet_files import list_files, open_file
 from tamis.spark.match.query import attributes_of, choose_version, prepare_query
+from tamis.spark.match.shard_groups import group_shards
+from tamis.spark.match.tables import ROW_AND_GROUP, check_form, merge_groups
 from tamis.spark.match.worker import EVENT, MatchTask, key_names
 from tamis.spark.runtime.work import Work, count_work
 
@@ -28,6 +31,9 @@ __all__ = ["match_files"]
 
 _BATCH_SIZE = 65_536
 """How many events to read at a time, and the fewest that are worth a task."""
+
+_SLICE_BITS = 40
+"""The number of a row has that of its slice above these bits, and the row within it below."""
 
 
 def match_files(
@@ -40,9 +46,12 @@ def match_files(
     keys: Names = None,
     events: Names = None,
     version: int | None = None,
+    plan: Plan = "auto",
+    memory: int | str | None = None,
     ship: bool = False,
     only: Only = None,
     at: datetime | None = None,
+    form: Form = "pairs",
 ) -> DataFrame:
     """Match events in Parquet files that every node sees.
 
@@ -64,10 +73,12 @@ def match_files(
         of that name.
     n
         How many rules ``"first"`` and ``"top"`` give at most.
-    keys, events, version, ship, only
+    keys, events, version, plan, memory, ship, only
         As in :func:`match`.
     at
         When rules have to be valid; by default now.
+    form
+        As in :func:`match`, if `ask` is ``"match"``.
 
     Raises
     ------
@@ -80,22 +91,31 @@ def match_files(
     arrow = next(iter(found.values())).schema.to_arrow_schema()
     schema = StructType([StructField(field.name, _spark_type(field.type)) for field in arrow])
     blank = pa.RecordBatch.from_arrays([pa.nulls(1, field.type) for field in arrow], schema=arrow)
-    options = MatchOptions(keys, events, version, ship=ship, only=only, at=at)
+    options = MatchOptions(keys, events, version, plan, memory, ship, only=only, at=at)
     _refuse_partitions(listed.partitions - set(arrow.names), path, options)
-    query = prepare_query(schema, path, ask, options, n=n, blank=blank)
+    output: Output = check_form(form) if ask == "match" else ask
+    query = prepare_query(schema, path, output, options, n=n, blank=blank)
+    groups = group_shards(query.version, options)
+    merges = len(groups) > 1 and output != "match"
     tasks = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
     slices = tuple(_slice_files(found, tasks))
     task = _FileTask(
-        query.make_task(spark),
+        query.make_task(spark, groups, ROW_AND_GROUP if merges else ()),
         query.columns,
         tuple(arrow.names),
         _text_attributes(query.columns, arrow),
         tuple(_key_type(key) for key in query.keys),
         slices,
+        len(groups),
     )
-    numbers = spark.range(0, len(slices), 1, max(1, len(slices)))
+    # The slices of a group are neighbours, so that a node works on one or two groups at a time.
+    size = len(groups) * len(slices)
+    numbers = spark.range(0, size, 1, max(1, size))
     work = Work(task.run, f"tamis_{ask}_files", count_work(spark))
-    return numbers.mapInArrow(work, query.schema)
+    if not merges:
+        return numbers.mapInArrow(work, query.schema)
+    whole = StructType([*query.keys, *ROW_AND_GROUP, *query.answers])
+    return merge_groups(query, numbers.mapInArrow(work, whole))
 
 
 def _refuse_partitions(partitions: Set[str], path: PathLike, options: MatchOptions) -> None:
@@ -132,12 +152,28 @@ class _FileTask:
     """The columns of text to read as dictionaries, as they are in the file."""
     keys: tuple[pa.DataType, ...]
     slices: tuple[_Slice, ...]
+    groups: int
+    """How many groups of shards there are; a number stands for a slice and a group."""
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                for events in self._read(self.slices[number]):
-                    yield from self.task.answer(events)
+                group, place = divmod(number, len(self.slices))
+                first = place << _SLICE_BITS
+                for events in self._read(self.slices[place]):
+                    size = events.num_rows
+                    yield from self.task.answer(self._add_group(events, group, first))
+                    first += size
+
+    def _add_group(self, events: pa.RecordBatch, group: int, first: int) -> pa.RecordBatch:
+        """Add the numbers of rows and the group of shards, if there are several groups."""
+        if self.groups == 1:
+            return events
+        size, (*keys, event) = events.num_rows, events.columns
+        rows = pa.array(np.arange(first, first + size, dtype=np.int64))
+        number = pa.array(np.full(size, group, np.int32))
+        names = [*key_names(len(keys)), *(field.name for field in ROW_AND_GROUP), EVENT]
+        return pa.RecordBatch.from_arrays([*keys, rows, number, event], names)
 
     def _read(self, part: _Slice) -> Iterator[pa.RecordBatch]:
         places = sorted({*self.columns.keys, *self._event_places()})

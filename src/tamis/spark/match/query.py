@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import NamedTuple, cast, get_args
@@ -28,6 +28,9 @@ from pyspark.sql.types import (
 
 import tamis
 from tamis.errors import EventError
+from tamis.expr.joins.predicate import Join
+from tamis.expr.names import RECEIVED_BY
+from tamis.matcher.publishing import Publishing
 from tamis.matcher.selection import Tagged
 from tamis.spark.index.layout import PathLike, Shard, Version
 from tamis.spark.index.versions import current
@@ -52,6 +55,7 @@ __all__ = [
     "attributes_of",
     "check_names",
     "choose_version",
+    "joins_of",
     "make_task",
     "prepare_query",
 ]
@@ -203,6 +207,7 @@ def prepare_query(
     n: int = 0,
     blank: pa.RecordBatch | None = None,
     expressions: bool = False,
+    also: Iterable[str] = (),
 ) -> Query:
     """Choose a version and columns for a query, and try it on an event without values.
 
@@ -221,6 +226,8 @@ def prepare_query(
         of its columns.
     expressions
         Whether the column ``options.events`` holds event expressions.
+    also
+        Attributes that are needed besides those that rules mention.
 
     Raises
     ------
@@ -231,7 +238,7 @@ def prepare_query(
     """
     version, answers = choose_version(path, options.version, ask, n)
     matchers = open_shards(_name_shards(version.shards))
-    attributes = attributes_of(version)
+    attributes = attributes_of(version).union(also)
     columns = choose_columns(schema, options.keys, options.events, attributes)
     if expressions:
         if columns.shape != "json":
@@ -279,9 +286,17 @@ def _find_times(schema: StructType, name: str) -> int:
 
 
 def attributes_of(version: Version) -> frozenset[str]:
-    """The attributes that rules of a version mention."""
+    """The attributes that rules of a version mention, of events and of earlier ones."""
     matchers = open_shards(_name_shards(version.shards))
-    return frozenset(name for matcher in matchers for name in matcher.attributes())
+    names = {name for matcher in matchers for name in matcher.attributes()}
+    olds = {name for join in joins_of(version) for name in join.olds}
+    return frozenset((names | olds) - {RECEIVED_BY})
+
+
+def joins_of(version: Version) -> frozenset[Join]:
+    """The join predicates of the rules of a version."""
+    matchers = open_shards(_name_shards(version.shards))
+    return frozenset(join for matcher in matchers for join in Publishing(matcher).joins)
 
 
 def choose_version(

@@ -34,12 +34,23 @@ from tamis.spark.match.query import Query, prepare_query
 from tamis.spark.match.shard_groups import group_shards
 from tamis.spark.match.worker import GROUP, key_names
 
-__all__ = ["counts", "first", "match", "match_expression", "matcher", "refused", "top"]
+__all__ = [
+    "ROW_AND_GROUP",
+    "check_form",
+    "counts",
+    "first",
+    "match",
+    "match_expression",
+    "matcher",
+    "merge_groups",
+    "refused",
+    "top",
+]
 
 Transformation: TypeAlias = Callable[[DataFrame], DataFrame]
 
 _ROW = "row"
-_ROW_AND_GROUP = (StructField(_ROW, LongType()), StructField(GROUP, IntegerType()))
+ROW_AND_GROUP = (StructField(_ROW, LongType()), StructField(GROUP, IntegerType()))
 """The columns by which the answers of several groups of shards are merged."""
 
 
@@ -107,9 +118,20 @@ def match(
         A column is missing, or has a type that rules cannot compare.
     """
     options = MatchOptions(keys, events, version, plan, memory, ship, on_error, only, at)
+    return _answer(events_df, path, check_form(form), 0, options)
+
+
+def check_form(form: Form) -> Output:
+    """Check the argument `form` of functions that have it, and return what to compute.
+
+    Raises
+    ------
+    ValueError
+        It is not one of those listed.
+    """
     if form not in get_args(Form):
         raise ValueError(f"form is 'pairs' or 'lists', not {form!r}")
-    return _answer(events_df, path, "match" if form == "pairs" else "lists", 0, options)
+    return "match" if form == "pairs" else "lists"
 
 
 @list_keywords(MatchKeywords)
@@ -284,9 +306,9 @@ def _answer(
     repeated = _repeat_for_groups(query.select_input(table, row), len(groups))
     if ask == "match":
         return repeated.mapInArrow(query.make_work(spark, groups), query.schema)
-    work = query.make_work(spark, groups, _ROW_AND_GROUP)
-    schema = StructType([*query.keys, *_ROW_AND_GROUP, *query.answers])
-    return _merge_groups(query, repeated.mapInArrow(work, schema))
+    work = query.make_work(spark, groups, ROW_AND_GROUP)
+    schema = StructType([*query.keys, *ROW_AND_GROUP, *query.answers])
+    return merge_groups(query, repeated.mapInArrow(work, schema))
 
 
 def _repeat_for_groups(table: DataFrame, groups: int) -> DataFrame:
@@ -303,7 +325,7 @@ def _repeat_for_groups(table: DataFrame, groups: int) -> DataFrame:
     return repeated.repartitionById(groups * per_group, partition.cast("int"))
 
 
-def _merge_groups(query: Query, found: DataFrame) -> DataFrame:
+def merge_groups(query: Query, found: DataFrame) -> DataFrame:
     """Merge the answers of all groups of shards into one for each event."""
     keys = key_names(len(query.keys))
     named = found.toDF(*keys, _ROW, GROUP, *(field.name for field in query.answers))

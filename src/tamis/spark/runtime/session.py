@@ -67,6 +67,10 @@ def _default_settings(cores: int, memory: str) -> dict[str, Any]:
         "spark.sql.execution.arrow.pyspark.enabled": True,
         # Few partitions for few cores; the default of 200 is for clusters.
         "spark.sql.shuffle.partitions": 2 * cores,
+        # Streams that remember events need it.
+        "spark.sql.streaming.stateStore.providerClass": (
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+        ),
         "spark.ui.enabled": False,
         "spark.ui.showConsoleProgress": False,
     }

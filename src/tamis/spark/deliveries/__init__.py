@@ -1,0 +1,1 @@
+"""Matches as messages to subscribers: a table of them, and where they are sent."""

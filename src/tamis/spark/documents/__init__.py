@@ -1,0 +1,1 @@
+"""Rules about earlier events on Spark: in a stream with state, and over a table in order."""

@@ -1,0 +1,277 @@
+"""Rules about earlier events, on tables and streams of Spark: the answers of `Matcher.publish`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+import tamis
+from tamis import spark as ts
+from tests.spark.indexes import publish_rules
+from tests.spark.stream.killed_jobs import KILLS, kill_jobs
+
+SCRIPT = Path(__file__).with_name("interrupted_publish.py")
+START = datetime(2026, 1, 1, tzinfo=UTC)
+BY_USER = [
+    ("again", "EXISTS (SELECT 1 FROM seen d WHERE d.user = user AND d.x > x)"),
+    ("low", "x < ALL (SELECT d.x FROM seen d WHERE d.user = user)"),
+    ("third", "(SELECT COUNT(*) FROM seen d WHERE d.user = user) = 2"),
+    ("plain", "x > 90"),
+]
+"""All of them equate the user."""
+OF_ALL = [*BY_USER, ("record", "x > ALL (SELECT d.x FROM seen d)")]
+SCHEMA = "id long, user string, x long, at timestamp"
+
+
+def make_events(size: int, seed: int = 1) -> list[dict[str, Any]]:
+    random = Random(seed)
+    users = [None, *(f"user {n}" for n in range(9))]
+    return [
+        {
+            "id": id,
+            "user": random.choice(users),
+            "x": random.choice([None, random.randrange(100)]) if id % 3 else 50,
+            "at": START + timedelta(minutes=id),
+        }
+        for id in range(size)
+    ]
+
+
+def expect(
+    rules: list[tuple[str, str]],
+    events: list[dict[str, Any]],
+    retention: tamis.Retention | None = None,
+) -> Counter[tuple[int, str]]:
+    matcher = tamis.Matcher(documents=retention)
+    matcher.add_many(rules)
+    return Counter((e["id"], str(rule)) for e in events for rule in matcher.publish(e))
+
+
+def found(answers: DataFrame) -> Counter[tuple[int, str]]:
+    assert answers.columns == ["id", "rule"]
+    return Counter((row["id"], row["rule"]) for row in answers.collect())
+
+
+def write_files(folder: Path, events: list[dict[str, Any]], files: int, first: int = 0) -> None:
+    """Write events to files, which a stream reads one at a time, in the order of their times."""
+    folder.mkdir(exist_ok=True)
+    for number in range(files):
+        part = events[number * len(events) // files : (number + 1) * len(events) // files]
+        Random(number).shuffle(part)
+        aside = folder / f".{first + number}"
+        pq.write_table(pa.Table.from_pylist(part), aside)
+        aside.rename(folder / f"{first + number:04}.parquet")
+        modified = START.timestamp() + first + number
+        os.utime(folder / f"{first + number:04}.parquet", (modified, modified))
+
+
+def run_stream(spark: SparkSession, tmp_path: Path, answers: Any) -> DataFrame:
+    """Run a stream over all files, and read what it wrote."""
+    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+    stream = reader.parquet(str(tmp_path / "events"))
+    writer = answers(stream).writeStream.format("parquet")
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination()
+    return spark.read.parquet(str(tmp_path / "out"))
+
+
+@pytest.mark.parametrize("rules", [BY_USER, OF_ALL], ids=["by user", "one group"])
+def test_a_table_has_the_answers_of_publish(
+    spark: SparkSession, tmp_path: Path, rules: list[tuple[str, str]]
+) -> None:
+    events = make_events(300)
+    publish_rules(tmp_path / "index", rules, shards=2)
+    shuffled = list(events)
+    Random(2).shuffle(shuffled)
+    table = spark.createDataFrame(
+        [tuple(event.values()) for event in shuffled], SCHEMA
+    ).repartition(3)
+    expected = expect(rules, events)
+    assert {rule for _, rule in expected} == {id for id, _ in rules}
+    assert found(ts.publish(table, tmp_path / "index", order="at")) == expected
+    assert found(ts.publish(table, tmp_path / "index", order=["x", "id"], by=())) == expect(
+        rules, sorted(events, key=lambda e: (e["x"] is not None, e["x"] or 0, e["id"]))
+    )
+    texts = table.selectExpr("id", "at", "to_json(struct(user, x)) AS event")
+    assert found(ts.publish(texts, tmp_path / "index", order="id", events="event")) == expected
+    maps = table.selectExpr(
+        "id", "user", "map_from_arrays(array('user', 'x'), array(user, CAST(x AS STRING))) AS event"
+    )
+    strings = [
+        {**e, "x": None if e["x"] is None else str(e["x"])} for e in events
+    ]  # fmt: skip
+    assert found(ts.publish(maps, tmp_path / "index", order="id", events="event")) == expect(
+        rules, strings
+    )
+
+
+def test_a_table_forgets_events_that_are_too_old(spark: SparkSession, tmp_path: Path) -> None:
+    events = make_events(200)
+    publish_rules(tmp_path / "index", OF_ALL, shards=1)
+    table = spark.createDataFrame([tuple(event.values()) for event in events], SCHEMA)
+    now = [0.0]
+    by_time = tamis.Retention(age=timedelta(minutes=20), by="at", clock=lambda: now[0])
+    matcher = tamis.Matcher(documents=by_time)
+    matcher.add_many(OF_ALL)
+    expected: Counter[tuple[int, str]] = Counter()
+    for event in events:
+        now[0] = event["at"].timestamp()
+        expected.update((event["id"], str(rule)) for rule in matcher.publish(event))
+    assert expected != expect(OF_ALL, events)
+    retention = tamis.Retention(age=timedelta(minutes=20), by="at")
+    assert found(ts.publish(table, tmp_path / "index", order="id", retention=retention)) == expected
+    few = tamis.Retention(count=7)
+    assert found(ts.publish(table, tmp_path / "index", order="id", retention=few)) == expect(
+        OF_ALL, events, tamis.Retention(count=7)
+    )
+
+
+@pytest.mark.parametrize("rules", [BY_USER, OF_ALL], ids=["by user", "one group"])
+def test_a_stream_has_the_answers_of_publish(
+    spark: SparkSession, tmp_path: Path, rules: list[tuple[str, str]]
+) -> None:
+    events = make_events(120)
+    publish_rules(tmp_path / "index", rules, shards=2)
+    write_files(tmp_path / "events", events[:80], 2)
+
+    def answers(stream: DataFrame) -> DataFrame:
+        return ts.publish(stream, tmp_path / "index", order="at")
+
+    run_stream(spark, tmp_path, answers)
+    # A stream that starts again remembers what it saw.
+    write_files(tmp_path / "events", events[80:], 1, first=2)
+    assert found(run_stream(spark, tmp_path, answers)) == expect(rules, events)
+
+
+@pytest.mark.parametrize("expires", [False, True])
+def test_a_stream_takes_large_batches_and_keys_of_all_types(
+    spark: SparkSession, tmp_path: Path, expires: bool
+) -> None:
+    """Without empty batches, Spark lets state expire."""
+    no_data = "spark.sql.streaming.noDataMicroBatches.enabled"
+    spark.conf.set(no_data, not expires)
+    events = make_events(12_000)
+    rules = [("third", BY_USER[2][1]), ("plain", "x > 98")]
+    publish_rules(tmp_path / "index", rules)
+    write_files(tmp_path / "events", events, 1)
+
+    def answers(stream: DataFrame) -> DataFrame:
+        retention = tamis.Retention(age=timedelta(hours=1))
+        return ts.publish(
+            stream, tmp_path / "index", order="id", keys=["at", "id"], retention=retention, by=()
+        )
+
+    try:
+        rows = run_stream(spark, tmp_path, answers).collect()
+    finally:
+        spark.conf.unset(no_data)
+    assert Counter((row["id"], row["rule"]) for row in rows) == expect(rules, events)
+    assert all(
+        row["at"].astimezone(UTC) == START + timedelta(minutes=row["id"]) for row in rows
+    )  # fmt: skip
+
+
+def test_what_cannot_be_published_is_refused_at_once(spark: SparkSession, tmp_path: Path) -> None:
+    publish_rules(tmp_path / "index", OF_ALL)
+    table = spark.createDataFrame([(1, "a", 1, START, 0.5)], f"{SCHEMA}, f double")
+    index = tmp_path / "index"
+    with pytest.raises(tamis.EventError, match=r"without d\.user = user"):
+        ts.publish(table, index, order="id", by="user")
+    with pytest.raises(tamis.EventError, match="no column 'when' for order="):
+        ts.publish(table, index, order="when")
+    with pytest.raises(tamis.EventError, match="order='f' is of type double"):
+        ts.publish(table, index, order="f")
+    with pytest.raises(tamis.EventError, match="which event came first"):
+        ts.publish(table, index, order=[])
+    with pytest.raises(tamis.EventError, match="come at once"):
+        ts.publish(table, index, order="id", retention=tamis.Retention(age=5))
+    publish_rules(tmp_path / "users", BY_USER)
+    few = tamis.Retention(count=5)
+    with pytest.raises(tamis.EventError, match="limit on the number of all documents"):
+        ts.publish(table, tmp_path / "users", order="id", by="user", retention=few)
+    texts = table.selectExpr("id", "to_json(struct(user)) AS event")
+    with pytest.raises(tamis.EventError, match="cannot be grouped by 'user'"):
+        ts.publish(texts, tmp_path / "users", order="id", by="user", events="event")
+    (tmp_path / "events").mkdir()
+    stream = spark.readStream.schema(SCHEMA).parquet(str(tmp_path / "events"))
+    nested = stream.selectExpr("*", "array(id) AS list")
+    with pytest.raises(tamis.EventError, match="cast it to a string"):
+        ts.publish(nested, index, order="id", keys="list")
+    provider = "spark.sql.streaming.stateStore.providerClass"
+    before = str(spark.conf.get(provider))
+    spark.conf.set(provider, "org.example.Other")
+    try:
+        with pytest.raises(tamis.EventError, match="needs the RocksDB state store"):
+            ts.publish(stream, index, order="id")
+    finally:
+        spark.conf.set(provider, before)
+
+
+def test_bad_events_raise_or_are_left_out(spark: SparkSession, tmp_path: Path) -> None:
+    publish_rules(tmp_path / "index", OF_ALL)
+    texts = spark.createDataFrame([(1, '{"x": 5}'), (2, "{"), (3, '{"x": 6}')], "id long, e string")
+    with pytest.raises((PySparkException, tamis.TamisError), match="not JSON"):
+        ts.publish(texts, tmp_path / "index", order="id", events="e").collect()
+    answers = ts.publish(texts, tmp_path / "index", order="id", events="e", on_error="skip")
+    events = [{"id": 1, "x": 5}, {"id": 3, "x": 6}]
+    assert found(answers) == expect(OF_ALL, events)
+
+
+def test_an_index_built_on_spark_has_rules_about_earlier_events(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rules = spark.createDataFrame(OF_ALL, "id string, rule string")
+    version = ts.build(rules, tmp_path / "index", shards=2)
+    assert (version.rules, version.bad) == (len(OF_ALL), 0)
+    events = make_events(60)
+    table = spark.createDataFrame([tuple(event.values()) for event in events], SCHEMA)
+    assert found(ts.publish(table, tmp_path / "index", order="id")) == expect(OF_ALL, events)
+    # Without documents the answers are those of `Matcher.match`.
+    matcher = tamis.Matcher()
+    matcher.add_many(OF_ALL)
+    assert found(ts.match(table, tmp_path / "index")) == Counter(
+        (event["id"], rule) for event in events for rule in matcher.match(event)
+    )
+
+
+@pytest.mark.slow
+def test_killed_streams_remember_every_event_once(tmp_path: Path) -> None:
+    files = 4 * KILLS
+    events = [{k: v for k, v in e.items() if k != "at"} for e in make_events(20 * files)]
+    publish_rules(tmp_path / "index", BY_USER)
+    write_files(tmp_path / "events", events, files)
+    folders = [str(tmp_path / name) for name in ("events", "index", "matches", "checkpoint")]
+    command = [sys.executable, str(SCRIPT), *folders]
+    kill_jobs(
+        command,
+        tmp_path / "log",
+        before=lambda number: None,
+        count_done=lambda: len(done_batches(tmp_path)),
+    )
+    read = committed_matches(tmp_path / "matches")
+    assert Counter((row["id"], row["rule"]) for row in read) == expect(BY_USER, events)
+
+
+def done_batches(tmp_path: Path) -> list[Path]:
+    return list((tmp_path / "checkpoint" / "commits").glob("[0-9]*"))
+
+
+def committed_matches(folder: Path) -> list[dict[str, Any]]:
+    """The rows of the files that Spark's sink has committed; others are of killed attempts."""
+    names: set[str] = set()
+    for log in (folder / "_spark_metadata").glob("[0-9]*"):
+        for line in log.read_text().splitlines()[1:]:
+            names.add(Path(json.loads(line)["path"]).name)
+    return [row for name in sorted(names) for row in pq.read_table(folder / name).to_pylist()]
