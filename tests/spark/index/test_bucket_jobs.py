@@ -32,7 +32,7 @@ def test_build_update_and_match(
         refused = pq.read_table(pa.BufferReader(part.read_bytes())).to_pylist()
         assert [(row["id"], row["position"]) for row in refused] == [(0, 7)]
         # Nothing is left of the pieces.
-        assert sorted(entry.name[:10] for entry in version.folder.iterdir()) == [  # type: ignore[union-attr]
+        assert sorted(entry.name[:10] for entry in version.folder.iterdir()) == [
             "BUILDER",
             "VERSION.js",
             "quarantine",

@@ -26,7 +26,7 @@ def make_rules(count: int) -> dict[str, str]:
 
 
 def files(shard: ts.Shard) -> dict[str, int]:
-    return {file.name: file.stat().st_ino for file in shard.path.iterdir()}
+    return {file.name: file.stat().st_ino for file in Path(shard.path).iterdir()}
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -44,6 +44,8 @@ __all__ = [
     "resolve_folder",
     "version_folder",
 ]
+
+_Place = TypeVar("_Place", Path, Address, Path | Address)
 
 FORMAT: Final = 1
 """The version of the manifest's format; increase it with every change."""
@@ -145,7 +147,7 @@ def resolve_folder(path: PathLike) -> Path:
     return place
 
 
-def version_folder(root: Place, number: int) -> Place:
+def version_folder(root: _Place, number: int) -> _Place:
     """The folder of the version `number` of the index at `root`."""
     return root / VERSIONS / f"{number:06d}"
 

@@ -78,7 +78,6 @@ def publish_to_bucket(
     parent = None if seen.data is None else current(root)
     number = _reserve(root, writes)
     folder = version_folder(root, number)
-    assert isinstance(folder, Address)
     try:
         draft = write(folder, parent)
         manifest = encode_manifest(root, folder, number, parent, draft)
@@ -101,7 +100,6 @@ def _reserve(root: Address, writes: ExclusiveWrites) -> int:
     number = max([0, *list_numbers(root)]) + 1
     while True:
         builder = version_folder(root, number) / BUILDER
-        assert isinstance(builder, Address)
         if writes.create(builder, _describe_builder()):
             return number
         number += 1
@@ -144,7 +142,6 @@ def forget_in_bucket(root: Address, keep: int) -> list[int]:
     complete = {each.number for each in known} - removed
     for number in list_numbers(root):
         folder = version_folder(root, number)
-        assert isinstance(folder, Address)
         if number in complete or (number not in removed and _is_being_built(folder)):
             continue
         with storage_errors(folder):

@@ -176,6 +176,7 @@ def _refuse_path(folder: str, who: str) -> NoReturn:
 def _remove_unreported(folder: Place, reports: Iterable[Report]) -> None:
     """Remove the files of attempts whose reports Spark dropped, and of pieces that are merged."""
     named = {name for report in reports for name in (report.name, report.quarantine)}
-    for entry in list(folder.iterdir()):
+    entries: list[Place] = [*folder.iterdir()]
+    for entry in entries:
         if entry.name not in named and entry.name != BUILDER:
             remove(entry)

@@ -26,6 +26,7 @@ from tamis.spark.index.layout import (
     VERSIONS,
     Draft,
     PathLike,
+    Place,
     Version,
     explain_missing,
     list_numbers,
@@ -143,9 +144,10 @@ def forget(path: PathLike, keep: int = 1) -> list[int]:
         used = {shard.path for v in known if v.number not in removed for shard in v.shards}
         for each in old:
             # Without its manifest a folder is not a version, even if this process is killed now.
-            with storage_errors(each.folder):
-                (each.folder / MANIFEST).unlink()
-                sync_folder(each.folder)
+            folder = version_folder(root, each.number)
+            with storage_errors(folder):
+                (folder / MANIFEST).unlink()
+                sync_folder(folder)
         for number in list_numbers(root):
             folder = version_folder(root, number)
             if not (folder / MANIFEST).exists():
@@ -191,7 +193,7 @@ def _rename(aside: Path, folder: Path) -> None:
         sync_folder(folder.parent)
 
 
-def _remove_unused(folder: Path, used: set[Path]) -> None:
+def _remove_unused(folder: Path, used: set[Place]) -> None:
     """Remove a version's folder, except for shards that other versions use."""
     for entry in list(folder.iterdir()):
         if entry in used:

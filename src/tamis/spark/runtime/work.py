@@ -116,7 +116,7 @@ class _Sum(AccumulatorParam[Metrics]):
 
     def addInPlace(self, value1: Metrics, value2: Metrics) -> Metrics:
         slowest = max(value1.slowest, value2.slowest)
-        added = (a + b for a, b in zip(value1, value2, strict=True))
+        added: list[Any] = [a + b for a, b in zip(value1, value2, strict=True)]
         return Metrics(*added)._replace(slowest=slowest)
 
 
@@ -187,7 +187,7 @@ def read_note(text: str) -> TamisError | None:
         note = msgspec.json.decode(found[1])
         kind = getattr(errors, note["error"], TamisError)
         try:
-            return kind(note["message"], **note["attributes"])  # type: ignore[no-any-return]
+            return kind(note["message"], **note["attributes"])
         except TypeError:
             return TamisError(note["message"])
     except (msgspec.MsgspecError, KeyError, TypeError):
@@ -249,7 +249,7 @@ def describe_jobs(spark: SparkSession, text: str) -> Iterator[None]:
     before = context.getLocalProperty("spark.job.description")
     context.setJobDescription(text)
     # PySpark names stages after the line that starts them; inside of this it does not.
-    site: Any = SCCallSiteSync(context)
+    site: Any = SCCallSiteSync(context)  # type: ignore[no-untyped-call]
     site._call_site = text
     try:
         with site:
