@@ -79,6 +79,9 @@ bench: $(INSTALLED) ## run all benchmarks, about 40 minutes
 	@for file in benchmarks/bench_*.py; do \
 		$(BIN)/python -m "benchmarks.$$(basename "$$file" .py)" $(ARGS) || exit; done
 
+peers: $(INSTALLED) ## measure Tamis beside other engines, as far as their tools are here, and write the page
+	@$(BIN)/python -m benchmarks.peers.run $(ARGS)
+
 compare: $(INSTALLED) ## measure this tree and another checkout in turn: make compare BASE=../other
 	@test -n "$(BASE)" || { echo "name the other checkout: make compare BASE=../other"; exit 2; }
 	@$(BIN)/python -m benchmarks.compare "$(BASE)" $(ARGS)
@@ -100,8 +103,9 @@ venv: $(INSTALLED) ## create .venv and install Tamis into it; the other targets 
 page: ## build the page of the server from web/src; needs Node
 	@cd web && npm ci --ignore-scripts --no-audit --no-fund --silent && node build.mjs
 
-wheel: $(INSTALLED) ## build a wheel for this platform in dist, with compiled kernels
+wheel: $(INSTALLED) ## build a wheel for this platform in dist, with compiled kernels, and check it
 	@$(BIN)/python scripts/build_wheel.py dist
+	@$(BIN)/python -m twine check --strict dist/*.whl
 
 lock: ## write the locks after a change of pyproject.toml; ARGS=--upgrade takes the newest versions
 	@$(PYTHON) -m venv --clear .venv-lock

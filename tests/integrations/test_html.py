@@ -71,7 +71,7 @@ def test_everything_that_a_notebook_shows_is_escaped(matcher: tamis.Matcher) -> 
             assert "<script>alert(" in reader.text, name
     assert "rules" in read(matcher.stats()).text
     assert "svg" in read(shown["backtest"]).tags
-    assert read(matcher.explain(BAD, events[0])).tags.count("li") == 6
+    assert read(matcher.explain(BAD, events[0])).tags.count("li") == 5
 
 
 def test_stats_are_still_a_dict(matcher: tamis.Matcher) -> None:
