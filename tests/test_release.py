@@ -12,6 +12,7 @@ import urllib.request
 from pathlib import Path
 
 import tamis
+from scripts.build_wheel import copy_tree
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -40,9 +41,10 @@ def test_the_changelog_begins_with_what_is_not_released_and_the_version() -> Non
 
 def test_the_metadata_of_a_wheel_is_complete(tmp_path: Path) -> None:
     """The description can be shown by an index of packages; kernels do not matter here."""
+    tree = copy_tree(tmp_path / "tree")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet"]
     subprocess.run(
-        [*pip, "--no-deps", "--no-build-isolation", "--no-index", "-w", tmp_path, ROOT],
+        [*pip, "--no-deps", "--no-build-isolation", "--no-index", "-w", tmp_path, tree],
         check=True,
         capture_output=True,
     )
