@@ -8,7 +8,7 @@ weights are its bids; its budget is to last the whole day.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ class Pacer:
 
     def __init__(self, matcher: tamis.Matcher) -> None:
         self.matcher = matcher
-        self.spent: Counter[Any] = Counter()
+        self.spent: defaultdict[Any, float] = defaultdict(float)
 
     def choose(self, view: dict[str, Any], share_of_day: float) -> tuple[Any, float] | None:
         """The best campaign for this view that is not ahead of its schedule, and its price."""

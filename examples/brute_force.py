@@ -29,7 +29,7 @@ def main() -> None:
     matcher.add("spraying", f"{FAILED} AND (SELECT COUNT(DISTINCT d.TargetUserName) {WINDOW}) >= 5")
     matcher.add("first from there", f"{FAILED} AND NOT EXISTS (SELECT 1 {WINDOW})")
 
-    before: list[object] = []
+    before: list[str | int] = []
     alerts = 0
     for line in (DATA / "windows_events.jsonl").read_text().splitlines():
         event = json.loads(line)

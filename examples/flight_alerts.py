@@ -27,11 +27,11 @@ def main() -> None:
     for id, count in counts.most_common():
         rule = matcher.rule(id)
         print(f"{count:5}  {id:<20} for {', '.join(sorted(rule.tags))}")
-    print("never:", ", ".join(id for id in matcher if id not in counts))
+    print("never:", ", ".join(str(id) for id in matcher if id not in counts))
 
     worst = max(flights, key=lambda flight: flight.get("dep_delay", 0))
     print(f"\nThe latest flight, {worst['flight']}: {worst['dep_delay']} minutes")
-    print("alerts:", ", ".join(matcher.match(worst)))
+    print("alerts:", ", ".join(map(str, matcher.match(worst))))
     print("why not 'blind takeoff':")
     print(matcher.why_not("blind takeoff", worst))
 

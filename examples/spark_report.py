@@ -50,4 +50,4 @@ def main(folder: str | None = None, rules: int = 10_000) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:2])
+    main(sys.argv[1] if len(sys.argv) > 1 else None)

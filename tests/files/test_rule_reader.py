@@ -11,6 +11,7 @@ import tamis
 from tamis.files import (
     load_rule,
     load_rules,
+    read_events,
 )
 from tests.files.samples import (
     load_matcher,
@@ -157,3 +158,14 @@ def test_one_rule_is_loaded_even_if_others_are_invalid(tmp_path: Path) -> None:
     assert caught.value.line == 3
     with pytest.raises(tamis.UnknownRuleError, match=r"rules\.jsonl: there is no rule '4'"):
         load_rule(matcher, path, "4")
+
+
+def test_a_path_is_as_good_as_its_text(tmp_path: Path) -> None:
+    rules, events = tmp_path / "rules.jsonl", tmp_path / "events.jsonl"
+    rules.write_text('{"id": "teens", "rule": "age BETWEEN 13 AND 19"}\n')
+    events.write_text('{"age": 15}\n')
+    matcher = tamis.Matcher()
+    assert [rule.id for rule in load_rules(matcher, rules).rules] == ["teens"]
+    assert len(load_rules(tamis.Matcher(), [rules]).rules) == 1
+    (batch,) = read_events(events)
+    assert matcher.match_many(batch.events)["rule"].to_pylist() == ["teens"]

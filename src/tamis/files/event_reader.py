@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from itertools import islice
 from typing import Any, NamedTuple
@@ -25,6 +25,7 @@ from tamis.files.source import (
     STDIN,
     Bytes,
     Format,
+    Paths,
     Source,
     find_files,
     join_fractions,
@@ -72,9 +73,7 @@ class UndecodedBatch(NamedTuple):
     path: str
 
 
-def read_events(
-    path: str | Sequence[str], bad: list[InputFileError] | None = None
-) -> Iterator[EventBatch]:
+def read_events(path: Paths, bad: list[InputFileError] | None = None) -> Iterator[EventBatch]:
     """Read the events of one or more files, batch by batch.
 
     Parameters
@@ -96,7 +95,7 @@ def read_events(
 
 
 def read_undecoded(
-    path: str | Sequence[str], bad: list[InputFileError] | None = None
+    path: Paths, bad: list[InputFileError] | None = None
 ) -> Iterator[UndecodedBatch]:
     """Read the events of files like `read_events`, and leave JSON lines as texts."""
     files = find_files(path)
@@ -126,7 +125,7 @@ class EventFile:
         As in :func:`read_events`.
     """
 
-    def __init__(self, path: str | Sequence[str]) -> None:
+    def __init__(self, path: Paths) -> None:
         self._path = path
 
     def read_chunks(self, attributes: frozenset[str], exact: frozenset[str]) -> Iterator[PastChunk]:

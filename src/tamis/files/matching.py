@@ -16,7 +16,7 @@ from tamis.encode.json.texts import JsonTexts
 from tamis.errors import EventError, InputFileError, SchemaError
 from tamis.files.details import Details
 from tamis.files.event_reader import UndecodedBatch, read_undecoded
-from tamis.files.source import display_path
+from tamis.files.source import Paths, display_path
 from tamis.matcher.ids import Ids, id_column
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.rule import RuleId
@@ -106,7 +106,7 @@ class MatchBatch(NamedTuple):
         return self._replace(keys=keys, table=kept.set_column(0, "event", pa.array(places)))
 
 
-def match_file(matcher: Matcher, path: str | Sequence[str], query: Query) -> Iterator[MatchBatch]:
+def match_file(matcher: Matcher, path: Paths, query: Query) -> Iterator[MatchBatch]:
     """Match all events of files; files without events give one batch without rows.
 
     Events are numbered from 0 through all files.

@@ -26,6 +26,7 @@ from tamis.files.csv_records import read_records
 from tamis.files.json_lines import read_objects
 from tamis.files.source import (
     Format,
+    Paths,
     Source,
     display_path,
     find_files,
@@ -84,7 +85,7 @@ class _Place(NamedTuple):
 
 def load_rules(
     matcher: Matcher,
-    path: str | Sequence[str],
+    path: Paths,
     *,
     logic: str = "strong",
     skip_bad: bool = False,

@@ -27,6 +27,7 @@ __all__ = [
     "STDIN",
     "Bytes",
     "Format",
+    "Paths",
     "Source",
     "detect_format",
     "display_path",
@@ -40,6 +41,9 @@ STDIN: Final = "-"
 """The name of standard input, which is read as JSON lines; for output, of standard output."""
 
 Bytes: TypeAlias = io.BufferedIOBase
+
+Paths: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""One or more files or folders."""
 
 _BLOCK = 1 << 22
 """How many bytes are read at a time."""
@@ -99,7 +103,7 @@ def detect_format(path: str) -> tuple[Format, Compression | None]:
     return found, compression
 
 
-def find_files(paths: str | Sequence[str]) -> list[str]:
+def find_files(paths: Paths) -> list[str]:
     """List files: those named, and in place of a folder the files in it that can be read, sorted.
 
     Raises
@@ -108,7 +112,9 @@ def find_files(paths: str | Sequence[str]) -> list[str]:
         A folder has no such file.
     """
     files: list[str] = []
-    for path in [paths] if isinstance(paths, str) else paths:
+    named = [paths] if isinstance(paths, str | os.PathLike) else paths
+    for one in named:
+        path = os.fspath(one)
         if path == STDIN or not Path(path).is_dir():
             files.append(path)
             continue
