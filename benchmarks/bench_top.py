@@ -8,7 +8,9 @@ k-index paper does: by the rarity of a key.
 
 *top 5* is the median of `top(event, 5)`, *match_array* that of `match_array`, in microseconds;
 *first* is the first `top` of a matcher, which prepares bounds where rules or events have weights.
-*many* compares `top_many` with `match_many`, in microseconds per event.
+*many* compares `top_many` with `match_many`, in microseconds per event. *checked* is how many
+answers were compared with those of SCAN, which scores everything that matches: a difference ends
+the run.
 
 Usage: python -m benchmarks.bench_top [--quick] [--scenarios NAME …] [--weights WAY …] [--rules N]
        [--results FOLDER]
@@ -39,15 +41,21 @@ from benchmarks.report import RESULTS, Row, save, show
 from benchmarks.scenarios import SCENARIOS, DataMissing, Events, Load
 from tamis.encode.arrays import NEGATED, SET
 from tamis.encode.dictionary import Dictionary
+from tamis.encode.events import EventEncoder
 from tamis.encode.rule_forms import expand_scores
 from tamis.encode.rules import EncodedRules
+from tamis.engines.scan import Scan
+from tamis.expr.event import flatten
 from tamis.expr.model import Logic
+from tamis.expr.weights import EventWeights
 from tamis.workloads.ads import Workload as Ads
 
 WAYS = ("none", "events", "rules", "both")
 BEST = 5
 BATCH = 512
 SECONDS, QUICK_SECONDS = 3.0, 0.02
+CHECKED = 20
+"""How many answers are compared with those of SCAN."""
 RARE = ("ads", "ads-cnf")
 """The scenarios whose weights follow the rarity of keys."""
 
@@ -144,7 +152,25 @@ def measure_way(way: str, load: Load, rules: EncodedRules, logic: Logic, seconds
         "ratio": top / array,
         "first": first,
     }
+    row["checked"] = check_answers(matcher, load, rules, weights)
     return row | measure_batch(matcher, load, seconds, way)
+
+
+def check_answers(
+    matcher: tamis.Matcher, load: Load, rules: EncodedRules, weights: list[Any]
+) -> int:
+    """Compare the best rules of some events with SCAN's, to the last bit; returns how many."""
+    scan, encoder = Scan(rules), EventEncoder(rules)
+    ids = load.rules["id"]
+    pairs = list(zip(load.events, weights, strict=True))[:CHECKED]
+    for event, own in pairs:
+        encoded = encoder.encode_weighted(flatten(event), EventWeights.of(own))
+        best, scores = scan.top_one(encoded, BEST)
+        expected = list(zip(ids.take(best).to_pylist(), scores.tolist(), strict=True))
+        found = matcher.top(event, BEST, weights=own)
+        if found != expected:
+            raise RuntimeError(f"the best rules of {event} are {expected}, not {found}")
+    return len(pairs)
 
 
 def time_both(

@@ -138,6 +138,75 @@ def test_the_shared_engine_decides_few_of_the_rules_that_match() -> None:
     assert decided < 0.1 * matches
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_tiles_score_few_of_the_rules_that_match_a_weighted_event(weighted: bool) -> None:
+    """Weights of values bound what a rule can score, and the best hits of a tile come first."""
+    workload = begen.Workload(6_000, match_probability=1 / 11)
+    rules = encode([text for _, text in workload.rules()], "strong")
+    if weighted:
+        random = np.random.default_rng(2)
+        scores = expand_scores(rules.forms, rules.scores)
+        atoms = np.flatnonzero(scores.code >= 0)
+        sizes = np.where(rules.atoms.test == SET, np.diff(rules.atoms.table[:, 2:])[:, 0], 1)
+        own = np.zeros(len(scores.code), np.int64)
+        own[atoms] = sizes[scores.code[atoms]]
+        weights = np.where(own > 0, np.cumsum(own) - own, -1).astype(np.int32)
+        weight = random.random(int(own.sum()))
+        rules = rules._replace(scores=scores._replace(weights=weights, weight=weight))
+    engine, scan, encoder = Tiles(rules), Scan(rules), EventEncoder(rules)
+    drawn = Random(2)
+    matches = scored = 0
+    for event in workload.events(20):
+        given = {(name, value): drawn.random() for name, value in event.items()}
+        rows = encoder.encode_weighted(flatten(event), EventWeights.of(given))
+        assert_same(engine, scan, rows, 5, None, None)
+        scratch: Any = engine._scratch()
+        scored += int(scratch.ranks(0, 0, True).workspace.tally[1])
+        matches += len(scan.match(rows).rule)
+    assert matches > 5_000
+    assert scored < 0.15 * matches
+
+
+def test_weighted_events_are_encoded_as_pairs() -> None:
+    """As the flat form is; where only it tells values apart, there are no pairs."""
+    random = Random(6)
+    # Text predicates may hold for several values of an event, which pairs do not tell.
+    texts = [text for _ in range(600) if "text" not in (text := draw_single(random))]
+    rules = encode(texts, "weak")
+    encoder = EventEncoder(rules)
+    engines = [kind(rules) for kind in (Tiles, Shared, Scan)]
+    ranked = 0
+    for _ in range(200):
+        event = draw_event(random)
+        given = {
+            (name, value): random.choice(DRAWN)
+            for name, value in event.items()
+            if not isinstance(value, list) and random.random() < 0.8
+        }
+        plain = encoder.encode_weighted_pairs(event, given)
+        assert (plain is None) == any(isinstance(value, list) for value in event.values())
+        if plain is None:
+            continue
+        ranked += 1
+        flat = encoder.encode_weighted(flatten(event), EventWeights.of(given))
+        for engine in engines:
+            found, expected = engine.top_pairs(plain[0], 5, None, plain[1]), engine.top_one(flat, 5)
+            np.testing.assert_array_equal(found[0], expected[0])
+            np.testing.assert_array_equal(found[1], expected[1])
+    assert ranked > 50
+
+
+@pytest.mark.parametrize("value", [1, True, 1.0])
+def test_a_weight_of_true_is_not_one_of_1(value: Any) -> None:
+    matcher = tamis.Matcher()
+    matcher.add_many({"one": "x = 1", "true": "x = TRUE"}.items())
+    matcher.optimize()
+    (found,) = matcher.top({"x": value}, weights={("x", True): 0.25})
+    assert found == (("true", 0.25) if value is True else ("one", 1.0))
+    (found,) = matcher.top({"x": value}, weights={("x", 1): 0.25})
+    assert found == (("true", 1.0) if value is True else ("one", 0.25))
+
+
 def test_a_matcher_ranks_over_segments_the_tail_and_selections() -> None:
     """Several segments, removed rules, rules that are not valid, and the tail."""
     random = Random(4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import compress
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -23,7 +24,7 @@ from tamis.errors import EventError, SchemaError, combine_errors
 from tamis.expr.event import Event, FlatEvent, flatten, read_plain_list, refuse_unreadable
 from tamis.expr.model import Value, is_unicode
 from tamis.expr.numbers import INT_MAX, INT_MIN
-from tamis.expr.weights import EventWeights
+from tamis.expr.weights import EventWeights, find_plain_weights
 
 __all__ = ["AxesEncoder", "EventEncoder", "KnownAxis"]
 
@@ -395,6 +396,32 @@ class EventEncoder(AxesEncoder):
         rows = _Rows()
         self._add_flat(event, rows, weights)
         return self._finish(rows)
+
+    def encode_weighted_pairs(
+        self, event: Event, weights: Mapping[tuple[str, Any], float]
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64]] | None:
+        """Encode one event as pairs, with the weight of each; None if it has to be flattened first.
+
+        So it has to be unless its values, and those that have weights, are strings and numbers.
+        """
+        pair_of = self._pair_of
+        is_plain = event.__class__ is dict and weights.__class__ is dict
+        if pair_of is None or not is_plain or self._texts.attributes:
+            return None
+        values = event.values()
+        kinds = list(map(type, values))
+        if bool in kinds:
+            return None
+        try:
+            given = find_plain_weights(weights, zip(event, values, strict=True))
+            pairs = list(map(pair_of, zip(event, values, kinds, strict=True)))
+            if given is None:
+                return None
+            # A value that no rule can see has no pair.
+            weight = np.fromiter(compress(given, pairs), np.float64)
+        except (Unusual, TypeError, OverflowError):
+            return None
+        return np.frombuffer(bytearray().join(pairs), np.int32), weight
 
     def with_texts_at(
         self,

@@ -335,14 +335,20 @@ class Engine:
         return best.rule[0, : best.counts[0]], best.score[0, : best.counts[0]]
 
     def top_pairs(
-        self, event: NDArray[np.int32], n: int, mask: NDArray[np.uint8] | None = None
+        self,
+        event: NDArray[np.int32],
+        n: int,
+        mask: NDArray[np.uint8] | None = None,
+        weight: NDArray[np.float64] = NO_DOUBLES,
     ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
-        """As `top_one`, for an event without weights, given as pairs (`tamis.encode.event_pairs`).
+        """As `top_one`, for an event given as pairs (`tamis.encode.event_pairs`).
 
-        Each text predicate must hold for one value at most. The thread's next call may overwrite
-        the result.
+        `weight` has the weight of each pair, or is empty if all are 1. Each text predicate must
+        hold for one value at most, and for none if there are weights. The thread's next call may
+        overwrite the result.
         """
-        return self.top_one(to_events(event, len(self.rules.dictionary.axes)), n, mask)
+        events = to_events(event, len(self.rules.dictionary.axes))
+        return self.top_one(events._replace(weight=weight), n, mask)
 
     def top(self, events: Events, n: int, mask: NDArray[np.uint8] | None = None) -> Tops:
         """Find the `n` best matching rules of each event.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tamis.errors import EventError, RuleError
@@ -13,7 +14,7 @@ from tamis.expr.names import DERIVED
 from tamis.expr.text.grammar import parse
 from tamis.expr.text.write import to_sql
 
-__all__ = ["EventWeights", "RuleWeights"]
+__all__ = ["EventWeights", "RuleWeights", "find_plain_weights"]
 
 _Key = tuple[str, tuple[Kind, Value]]
 
@@ -110,6 +111,31 @@ class EventWeights:
     def get(self, attribute: str, value: Value) -> float:
         """The weight of the event's `value` of `attribute`."""
         return self._by_value.get((attribute, value_key(value)), 1.0)
+
+
+def find_plain_weights(
+    weights: Mapping[tuple[str, Any], float], keys: Iterable[tuple[Any, Any]]
+) -> list[float] | None:
+    """The weights of an event's pairs of an attribute and a string or number, 1 by default.
+
+    None where `EventWeights` has to look closer: at a key that the event does not have, at a value
+    of another kind, or at a weight that may not be one.
+    """
+    found: list[Any] = list(map(weights.get, keys))
+    lacking = found.count(None)
+    if len(found) - lacking != len(weights):
+        return None
+    # True equals 1 as a key of a dictionary, but is another value.
+    if not {value.__class__ for _, value in weights} <= _PLAIN:
+        return None
+    if lacking:
+        found = [1.0 if weight is None else weight for weight in found]
+    is_plain = {float, int}.issuperset(map(type, found))
+    return found if is_plain and min(found, default=0) >= 0 and sum(found) <= _MOST else None
+
+
+_PLAIN = frozenset((str, int, float))
+_MOST = sys.float_info.max
 
 
 def _weighable_keys(expr: Expr) -> tuple[set[_Key], set[Predicate]]:

@@ -171,31 +171,40 @@ class Searcher:
     ) -> list[tuple[RuleId, float]]:
         """Find the `n` matching rules of the highest scores; of equal ones the oldest first."""
         snapshot, joins = self.snapshot, self._joins
-        event_weights = EventWeights.of(weights)
         flat: FlatEvent | None = None
-        if joins is not None or weights is not None or snapshot.tail or not snapshot.views:
+        if joins is not None or snapshot.tail or not snapshot.views:
             flat = self._schema.read(event)
         if joins is not None and flat is not None:
             refuse_unreadable(flat, joins.news)
             flat = extend_event(flat, self._documents.evaluate_joins(joins.usages, flat))
+        # Where all values are plain, the encoder checks the weights.
+        event_weights = None if flat is None else EventWeights.of(weights)
         scored: list[tuple[RuleId, float]] = []
         for view, mask in zip(snapshot.views, self._masks_of(selection), strict=True):
             segment = view.segment
-            if flat is None and segment.engine.rules.texts.size == 0:
-                # Pairs do not tell how many values satisfy a text predicate.
-                pairs = segment.encode_pairs(event)
-                places, scores = segment.engine.top_pairs(pairs, n, mask)
+            engine = segment.engine
+            # Pairs do not tell how many values satisfy a text predicate.
+            if flat is None and weights is None and engine.rules.texts.size == 0:
+                places, scores = engine.top_pairs(segment.encode_pairs(event), n, mask)
+            elif flat is None and weights is None:
+                places, scores = engine.top_one(segment.encode(event), n, mask)
+            elif weights is None:
+                assert flat is not None
+                places, scores = engine.top_one(segment.encode_flat(flat), n, mask)
             else:
-                if flat is None:
-                    encoded = segment.encode(event)
-                elif weights is None:
-                    encoded = segment.encode_flat(flat)
+                plain = None if flat else segment.encode_weighted_pairs(event, weights)
+                if plain is not None:
+                    places, scores = engine.top_pairs(plain[0], n, mask, plain[1])
                 else:
+                    if event_weights is None or flat is None:
+                        event_weights = EventWeights.of(weights)
+                        flat = self._schema.read(event)
                     encoded = segment.encode_weighted(flat, event_weights)
-                places, scores = segment.engine.top_one(encoded, n, mask)
+                    places, scores = engine.top_one(encoded, n, mask)
             scored += zip(segment.ids.array(places).tolist(), scores.tolist(), strict=True)
         if snapshot.tail:
             lazy = LazyEvent(event, self._schema, flat)
+            assert event_weights is not None
             for entry in snapshot.match_tail(lazy, selection):
                 score = score_flat(entry.tree, lazy.flat, entry.weights, event_weights)
                 assert score is not None

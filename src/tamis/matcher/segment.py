@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -168,6 +169,15 @@ class Segment:
     def encode_weighted(self, event: FlatEvent, weights: EventWeights) -> Events:
         """Encode one event with weights of its values."""
         return self._encoders.events.encode_weighted(event, weights)
+
+    def encode_weighted_pairs(
+        self, event: Event, weights: Mapping[tuple[str, Any], float]
+    ) -> tuple[NDArray[np.int32], NDArray[np.float64]] | None:
+        """Encode one event as pairs with weights; None if it has to be flattened first."""
+        if self._schema:
+            return None
+        check_time()
+        return self._encoders.events.encode_weighted_pairs(event, weights)
 
     def match_expression(
         self, alternative: Alternative, mask: NDArray[np.uint8] | None

@@ -324,19 +324,18 @@ def _build(rules: EncodedRules) -> GryphonArrays:
     nodes, last = len(atom) + 1, len(rows.first) - 1
     lenient, equality = (atoms.flags[atom] & IF_ABSENT) != 0, tests.is_equality[tree.token]
     end = tree.end[:real]
-    arrays = (
-        starts(np.bincount(end, minlength=nodes)),
-        paths.candidate[:real][np.argsort(end, kind="stable")],
-        rows.start,
-        rows.attribute[rows.first[:-1]],
-        rows.first,
-        rows.first[:-1] + np.bincount(rows.test[lenient], minlength=last),
-        rows.first[1:] - np.bincount(rows.test[equality], minlength=last),
-        np.where(equality, atoms.low[atom], atom),
-        link,
-    )
     return GryphonArrays(
-        *(array.astype(np.int32) for array in arrays), delays, tests.factor.astype(np.int32)
+        starts(np.bincount(end, minlength=nodes)).astype(np.int32),
+        paths.candidate[:real][np.argsort(end, kind="stable")].astype(np.int32),
+        rows.start.astype(np.int32),
+        rows.attribute[rows.first[:-1]].astype(np.int32),
+        rows.first.astype(np.int32),
+        (rows.first[:-1] + np.bincount(rows.test[lenient], minlength=last)).astype(np.int32),
+        (rows.first[1:] - np.bincount(rows.test[equality], minlength=last)).astype(np.int32),
+        np.where(equality, atoms.low[atom], atom).astype(np.int32),
+        link.astype(np.int32),
+        delays,
+        tests.factor.astype(np.int32),
     )
 
 

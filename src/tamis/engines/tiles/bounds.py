@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import NEGATED, NO_INT32, NO_INT64, NO_UINT8, SET
+from tamis.encode.arrays import NEGATED, NO_DOUBLES, NO_INT32, NO_INT64, NO_UINT8, SET
 from tamis.encode.kernel import kernel
 from tamis.encode.ragged import starts
 from tamis.encode.rules import EncodedRules
@@ -49,6 +49,9 @@ class TileWeights(NamedTuple):
     """For each tile."""
     is_loose: NDArray[np.uint64]
     """WIDE words for each tile: the conjunctions that their rows do not bound."""
+    capacity: NDArray[np.float64]
+    """The most that one attribute can add to the score of any rule, on an event in which it weighs
+    1. Empty if that is not known."""
 
 
 BOUND_COLUMNS = {
@@ -58,10 +61,17 @@ BOUND_COLUMNS = {
     "weight": Column(np.uint8),
     "unit": Column(np.float32),
     "is_loose": Column(np.uint64),
+    "capacity": Column(np.float64),
 }
 
 NO_BOUNDS: Final = TileWeights(
-    NO_INT64, NO_INT32, NO_INT64, NO_UINT8, np.empty(0, np.float32), np.empty(0, np.uint64)
+    NO_INT64,
+    NO_INT32,
+    NO_INT64,
+    NO_UINT8,
+    np.empty(0, np.float32),
+    np.empty(0, np.uint64),
+    NO_DOUBLES,
 )
 
 
@@ -71,7 +81,8 @@ def weigh_tiles(rules: EncodedRules, arrays: TileArrays) -> TileWeights:
     counts = np.zeros(tiles, np.int64)
     row_of = np.full(len(arrays.levels), -1, np.int32)
     room = np.empty((_MOST_ROWS, WIDE * WORD))
-    scored = rules.atoms, rules.forms, rules.scores, are_sums(rules)
+    sums = are_sums(rules)
+    scored = rules.atoms, rules.forms, rules.scores, sums
     fixed = (scored, arrays.tile, arrays.member, row_of, np.empty(_MOST_ROWS, np.int32), room)
     loose, unit = np.zeros(WIDE * tiles, np.uint64), np.zeros(tiles)
     _weigh(*fixed, counts, NO_INT64, NO_INT32, NO_INT64, NO_UINT8, unit, loose)
@@ -80,7 +91,8 @@ def weigh_tiles(rules: EncodedRules, arrays: TileArrays) -> TileWeights:
     attribute = np.empty(int(row_start[-1]), np.int32)
     weight = np.empty(int(weight_start[-1]), np.uint8)
     _weigh(*fixed, counts, row_start, attribute, weight_start, weight, unit, loose)
-    return TileWeights(row_start, attribute, weight_start, weight, round_up(unit), loose)
+    capacity = np.full(1, _find_capacity(scored)) if sums.all() else NO_DOUBLES
+    return TileWeights(row_start, attribute, weight_start, weight, round_up(unit), loose, capacity)
 
 
 @kernel
@@ -103,19 +115,44 @@ def _weight_in(table, scores, atom, rule):
 
 
 @kernel
+def _weight_of(scored, conjunction, atom):
+    """The highest weight of an atom in the rules of a conjunction; 0 if it scores nothing."""
+    (table, _), forms, scores, _ = scored
+    if table[atom, 1] & NEGATED:
+        return 0.0
+    if len(forms.owner) == 0:
+        return _weight_in(table, scores, atom, conjunction)
+    weight = 0.0
+    for k in range(forms.owner_start[conjunction], forms.owner_start[conjunction + 1]):
+        weight = max(weight, _weight_in(table, scores, atom, forms.owner[k]))
+    return weight
+
+
+@kernel
+def _find_capacity(scored):
+    """The highest sum of weights of one attribute within a conjunction."""
+    (table, _), forms, _, _ = scored
+    highest = 0.0
+    for conjunction in range(len(forms.conjunction_start) - 1):
+        first, last = forms.conjunction_start[conjunction], forms.conjunction_start[conjunction + 1]
+        for i in range(first, last):
+            total = 0.0
+            for k in range(first, last):
+                if table[forms.conjunction_atom[k], 0] == table[forms.conjunction_atom[i], 0]:
+                    total += _weight_of(scored, conjunction, forms.conjunction_atom[k])
+            highest = max(highest, total)
+    return highest
+
+
+@kernel
 def _weigh_member(scored, conjunction, bit, row_of, listed, rows, room):
     """Add the weights of a conjunction; returns how many rows there are now, or -1 if too many."""
-    (table, _), forms, scores, _ = scored
+    (table, _), forms, _, _ = scored
     for i in range(forms.conjunction_start[conjunction], forms.conjunction_start[conjunction + 1]):
         atom = forms.conjunction_atom[i]
         if table[atom, 1] & NEGATED:
             continue
-        weight = 0.0
-        if len(forms.owner) == 0:
-            weight = _weight_in(table, scores, atom, conjunction)
-        else:
-            for k in range(forms.owner_start[conjunction], forms.owner_start[conjunction + 1]):
-                weight = max(weight, _weight_in(table, scores, atom, forms.owner[k]))
+        weight = _weight_of(scored, conjunction, atom)
         attribute = table[atom, 0]
         if row_of[attribute] < 0:
             if rows == len(listed):

@@ -34,13 +34,8 @@ from tamis.engines.tiles.expressions import (
     new_expression_room,
 )
 from tamis.engines.tiles.match import COUNT, IN_ORDER, LIST, match_event, match_rows
-from tamis.engines.tiles.top import (
-    TopWorkspace,
-    new_top_block,
-    new_top_workspace,
-    top_event,
-    top_rows,
-)
+from tamis.engines.tiles.top import top_event, top_rows
+from tamis.engines.tiles.top_workspace import TopWorkspace, new_top_block, new_top_workspace
 from tamis.engines.tiles.workspace import Ages, new_block, new_workspace
 from tamis.forks import computed_once
 
@@ -289,7 +284,11 @@ class Tiles(Engine):
         return TopBlock(new_top_block(self.rules, weights, workspace), workspace, most, values)
 
     def top_pairs(
-        self, event: NDArray[np.int32], n: int, mask: NDArray[np.uint8] | None = None
+        self,
+        event: NDArray[np.int32],
+        n: int,
+        mask: NDArray[np.uint8] | None = None,
+        weight: NDArray[np.float64] = NO_DOUBLES,
     ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
         """See `Engine.top_pairs`."""
         n = min(n, self.rules.size)
@@ -297,9 +296,9 @@ class Tiles(Engine):
             return NO_INT32, NO_DOUBLES
         scratch = self._scratch()
         assert isinstance(scratch, TilesScratch)
-        ranks = scratch.ranks(n, len(event) >> 1, False)
+        ranks = scratch.ranks(n, len(event) >> 1, len(weight) > 0)
         chosen = _NO_MASK if mask is None else mask
-        found = top_event(scratch.block, ranks.addresses.block, event, chosen, n)
+        found = top_event(scratch.block, ranks.addresses.block, event, weight, chosen, n)
         return ranks.workspace.best[:found], ranks.workspace.score[:found]
 
     def _rank(

@@ -1,12 +1,14 @@
 """The kernels that find the best rules without testing all candidates.
 
-Filing a rule computes the most that it can score on an event whose attributes weigh at most 1; on
-other events this bound is multiplied by the weight of the heaviest attribute. The tile with the
-highest bound is tested first. From then on, a tile or an entry whose bound is below the worst score
-kept, the *floor*, cannot change the result. One whose bound equals it can, because the older rule
-wins. The conjunctions of a tile are sorted by falling bounds, so those above the floor are its
-first ones. Where an event weighs its values, their weights in each conjunction (`bounds.py`) bound
-all hits of a tile at once.
+Filing a rule computes the most that it can score on an event whose attributes weigh at most 1: its
+*bound*. The tile with the highest bound is tested first. From then on, a rule that scores less than
+the worst one kept, the *floor*, cannot change the result. One that scores as much can, because the
+older rule wins. The floor tells the least bound that a rule must have, given the event's weights:
+a rule scores at most as if its weight were spent on the heaviest attributes of the event, on each
+of them no more than any rule spends on one attribute. The conjunctions of a tile are sorted by
+falling bounds, so those above the least bound are its first ones. Where an event weighs its values,
+their weights in each conjunction (`bounds.py`) bound all hits of a tile at once, and the hits that
+may score most are scored first.
 
 Where nothing has weights and conjunction i is rule i, bounds are scores. Else a rule whose bound
 reaches the floor is scored by its tree, as in every engine.
@@ -17,15 +19,10 @@ reaches the floor is scored by its tree, as in every engine.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from tamis.encode.arrays import Events
 from tamis.encode.kernel import event_kernel, kernel, part
-from tamis.encode.rules import EncodedRules
-from tamis.engines.kernels.address_block import AddressBlock, Column, make_reader
 from tamis.engines.kernels.bits import ALL_BITS, ONE, count_bits, lowest_bit
 from tamis.engines.kernels.scores import ROUNDING, keep_best, score_rule
 from tamis.engines.kernels.truth import LoadedEvent
@@ -33,7 +30,6 @@ from tamis.engines.kernels.truth import load_event as load_spans
 from tamis.engines.kernels.truth import unload_event as unload_spans
 from tamis.engines.score_bounds import heaviest_weight
 from tamis.engines.tiles.arrays import NARROW, WIDE, WORD
-from tamis.engines.tiles.bounds import BOUND_COLUMNS, TileWeights
 from tamis.engines.tiles.flat_groups import (
     COUNT_MASK,
     HAS_MORE,
@@ -46,6 +42,7 @@ from tamis.engines.tiles.flat_groups import (
 )
 from tamis.engines.tiles.groups import clear_visited, list_groups
 from tamis.engines.tiles.tile_and import locate_rows, multivalued_tile_holds, tile_holds
+from tamis.engines.tiles.top_workspace import MOST_HEAVY, read_scores, read_top, read_weights
 from tamis.engines.tiles.workspace import (
     load_event,
     read_atoms,
@@ -55,7 +52,7 @@ from tamis.engines.tiles.workspace import (
     unload_event,
 )
 
-__all__ = ["TopWorkspace", "new_top_block", "new_top_workspace", "top_event", "top_rows"]
+__all__ = ["top_event", "top_rows"]
 
 _ANY = -1.0
 """A floor below all scores."""
@@ -63,120 +60,11 @@ _ANY = -1.0
 _FEW = 4
 """So many hits of a tile are bounded one by one."""
 
+_LEAST_SUM = 1e-30
+"""Sums below this may have lost their digits in single precision."""
+
 _SLACK = np.float32(1.0001)
 """Above what rounding in single precision can change in a sum over a tile's rows."""
-
-
-class TopWorkspace(NamedTuple):
-    """Intermediate results of a search for the best rules. Belongs to one thread."""
-
-    order: NDArray[np.int32]
-    """Among equal scores, the rule with the lowest value here wins."""
-    seen: NDArray[np.uint8]
-    seen_list: NDArray[np.int32]
-    """1 for each rule that was scored, and the list of these rules."""
-    tally: NDArray[np.int64]
-    """How many rules are kept, and how many were scored."""
-    floor: NDArray[np.float64]
-    """The score that a rule must reach to be among the best, less what rounding may add."""
-    stack: NDArray[np.float64]
-    """Room for the operands of the deepest rule, to score it."""
-    sums: NDArray[np.float32]
-    """What each conjunction of a tile may score."""
-    span: NDArray[np.int64]
-    text: NDArray[np.uint8]
-    """See `LoadedEvent`."""
-    start: NDArray[np.int64]
-    text_start: NDArray[np.int64]
-    attribute: NDArray[np.int32]
-    code: NDArray[np.int32]
-    texts: NDArray[np.int32]
-    weight: NDArray[np.float64]
-    """A single event, as `Events` has it; it has no weights. Its texts follow its attributes."""
-    best: NDArray[np.int32]
-    score: NDArray[np.float64]
-    """The best rules of a single event, and their scores."""
-
-
-def new_top_workspace(
-    rules: EncodedRules, order: NDArray[np.int32], most: int, values: int
-) -> TopWorkspace:
-    """Allocate a workspace for the `most` best rules of an event of up to so many `values`."""
-    return TopWorkspace(
-        np.ascontiguousarray(order, np.int32),
-        np.zeros(rules.size, np.uint8),
-        np.empty(rules.size, np.int32),
-        np.zeros(2, np.int64),
-        np.zeros(1, np.float64),
-        np.empty(rules.scores.depth, np.float64),
-        np.empty(WIDE * WORD, np.float32),
-        np.zeros((len(rules.dictionary.axes), 2), np.int64),
-        np.zeros(rules.texts.size, np.uint8),
-        np.zeros(2, np.int64),
-        np.zeros(2, np.int64),
-        np.empty(values, np.int32),
-        np.empty(values, np.int32),
-        np.empty(values, np.int32),
-        np.empty(0, np.float64),
-        np.empty(most, np.int32),
-        np.empty(most, np.float64),
-    )
-
-
-class _TreeScores(NamedTuple):
-    """The arrays of `ScoreArrays`."""
-
-    start: NDArray[np.int64]
-    code: NDArray[np.int32]
-    weights: NDArray[np.int32]
-    weight: NDArray[np.float64]
-
-
-_SCORE_COLUMNS = {
-    "start": Column(np.int64),
-    "code": Column(np.int32),
-    "weights": Column(np.int32),
-    "weight": Column(np.float64),
-}
-_WORKSPACE_COLUMNS = {
-    "order": Column(np.int32),
-    "seen": Column(np.uint8),
-    "seen_list": Column(np.int32),
-    "tally": Column(np.int64),
-    "floor": Column(np.float64),
-    "stack": Column(np.float64),
-    "sums": Column(np.float32),
-    "span": Column(np.int64, 2),
-    "text": Column(np.uint8),
-    "start": Column(np.int64),
-    "text_start": Column(np.int64),
-    "attribute": Column(np.int32),
-    "code": Column(np.int32),
-    "texts": Column(np.int32),
-    "weight": Column(np.float64),
-    "best": Column(np.int32),
-    "score": Column(np.float64),
-}
-
-_read_scores = make_reader(_TreeScores, 0, _SCORE_COLUMNS, "read_tree_scores")
-_read_weights = make_reader(TileWeights, len(_SCORE_COLUMNS), BOUND_COLUMNS)
-_read_top = make_reader(
-    TopWorkspace,
-    len(_SCORE_COLUMNS) + len(BOUND_COLUMNS),
-    _WORKSPACE_COLUMNS,
-    "read_tiles_top_workspace",
-)
-
-
-def new_top_block(
-    rules: EncodedRules, weights: TileWeights, workspace: TopWorkspace
-) -> AddressBlock:
-    """The addresses of what kernels need for ranking, besides what matching needs."""
-    return AddressBlock(
-        (_read_scores, _TreeScores(*rules.scores[:4])),
-        (_read_weights, weights),
-        (_read_top, workspace),
-    )
 
 
 # --- Rules ---
@@ -185,7 +73,7 @@ def new_top_block(
 @kernel
 def _rank_rule(block, ranks, events, row, mask, rule, best, best_score):
     """Score a rule that holds, unless it is masked out or was scored before."""
-    top = _read_top(ranks)
+    top = read_top(ranks)
     if (len(mask) and not mask[rule]) or top.seen[rule]:
         return
     top.seen[rule] = 1
@@ -193,7 +81,7 @@ def _rank_rule(block, ranks, events, row, mask, rule, best, best_score):
     top.tally[1] += 1
     loaded = LoadedEvent(top.span, top.text)
     score = score_rule(
-        read_atoms(block), read_forms(block), _read_scores(ranks), events, loaded, row, rule,
+        read_atoms(block), read_forms(block), read_scores(ranks), events, loaded, row, rule,
         top.stack,
     )  # fmt: skip
     _keep(top, rule, score, best, best_score)
@@ -206,6 +94,54 @@ def _keep(top, rule, score, best, best_score):
     top.tally[0] = kept
     if kept == len(best):
         top.floor[0] = best_score[kept - 1] / ROUNDING
+        top.floor[1] = _find_least_bound(top, top.floor[0])
+
+
+@kernel
+def _find_least_bound(top, floor):
+    """The least bound of a rule that may score as much as `floor`."""
+    if floor <= 0:
+        return 0.0
+    least = 0.0
+    count, capacity = np.int64(top.spread[0]), top.spread[1]
+    for i in range(count):
+        if top.heaviest[i] <= 0:
+            break
+        most = capacity * top.heaviest[i]
+        if most >= floor or i + 1 == len(top.heaviest):
+            return (least + floor / top.heaviest[i]) / ROUNDING
+        floor -= most
+        least += capacity
+    return np.inf
+
+
+@part
+def _list_heaviest(top, weights, events, row):
+    """List the weights of an event's attributes, for `_find_least_bound`."""
+    count = np.int64(0)
+    capacity = np.inf
+    if len(weights.capacity):
+        capacity = weights.capacity[0] * ROUNDING
+        at = events.start[row]
+        while at < events.start[row + 1]:
+            attribute = events.attribute[at]
+            weight = 0.0
+            while at < events.start[row + 1] and events.attribute[at] == attribute:
+                weight += events.weight[at]
+                at += 1
+            if count < MOST_HEAVY:
+                top.heaviest[count] = 0.0
+                count += 1
+            place = count - 1
+            if weight > top.heaviest[place]:
+                while place > 0 and top.heaviest[place - 1] < weight:
+                    top.heaviest[place] = top.heaviest[place - 1]
+                    place -= 1
+                top.heaviest[place] = weight
+    else:
+        top.heaviest[0] = heaviest_weight(events, row)
+        count = np.int64(1)
+    top.spread[0], top.spread[1] = count, capacity
 
 
 @part
@@ -276,16 +212,17 @@ def _first_bits(size):
 
 
 @part
-def _drop_below(arrays, workspace, tile, words, heaviest, floor):
-    """Clear the hits whose bounds are below the floor; returns how many are left.
+def _drop_below(arrays, workspace, tile, words, least):
+    """Clear the hits of a tile's run whose bounds are below the least one.
 
-    Bounds fall along a tile's run; those of its other conjunctions are looked at later.
+    Bounds fall along a run; those of the tile's other conjunctions are looked at later. Returns how
+    many conjunctions of the run are left, and how many hits of the tile.
     """
     first, homes = arrays.tile[tile, 2], arrays.tile[tile, 3]
     low, high = np.int64(0), np.int64(homes)
     while low < high:
         middle = (low + high) >> 1
-        if arrays.bound[first + middle] * heaviest < floor:
+        if arrays.bound[first + middle] < least:
             high = middle
         else:
             low = middle + 1
@@ -294,40 +231,64 @@ def _drop_below(arrays, workspace, tile, words, heaviest, floor):
         kept = _first_bits(low - WORD * word) | ~_first_bits(homes - WORD * word)
         workspace.hits[word] &= kept
         left += np.int64(count_bits(workspace.hits[word]))
-    return left
+    return low, left
+
+
+@kernel
+def _add_row(sums, row, factor):
+    """Add a row of weights to the sums."""
+    for i in range(len(row)):
+        sums[i] += factor * np.float32(row[i])
 
 
 @part
-def _drop_by_weights(weights, workspace, top, events, tile, size, words, floor):
-    """Clear the hits whose sums over the tile's rows are below the floor."""
+def _add_rows(weights, top, events, tile, size, low, homes):
+    """Write what the first `low` conjunctions of a tile, and those of no run, may score."""
     sums = top.sums
-    sums[:size] = np.float32(0)
+    sums[:low] = np.float32(0)
+    sums[homes:size] = np.float32(0)
     at = weights.weight_start[tile]
     for row in range(weights.row_start[tile], weights.row_start[tile + 1]):
         begin = top.span[weights.attribute[row], 0]
         # What an absent attribute would add does not matter: no hit needs it.
         if begin < top.span[weights.attribute[row], 1]:
-            factor = np.float32(events.weight[begin]) * weights.unit[tile]
-            for i in range(size):
-                sums[i] += factor * np.float32(weights.weight[at + i])
+            factor = np.float32(events.weight[begin]) * weights.unit[tile] * _SLACK
+            _add_row(sums[:low], weights.weight[at : at + low], factor)
+            if homes < size:
+                _add_row(sums[homes:size], weights.weight[at + homes : at + size], factor)
         at += size
-    bar = np.float64(floor)
+
+
+@part
+def _take_highest(weights, workspace, top, tile, words):
+    """Take the hit of a tile that may score most, and drop those below the floor; -1 if none is.
+
+    Leaves the hits that rows do not bound.
+    """
+    bar = np.float32(top.floor[0] if top.floor[0] > _LEAST_SUM else 0)
+    place = np.int64(-1)
+    highest = np.float32(-1)
     for word in range(words):
         rest = workspace.hits[word] & ~weights.is_loose[WIDE * tile + word]
         while rest:
             bit = lowest_bit(rest)
             rest &= rest - ONE
-            if np.float64(sums[WORD * word + np.int64(bit)] * _SLACK) < bar:
+            own = top.sums[WORD * word + np.int64(bit)]
+            if own < bar:
                 workspace.hits[word] &= ~(ONE << bit)
+            elif own > highest:
+                highest = own
+                place = WORD * word + np.int64(bit)
+    if place >= 0:
+        workspace.hits[place >> 6] &= ~(ONE << np.uint64(place & 63))
+    return place
 
 
 @kernel
-def _rank_tile(
-    block, ranks, code, events, row, mask, several, is_exact, heaviest, tile, best, best_score
-):
+def _rank_tile(block, ranks, code, events, row, mask, several, is_exact, tile, best, best_score):
     """Score the rules of a tile that hold and could be among the best."""
     arrays, workspace, forms = read_tiles(block), read_workspace(block), read_forms(block)
-    top, weights = _read_top(ranks), _read_weights(ranks)
+    top, weights = read_top(ranks), read_weights(ranks)
     if several:
         holds = multivalued_tile_holds(arrays, code, 1, workspace, tile)
     else:
@@ -338,10 +299,20 @@ def _rank_tile(
     size, first = arrays.tile[tile, 1], arrays.tile[tile, 2]
     homes, others = arrays.tile[tile, 3], arrays.tile[tile, 4]
     words = WIDE if size > NARROW * WORD else NARROW
+    low, left = np.int64(homes), np.int64(size)
     if top.floor[0] > 0:
-        left = _drop_below(arrays, workspace, tile, words, heaviest, top.floor[0])
-        if left > _FEW and len(weights.unit) and not several:
-            _drop_by_weights(weights, workspace, top, events, tile, size, words, top.floor[0])
+        low, left = _drop_below(arrays, workspace, tile, words, top.floor[1])
+    if left > _FEW and len(weights.unit) and not several:
+        # The best come first: they raise the floor above most of the others.
+        _add_rows(weights, top, events, tile, size, low, homes)
+        bit = _take_highest(weights, workspace, top, tile, words)
+        while bit >= 0:
+            place = np.int64(first + bit if bit < homes else arrays.member[others + bit - homes])
+            _rank_candidate(
+                block, ranks, forms, top, events, row, mask, is_exact, arrays.bound[place], place,
+                best, best_score,
+            )  # fmt: skip
+            bit = _take_highest(weights, workspace, top, tile, words)
     for word in range(words):
         hits = workspace.hits[word]
         while hits:
@@ -349,7 +320,7 @@ def _rank_tile(
             hits &= hits - ONE
             place = np.int64(first + bit if bit < homes else arrays.member[others + bit - homes])
             bound = arrays.bound[place]
-            if bound * heaviest >= top.floor[0]:
+            if bound >= top.floor[1]:
                 _rank_candidate(
                     block, ranks, forms, top, events, row, mask, is_exact, bound, place, best,
                     best_score,
@@ -361,12 +332,11 @@ def _rank_tile(
 
 @kernel
 def _rank_block(
-    block, ranks, code, events, row, mask, several, is_exact, lacks, heaviest, place, best,
-    best_score,
+    block, ranks, code, events, row, mask, several, is_exact, lacks, place, best, best_score,
 ):  # fmt: skip
     """Score the rules of a group's flat entries that hold and could be among the best."""
     arrays, workspace, forms = read_tiles(block), read_workspace(block), read_forms(block)
-    atoms, top = read_atoms(block), _read_top(ranks)
+    atoms, top = read_atoms(block), read_top(ranks)
     flat = arrays.flat
     while place >= 0:
         head = np.int64(flat[place])
@@ -384,7 +354,7 @@ def _rank_block(
             if entry >= homes:
                 candidate = np.int64(flat[others + entry])
             bound = arrays.bound[candidate]
-            if bound * heaviest < top.floor[0]:
+            if bound < top.floor[1]:
                 continue
             word = np.int64(flat[at + count + entry])
             if entry_holds(
@@ -409,28 +379,26 @@ def _find_best(block, ranks, attribute, code, first, last, events, row, mask, be
     it in the row `row`.
     """
     arrays, workspace = read_tiles(block), read_workspace(block)
-    top, scores = _read_top(ranks), _read_scores(ranks)
+    top, scores = read_top(ranks), read_scores(ranks)
     loaded = LoadedEvent(top.span, top.text)
     top.tally[:] = 0
-    top.floor[0] = _ANY
+    top.floor[:] = _ANY
     has, several = load_event(arrays, workspace, attribute, code, 1, first, last)
     load_spans(events, row, loaded)
     groups = list_groups(arrays, workspace, attribute, code, 1, first, last, several)
-    heaviest = heaviest_weight(events, row)
+    _list_heaviest(top, read_weights(ranks), events, row)
     is_exact = len(scores.start) == 0 and len(events.weight) == 0 and not several
-    if not is_exact:
-        heaviest *= ROUNDING
     fixed = (block, ranks, code, events, row, mask, several, is_exact)
     promising = _best_tile(arrays, workspace, groups)
     if promising >= 0:
-        _rank_tile(*fixed, heaviest, promising, best, best_score)
+        _rank_tile(*fixed, promising, best, best_score)
     for i in range(groups):
         begin, tiles = _first_tile(arrays.flat, workspace.groups[i])
         for tile in range(begin, begin + tiles):
-            if tile != promising and arrays.tile_bound[tile] * heaviest >= top.floor[0]:
-                _rank_tile(*fixed, heaviest, tile, best, best_score)
+            if tile != promising and arrays.tile_bound[tile] >= top.floor[1]:
+                _rank_tile(*fixed, tile, best, best_score)
     for i in range(groups):
-        _rank_block(*fixed, ~has, heaviest, workspace.groups[i], best, best_score)
+        _rank_block(*fixed, ~has, workspace.groups[i], best, best_score)
     if several:
         clear_visited(workspace, groups)
     for i in range(top.tally[1]):
@@ -441,13 +409,14 @@ def _find_best(block, ranks, attribute, code, first, last, events, row, mask, be
 
 
 @event_kernel
-def top_event(block, ranks, event, mask, n):
-    """Find the `n` best rules of one event without weights, given as pairs; see `load_event`.
+def top_event(block, ranks, event, weight, mask, n):
+    """Find the `n` best rules of one event, given as pairs; see `load_event`.
 
-    Writes them to `TopWorkspace.best`, and returns how many there are. Each text predicate must
-    hold for one value at most.
+    Writes them to `TopWorkspace.best`, and returns how many there are. `weight` has the weight of
+    each pair, or is empty. Each text predicate must hold for one value at most, and for none if
+    there are weights.
     """
-    top = _read_top(ranks)
+    top = read_top(ranks)
     attributes = len(top.span)
     size = texts = np.int64(0)
     pairs = len(event) >> 1
@@ -465,7 +434,7 @@ def top_event(block, ranks, event, mask, n):
     top.start[1] = size
     top.text_start[1] = texts
     events = Events(
-        top.start, top.attribute, top.code, top.text_start, top.texts, top.weight, top.weight
+        top.start, top.attribute, top.code, top.text_start, top.texts, weight, top.weight
     )
     return _find_best(
         block, ranks, top.attribute, top.code, 0, size + texts, events, 0, mask, top.best[:n],
