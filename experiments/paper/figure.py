@@ -14,7 +14,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, NamedTuple
 
-from experiments.paper.measure import QUICK, Row, Settings
+from experiments.paper.measure import BATCH, QUICK, Row, Settings
 
 # Compiled kernels are measured, not what runs until they are compiled.
 os.environ.setdefault("TAMIS_KERNELS", "wait")
@@ -67,6 +67,8 @@ class Figure(NamedTuple):
     y: str = "ms"
     y_label: str = "ms an event"
     """The measured column, and its label."""
+    batch: int = BATCH
+    """How many events a timed call matches."""
 
 
 Series = dict[str, list[tuple[float, float]]]
@@ -166,6 +168,7 @@ def save(figure: Figure, settings: Settings, folder: Path) -> None:
         "x": figure.x,
         "y": figure.y,
         "y_label": figure.y_label,
+        "batch": figure.batch,
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": describe_machine(),
         "settings": settings._asdict(),

@@ -37,7 +37,7 @@ from tamis.expr.weights import RuleWeights
 Row = dict[str, Any]
 
 _ROUNDS = 2
-_BATCH = 20
+BATCH = 20
 """How many events one call matches."""
 _FEWEST = 2
 """The least number of batches to match, however long it takes."""
@@ -92,11 +92,11 @@ def measure_matching(
     encoder = EventEncoder(rules)
     events = encoder.encode_many(list(workload.events(settings.events)))
     size = len(events.start) - 1
-    batches = [rows_between(events, row, min(row + _BATCH, size)) for row in range(0, size, _BATCH)]
+    batches = [rows_between(events, row, min(row + BATCH, size)) for row in range(0, size, BATCH)]
     built = [build_engine(name, rules) for name in engines]
     calls = [match_call(engine) for engine in built]
     taken, found = time_in_turns(calls, batches, settings.seconds)
-    matched = min(_BATCH * len(found), size)
+    matched = min(BATCH * len(found), size)
     return [
         {
             "engine": name,
@@ -170,7 +170,7 @@ def match_call(engine: Engine) -> Callable[[Events], int]:
     scratch, all_of = engine.new_scratch(), engine.all_rules
     wide = isinstance(engine, Tiles)
     out: NDArray[Any] = np.empty(engine.rules.size + BUFFER, np.int64 if wide else np.int32)
-    counts = np.zeros(_BATCH, np.int64)
+    counts = np.zeros(BATCH, np.int64)
 
     def match(events: Events) -> int:
         row, last = 0, len(events.start) - 1

@@ -33,12 +33,24 @@ class Page(NamedTuple):
             is_drawn = figure["x"] != ""
             if is_drawn:
                 parts.append(f"![{figure['title']}]({plots}/{name}.svg)\n")
+                parts.append(_say_when(figure))
             parts.append(_claims(figure["claims"]))
             if name in self.why:
                 parts.append(self.why[name])
             rows = figure["rows"]
             parts.append(_times(figure, self.paper, self.about) if is_drawn else _numbers(rows))
         return "\n".join(parts)
+
+
+def _say_when(figure: dict[str, Any]) -> str:
+    """Say when a figure was measured, and how many events a call matched if calls were timed."""
+    day, settings = figure["measured_at"][:10], figure["settings"]
+    if figure["y"] != "ms":
+        return f"Measured on {day}.\n"
+    # Numbers without this count are from before there were batches.
+    batch = figure.get("batch", 1)
+    size = "one event" if batch == 1 else f"{batch} events"
+    return f"Measured on {day} with up to {settings['events']} events, {size} a call.\n"
 
 
 def _claims(claims: list[dict[str, str]]) -> str:

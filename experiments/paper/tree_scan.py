@@ -108,6 +108,7 @@ class TreeScan(Engine):
     name: ClassVar[str] = "scan-trees"
     arrays_type: ClassVar[type[tuple[Any, ...]]] = TreeArrays
     kernel: ClassVar[Any] = staticmethod(_scan_trees)
+    arrays: TreeArrays
 
     @classmethod
     def build_arrays(cls, rules: EncodedRules) -> TreeArrays:

@@ -74,6 +74,7 @@ def make(settings: Settings) -> Figure:
         ],
         log_x=True,
         y_label="ms a document",
+        batch=1,
     )
 
 

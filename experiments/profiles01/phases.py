@@ -73,6 +73,7 @@ def make(settings: Settings) -> Figure:
         log_x=True,
         y="ms_median",
         y_label="ms a document (median)",
+        batch=1,
     )
 
 

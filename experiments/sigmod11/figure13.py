@@ -46,6 +46,7 @@ def make(settings: Settings) -> Figure:
         ],
         scale=100,
         panels="way",
+        batch=1,
     )
 
 

@@ -32,6 +32,7 @@ def make(settings: Settings) -> Figure:
         [claim for share in PROBABILITIES for claim in claim_capacity(rows, share)],
         panels="match_probability",
         log_x=True,
+        batch=1,
     )
 
 

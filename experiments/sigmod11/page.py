@@ -31,12 +31,12 @@ The figures of the paper's section 7, reproduced with our engines on the workloa
 the paper. `make experiments PAPER=sigmod11` measures everything and writes this page; the numbers
 are in `experiments/sigmod11/results`.
 
-Measured on {cpus} cores, {system}, Python {python}, Numba {numba}, with {most:,} rules for figure 5
-and table 5 and {rules:,} for the rest, where the paper has a million or 100,000. A time is that of
-the engine alone on encoded events. The times stored here are of a run in which a call matches one
-event, so that the fixed cost of a call, some 9 µs, is part of every time. The experiments now match
-a batch of 20 events by each call; figure 5 says what that changes. The time that an engine
-saves against another is counted as in the paper: below 0, the engine is the slower one.
+Measured on {cpus} cores, {system}, Python {python}, Numba {numba}, with {most:,} rules for table 5
+and {rules:,} for the rest unless a title says otherwise, where the paper has a million or 100,000.
+A time is that of the engine alone on encoded events, in CPU time of its thread. Each figure says
+when it was measured and how many events a call matches: with one event a call, the fixed cost of a
+call, some 9 µs, is part of every time. The time that an engine saves against another is counted as
+in the paper: below 0, the engine is the slower one.
 
 DBLP's authors and titles are not available here. Names and titles from Debian's list of packages
 replace them, or, without that list, the names of airports and of Unicode's characters.
@@ -44,24 +44,12 @@ replace them, or, without that list, the names of airports and of Unicode's char
 
 WHY = {
     "figure5": """\
-Measured again with batches of 20 events, to 200,000 rules, on a busy machine, and with the k-index
-and SIFT as the paper has them, whose ranges list all their values (`kindex-listed`, `sift-listed`);
-the stored times below are those of the earlier run:
-
-| time saved | the paper | one event a call | 20 events a call |
-| --- | --- | --- | --- |
-| uniform: betree against kindex | 80 % | 83 to 91 % | 91 to 95 % |
-| uniform: betree against kindex-listed | 80 % | | 79 to 88 % |
-| both: betree against sift-listed | | | -31 to 15 % |
-| Zipf: betree against propagation | 63 % | -3 to 25 % | -21 to 3 % |
-| uniform: gryphon against scan | above 0 | 8 to 23 % | -18 to 13 % |
-| uniform: sift against scan | above 0 | 74 to 90 % | 72 to 92 % |
-| Zipf: kindex against scan | partly below 0 | -120 to -39 % | -133 to -92 % |
-| both: tiles against propagation | | 48 to 84 % | 59 to 71 % |
-
+`kindex-listed`, `sift-listed` and `scan-trees` are the rivals as the paper has them: the k-index and
+SIFT list all values of a range, and SCAN evaluates every predicate of a rule as it is written.
 Against the k-index with listed ranges the BE-Tree saves what the paper says. Against Propagation
 and SIFT it does not: here both test packed arrays, and `betree`, which knows no events in advance,
-is not the tree that has observed events (docs/decisions/0031).
+is not the tree that has observed events (docs/decisions/0031). Gryphon has the optimizations of its
+paper (docs/decisions/0044).
 
 The BE-Tree is the fastest of the paper's algorithms here as well, but the order of its rivals
 differs and they are closer. All engines read the same codes, where a range is a run of codes; the
