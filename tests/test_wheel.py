@@ -96,6 +96,28 @@ def test_answers_are_right_where_the_kernels_do_not_fit(environment: Path, tmp_p
         target.write_text(json.dumps([triple, cpu, features]))
 
 
+def test_answers_are_right_where_the_stamps_are_wrong(environment: Path, tmp_path: Path) -> None:
+    """As after a change of the installed sources: kernels of the old ones are left alone."""
+    (file,) = environment.glob("lib/python*/site-packages/tamis/engines/tiles/match.py")
+    source = file.read_text()
+    changed = source.replace("_UNROLLED = 4", "_UNROLLED = 2")
+    assert changed != source
+    loaded = (
+        "from tamis.engines.tiles.match import match_event\n"
+        "print(sum(match_event.stats.cache_hits.values()))"
+    )
+    cache = tmp_path / "cache"
+    assert answer(environment, cache, loaded, TAMIS_KERNELS="background").splitlines() == ["0", "1"]
+    try:
+        file.write_text(changed)
+        compiled, found = answer(
+            environment, cache, loaded, TAMIS_KERNELS="background"
+        ).splitlines()
+        assert (compiled, found) == ("0", "0")
+    finally:
+        file.write_text(source)
+
+
 def test_the_wheel_has_a_bill_of_materials(environment: Path) -> None:
     (bill,) = environment.glob("lib/python*/site-packages/tamis-*.dist-info/sboms/tamis.cdx.json")
     names = [component["name"] for component in json.loads(bill.read_text())["components"]]

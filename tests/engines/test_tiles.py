@@ -20,7 +20,7 @@ from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.base import Engine
 from tamis.engines.likelihood import estimate_likelihood
 from tamis.engines.scan import Scan
-from tamis.engines.tiles import Tiles
+from tamis.engines.tiles import Tiles, columns
 from tamis.engines.tiles.arrays import BY_CUTS, BY_TEXT, NARROW, NEGATIVE, STEPS, WORD
 from tamis.expr.event import flatten
 from tamis.expr.model import LOGICS, And, Expr, Not, Op, Or, Predicate
@@ -218,6 +218,27 @@ def test_the_rule_sets_cover_all_kinds_of_tiles() -> None:
     assert widths == {False, True}
     assert STEPS in steps
     assert spilled
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_columns_that_do_not_fit_are_written_again(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The room for columns is a guess: where it was too small, the rest goes to a larger one."""
+    rules = encode(SETS[name](Random(3)), Random(3))
+    at_once = Tiles(rules).arrays
+    rooms = [8]
+
+    def grow_slowly(words: int) -> tuple[int, int, int]:
+        assert words > 0
+        rooms.append(rooms[-1] * 3 // 2)
+        return rooms[-1] // 8, rooms[-1] // 4, rooms[-1]
+
+    monkeypatch.setattr(columns, "_room_for", grow_slowly)
+    in_steps = Tiles(rules).arrays
+    assert len(rooms) > 3 or name == "many columns"
+    for field, whole, part in zip(at_once._fields, at_once, in_steps, strict=True):
+        assert np.array_equal(whole, part), field
 
 
 def test_a_sample_of_events_corrects_the_likelihood() -> None:

@@ -260,6 +260,22 @@ def test_equal_hashes_are_compared() -> None:
     assert table.number(data, start[1:2], start[2:], weak).tolist() == [1]
 
 
+def test_pieces_are_numbered_in_the_order_in_which_they_come() -> None:
+    """Pieces are looked up in groups, also those that come twice in one, and new ones make room."""
+    rng = Random(6)
+    table = piece_table.PieceTable()
+    known: dict[tuple[str, int], int] = {}
+    for size in (1, 31, 32, 33, 9000):
+        texts = [f"a = {rng.randrange(6000)}" for _ in range(size)]
+        weak = [rng.randrange(2) for _ in texts]
+        start, data = pack_texts(texts)
+        numbers = table.number(data, start[:-1], start[1:], np.array(weak, np.uint8))
+        expected = [known.setdefault(piece, len(known)) for piece in zip(texts, weak, strict=True)]
+        assert numbers.tolist() == expected
+    assert table.size == len(known)
+    assert [table.text(number) for number in range(table.size)] == [text for text, _ in known]
+
+
 def test_a_large_and_of_ors_is_a_program() -> None:
     clause = "a = 1 OR b = 2 OR c = 3 OR d = 4"
     texts = [
