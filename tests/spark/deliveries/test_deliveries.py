@@ -125,7 +125,7 @@ def test_messages_that_are_not_taken_fail_the_batch_or_become_dead_letters(
     with run_receiver() as receiver:
         receiver.answer = lambda request: 500 if request.path == "/ann" else 204
         webhooks = {name: Webhook(f"{receiver.url}/{name}", SECRET) for name in ("ann", "bob")}
-        options: dict[str, Any] = {"allowed_networks": LOCAL, "delays": (0.01,)}
+        options: dict[str, Any] = {"allowed_networks": LOCAL, "delays": (0.01,), "event": "event"}
         with pytest.raises((PySparkException, tamis.TamisError), match="status 500"):
             ts.send_to_webhooks(webhooks, **options)(make_deliveries(spark), 3)
         receiver.requests.clear()
@@ -141,7 +141,9 @@ def test_messages_that_are_not_taken_fail_the_batch_or_become_dead_letters(
         '{"id":1}',
         '{"id":2}',
     ]
-    private = ts.send_to_webhooks(webhooks, dead_letters=tmp_path / "private", delays=())
+    private = ts.send_to_webhooks(
+        webhooks, dead_letters=tmp_path / "private", delays=(), event="event"
+    )
     private(make_deliveries(spark), 0)
     reasons = {row["reason"] for row in spark.read.parquet(str(tmp_path / "private")).collect()}
     assert any("private address" in reason for reason in reasons)

@@ -7,7 +7,7 @@ it puts the documents of that group into their places.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -59,24 +59,28 @@ class FlattenTask:
         """Flatten the events of all batches."""
         publishing = Publishing(open_shards(self.task.groups[0], self.task.shipped)[0])
         for batch in batches:
-            codes = [self._encode_row(publishing, batch, row) for row in range(batch.num_rows)]
-            column = pa.array(codes, pa.binary())
+            column = pa.array(self._encode(publishing, batch.column(EVENT)), pa.binary())
             whole = batch.set_column(batch.num_columns - 1, EVENT, column)
             yield whole.filter(column.is_valid()) if self.skip else whole
 
-    def _encode_row(self, publishing: Publishing, batch: pa.RecordBatch, row: int) -> bytes | None:
+    def _encode(self, publishing: Publishing, events: pa.Array) -> list[bytes | None]:
+        """The events as documents are stored; None for those that are refused and left out."""
         try:
-            event = self._read_event(batch.column(EVENT).slice(row, 1))
-            return encode_flat(publishing.read(event))
+            return [encode_flat(publishing.read(event)) for event in self._read(events)]
         except (EventError, SchemaError):
-            if self.skip:
-                return None
-            raise
+            if not self.skip:
+                raise
+        if len(events) == 1:
+            return [None]
+        # Halves find the refused ones with few attempts.
+        half = len(events) // 2
+        first, second = events.slice(0, half), events.slice(half)
+        return self._encode(publishing, first) + self._encode(publishing, second)
 
-    def _read_event(self, column: pa.Array) -> dict[str, Any]:
+    def _read(self, events: pa.Array) -> Sequence[Mapping[str, Any]]:
         if self.task.shape == "json":
-            return to_texts(column).event(0)
-        return read_rows(pa.RecordBatch.from_arrays([column], [""]), self.attributes)[0]
+            return to_texts(events).events()
+        return read_rows(pa.RecordBatch.from_arrays([events], [""]), self.attributes)
 
 
 class Publisher:
