@@ -73,7 +73,10 @@ def test_the_container_file_installs_and_serves(tmp_path: Path) -> None:
     assert entry[:3] == ["tamis", "serve", "/data"]
     (health,) = [json.loads(rest.removeprefix("CMD ")) for w, rest in steps if w == "HEALTHCHECK"]
     port = 18_080
-    command = [sys.executable, "-m", "tamis", "serve", str(tmp_path), *entry[3:], *options]
+    tamis_command = [sys.executable, "-m", "tamis"]
+    create_key = [*tamis_command, "keys", "create", str(tmp_path), "--right", "admin"]
+    subprocess.run(create_key, check=True, capture_output=True)
+    command = [*tamis_command, "serve", str(tmp_path), *entry[3:], *options]
     server = subprocess.Popen([*command, "--port", str(port)], stdout=-3, stderr=-3)
     try:
         address = f"http://127.0.0.1:{port}/v1/collections"
