@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -156,7 +157,12 @@ def test_a_scan_over_trees_matches_as_evaluate_does() -> None:
     encoded = encoder.finish()
     engine = build_engine("scan-trees", encoded)
     assert isinstance(engine, TreeScan)
-    events = [*Nested(size=300).events(20), {}, {"a": 1, "b": 2, "c": 4}, {"a": [1, 2], "c": 3}]
+    events: list[dict[str, Any]] = [
+        *Nested(size=300).events(20),
+        {},
+        {"a": 1, "b": 2, "c": 4},
+        {"a": [1, 2], "c": 3},
+    ]
     found = engine.match(EventEncoder(encoded).encode_many(events))
     for at, event in enumerate(events):
         rule = found.rule[found.start[at] : found.start[at + 1]].tolist()

@@ -44,7 +44,7 @@ def test_the_metadata_of_a_wheel_is_complete(tmp_path: Path) -> None:
     tree = copy_tree(tmp_path / "tree")
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet"]
     subprocess.run(
-        [*pip, "--no-deps", "--no-build-isolation", "--no-index", "-w", tmp_path, tree],
+        [*pip, "--no-deps", "--no-build-isolation", "--no-index", "-w", str(tmp_path), str(tree)],
         check=True,
         capture_output=True,
     )

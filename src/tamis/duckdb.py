@@ -18,6 +18,7 @@ from typing import Any, Final
 
 import duckdb
 import pyarrow as pa
+from duckdb.func import ARROW, SPECIAL
 
 from tamis.matcher.matcher import Matcher
 
@@ -46,6 +47,8 @@ def register(
     options
         ``only`` and ``at``, as in :meth:`tamis.Matcher.match_many`.
     """
+    if not name.isidentifier():
+        raise ValueError(f"the functions cannot be named after {name!r}: use letters, digits and _")
 
     def match(texts: pa.ChunkedArray) -> pa.Array:
         found = matcher.match_many(_read(texts), form="lists", **options)["rules"]
@@ -55,13 +58,8 @@ def register(
         return matcher.count_many(_read(texts), **options)["matches"].combine_chunks()
 
     for suffix, function, kind in (("match", match, f"{_TEXT}[]"), ("count", count, "BIGINT")):
-        connection.create_function(  # type: ignore[call-arg]  # its stub lacks null_handling
-            f"{name}_{suffix}_json",
-            function,
-            [_TEXT],
-            kind,
-            type="arrow",
-            null_handling="special",
+        connection.create_function(
+            f"{name}_{suffix}_json", function, [_TEXT], kind, type=ARROW, null_handling=SPECIAL
         )
         connection.execute(
             f"CREATE OR REPLACE TEMP MACRO {name}_{suffix}(event) AS "

@@ -53,7 +53,7 @@ class RuleTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def __init__(
         self,
-        rules: Matcher | Mapping[RuleId, Any] | None = None,
+        rules: Matcher | Mapping[Any, Any] | None = None,
         *,
         logic: str = "strong",
         sparse_output: bool = True,

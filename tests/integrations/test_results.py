@@ -91,7 +91,7 @@ def test_the_largest_counts_are_drawn(matcher: tamis.Matcher) -> None:
 
     mpl.use("Agg")
     axes = results.plot_counts(matcher.match_many(EVENTS))
-    assert [bar.get_width() for bar in axes.patches] == [2, 1]
+    assert [bar.get_bbox().width for bar in axes.patches] == [2, 1]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["adults", "seniors"]
     axes.figure.clear()
 
@@ -158,3 +158,8 @@ def test_the_transformer_passes_the_checks_of_scikit_learn() -> None:
     found = check_estimator(RuleTransformer(rules), on_skip=None)
     assert {check["status"] for check in found} <= {"passed", "skipped"}
     assert len(found) > 30
+
+
+def test_a_name_that_is_not_one_never_reaches_sql(matcher: tamis.Matcher) -> None:
+    with duckdb.connect() as database, pytest.raises(ValueError, match="cannot be named after"):
+        register(database, matcher, "x(a) AS 1; DROP TABLE t; --")

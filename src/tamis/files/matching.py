@@ -155,9 +155,11 @@ def _build_table(found: Sequence[list[RuleId]]) -> pa.Table:
 
 def _slice_batch(batch: UndecodedBatch, start: int, size: int) -> UndecodedBatch:
     end = start + size
-    is_json = isinstance(batch.events, JsonTexts)
-    events = batch.events.between(start, end) if is_json else batch.events.slice(start, size)
-    return batch._replace(events=events, numbers=batch.numbers[start:end])
+    events = batch.events
+    part = (
+        events.between(start, end) if isinstance(events, JsonTexts) else events.slice(start, size)
+    )
+    return batch._replace(events=part, numbers=batch.numbers[start:end])
 
 
 def _match_batch(matcher: Matcher, batch: UndecodedBatch, query: Query) -> pa.Table:

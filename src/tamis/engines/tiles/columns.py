@@ -632,8 +632,9 @@ def _copy(
 ) -> ColumnArrays:
     """The columns that were written, with room for so many."""
     copied = _allocate(columns, cuts, words)
-    for array, known, size in zip(copied, out, at[[0, 0, 1, 2]].tolist(), strict=True):
-        array[:size] = known[:size]
+    sizes = at[[0, 0, 1, 2]].tolist()
+    for field, size in zip(ColumnArrays._fields, sizes, strict=True):
+        getattr(copied, field)[:size] = getattr(out, field)[:size]
     return copied
 
 
