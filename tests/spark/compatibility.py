@@ -42,17 +42,12 @@ def start(folder: Path, parts: list[str]) -> SparkSession:
     conf = {name: value for part in parts for name, value in LAKES.get(part, {}).items()}
     if "iceberg" in parts:
         conf["spark.sql.catalog.lake.warehouse"] = str(folder / "lake")
-    return ts.local_session(
-        2,
-        memory="1g",
-        **{
-            "spark.jars": os.environ.get("TAMIS_JARS", ""),
-            "spark.sql.warehouse.dir": str(folder / "warehouse"),
-            "spark.sql.shuffle.partitions": 2,
-            "spark.sql.session.timeZone": "UTC",
-            **conf,
-        },
-    )
+    conf |= {
+        "spark.jars": os.environ.get("TAMIS_JARS", ""),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.session.timeZone": "UTC",
+    }
+    return ts.local_session(2, memory="1g", **conf)
 
 
 def pairs(table: Any, *names: str) -> list[tuple[Any, ...]]:

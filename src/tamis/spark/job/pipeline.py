@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tamis.spark.change_feed import follow
 from tamis.spark.index.build import build
-from tamis.spark.index.layout import Version
+from tamis.spark.index.layout import PathLike, Version
 from tamis.spark.index.publish import forget
 from tamis.spark.index.versions import current
 from tamis.spark.job.settings import Config, Place
@@ -204,10 +204,8 @@ class _Job:
             )
             query.awaitTermination()
         self._note("matches", output)
-        is_folder = not isinstance(output, Topic | Table)
-        self.outcome.batches = sum(
-            batch.done for batch in batches(output if is_folder else checkpoint)
-        )
+        log: PathLike = checkpoint if isinstance(output, Topic | Table) else output
+        self.outcome.batches = sum(batch.done for batch in batches(log))
 
     def _prepare_question(self) -> Question:
         source = self._config.pipeline.events
@@ -257,8 +255,9 @@ class _Job:
         self._note(what, destination)
 
     def _note(self, what: str, destination: Destination) -> None:
-        is_named = isinstance(destination, Table | Topic)
-        self.outcome.written[what] = destination.name if is_named else str(destination)
+        if isinstance(destination, Table | Topic):
+            destination = destination.name
+        self.outcome.written[what] = str(destination)
 
     def _report(self, events: DataFrame, path: str, title: str) -> None:
         source, version = self._config.pipeline.rules, self.outcome.version
