@@ -1,8 +1,8 @@
 """Keep an index up to date with a Delta table of rules, by the table's change data feed.
 
-A version of the index remembers which version of the table it has. The next one is made of the
-changes since then: for each id the last one counts. Where the index has another table, or none, it
-is built from the whole table.
+A version of the index remembers which version of the table it has. The next one applies the changes
+since then; of several changes of a rule, the last one counts. If the index has the rules of another
+table, or none, it is built from the whole table.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def follow(spark: SparkSession, table: str, path: PathLike, **options: Any) -> V
 
 
 def _read_source(path: PathLike) -> dict[str, Any] | None:
-    """The table that the current version is made of, and its version."""
+    """The table that the current version has the rules of, and its version."""
     try:
         return current(path).parameters.get("source")
     except StorageError:

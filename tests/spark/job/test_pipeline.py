@@ -146,6 +146,7 @@ def test_missing_columns_are_named_with_their_keys(spark: SparkSession, folder: 
         ("[index]", "[idx]", "idx: there is no such key"),
         ('path = "index"', "", "index.path: the key is missing"),
         ('path = "rules.jsonl"', "path = 7", "rules.path: expected str, got int"),
+        ('matches = "out/matches"', "matches = 7", "output.matches: expected str or a table, got"),
         ('path = "rules.jsonl"', 'paht = "x"', "rules.paht: there is no such key"),
         ('"rules.jsonl"', '"rulez.jsonl"', "rules.path: there is no "),
         ('"rules.jsonl"', '"job.toml"', "rules.format: 'job.toml' does not show the format"),

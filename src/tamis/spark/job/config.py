@@ -90,6 +90,8 @@ def _explain(message: str) -> str:
     ):
         if found := re.fullmatch(phrase, message):
             return f"{'.'.join(filter(None, [key, found[1]]))}: {words}"
-    message = message.replace("`object`", "a table").replace("`", "")
+    # A file has no null: a key that may be left out is simply not there.
+    message = re.sub(r"\bobject\b", "a table", message.replace("`", "").replace(" | null", ""))
+    message = message.replace(" | ", " or ")
     message = message[:1].lower() + message[1:]
     return f"{key}: {message}" if key else message

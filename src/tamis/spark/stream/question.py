@@ -1,4 +1,4 @@
-"""What a stream or a job asks of its events, with what is usual for records of Kafka."""
+"""The question that a stream or a job has about its events; Kafka's records have defaults."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_VALUE: Final = "the record has no value"
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of events: which rules they match, and which records are not events."""
+    """A question about events: which rules match, and which records are not events."""
 
     index: PathLike
     keys: tuple[str, ...]
