@@ -123,6 +123,10 @@ def run_all(
         start = perf_counter()
         finish(make(settings), paper, settings, args.results, args.plots)
         print(f"  took {perf_counter() - start:.0f} s", flush=True)
+    for path in sorted(args.results.glob("*.json")) if args.page_only else ():
+        figure = read_figure(path)
+        if figure.x:
+            draw(figure, paper, args.plots)
     target = args.plots.with_suffix(".md")
     target.write_text(page(args.results, args.plots.name))
     print(f"\nWritten to {target}")
@@ -140,7 +144,7 @@ def parse_arguments(paper: Paper) -> argparse.Namespace:
     parser.add_argument("--results", type=Path, default=paper.results, help="where the numbers go")
     parser.add_argument("--plots", type=Path, default=paper.plots, help="where the plots go")
     parser.add_argument(
-        "--page-only", action="store_true", help="write the page from the stored numbers"
+        "--page-only", action="store_true", help="draw and write from the stored numbers"
     )
     return parser.parse_args()
 
@@ -168,6 +172,10 @@ def save(figure: Figure, settings: Settings, folder: Path) -> None:
         "x": figure.x,
         "y": figure.y,
         "y_label": figure.y_label,
+        "x_label": figure.x_label,
+        "scale": figure.scale,
+        "panels": figure.panels,
+        "log_x": figure.log_x,
         "batch": figure.batch,
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": describe_machine(),
@@ -183,6 +191,13 @@ def save(figure: Figure, settings: Settings, folder: Path) -> None:
         writer.writerows(figure.rows)
 
 
+def read_figure(path: Path) -> Figure:
+    """Read a figure that was saved, without its claims."""
+    content = json.loads(path.read_text())
+    stored = {name: content[name] for name in Figure._fields if name in content}
+    return Figure(**{**stored, "name": path.stem, "claims": []})
+
+
 def draw(figure: Figure, paper: Paper, folder: Path) -> None:
     import matplotlib
 
@@ -194,20 +209,31 @@ def draw(figure: Figure, paper: Paper, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     panels = collect_series(figure, paper)
     drawing, plots = pyplot.subplots(
-        1, len(panels), figsize=(1 + 5 * len(panels), 4), layout="constrained", squeeze=False
+        1, len(panels), figsize=(3 + 4.5 * len(panels), 4), layout="constrained", squeeze=False
     )
+    names = list(dict.fromkeys(name for lines in panels.values() for name in lines))
     for axes, (panel, lines) in zip(plots[0], panels.items(), strict=True):
         for name, points in lines.items():
+            # A line looks alike in all panels; there are ten colors.
+            turn, color = divmod(names.index(name), 10)
             style = "--" if name.endswith("ranked") else "-"
-            axes.plot(*zip(*points, strict=True), style, marker="o", label=name)
+            looks = {"color": f"C{color}", "marker": "os^"[turn % 3], "label": name}
+            axes.plot(*zip(*points, strict=True), style, **looks)
         axes.set_yscale("log")
         if figure.log_x:
             axes.set_xscale("log")
+        else:
+            axes.locator_params(axis="x", nbins=5)
         axes.set_xlabel(figure.x_label)
         axes.set_ylabel(figure.y_label)
         axes.set_title(panel or figure.title, fontsize="medium")
         axes.grid(alpha=0.3)
-        axes.legend(fontsize="small")
+    shown = {
+        label: handle
+        for axes in plots[0]
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+    }
+    drawing.legend(shown.values(), shown, loc="outside right center", fontsize="small")
     if figure.panels:
         drawing.suptitle(figure.title, fontsize="medium")
     drawing.savefig(folder / f"{figure.name}.svg", metadata={"Date": None})

@@ -44,8 +44,8 @@ replace them, or, without that list, the names of airports and of Unicode's char
 
 WHY = {
     "figure5": """\
-`kindex-listed`, `sift-listed` and `scan-trees` are the rivals as the paper has them: the k-index and
-SIFT list all values of a range, and SCAN evaluates every predicate of a rule as it is written.
+`kindex-listed`, `sift-listed` and `scan-trees` are the rivals as the paper has them: the k-index
+and SIFT list all values of a range, and SCAN evaluates a rule's predicates as they are written.
 Against the k-index with listed ranges the BE-Tree saves what the paper says. Against Propagation
 and SIFT it does not: here both test packed arrays, and `betree`, which knows no events in advance,
 is not the tree that has observed events (docs/decisions/0031). Gryphon has the optimizations of its

@@ -43,6 +43,7 @@ def make(settings: Settings) -> Figure:
             Claim("CNF ranking, time saved", "35 to 45 %", f"{min(cnf):.0%} to {max(cnf):.0%}"),
         ],
         scale=100,
+        panels="form",
         batch=1,
     )
 
