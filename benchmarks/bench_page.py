@@ -37,7 +37,10 @@ LISTEN = """() => {
   addEventListener("keydown", (event) => pressed.push(event.timeStamp), true);
 }"""
 
-ANSWERS = "() => performance.getEntriesByName('tamis-answer').map((mark) => mark.startTime)"
+ANSWERED = "(n) => performance.getEntriesByName('tamis-answer').length >= n"
+TIMES = """() => [
+  pressed, performance.getEntriesByName("tamis-answer").map((mark) => mark.startTime),
+]"""
 
 
 def main() -> None:
@@ -101,15 +104,13 @@ def measure_page(folder: Path, workload: Workload, keys: int) -> list[Row]:
 
 def press_keys(page: Any, keys: int, pause: float) -> NDArray[np.float64]:
     """How many milliseconds the answer to each key took."""
-    times = []
+    page.evaluate("() => { pressed.length = 0; performance.clearMarks('tamis-answer'); }")
     for number in range(keys):
-        before = len(page.evaluate(ANSWERS))
         page.keyboard.press("abcdefghij"[number % 10])
-        page.wait_for_function(f"performance.getEntriesByName('tamis-answer').length > {before}")
-        pressed = page.evaluate("() => window.pressed.at(-1)")
-        times.append(page.evaluate(ANSWERS)[before] - pressed)
+        page.wait_for_function(ANSWERED, arg=number + 1, polling=10)
         page.wait_for_timeout(pause)
-    return np.array(times)
+    pressed, answered = page.evaluate(TIMES)
+    return np.array(answered) - np.array(pressed)
 
 
 if __name__ == "__main__":

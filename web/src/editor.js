@@ -63,7 +63,8 @@ const basic = [
   bracketMatching(),
   closeBrackets(),
   EditorView.lineWrapping,
-  keymap.of([...closeBracketsKeymap, ...completionKeymap, ...defaultKeymap, ...historyKeymap]),
+  // Ctrl+Enter saves; the editor would add a line.
+  keymap.of([{ key: "Mod-Enter", run: () => true }, ...closeBracketsKeymap, ...completionKeymap, ...defaultKeymap, ...historyKeymap]),
   syntaxHighlighting(colours),
   look,
 ];

@@ -6,6 +6,7 @@ import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, NoReturn, Self
 
@@ -418,15 +419,20 @@ class Matcher:
             raise UnknownRuleError(f"there is no rule {id!r}")
         return rule
 
-    def rules(self, start: int = 0) -> Iterator[Rule]:
-        """Iterate over the rules, in the order in which they were added.
+    def rules(
+        self, start: int = 0, *, order: Literal["added", "priority"] = "added"
+    ) -> Iterator[Rule]:
+        """Iterate over the rules, in the order in which they were added, or by priority.
 
         The rules are those of the moment of the call, whatever changes while they are read.
 
         Parameters
         ----------
         start
-            How many rules to leave out at the beginning, which takes no time.
+            How many rules to leave out at the beginning, which takes no time in the order in which
+            they were added.
+        order
+            ``"priority"`` for the highest priority first; of equal ones the oldest comes first.
 
         Examples
         --------
@@ -437,7 +443,11 @@ class Matcher:
         >>> [rule.text for rule in m.rules(start=1)]
         ['age > 21']
         """
-        return self._snapshot.rules(start)
+        if order == "added":
+            return self._snapshot.rules(start)
+        if order == "priority":
+            return islice(self._snapshot.rules_by_priority(), start, None)
+        raise RuleError(f"order= takes 'added' or 'priority', not {order!r}")
 
     def attributes(self) -> frozenset[str]:
         """Get the names of all attributes that rules mention; no others affect any answer.

@@ -7,6 +7,7 @@ that readers meet are in the trees of the tail (`tail.py`), for microseconds.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice
 from random import Random
@@ -272,6 +273,18 @@ class Snapshot:
                 yield from map(columns.rule, view.places()[start:].tolist())
             start = max(0, start - view.size)
         yield from (entry.rule for entry in islice(self.tail, start, None))
+
+    def rules_by_priority(self) -> Iterator[Rule]:
+        """The living rules, the highest priority first; of equal ones the oldest first."""
+        runs = [self._rank(view) for view in self.views]
+        newest = sorted(self.tail, key=lambda entry: -entry.rule.priority)
+        return heapq.merge(*runs, (entry.rule for entry in newest), key=lambda rule: -rule.priority)
+
+    def _rank(self, view: View) -> Iterator[Rule]:
+        columns, places = view.segment.columns, view.places()
+        # ~p orders as -p does, and unlike it never overflows.
+        order = np.argsort(~columns.validities.priorities(places), kind="stable")
+        return map(columns.rule, places[order].tolist())
 
     def rules_with_payload(self) -> Iterator[Rule]:
         """The living rules that carry a payload, in the order in which they were added."""

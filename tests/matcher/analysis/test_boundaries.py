@@ -104,3 +104,11 @@ def test_what_rules_mention() -> None:
     assert not uses["x"].is_computed
     assert matcher.mentioned("x").values[Kind.NUMBER] == [3, 5, 7]
     assert tamis.Matcher().uses() == []
+
+
+def test_attributes_with_declared_types() -> None:
+    matcher = tamis.Matcher(schema={"day": "timestamp", "n": "integer"})
+    matcher.add("spring", "day >= DATE '2026-03-01' AND day < DATE '2026-06-01' AND n > 1")
+    found = matcher.boundaries({"day": "2026-02-01T00:00:00Z", "n": 2}, "day")
+    assert found.kind == "timestamp"
+    assert [stretch.matches for stretch in found.stretches] == [0, 1, 1, 0, 0]

@@ -100,7 +100,7 @@ function Latencies({ latencies }) {
   return html`<section aria-label="Latency"><h2>Latency</h2>
     ${latencies.length === 0 && html`<p class="quiet">No requests in the last five minutes.</p>`}
     ${latencies.length > 0 && html`<${Scroll} label="Latency"><table class="numbers">
-      <thead><tr><th scope="col">Last five minutes</th><th scope="col">A second, now</th><th scope="col">p50</th><th scope="col">p95</th>
+      <thead><tr><th scope="col">Last five minutes</th><th scope="col">Per second</th><th scope="col">p50</th><th scope="col">p95</th>
         <th scope="col">p99</th><th scope="col">Requests</th></tr></thead>
       <tbody>${latencies.map((each) => html`<tr key=${each.kind}>
         <th scope="row">${KINDS[each.kind] ?? each.kind}</th><td>${each.per_second.toFixed(1)}</td>
@@ -115,14 +115,15 @@ function Subscriptions({ figures }) {
   return html`<section aria-label="Subscriptions"><h2>Subscriptions</h2>
     ${subscriptions === 0 && html`<p class="quiet">None yet. <code>tamis subscribe</code> makes one, or <code>PUT ${path(collection.value, "subscriptions/NAME")}</code>.</p>`}
     ${subscriptions > 0 && html`<${Scroll} label="Subscriptions"><table class="numbers">
-      <thead><tr><th scope="col">Name</th><th scope="col">Owner</th><th scope="col">Priority</th><th scope="col">Delivery</th>
-        <th scope="col">Waiting</th><th scope="col">Oldest waits</th><th scope="col">Retries</th><th scope="col">Dead</th></tr></thead>
+      <thead><tr><th scope="col">Name</th><th scope="col">Waiting</th><th scope="col">Oldest waits</th><th scope="col">Retries</th>
+        <th scope="col">Dead</th><th scope="col">Delivery</th><th scope="col">Priority</th><th scope="col">Owner</th></tr></thead>
       <tbody>${lagging.map((each) => html`<tr key=${each.name}>
-        <th scope="row">${shorten(each.name, 60)}</th><td>${shorten(each.owner ?? "", 60)}</td><td>${each.priority}</td>
-        <td>${each.webhook === null ? "reads" : html`<span title=${each.webhook}>webhook</span>`}</td>
+        <th scope="row">${shorten(each.name, 60)}</th>
         <td>${each.waiting >= MOST_WAITING ? `over ${(MOST_WAITING - 1).toLocaleString("en")}` : each.waiting.toLocaleString("en")}</td>
         <td>${each.oldest === null ? "" : formatAge(each.oldest)}</td>
-        <td>${each.retries || ""}</td><td class=${each.dead ? "lost" : ""}>${each.dead || ""}</td></tr>`)}</tbody>
+        <td>${each.retries || ""}</td><td class=${each.dead ? "lost" : ""}>${each.dead || ""}</td>
+        <td>${each.webhook === null ? "reads" : html`<span title=${each.webhook}>webhook</span>`}</td>
+        <td>${each.priority}</td><td>${shorten(each.owner ?? "", 60)}</td></tr>`)}</tbody>
     </table><//>`}
     ${subscriptions > lagging.length && html`<p class="quiet">The ${lagging.length} furthest behind, of ${subscriptions.toLocaleString("en")}.</p>`}
   </section>`;
@@ -134,13 +135,13 @@ function DeadLetters({ figures, replay }) {
   const names = [...new Set(letters.map((letter) => letter.subscription))];
   return html`<section aria-label="Dead letters"><h2>Dead letters</h2>
     <p class="quiet">Messages that a webhook did not take after all attempts.</p>
-    <${Scroll} label="Dead letters"><table>
+    <${Scroll} label="Dead letters"><table class="stack">
       <thead><tr><th scope="col">Subscription</th><th scope="col">Event</th><th scope="col">Given up</th><th scope="col">Reason</th>
         <th scope="col"><span class="sr-only">Action</span></th></tr></thead>
       <tbody>${letters.map((letter) => html`<tr key=${`${letter.subscription} ${letter.sequence}`}>
-        <th scope="row">${shorten(letter.subscription, 60)}</th><td>${letter.sequence}</td>
-        <td title=${formatTime(letter.time)}>${formatAge(letter.time)} ago</td>
-        <td>${shorten(letter.reason, 200)} (${count(letter.attempts, "attempt")})</td>
+        <th scope="row">${shorten(letter.subscription, 60)}</th><td data-label="Event">${letter.sequence}</td>
+        <td data-label="Given up" title=${formatTime(letter.time)}>${formatAge(letter.time)} ago</td>
+        <td data-label="Reason">${shorten(letter.reason, 200)} (${count(letter.attempts, "attempt")})</td>
         <td>${!readOnly.value && html`<button type="button" class="small" aria-label=${`Replay event ${letter.sequence} to ${shorten(letter.subscription, 60)}`}
           onClick=${() => replay(letter.subscription, [letter.sequence])}>Replay</button>`}</td></tr>`)}</tbody>
     </table><//>
@@ -155,9 +156,9 @@ function Published({ event }) {
   const names = deliveries.slice(0, 5).map((each) => shorten(each.subscription, 40)).join(", ");
   return html`<li>
     <span class="id">${event.sequence}</span> <span class="quiet">${formatTime(event.time)}</span>${" "}
-    <code>${shorten(JSON.stringify(event.event), 300)}</code>${" "}
+    <code>${shorten(JSON.stringify(event.event), 200)}</code>${" "}
     <span class="quiet">${
-      deliveries.length === 0 ? "reached nobody" : `→ ${names}${deliveries.length > 5 ? ` and ${deliveries.length - 5} more` : ""}`
+      deliveries.length === 0 ? "no subscription" : `→ ${names}${deliveries.length > 5 ? ` and ${deliveries.length - 5} more` : ""}`
     }</span>
   </li>`;
 }

@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { asCurl, asPython, get, path, post } from "../api.js";
 import { html } from "../html.js";
-import { Copy, Empty, ErrorBox, Tags, Tree, count, shorten } from "../parts.js";
+import { Copy, Empty, ErrorBox, Scroll, Tags, Tree, count, shorten } from "../parts.js";
 import { address, collection, parameters, remember } from "../state.js";
 
 const ORDERS = { added: "Added", priority: "Priority", matches: "Matches", last: "Last matched" };
@@ -28,6 +28,7 @@ export function Rules() {
     const wanted = new URLSearchParams({ limit: 100 });
     if (search) wanted.set("search", search);
     if (tag) wanted.set("tag", tag);
+    if (order !== "added") wanted.set("order", order);
     if (after) wanted.set("after", after);
     return `${path(c, "rules")}?${wanted}`;
   };
@@ -53,8 +54,7 @@ export function Rules() {
     remember({ search, tag, order });
     const timer = setTimeout(() => load(null), search ? 150 : 0);
     return () => clearTimeout(timer);
-  }, [search, tag, c]);
-  useEffect(() => remember({ order }), [order]);
+  }, [search, tag, order, c]);
   useEffect(() => {
     get(path(c, "activity")).then((found) => setActivity(Object.fromEntries(found.rules.map((each) => [each.rule, each]))), () => {});
     post(path(c, "test"), {}).then(setReport, () => {});
@@ -71,11 +71,6 @@ export function Rules() {
   }, []);
 
   const failed = new Map((report?.failures ?? []).map((failure) => [failure.rule, failure]));
-  const sorted = [...pages.rules];
-  if (order === "priority") sorted.sort((a, b) => b.priority - a.priority);
-  if (order === "matches") sorted.sort((a, b) => (activity[b.id]?.matches ?? 0) - (activity[a.id]?.matches ?? 0));
-  if (order === "last") sorted.sort((a, b) => (activity[b.id]?.last ?? "").localeCompare(activity[a.id]?.last ?? ""));
-
   if (pages.loaded && !pages.rules.length && !search && !tag) {
     return html`<${Empty} title="No rules yet">
       <p>A rule is a condition on events, like the WHERE clause of SQL.</p>
@@ -84,11 +79,11 @@ export function Rules() {
     <//>`;
   }
   return html`<div class="row filters">
-      <label class="grow"><span class="sr-only">Search</span>
-        <input ref=${field} type="search" placeholder="Search ids and texts   /" value=${search}
+      <label class="grow">Search (press <kbd>/</kbd>)
+        <input ref=${field} type="search" placeholder="an id, or part of a rule" value=${search}
           onInput=${(e) => setSearch(e.target.value)} /></label>
-      <label><span class="sr-only">Tag</span>
-        <input placeholder="Tag" value=${tag} onInput=${(e) => setTag(e.target.value)} /></label>
+      <label>Tag
+        <input placeholder="any" value=${tag} onInput=${(e) => setTag(e.target.value)} /></label>
       <label>Order
         <select value=${order} onChange=${(e) => setOrder(e.target.value)}>
           ${Object.entries(ORDERS).map(([name, title]) => html`<option value=${name}>${title}</option>`)}
@@ -99,11 +94,11 @@ export function Rules() {
     ${report && report.tests > 0 &&
     html`<p role="status" class=${report.failures.length ? "lost" : "gained"}>
       ${count(report.tests, "test")} of rules: ${report.failures.length ? `${report.failures.length} failed` : "all passed"}</p>`}
-    <div class="scroll" tabindex="0" role="group" aria-label="Table"><table>
+    <${Scroll} label="Rules"><table class="stack">
       <thead><tr><th scope="col">Id</th><th scope="col">Rule</th><th scope="col">Priority</th>
         <th scope="col">Matches</th><th scope="col">Last matched</th><th scope="col">Validity</th></tr></thead>
       <tbody>
-        ${sorted.map((rule) => {
+        ${pages.rules.map((rule) => {
           const [state, words] = validity(rule);
           const failure = failed.get(rule.id);
           return html`<tr key=${rule.id} class=${`${state} ${failure ? "broken" : ""}`}>
@@ -112,15 +107,16 @@ export function Rules() {
               <${Tags} tags=${rule.tags} />
               ${failure && html`<details><summary>A test failed</summary><p>${shorten(failure.message, 600)}</p>
                 ${failure.explanation && html`<ul class="tree"><${Tree} node=${failure.explanation} /></ul>`}</details>`}</td>
-            <td>${rule.priority || ""}</td>
-            <td>${activity[rule.id]?.matches?.toLocaleString("en") ?? ""}</td>
-            <td>${activity[rule.id]?.last?.replace("T", " ").slice(0, 19) ?? ""}</td>
-            <td>${words}</td>
+            <td data-label="Priority">${rule.priority || ""}</td>
+            <td data-label="Matches">${activity[rule.id]?.matches?.toLocaleString("en") ?? ""}</td>
+            <td data-label="Last matched">${activity[rule.id]?.last?.replace("T", " ").slice(0, 19) ?? ""}</td>
+            <td data-label="Validity">${words}</td>
           </tr>`;
         })}
       </tbody>
-    </table></div>
-    ${pages.loaded && !sorted.length && html`<p>Nothing found.</p>`}
+    </table><//>
+    ${pages.loaded && !pages.rules.length && html`<p>Nothing found.</p>`}
+    ${order !== "added" && pages.rules.length === 100 && html`<p class="quiet">The first 100 in this order are shown; search to see others.</p>`}
     ${pages.next && html`<button type="button" onClick=${() => load(pages)}>Show more</button>`}
     <${Copy} items=${{ curl: () => asCurl("GET", query()), Python: () => asPython(c, "rules") }} />`;
 }

@@ -58,7 +58,7 @@ export function Try() {
   }, [c]);
 
   useEffect(() => {
-    remember({ event: text, rule: opened });
+    remember({ event: text });
     if (event === null) return;
     const number = ++latest.current;
     post(path(c, "try"), { event, n: SHOWN }).then(
@@ -70,6 +70,8 @@ export function Try() {
       (problem) => number === latest.current && setError(problem),
     );
   }, [text, c]);
+
+  useEffect(() => remember({ rule: opened }), [opened]);
 
   // benchmarks/bench_page.py reads these marks: when the answer to the n-th text was on the page.
   useLayoutEffect(() => {
@@ -122,7 +124,7 @@ export function Try() {
               onClick=${() => setOpened(opened === String(found.id) ? "" : String(found.id))}
             >
               <span class="id">${shorten(found.id, 80)}</span>
-              ${found.score !== 0 && html`<span class="score">${found.score}</span>`}
+              ${found.score !== 0 && html`<span class="score" title="Score"><span class="sr-only">score </span>${found.score}</span>`}
               <${Tags} tags=${found.tags} />
               <code>${shorten(found.text)}</code>
             </button>
@@ -133,7 +135,8 @@ export function Try() {
       </ul>
       ${answer && answer.count > answer.rules.length &&
       html`<p class="quiet">The ${answer.rules.length} with the highest scores are shown.</p>`}
-      ${event && html`<${Other} event=${event} change=${change} opened=${opened} setOpened=${setOpened} />`}
+      ${event && html`<${Other} event=${event} change=${change} opened=${opened} setOpened=${setOpened}
+        matched=${new Set(answer?.rules.map((each) => String(each.id)))} />`}
     </section>
   </div>`;
 }
@@ -233,7 +236,7 @@ function Explained({ id, event, change }) {
   </div>`;
 }
 
-function Other({ event, change, opened, setOpened }) {
+function Other({ event, change, opened, setOpened, matched }) {
   const [id, setId] = useState(opened);
   const [rules, setRules] = useState([]);
   useEffect(() => {
@@ -246,24 +249,26 @@ function Other({ event, change, opened, setOpened }) {
     }, 150);
     return () => clearTimeout(timer);
   }, [id]);
-  const isListed = rules.some((rule) => String(rule.id) === opened);
+  const others = rules.filter((rule) => !matched.has(String(rule.id)));
   return html`<div class="other">
     <label>Why does another rule not match?
       <input type="search" placeholder="id or text of a rule" value=${id}
         onInput=${(e) => setId(e.target.value)} />
     </label>
     <ul class="rules">
-      ${rules.map(
+      ${others.map(
         (rule) => html`<li key=${rule.id}>
           <button type="button" class="rule" aria-expanded=${opened === String(rule.id)}
             onClick=${() => setOpened(opened === String(rule.id) ? "" : String(rule.id))}>
             <span class="id">${shorten(rule.id, 80)}</span>
             <code>${shorten(typeof rule.rule === "string" ? rule.rule : JSON.stringify(rule.rule))}</code>
           </button>
-          ${isListed && opened === String(rule.id) &&
+          ${opened === String(rule.id) &&
           html`<${Explained} id=${rule.id} event=${event} change=${change} />`}
         </li>`,
       )}
     </ul>
+    ${id && id !== opened && rules.length > others.length &&
+    html`<p class="quiet">${count(rules.length - others.length, "rule")} with this text ${rules.length - others.length === 1 ? "matches" : "match"}, and ${rules.length - others.length === 1 ? "is" : "are"} listed above.</p>`}
   </div>`;
 }

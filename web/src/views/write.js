@@ -44,13 +44,15 @@ export function Write() {
   const field = (name) => (event) => set(name)(event.target.value);
 
   useEffect(() => {
-    if (!parameters.value.rule || parameters.value.text) return;
+    if (!parameters.value.rule) return;
+    // The address has a draft that is not saved: everything else is as saved.
+    const unsaved = parameters.value.text;
     get(path(c, `rules/${encodeURIComponent(parameters.value.rule)}`)).then((rule) => {
       setSaved(rule);
       const tests = rule.payload?.tests ?? {};
       const lines = (events) => (events ?? []).map((event) => JSON.stringify(event)).join("\n");
       setDraft({
-        rule: typeof rule.rule === "string" ? rule.rule : JSON.stringify(rule.rule),
+        rule: unsaved ?? (typeof rule.rule === "string" ? rule.rule : JSON.stringify(rule.rule)),
         logic: rule.logic,
         tags: rule.tags.join(", "),
         priority: rule.priority,
@@ -59,7 +61,7 @@ export function Write() {
         must_match: lines(tests.must_match),
         must_not_match: lines(tests.must_not_match),
       });
-    }, setProblem);
+    }, (error) => error.status !== 404 && setProblem(error));
   }, [c]);
 
   useLater(
@@ -232,9 +234,9 @@ function Relatives({ rule, own }) {
           <a href=${address("write", { rule: each.rule })}>${shorten(each.rule, 80)}</a>${" "}
           ${each.implies && each.implied
             ? "says the same"
-            : each.implies
+            : each.implied
               ? "is implied by this rule"
-              : each.implied
+              : each.implies
                 ? "implies this rule"
                 : `${Math.round(100 * each.similarity)} % of the events in common`}
         </li>`,

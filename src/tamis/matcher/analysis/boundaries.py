@@ -15,6 +15,7 @@ from tamis.errors import EventError
 from tamis.expr.event import FlatEvent, Kind, kind_of
 from tamis.expr.model import Value
 from tamis.expr.value_order import LINES, Line
+from tamis.matcher.analysis.hard_events import to_event
 from tamis.matcher.analysis.vocabulary import Mentioned
 from tamis.matcher.rule import RuleId
 
@@ -87,7 +88,8 @@ def find_boundaries(
     first = _choose_first(cuts, own, limit)
     chosen = cuts[first : first + limit]
     spans = list(_list_spans(line, chosen, is_first=first == 0))
-    events = [{**event, mentioned.attribute: [value]} for _, _, value in spans]
+    # As a user would write them: an attribute that is declared as one value takes no list.
+    events = [to_event({**event, mentioned.attribute: [value]}) for _, _, value in spans]
     answers = match(events)
     stretches: list[Stretch] = []
     before: list[RuleId] = answers[0] if answers else []

@@ -35,12 +35,13 @@ __all__ = ["CostMeter", "Costs", "PartCost", "RuleCost"]
 
 MOST_EVENTS: Final = 200
 _DRAWN_EVENTS: Final = 64
-_MOST_RULES: Final = 2_048
+_MOST_RULES: Final = 1_024
 """Of a larger set so many rules are measured: those that compute something first."""
+_ALONE_EVENTS: Final = 50
 _GROUP: Final = 32
-_SLOWEST_GROUPS: Final = 6
+_SLOWEST_GROUPS: Final = 4
 _SLOWEST_RULES: Final = 10
-_SECOND_LOOK: Final = 3 * _SLOWEST_RULES
+_SECOND_LOOK: Final = 2 * _SLOWEST_RULES
 _STANDS_OUT: Final = 1.25
 """Rules that take less than so many times the median are as fast as any."""
 _REPEATS: Final = 3
@@ -146,7 +147,7 @@ class CostMeter:
         )
         merged = self._measure_merged(some) if len(parts) > 1 else None
         chosen = self._choose_rules()
-        alone = self._measure_alone(chosen, some)
+        alone = self._measure_alone(chosen, some[:_ALONE_EVENTS])
         typical = median(cost.microseconds for cost in alone) if alone else 0.0
         slowest = [cost for cost in alone if cost.microseconds > _STANDS_OUT * typical]
         return Costs(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from itertools import islice
 from typing import Annotated, Any, Final, Literal
 
@@ -18,6 +18,7 @@ from tamis.server.bulk import choose_media, read_items, write_rules, write_rules
 from tamis.server.conditions import check_conditions, check_revision, make_etag
 from tamis.server.operation import Call, Operation, Reply
 from tamis.server.problems import ProblemError
+from tamis.server.routes.workbench import count_activity
 from tamis.server.streams import BEAT_SECONDS, format_event, send_events
 from tamis.wire.media import ARROW, EVENT_STREAM, JSON, JSON_LINES
 from tamis.wire.messages import (
@@ -130,14 +131,19 @@ class ListQuery(msgspec.Struct, frozen=True):
     after: str | None = None
     """The ``next`` of the page before."""
     limit: Annotated[int, Meta(ge=1, le=1000)] = 100
+    order: Literal["added", "priority", "matches", "last"] = "added"
+    """Pages follow one another only in the order in which rules were added. Other orders show the
+    first rules: those of the highest priority, or those that published events matched most often or
+    last."""
 
 
 def list_rules(call: Call) -> RulePage:
-    """List rules in the order in which they were added, a page at a time."""
+    """List rules in the order in which they were added, a page at a time, or by another order."""
     query: ListQuery = call.query or ListQuery()
+    if query.order != "added":
+        return _list_first(call, query)
     matcher = call.collection.matcher
     revision, start = matcher.revision, _find_start(matcher, query.after)
-    wanted, search = set(query.tag), query.search.casefold()
     found: list[RuleRecord] = []
     last: Rule | None = None
     scanned = 0
@@ -145,13 +151,43 @@ def list_rules(call: Call) -> RulePage:
         if len(found) == query.limit:
             break
         scanned, last = scanned + 1, rule
-        if (not wanted or not wanted.isdisjoint(rule.tags)) and (
-            not search or search in rule.text.casefold() or search in str(rule.id).casefold()
-        ):
+        if _fits(rule, query):
             found.append(RuleRecord.of(rule, rule_to_json(rule)))
     end = start + scanned
     more = last is not None and end < len(matcher)
     return RulePage(found, _write_cursor(end, last.id) if more and last else None, revision)
+
+
+def _list_first(call: Call, query: ListQuery) -> RulePage:
+    matcher = call.collection.matcher
+    revision = matcher.revision
+    if query.after is not None:
+        raise ProblemError(422, "invalid-request", "only the order 'added' has further pages")
+    if query.order == "priority":
+        rules = matcher.rules(order="priority")
+    else:
+        rules = _rank_active(call, query.order)
+    fitting = (rule for rule in islice(rules, _MOST_SCANNED) if _fits(rule, query))
+    found = [RuleRecord.of(rule, rule_to_json(rule)) for rule in islice(fitting, query.limit)]
+    return RulePage(found, None, revision)
+
+
+def _rank_active(call: Call, order: str) -> Iterator[Rule]:
+    """The rules that published events matched, then all others."""
+    active = count_activity(call).rules
+    if order == "last":
+        active.sort(key=lambda each: each.last, reverse=True)
+    matcher = call.collection.matcher
+    known = {each.rule for each in active}
+    yield from (rule for each in active if (rule := _find(matcher, each.rule)) is not None)
+    yield from (rule for rule in matcher.rules() if rule.id not in known)
+
+
+def _fits(rule: Rule, query: ListQuery) -> bool:
+    if query.tag and rule.tags.isdisjoint(query.tag):
+        return False
+    search = query.search.casefold()
+    return not search or search in rule.text.casefold() or search in str(rule.id).casefold()
 
 
 def _write_cursor(position: int, last: RuleId) -> str:
