@@ -110,7 +110,7 @@ def press_keys(page: Any, keys: int, pause: float) -> NDArray[np.float64]:
         page.wait_for_function(ANSWERED, arg=number + 1, polling=10)
         page.wait_for_timeout(pause)
     pressed, answered = page.evaluate(TIMES)
-    return np.array(answered) - np.array(pressed)
+    return np.array(answered, np.float64) - np.array(pressed, np.float64)
 
 
 if __name__ == "__main__":

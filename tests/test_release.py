@@ -49,7 +49,7 @@ def test_the_metadata_of_a_wheel_is_complete(tmp_path: Path) -> None:
         capture_output=True,
     )
     (wheel,) = tmp_path.glob("*.whl")
-    check = [sys.executable, "-m", "twine", "check", "--strict", wheel]
+    check = [sys.executable, "-m", "twine", "check", "--strict", str(wheel)]
     done = subprocess.run(check, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert wheel.name.startswith(f"tamis-{tamis.__version__}-")

@@ -91,7 +91,8 @@ def test_the_largest_counts_are_drawn(matcher: tamis.Matcher) -> None:
 
     mpl.use("Agg")
     axes = results.plot_counts(matcher.match_many(EVENTS))
-    assert [bar.get_bbox().width for bar in axes.patches] == [2, 1]
+    bars: list[Any] = list(axes.patches)
+    assert [bar.get_width() for bar in bars] == [2, 1]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["adults", "seniors"]
     axes.figure.clear()
 

@@ -19,9 +19,11 @@ def test_percentiles_and_rates_of_the_last_requests() -> None:
     latencies.note("publish", 0.004, 1009.0)
     latencies.note("list_rules", 9.0, 1009.0)
     match, publish = latencies.summarize(1010.0)
-    assert (match.kind, match.requests, match.per_second) == ("match", 100, pytest.approx(10, 0.1))
+    assert (match.kind, match.requests) == ("match", 100)
+    assert match.per_second == pytest.approx(10, 0.1)
     assert (match.p50_ms, match.p95_ms, match.p99_ms) == pytest.approx((50.5, 95.05, 99.01))
-    assert (publish.kind, publish.requests, publish.p99_ms) == ("publish", 1, pytest.approx(4))
+    assert (publish.kind, publish.requests) == ("publish", 1)
+    assert publish.p99_ms == pytest.approx(4)
     assert latencies.summarize(1400.0) == []
 
 

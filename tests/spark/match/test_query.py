@@ -151,7 +151,7 @@ def test_an_unknown_version_is_reported(index: Path) -> None:
 
 def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     version = publish_rules(tmp_path / "index", [(1, "a = 1")])
-    manifest = version.folder / "VERSION.json"
+    manifest = Path(version.folder) / "VERSION.json"
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 99}))
     with pytest.raises(StorageError, match="format 99"):
         prepare(tmp_path / "index", "id int, a int")
@@ -159,7 +159,7 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
 
 def test_a_missing_shard_is_reported(tmp_path: Path) -> None:
     version = publish_rules(tmp_path / "index", [(1, "a = 1")])
-    version.shards[0].path.rename(tmp_path / "elsewhere")
+    Path(version.shards[0].path).rename(tmp_path / "elsewhere")
     with pytest.raises(StorageError, match="ship=True"):
         prepare(tmp_path / "index", "id int, a int")
 

@@ -235,10 +235,10 @@ def _find_computing(segment: Segment) -> NDArray[np.int64]:
     owner = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     has_costly = np.zeros(len(starts) - 1, np.bool_)
     has_costly[owner[entries]] = True
+    # Without owners, each rule is the conjunction of its own number.
+    owners = np.flatnonzero(has_costly)
     if len(forms.owner):
-        owners = forms.owner[np.repeat(has_costly, np.diff(forms.owner_start))]
-    else:  # Each rule is the conjunction of its own number.
-        owners = np.flatnonzero(has_costly)
+        owners = forms.owner[np.repeat(has_costly, np.diff(forms.owner_start))].astype(np.int64)
     return np.unique(np.concatenate([owners, forms.program_rule]))
 
 
