@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -33,3 +35,12 @@ def test_doctor_fails_where_tamis_does_not_work(monkeypatch: pytest.MonkeyPatch)
     assert result.exit_code == 1
     assert "\x1b[31m✗" in result.stdout
     assert "a rule gives a wrong answer" in result.stdout
+
+
+def test_doctor_works_without_pyspark() -> None:
+    script = "import sys; sys.modules['pyspark'] = None; from tamis.cli import app; app(['doctor'])"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "java" in done.stdout

