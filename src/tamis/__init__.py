@@ -114,7 +114,7 @@ __all__ = [
     "to_sql",
 ]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def engines() -> list[str]:
