@@ -106,7 +106,7 @@ def find_others(docname: str, pages: list[str], known: set[str]) -> list[str]:
     """The pages beside an index page that it does not name."""
     folder = posixpath.dirname(docname)
     beside = {page for page in known if posixpath.dirname(page) == folder}
-    return sorted(beside - {docname, *pages}) if folder else []
+    return sorted(beside - {docname, *pages})
 
 
 def prepare_page(app: Sphinx, docname: str, source: list[str]) -> None:
