@@ -44,12 +44,11 @@ replace them, or, without that list, the names of airports and of Unicode's char
 
 WHY = {
     "figure5": """\
-`kindex-listed`, `sift-listed` and `scan-trees` are the rivals as the paper has them: the k-index
-and SIFT list all values of a range, and SCAN evaluates a rule's predicates as they are written.
-Against the k-index with listed ranges the BE-Tree saves what the paper says. Against Propagation
-and SIFT it does not: here both test packed arrays, and `betree`, which knows no events in advance,
-is not the tree that has observed events (docs/decisions/0031). Gryphon has the optimizations of its
-paper (docs/decisions/0044).
+`python -m experiments.sigmod11.figure5` also measures the rivals as the paper has them: a k-index
+and a SIFT that list all values of a range, and a SCAN that evaluates a rule's predicates as they
+are written. They are not among the numbers stored here, nor are the optimizations of Gryphon
+(docs/decisions/0044) and the packed l-nodes of a tree that has observed events
+(docs/decisions/0031), which are newer than these.
 
 The BE-Tree is the fastest of the paper's algorithms here as well, but the order of its rivals
 differs and they are closer. All engines read the same codes, where a range is a run of codes; the
