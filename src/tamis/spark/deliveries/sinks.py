@@ -30,18 +30,15 @@ from tamis.pubsub.webhooks.signature import sign_request
 from tamis.spark.deliveries.tables import SUBSCRIPTION
 from tamis.spark.index.layout import PathLike, resolve_folder
 from tamis.spark.match.options import Names
+from tamis.spark.runtime.work import Work
 
-__all__ = ["NotDeliveredError", "send_to_server", "send_to_webhooks"]
+__all__ = ["send_to_server", "send_to_webhooks"]
 
 Sink: TypeAlias = Callable[[DataFrame, int], None]
 """A function for ``foreachBatch``: it takes a batch and its number."""
 
 _CHUNK = 500
 """How many events to send to a server at a time."""
-
-
-class NotDeliveredError(TamisError):
-    """A receiver has not taken a message after all attempts."""
 
 
 def send_to_webhooks(
@@ -72,7 +69,7 @@ def send_to_webhooks(
         Networks to which to connect although they are not public: ``["10.1.0.0/16"]``.
     dead_letters
         A folder for the messages that were not taken, with reasons, as Parquet by batch. Without
-        it such a message fails the batch, which Spark then starts again.
+        it such a message fails the batch with a `TamisError`, and Spark can start it again.
 
     Examples
     --------
@@ -88,7 +85,8 @@ def send_to_webhooks(
             dict(webhooks), tuple(delays), seconds, tuple(allowed_networks), folder is None
         )
         messages = _to_messages(batch, keys, event, ("rules", "score"))
-        sent = messages.mapInArrow(task.run, "subscription string, message string, reason string")
+        work = Work(task.run, "tamis_send_to_webhooks")
+        sent = messages.mapInArrow(work, "subscription string, message string, reason string")
         if folder is None:
             sent.write.format("noop").mode("overwrite").save()
             return
@@ -125,7 +123,7 @@ def send_to_server(
     def send(batch: DataFrame, _: int) -> None:
         messages = _to_messages(batch, keys, event, ()).dropDuplicates(["id"])
         task = _ServerTask(url, collection, key)
-        sent = messages.mapInArrow(task.run, "published long")
+        sent = messages.mapInArrow(Work(task.run, "tamis_send_to_server"), "published long")
         sent.write.format("noop").mode("overwrite").save()
 
     return send
@@ -219,7 +217,7 @@ class _WebhookTask:
             if reason is None:
                 continue
             if self.raises:
-                raise NotDeliveredError(f"a message of {name!r} was not taken: {reason}")
+                raise TamisError(f"a message of {name!r} was not taken: {reason}")
             failed.append((name, body.decode(), reason))
         return failed
 

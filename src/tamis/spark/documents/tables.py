@@ -26,6 +26,7 @@ from tamis.spark.index.layout import PathLike
 from tamis.spark.match.options import At, MatchOptions, Names, OnError, Only
 from tamis.spark.match.query import Query, attributes_of, joins_of, prepare_query
 from tamis.spark.match.worker import AT, EVENT, key_names
+from tamis.spark.runtime.work import Work
 
 __all__ = ["publish"]
 
@@ -156,7 +157,8 @@ class _Prepared:
             tuple(sorted(attributes_of(query.version).union(also))),
             query.options.on_error == "skip",
         )
-        self._flat = selected.mapInArrow(flatten.run, StructType(fields))
+        work = Work(flatten.run, "tamis_flatten")
+        self._flat = selected.mapInArrow(work, StructType(fields))
         self._times = [AT] if AT in selected.columns else []
 
     @property
@@ -169,7 +171,8 @@ class _Prepared:
         in_order = parts.sortWithinPartitions(*self.groups, *self.order, EVENT)
         ready = in_order.select(*self._keys, *self._times, *self.groups, EVENT)
         task = PublishTask(self._task, retained, len(self.groups))
-        return ready.mapInArrow(task.run, self._query.schema)
+        work = self._query.name_work(task.run, self._spark)
+        return ready.mapInArrow(work, self._query.schema)
 
     def publish_stream(self, retained: Retained, at: At) -> DataFrame:
         """Publish the events of a stream, with documents in its state."""
