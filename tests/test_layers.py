@@ -55,7 +55,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "wire": PUBLIC,
     "server": PUBLIC | {ROOT, "files", "importers", "pubsub", "warmup", "wire"},
     "client": PUBLIC | {ROOT, "wire"},
-    "demo": PUBLIC | {ROOT, "spark"},
+    "demo": PUBLIC | {ROOT, "report", "spark"},
     # Events to try rules on; needs nothing.
     "samples": set(),
     # The command is the outermost layer and starts all others.

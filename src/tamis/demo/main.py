@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +20,15 @@ from rich.table import Table
 import tamis
 from tamis.demo.alerts import alert_rules
 from tamis.demo.flights import load_flights
+from tamis.demo.telling import (
+    count_kinds,
+    count_weeks,
+    describe_flight,
+    explain_flight,
+    find_overlaps,
+    run_by_hand,
+)
+from tamis.report import Story
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -162,6 +170,19 @@ def _run_job(
         found = ts.match(events, files.index, keys=_EVENT)
         found.write.mode("overwrite").parquet(str(files.matches))
     matches = spark.read.parquet(str(files.matches))
+    summary = _summarize(matches, texts, records, stages.seconds, files.report)
+    with (
+        stages.stage("query by hand, for comparison", spark),
+        tamis.open(version.shards[0].path, read_only=True) as matcher,
+    ):
+        flight = records.slice(summary.busiest_flight, 1).to_pylist()[0]
+        story = Story(
+            kinds=count_kinds(summary.alerts),
+            timeline=count_weeks(files.matches, _EVENT, records),
+            overlaps=find_overlaps(files.matches, _EVENT, summary.alerts),
+            example=explain_flight(matcher, flight),
+            baseline=run_by_hand(events, texts, records.num_rows),
+        )
     with stages.stage("report", spark):
         ts.report(
             matches,
@@ -171,12 +192,11 @@ def _run_job(
             title=f"Flights that left New York in 2013, against {len(texts):,} alert rules",
             seconds=stages.seconds,
             facts=_facts(spark, version),
+            story=story,
         )
-        summary = _summarize(matches, texts, records, stages.seconds, files.report)
     _print_figures(summary, console)
     _print_rules(summary, texts, console)
     with tamis.open(version.shards[0].path, read_only=True) as matcher:
-        flight = records.slice(summary.busiest_flight, 1).to_pylist()[0]
         _print_example(matcher, flight, texts, console)
     _print_title("Open the report in a browser", console)
     console.print(str(files.report), highlight=False, soft_wrap=True)
@@ -303,13 +323,10 @@ def _print_example(
     matcher: tamis.Matcher, flight: dict[str, Any], texts: dict[str, str], console: Console
 ) -> None:
     """Print a flight, its rules with the highest scores, and why the first one fired."""
-    day = f"{date(flight['year'], flight['month'], flight['day']):%d %B}".lstrip("0")
     best = {str(rule): score for rule, score in matcher.top(flight, n=3)}
     _print_title("One flight, explained", console)
     console.print(
-        f"{flight['airline']} {flight['flight']} from {flight['origin']} to "
-        f"{flight['destination'] or flight['dest']} on {day} raised the most alerts: "
-        f"{len(matcher.match(flight)):,}. Its rules with the highest scores:",
+        f"{describe_flight(matcher, flight)} Its rules with the highest scores:",
         highlight=False,
     )
     console.print(_rule_table("score", best, texts))

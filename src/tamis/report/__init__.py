@@ -6,5 +6,18 @@ The page shows a few small numbers (:class:`Figures`), which any program can cou
 
 from tamis.report.figures import BusyRule, Distribution, Figures, SilentRule
 from tamis.report.page import check_plots, page
+from tamis.report.story import Baseline, Example, Overlap, Story, summarize
 
-__all__ = ["BusyRule", "Distribution", "Figures", "SilentRule", "check_plots", "page"]
+__all__ = [
+    "Baseline",
+    "BusyRule",
+    "Distribution",
+    "Example",
+    "Figures",
+    "Overlap",
+    "SilentRule",
+    "Story",
+    "check_plots",
+    "page",
+    "summarize",
+]

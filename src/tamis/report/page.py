@@ -8,7 +8,7 @@ from html import escape
 from importlib.resources import files
 from string import Template
 
-from tamis.report.figures import Bar, Distribution, Figures
+from tamis.report.figures import Bar, BusyRule, Distribution, Figures
 from tamis.report.plots import (
     check_plots,
     draw_bars,
@@ -16,14 +16,22 @@ from tamis.report.plots import (
     draw_seconds,
     draw_skew,
 )
+from tamis.report.story import Story, draw_timeline, fold_copies, summarize, tell
 
 __all__ = ["check_plots", "page"]
 
 _BUSIEST = 0.01
 _QUANTILES = (0.5, 0.9, 0.99, 1.0)
+_SEARCH = (
+    '<label class="search" hidden>Search rules <input type="search" id="search"></label>'
+    '<p id="found" role="status"></p>'
+)
+"""Shown where scripts run; the page has everything without them."""
 
 
-def page(figures: Figures, title: str, now: datetime | None = None) -> str:
+def page(
+    figures: Figures, title: str, now: datetime | None = None, *, story: Story | None = None
+) -> str:
     """Write the report as HTML.
 
     Parameters
@@ -34,6 +42,8 @@ def page(figures: Figures, title: str, now: datetime | None = None) -> str:
         The heading.
     now
         The time to print; by default the current time.
+    story
+        What else to tell: matches over time and by kind, an example, what changed.
 
     Raises
     ------
@@ -42,8 +52,14 @@ def page(figures: Figures, title: str, now: datetime | None = None) -> str:
     """
     check_plots()
     created = (now or datetime.now(UTC)).strftime("%Y-%m-%d %H:%M UTC")
+    story = story or Story()
     parts = [
+        _headline(figures, story),
         _tiles(figures),
+        _timeline(story),
+        _kinds(story),
+        _example(story),
+        _changes(figures, story),
         _coverage(figures),
         '<div class="pair">',
         _by_rule(figures),
@@ -51,6 +67,7 @@ def page(figures: Figures, title: str, now: datetime | None = None) -> str:
         "</div>",
         _busiest(figures),
         _silent(figures),
+        _overlaps(story),
         '<div class="pair">',
         _skew(figures),
         _partitions(figures),
@@ -62,6 +79,92 @@ def page(figures: Figures, title: str, now: datetime | None = None) -> str:
     return template.substitute(
         title=escape(title), created=created, body="\n".join(filter(None, parts))
     )
+
+
+def _headline(figures: Figures, story: Story) -> str:
+    words = tell(figures, story.baseline)
+    return f'<p class="headline">{escape(words)}</p>' if words else ""
+
+
+def _timeline(story: Story) -> str:
+    if not story.timeline:
+        return ""
+    first, last = story.timeline[0][0], story.timeline[-1][0]
+    rows = [(escape(name), f"{count:,}") for name, count in story.timeline]
+    peak = max(story.timeline, key=lambda each: each[1])
+    return _section(
+        "Matches over time",
+        f"Most in {escape(peak[0])}: {peak[1]:,}.",
+        f'<figure>{draw_timeline(story.timeline)}<div class="ends"><span>{escape(first)}</span>'
+        f"<span>{escape(last)}</span></div></figure>",
+        f"<details><summary>Show as a table</summary>{_table(['period', 'matches'], rows)}"
+        "</details>",
+    )
+
+
+def _kinds(story: Story) -> str:
+    if not story.kinds:
+        return ""
+    ordered = sorted(story.kinds.items(), key=lambda each: -each[1][1])
+    most = max(1, ordered[0][1][1])
+    rows = [
+        (escape(kind), f"{matches:,}{_share_bar(matches / most)}", f"{rules:,}")
+        for kind, (rules, matches) in ordered
+    ]
+    return _section(
+        "Matches by kind of rule", "", _table(["kind", "matches", "rules"], rows, wide=True)
+    )
+
+
+def _example(story: Story) -> str:
+    if story.example is None:
+        return ""
+    return _section(
+        "One event, explained",
+        escape(story.example.title),
+        f'<pre class="scroll" tabindex="0">{escape(story.example.text)}</pre>',
+    )
+
+
+def _changes(figures: Figures, story: Story) -> str:
+    if not story.previous:
+        return ""
+    rows = []
+    for name, now in summarize(figures).items():
+        before = story.previous.get(name)
+        if before is not None and round(before, 1) != round(now, 1):
+            rows.append((escape(name), _number(before), _number(now), _difference(before, now)))
+    if not rows:
+        return _section("Since the last run", "Nothing changed.")
+    titles = ["figure", "last run", "now", "change"]
+    return _section("Since the last run", "", _table(titles, rows, wide=True))
+
+
+def _overlaps(story: Story) -> str:
+    if not story.overlaps:
+        return ""
+    rows = [
+        (
+            " and ".join(f"<code>{escape(rule)}</code>" for rule in overlap.rules),
+            f"{overlap.shared:,}",
+            f"{100 * overlap.share:.0f} %{_share_bar(overlap.share)}",
+        )
+        for overlap in story.overlaps
+    ]
+    return _section(
+        "Rules that overlap",
+        "Of the busiest rules, those that match much the same events.",
+        _table(["rules", "events in common", "of the events of either"], rows, wide=True),
+    )
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
+
+
+def _difference(before: float, now: float) -> str:
+    share = f" ({100 * (now - before) / before:+.1f} %)" if before else ""
+    return f"{'+' if now > before else '-'}{_number(abs(now - before))}{share}"
 
 
 def _tiles(figures: Figures) -> str:
@@ -170,19 +273,31 @@ def _busiest(figures: Figures) -> str:
     most = figures.busiest[0].matches
     rows = [
         (
-            f"<code>{escape(rule.id)}</code>",
-            f"{rule.matches:,}{_share_bar(rule.matches / most)}",
-            _code(rule.text),
+            f"<code>{escape(first.id)}</code>",
+            f"{first.matches:,}{_share_bar(first.matches / most)}",
+            _code(first.text) + _list_copies(copies),
         )
-        for rule in figures.busiest
+        for first, *copies in fold_copies(figures.busiest)
     ]
     events = figures.events or figures.rules_by_event.size
     share = f"; the first matches {100 * most / events:.1f} % of the events" if events else ""
     return _section(
         "Busiest rules",
-        f"The {len(rows)} rules with the most matches{share}.",
+        f"The {len(figures.busiest)} rules with the most matches{share}.",
+        _SEARCH,
         _table(["rule", "matches", "text"], rows, wide=True),
     )
+
+
+def _list_copies(copies: Sequence[BusyRule]) -> str:
+    if not copies:
+        return ""
+    items = "".join(
+        f"<li><code>{escape(copy.id)}</code> {copy.matches:,} {_code(copy.text)}</li>"
+        for copy in copies
+    )
+    noun = "near-copy" if len(copies) == 1 else "near-copies"
+    return f"<details><summary>{len(copies)} {noun}</summary><ul>{items}</ul></details>"
 
 
 def _silent(figures: Figures) -> str:

@@ -7,6 +7,7 @@ it needs. The collected tables are small, however many matches there are; see
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,7 +17,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tamis.errors import SchemaError
-from tamis.report import BusyRule, Distribution, Figures, SilentRule, check_plots, page
+from tamis.report import (
+    BusyRule,
+    Distribution,
+    Figures,
+    SilentRule,
+    Story,
+    check_plots,
+    page,
+    summarize,
+)
 from tamis.spark.column_names import quote
 
 __all__ = ["report"]
@@ -45,6 +55,7 @@ def report(
     text: str = "rule",
     seconds: Mapping[str, float] | None = None,
     facts: Mapping[str, str] | None = None,
+    story: Story | None = None,
 ) -> Path:
     """Write a report about matches: one self-contained HTML file with plots and tables.
 
@@ -75,6 +86,9 @@ def report(
         report also shows rates.
     facts
         Further facts to show, by name.
+    story
+        What else to tell: matches over time and by kind, an event explained, a baseline. What the
+        last report at `path` said is kept beside it, and the next one shows what changed.
 
     Returns
     -------
@@ -113,8 +127,20 @@ def report(
         by_rule.unpersist()
     file = Path(path)
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(page(figures, title), "utf-8")
+    kept = file.with_suffix(".json")
+    story = (story or Story())._replace(previous=_read_previous(kept))
+    file.write_text(page(figures, title, story=story), "utf-8")
+    kept.write_text(json.dumps(summarize(figures)), "utf-8")
     return file
+
+
+def _read_previous(path: Path) -> dict[str, float]:
+    """What the last report said; nothing if there is none, or it cannot be read."""
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _choose_keys(matches: DataFrame, keys: Sequence[str] | None, rule: str) -> list[str]:
