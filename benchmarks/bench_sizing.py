@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -62,9 +63,9 @@ def measure(folder: Path, args: argparse.Namespace) -> list[Row]:
 
     def add(what: str, shards: int, seconds: float, count: int, size: float | None = None) -> None:
         micros = 1e6 * seconds / count
-        rows.append(
-            {"what": what, "shards": shards, "count": count, "µs each": micros, "bytes each": size}
-        )
+        row = {"what": what, "shards": shards, "count": count, "µs each": micros}
+        rows.append({**row, "bytes each": size})
+        print(f"{what}, {shards} shards: {micros:.3g} µs", file=sys.stderr)
 
     size = (folder / "events.parquet").stat().st_size
     add("read an event", 0, measure_tree(lambda: discard(events)), args.events, size / args.events)

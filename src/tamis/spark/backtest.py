@@ -24,6 +24,7 @@ from tamis.spark.column_names import quote
 from tamis.spark.index.versions import current
 from tamis.spark.match.options import Names
 from tamis.spark.match.worker import ShardName, open_shards
+from tamis.spark.runtime.work import Work
 
 __all__ = ["backtest"]
 
@@ -87,7 +88,7 @@ def backtest(
     quoted = [F.col(quote(name)) for name in columns]
     table = events_df.select(*(quoted or [F.lit(None).cast("boolean").alias("nothing")]))
     task = _Task(drafts, chosen, known.logic, known.schema, time, bins, samples)
-    rows = table.mapInArrow(task.run, "part binary").collect()
+    rows = table.mapInArrow(Work(task.run, "tamis_backtest"), "part binary").collect()
     parts = [pickle.loads(row.part) for row in rows]
     return merge_backtests([*parts, task.backtest([])], bins, samples)
 

@@ -29,6 +29,7 @@ from tamis.spark.index.layout import PathLike, Version
 from tamis.spark.match.options import MatchOptions, Names
 from tamis.spark.match.query import prepare_query
 from tamis.spark.match.worker import EVENT, MatchTask, ShardName, open_shards
+from tamis.spark.runtime.work import Work
 
 __all__ = ["Difference", "Ratification", "ratify"]
 
@@ -116,7 +117,9 @@ def ratify(
     try:
         compared = sample.count()
         schema = StructType([*query.keys, *_FIELDS])
-        rows = sample.mapInArrow(comparison.run, schema).limit(limit).collect()
+        rows = (
+            sample.mapInArrow(Work(comparison.run, "tamis_ratify"), schema).limit(limit).collect()
+        )
     finally:
         sample.unpersist()
     differences = [_read_difference(tuple(row), query.schema.names[:-1], rules) for row in rows]

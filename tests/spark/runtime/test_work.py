@@ -80,6 +80,27 @@ def test_an_executor_raises_one_error_that_names_the_event(
         spark.sql("SELECT nothing")
 
 
+def test_sql_and_streams_raise_the_same(spark: Any, index: Path, tmp_path: Path) -> None:
+    texts = [(1, '{"price": 5}'), (3, "{")]
+    events = spark.createDataFrame(texts, "id int, text string").coalesce(1)
+    events.createOrReplaceTempView("bad_events")
+    ts.register(spark, index, "bad_match", keys="id int", events="text")
+    with pytest.raises(EventError, match="event id=3"):
+        spark.sql("SELECT * FROM bad_match(TABLE(bad_events))").collect()
+    events.write.parquet(str(tmp_path / "events"))
+    stream = spark.readStream.schema(events.schema).parquet(str(tmp_path / "events"))
+    query = ts.match_stream(
+        stream,
+        index,
+        output=tmp_path / "out",
+        checkpoint=tmp_path / "checkpoint",
+        trigger="availableNow",
+        events="text",
+    )
+    with pytest.raises(EventError, match="event id=3"):
+        query.awaitTermination()
+
+
 def test_the_work_of_executors_is_counted_and_named(spark: Any, index: Path) -> None:
     events = spark.range(100).selectExpr("id", "id AS price")
     before = ts.metrics(spark)

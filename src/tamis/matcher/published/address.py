@@ -17,6 +17,7 @@ from datetime import datetime
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from tamis.errors import StorageError
 
@@ -37,7 +38,10 @@ _SCHEMES: Final = {
 }  # fmt: skip
 """The schemes of addresses, and what PyArrow calls them. Hadoop says ``s3a``."""
 
-CHUNK: Final = 64 << 20
+_PATIENCE: Final = 60.0
+"""Seconds to wait for an answer of a store."""
+
+CHUNK: Final = 16 << 20
 """How many bytes to read or write at a time."""
 
 
@@ -245,9 +249,31 @@ def resolve_place(path: PathLike) -> Place:
 
 @lru_cache(maxsize=8)
 def _connect(uri: str) -> tuple[FileSystem, str]:
-    from pyarrow.fs import FileSystem
+    from pyarrow.fs import FileSystem, S3FileSystem
 
-    return FileSystem.from_uri(uri)  # type: ignore[no-any-return]  # PyArrow has no types
+    filesystem, base = FileSystem.from_uri(uri)
+    if isinstance(filesystem, S3FileSystem):
+        filesystem = _be_patient(uri, filesystem.region)
+    return filesystem, base
+
+
+def _be_patient(uri: str, region: str) -> FileSystem:
+    """The same store of S3, with more time for an answer: PyArrow gives up after 3 seconds.
+
+    A busy store then gets the same request again and again, and is busier.
+    """
+    from pyarrow.fs import S3FileSystem
+
+    parts = urlsplit(uri)
+    options: dict[str, Any] = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    for name, value in options.items():
+        if value in ("true", "false"):
+            options[name] = value == "true"
+    if parts.username:
+        options["access_key"] = unquote(parts.username)
+        options["secret_key"] = unquote(parts.password or "")
+    options.setdefault("region", region)
+    return S3FileSystem(**options, request_timeout=_PATIENCE, connect_timeout=_PATIENCE / 6)
 
 
 @contextmanager

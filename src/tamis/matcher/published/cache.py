@@ -212,7 +212,8 @@ class Cache:
 
     def _open_lock(self, key: str) -> int:
         with storage_errors(self._folder):
-            return os.open(self._folder / f"{key}{_LOCK}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+            return os.open(self._folder / f"{key}{_LOCK}", flags, 0o666)
 
 
 def _close(lock: int | None) -> None:

@@ -20,6 +20,7 @@ from tamis.spark.match.explanations import RULE, ExplainTask, check_style
 from tamis.spark.match.options import Ask, Explain, MatchOptions, Names, Only, Output, Style
 from tamis.spark.match.query import attributes_of, check_names, choose_version, make_task
 from tamis.spark.match.worker import EVENT, MatchTask, Shape, key_names
+from tamis.spark.runtime.work import Work
 
 __all__ = ["register"]
 
@@ -90,7 +91,8 @@ def register(
 
     class TamisMatch:
         def eval(self, table: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-            yield from table_task.run(table)
+            # As in `Work`: errors reach the driver as they are.
+            yield from Work(lambda tables: table_task.run(next(tables)), name)(iter([table]))
 
     returned = StructType([*fields.fields, *answers])
     function = cast(UserDefinedTableFunction, arrow_udtf(TamisMatch, returnType=returned))

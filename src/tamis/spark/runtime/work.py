@@ -8,6 +8,7 @@ the driver makes the same error again, instead of a page of Java (`install_error
 from __future__ import annotations
 
 import re
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -29,7 +30,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["Metrics", "Run", "Work", "count_work", "describe_jobs", "install_errors", "metrics"]
+__all__ = [
+    "Metrics",
+    "Run",
+    "Work",
+    "count_work",
+    "describe_jobs",
+    "install_errors",
+    "metrics",
+    "note_errors",
+]
 
 Run: TypeAlias = "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]"
 """What ``mapInArrow`` calls on an executor."""
@@ -99,6 +109,7 @@ def metrics(spark: SparkSession) -> Metrics:
 
 def count_work(spark: SparkSession) -> Any:
     """The accumulator of a session, for `Work`; None for Spark Connect, which has none."""
+    install_errors()
     if is_remote():
         return None
     context = spark.sparkContext
@@ -161,6 +172,16 @@ class Work:
                 self.counted.add(Metrics(events[0], rows, parts, seconds, slowest, *found))
 
 
+@contextmanager
+def note_errors() -> Iterator[None]:
+    """Let errors of the block travel through the JVM, for functions that it calls."""
+    try:
+        yield
+    except TamisError as error:
+        _attach_note(error)
+        raise
+
+
 def _count_rows(batches: Iterable[pa.RecordBatch], events: list[int]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         events[0] += batch.num_rows
@@ -204,12 +225,10 @@ def install_errors() -> None:
     from pyspark.errors.exceptions import captured
 
     _wrap(captured)
-    try:
-        from pyspark.sql.connect.client import core
-    except ImportError:
-        # The packages of Spark Connect are not installed.
-        return
-    _wrap(core)
+    # Connect is loaded with the first session of its kind, and brings many packages.
+    core = sys.modules.get("pyspark.sql.connect.client.core")
+    if core is not None:
+        _wrap(core)
 
 
 def _wrap(module: Any) -> None:

@@ -16,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tamis.errors import EventError, StorageError
 from tamis.spark.index.layout import PathLike, resolve_folder
 from tamis.spark.match.options import Names, StreamKeywords, list_keywords
+from tamis.spark.runtime.work import note_errors
 from tamis.spark.stream.batch_log import LOG, BatchLog, claim_checkpoint, has_begun
 from tamis.spark.stream.kafka import Topic
 from tamis.spark.stream.output import StreamOutput
@@ -109,6 +110,10 @@ def match_stream(
     log, sink, letters = _open_sinks(stream_df, folder, question.keys, output, dead_letters)
 
     def write(batch_df: DataFrame, number: int) -> None:
+        with note_errors():
+            write_batch(batch_df, number)
+
+    def write_batch(batch_df: DataFrame, number: int) -> None:
         # A folder shows by itself what it has.
         is_there = not isinstance(sink, StreamOutput) or sink.is_complete(number)
         if is_there and log.is_done(number):
