@@ -66,6 +66,8 @@ def test_the_page_shows_every_run_and_what_is_missing() -> None:
     found = {
         "date": "2026-11-18",
         "machine": "here",
+        "seconds": 0.5,
+        "patience": 60.0,
         "missing": {"a-tree": "no cargo"},
         "runs": runs,
     }
@@ -73,3 +75,4 @@ def test_the_page_shows_every_run_and_what_is_missing() -> None:
     assert "| tamis | 7.2 | 1,234 |" in text
     assert "| cel | not in time | – |" in text
     assert "- **a-tree**: no cargo." in text
+    assert "for\n0.5 s of CPU" in text

@@ -158,7 +158,13 @@ def compare(sizes: list[int], seconds: float, patience: float, peers: list[str])
             missing[peer] = str(error)
             print(f"{peer}: {error}", file=sys.stderr)
     machine = f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
-    about = {"date": datetime.now(UTC).date().isoformat(), "machine": machine, "missing": missing}
+    about = {
+        "date": datetime.now(UTC).date().isoformat(),
+        "machine": machine,
+        "seconds": seconds,
+        "patience": patience,
+        "missing": missing,
+    }
     runs: list[Run] = []
     for size, values in product(sizes, RATES):
         workload = generate(size, EVENTS, values)
