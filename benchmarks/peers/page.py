@@ -43,12 +43,12 @@ OR of ANDs, absent values and scores are not in it. A clause takes 1 or 4 of the
 """
 TAIL = """\
 Every driver is in `benchmarks/peers`. It builds its index, then matches events one by one for
-{seconds:g} s of CPU (Java after a warm-up as long). Files are read before the clock starts; turning a line into
-the peer's own form of an event is part of the time in Java and Rust. A peer that evaluates one rule
-after the other takes time in proportion to their number, and is measured at 1,000 rules only. A run
-that is not done after {patience:g} s is ended: *not in time*. Memory is that of the whole process, with its
-runtime and the workload; Java may take up to 4 GiB, and takes what it may.
-`docs/experiments/peers/runs.json` has the numbers.
+{seconds:g} s of CPU (Java after a warm-up as long). Files are read before the clock starts;
+turning a line into the peer's own form of an event is part of the time in Java and Rust. A peer
+that evaluates one rule after the other takes time in proportion to their number, and is measured at
+1,000 rules only. A run that is not done after {patience:g} s is ended: *not in time*. Memory is
+that of the whole process, with its runtime and the workload; Java may take up to 4 GiB, and takes
+what it may. `docs/experiments/peers/runs.json` has the numbers.
 """
 RATES = {1: "0.0125 %", 4: "0.8 %"}
 
