@@ -64,8 +64,8 @@ So does that of Le Subscribe, because its candidates are deduplicated here.
     "figure17": """\
 The distance between SCAN and the others is smaller than in the paper: our SCAN evaluates distinct
 conjunctions instead of the trees of all rules, and leaves each at the first atom that fails, the
-rarest first. `python -m experiments.vldb09.figure17` also measures a SCAN over trees, which is newer
-than the numbers stored here. For SIFT and Le Subscribe see figure 14.
+rarest first. `python -m experiments.vldb09.figure17` also measures a SCAN over trees, which is
+newer than the numbers stored here. For SIFT and Le Subscribe see figure 14.
 """,
     "figure18": """\
 SCAN and tiles read these rules in the form of the encoder, as DNFs or programs. PSCAN and the CNF
