@@ -28,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: architecture attack audit bench clean cluster compare compatibility coverage crash demo docs experiments format fuzz help lint lock page peers test venv wheel
+.PHONY: architecture attack audit bench clean cluster compare compatibility coverage crash demo docs experiments format fuzz help lint lock page peers pictures test venv wheel
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -102,6 +102,9 @@ venv: $(INSTALLED) ## create .venv and install Tamis into it; the other targets 
 
 page: ## build the page of the server from web/src; needs Node
 	@cd web && npm ci --ignore-scripts --no-audit --no-fund --silent && node build.mjs
+
+pictures: $(INSTALLED) ## take the pictures of the workbench in docs/images again; needs Chromium
+	@$(BIN)/python -m scripts.screenshots $(ARGS)
 
 wheel: $(INSTALLED) ## build a wheel for this platform in dist, with compiled kernels, and check it
 	@$(BIN)/python scripts/build_wheel.py dist

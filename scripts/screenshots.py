@@ -30,6 +30,7 @@ COLLECTION: Final = "flights"
 RULES: Final = 5_000
 FLIGHTS: Final = 3_000
 WIDTHS: Final = {"": 1280, "-phone": 390}
+REPORTS: Final = (("report-light", 1280, "light"), ("report-dark-phone", 390, "dark"))
 KEPT: Final = (
     "try-light",
     "try-light-phone",
@@ -38,10 +39,8 @@ KEPT: Final = (
     "rules-light",
     "live-light",
     "live-dark-phone",
-    "index-dark",
 )
 """The pictures that the docs show."""
-ATTRIBUTES: Final = ("carrier", "flight", "origin", "dest", "dep_delay", "arr_delay", "distance")
 RULE: Final = "carrier = 'UA' AND dest = 'SFO' AND arr_delay > 30"
 
 
@@ -49,23 +48,40 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", nargs="?", type=Path, default=Path("docs/images"))
     parser.add_argument("--all", action="store_true", help="every view, width and theme")
+    parser.add_argument("--report", type=Path, help="take pictures of this report instead")
     args = parser.parse_args()
     args.folder.mkdir(parents=True, exist_ok=True)
+    if args.report:
+        show_report(args.report, args.folder)
+        return
     with serving_flights() as served, running_browser() as browser:
         for view, scheme, (suffix, width) in product(VIEWS, ("light", "dark"), WIDTHS.items()):
             name = f"{view}-{scheme}{suffix}"
             if not args.all and name not in KEPT:
                 continue
             options: dict[str, Any] = {
-                "viewport": {"width": width, "height": 800},
+                "viewport": {"width": width, "height": 1400 if suffix else 800},
                 "color_scheme": scheme,
             }
             with opened_page(browser, **options) as page:
                 VIEWS[view](page, served)
                 page.wait_for_timeout(500)
-                save(page.screenshot(full_page=args.all or bool(suffix)), args.folder / name)
+                save(page.screenshot(full_page=args.all), args.folder / name)
                 wide = page.evaluate("document.documentElement.scrollWidth")
             print(f"{name}.png{'' if wide <= width else f' is {wide} wide'}")
+
+
+def show_report(report: Path, folder: Path) -> None:
+    """Take pictures of the top of a report."""
+    with running_browser() as browser:
+        for name, width, scheme in REPORTS:
+            options: dict[str, Any] = {
+                "viewport": {"width": width, "height": 1200},
+                "color_scheme": scheme,
+            }
+            page = browser.new_context(**options).new_page()
+            page.goto(report.absolute().as_uri())
+            save(page.screenshot(), folder / name)
 
 
 @contextmanager
@@ -126,7 +142,7 @@ def show_write(page: Page, served: Served) -> None:
     page.locator(".words").wait_for()
     page.get_by_role("button", name="Run a backtest").click()
     page.locator(".plot canvas").wait_for()
-    page.get_by_text("Rules that match much the same events").wait_for()
+    page.get_by_text("Rules that match much the same events").wait_for(timeout=120_000)
 
 
 def show_rules(page: Page, served: Served) -> None:
@@ -143,7 +159,7 @@ def show_live(page: Page, served: Served) -> None:
 def show_index(page: Page, served: Served) -> None:
     show(page, served, "index", COLLECTION)
     page.get_by_role("button", name="Find the slowest rules").click()
-    page.get_by_role("button", name="Measure again").wait_for()
+    page.get_by_role("button", name="Measure again").wait_for(timeout=120_000)
 
 
 def show_empty(page: Page, served: Served) -> None:

@@ -31,7 +31,7 @@ __all__ = [
     "run_by_hand",
 ]
 
-_BY_HAND: Final = 50
+_BY_HAND: Final = 25
 """How many rules the query by hand has, each a condition of one statement."""
 _BUSY: Final = 24
 _OVERLAPS: Final = 6

@@ -94,7 +94,7 @@ def _timeline(story: Story) -> str:
     peak = max(story.timeline, key=lambda each: each[1])
     return _section(
         "Matches over time",
-        f"Most in {escape(peak[0])}: {peak[1]:,}.",
+        f"Most in the {escape(peak[0])}: {peak[1]:,}.",
         f'<figure>{draw_timeline(story.timeline)}<div class="ends"><span>{escape(first)}</span>'
         f"<span>{escape(last)}</span></div></figure>",
         f"<details><summary>Show as a table</summary>{_table(['period', 'matches'], rows)}"
@@ -108,11 +108,11 @@ def _kinds(story: Story) -> str:
     ordered = sorted(story.kinds.items(), key=lambda each: -each[1][1])
     most = max(1, ordered[0][1][1])
     rows = [
-        (escape(kind), f"{matches:,}{_share_bar(matches / most)}", f"{rules:,}")
+        (escape(kind), f"{rules:,}", f"{matches:,}{_share_bar(matches / most)}")
         for kind, (rules, matches) in ordered
     ]
     return _section(
-        "Matches by kind of rule", "", _table(["kind", "matches", "rules"], rows, wide=True)
+        "Matches by kind of rule", "", _table(["kind", "rules", "matches"], rows, wide=True)
     )
 
 

@@ -89,10 +89,10 @@ def tell(figures: Figures, baseline: Baseline | None) -> str:
     if baseline is None or baseline.seconds <= 0:
         return words
     whole = pairs / (baseline.rules * baseline.events) * baseline.seconds
+    name = baseline.name[:1].upper() + baseline.name[1:]
     return (
-        f"{words} {baseline.name.capitalize()} took {_say_seconds(baseline.seconds)} for "
-        f"{baseline.rules:,} of the rules, measured in the same run; at that rate all of them "
-        f"would take {_say_seconds(whole)}."
+        f"{words} {name} took {_say_seconds(baseline.seconds)} for {baseline.rules:,} of the rules,"
+        f" measured in the same run; at that rate all of them would take {_say_seconds(whole)}."
     )
 
 

@@ -100,11 +100,12 @@ function Latencies({ latencies }) {
   return html`<section aria-label="Latency"><h2>Latency</h2>
     ${latencies.length === 0 && html`<p class="quiet">No requests in the last five minutes.</p>`}
     ${latencies.length > 0 && html`<${Scroll} label="Latency"><table class="numbers">
-      <thead><tr><th scope="col">Last five minutes</th><th scope="col">Per second</th><th scope="col">p50</th><th scope="col">p95</th>
-        <th scope="col">p99</th><th scope="col">Requests</th></tr></thead>
+      <thead><tr><th scope="col">Request</th><th scope="col">p50</th><th scope="col">p95</th>
+        <th scope="col">p99</th><th scope="col">Per second</th><th scope="col">In five minutes</th></tr></thead>
       <tbody>${latencies.map((each) => html`<tr key=${each.kind}>
-        <th scope="row">${KINDS[each.kind] ?? each.kind}</th><td>${each.per_second.toFixed(1)}</td>
+        <th scope="row">${KINDS[each.kind] ?? each.kind}</th>
         <td>${formatMs(each.p50_ms)}</td><td>${formatMs(each.p95_ms)}</td><td>${formatMs(each.p99_ms)}</td>
+        <td>${each.per_second.toFixed(1)}</td>
         <td>${each.requests.toLocaleString("en")}</td></tr>`)}</tbody>
     </table><//>`}
   </section>`;

@@ -90,11 +90,12 @@ var Te,np,qh,Fn,zh,Al,sp,Sl,rp,Uh,jh,av,co=Symbol.for("pv"),_l={},Tl=[],hv=/^m(i
     <${rn} items=${{curl:()=>$i("POST",fe(n,"publish"),y),Python:()=>sn(n,"publish",y.event)}} />`}function Fv({latencies:n}){return O`<section aria-label="Latency"><h2>Latency</h2>
     ${n.length===0&&O`<p class="quiet">No requests in the last five minutes.</p>`}
     ${n.length>0&&O`<${bi} label="Latency"><table class="numbers">
-      <thead><tr><th scope="col">Last five minutes</th><th scope="col">Per second</th><th scope="col">p50</th><th scope="col">p95</th>
-        <th scope="col">p99</th><th scope="col">Requests</th></tr></thead>
+      <thead><tr><th scope="col">Request</th><th scope="col">p50</th><th scope="col">p95</th>
+        <th scope="col">p99</th><th scope="col">Per second</th><th scope="col">In five minutes</th></tr></thead>
       <tbody>${n.map(e=>O`<tr key=${e.kind}>
-        <th scope="row">${Nv[e.kind]??e.kind}</th><td>${e.per_second.toFixed(1)}</td>
+        <th scope="row">${Nv[e.kind]??e.kind}</th>
         <td>${Wn(e.p50_ms)}</td><td>${Wn(e.p95_ms)}</td><td>${Wn(e.p99_ms)}</td>
+        <td>${e.per_second.toFixed(1)}</td>
         <td>${e.requests.toLocaleString("en")}</td></tr>`)}</tbody>
     </table><//>`}
   </section>`}function Hv({figures:n}){let{lagging:e,subscriptions:t}=n;return O`<section aria-label="Subscriptions"><h2>Subscriptions</h2>
