@@ -1682,8 +1682,8 @@ class Matcher:
         --------
         >>> import tamis
         >>> m = tamis.Matcher()
-        >>> m.add_many({"plain": "age >= 18", "slow": "name RLIKE '(a|b)+c.*d'"})
-        AddReport(added=2, replaced=0, skipped=0)
+        >>> m.add_many({"plain": "age >= 18", "slow": "name RLIKE '(a|b)+c.*d'"}).added
+        2
         >>> found = m.costs([{"age": 20, "name": "abba" * 20}])
         >>> found.measured, found.advice
         (2, ['optimize() would gain nothing: all rules are in one segment.'])
