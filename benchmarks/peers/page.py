@@ -48,7 +48,10 @@ turning a line into the peer's own form of an event is part of the time in Java 
 that evaluates one rule after the other takes time in proportion to their number, and is measured at
 1,000 rules only. A run that is not done after {patience:g} s is ended: *not in time*. Memory is
 that of the whole process, with its runtime and the workload; Java may take up to 4 GiB, and takes
-what it may. `docs/experiments/peers/runs.json` has the numbers.
+what it may. The CPU time of Java includes its compiler: in runs of less than some ten seconds
+(`make peers ARGS="--seconds 20"`) its engines are still warming up, and look slower than they are
+in a service. The times of a-tree come in steps of 10 ms. Memory below 120 MiB is a bound from
+above: a driver begins as a copy of the harness. `docs/experiments/peers/runs.json` has the numbers.
 """
 RATES = {1: "0.0125 %", 4: "0.8 %"}
 
