@@ -22,7 +22,7 @@ ABOUT = {
     "json-logic": "trees of `panzi-json-logic`, one after the other",
 }
 LEFT_OUT = {
-    "Mustang": "Maven Central has no package of it",
+    "Mustang": "no package of it was found on Maven Central",
     "be_indexer": "the Go proxy refused the module where this was measured",
     "quamina": "the Go proxy refused the module where this was measured",
 }
