@@ -230,10 +230,11 @@ def test_every_benchmark_is_run_here() -> None:
         "bench_joins.py",
         "bench_kinds.py",
         "bench_live.py",
-        "bench_pubsub.py",
         "bench_page.py",
+        "bench_pubsub.py",
         "bench_server.py",
         "bench_shards.py",
+        "bench_sizing.py",
         "bench_spark.py",
         "bench_top.py",
     }

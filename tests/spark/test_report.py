@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 import tamis
 from tamis import spark as ts
-from tamis.report import Distribution, Figures
+from tamis.report import Distribution, Figures, Story
 
 RANDOM = Random(4)
 MATCHES = sorted(
@@ -31,7 +31,8 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[Figures]:
     """The figures that the page gets."""
     seen: list[Figures] = []
 
-    def page(figures: Figures, title: str) -> str:
+    def page(figures: Figures, title: str, *, story: Story) -> str:
+        assert not story.timeline
         seen.append(figures)
         return title
 

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
 import tamis
@@ -187,7 +186,7 @@ def test_a_worker_without_address_space_names_the_setting(tmp_path: Path) -> Non
 
 def test_bad_json_is_quoted(spark, index: Path) -> None:
     frame = spark.createDataFrame([(1, '{"price": '), (2, "{}")], "id int, text string")
-    with pytest.raises(PySparkException, match=r"the event is not JSON: .*price"):
+    with pytest.raises(EventError, match=r"the event is not JSON: .*price"):
         ts.match(frame, index, events="text").collect()
 
 
