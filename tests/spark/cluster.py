@@ -303,15 +303,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rules", type=int, default=10_000_000)
     parser.add_argument("--events", type=int, default=200_000)
     parser.add_argument("--shards", type=int)
+    parser.add_argument("--workers", type=int, default=Sizes._field_defaults["workers"])
     options = parser.parse_args(arguments)
     folder = Path(tempfile.mkdtemp(prefix="tamis-cluster-"))
+    sizes = Sizes(options.rules, options.events, options.shards, options.workers)
     try:
-        measured = run_cluster(Sizes(options.rules, options.events, options.shards), folder)
+        measured = run_cluster(sizes, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     for name, value in measured.items():
         sys.stdout.write(f"{name:<20} {json.dumps(value)}\n")
-    return int(bool(measured["wrong events"]) or measured["workers left"] == 4)
+    return int(bool(measured["wrong events"]) or measured["workers left"] == sizes.workers)
 
 
 if __name__ == "__main__":
