@@ -18,8 +18,8 @@ import pytest
 
 import tamis
 from tamis import CorruptFileError, LockedError, Matcher, StorageError, tagged
+from tamis.matcher.storage import array_file, store
 from tamis.matcher.storage import log as log_module
-from tamis.matcher.storage import store
 from tamis.matcher.storage.array_file import map_sections, write_sections
 from tamis.matcher.storage.file_names import UNFINISHED
 from tamis.matcher.storage.lock import Lock
@@ -608,8 +608,7 @@ def test_arrays_come_back_aligned(tmp_path: Path) -> None:
         "number": np.array(5),
     }
     write_sections(tmp_path / "f", "test", {"says": "hello"}, arrays)
-    sections = map_sections(tmp_path / "f", "test")
-    sections.verify()
+    sections = map_sections(tmp_path / "f", "test", verify=True)
     assert sections.about == {"says": "hello"}
     for name, array in arrays.items():
         found = sections.arrays[name]
@@ -619,6 +618,22 @@ def test_arrays_come_back_aligned(tmp_path: Path) -> None:
     with pytest.raises(CorruptFileError, match="it is a test, not a segment"):
         map_sections(tmp_path / "f", "segment")
     assert not list(tmp_path.glob(f"*{UNFINISHED}"))
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_not_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A checkpoint may replace the manifest between any two steps of a reader."""
+    path = tmp_path / "f"
+    write_sections(path, "test", {}, {"a": np.arange(9)})
+    decode = array_file._decode_directory
+
+    def replace_and_decode(*arguments: Any) -> Any:
+        write_sections(path, "test", {}, {"a": np.arange(9, 18)})
+        return decode(*arguments)
+
+    monkeypatch.setattr(array_file, "_decode_directory", replace_and_decode)
+    assert map_sections(path, "test", verify=True).arrays["a"].tolist() == list(range(9))
 
 
 def test_a_file_that_does_not_close_is_no_error(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@
     arrays       each at a multiple of 64 bytes
 
 Opening reads the header and the directory, and checks them and the length of the file. The arrays
-are read when they are used, and checked when `verify` is called. Checksums are CRC-32, numbers
-little-endian.
+are read when they are used, and checked before if the reader asks for it. Checksums are CRC-32,
+numbers little-endian.
 """
 
 from __future__ import annotations
@@ -86,37 +86,6 @@ class Sections:
         """The arrays whose names begin with `name` and a dot, by the rest of their names."""
         return select_group(self.arrays, name)
 
-    def verify(self) -> None:
-        """Read all arrays and compare them with their checksums, in several threads if large.
-
-        They are read from the file: where a disk fails, that is an error, while reading memory to
-        which the file is mapped would end the process.
-
-        Raises
-        ------
-        CorruptFileError
-            One is damaged.
-        StorageError
-            The file cannot be read.
-        """
-        sections = sorted(self._sections.items(), key=lambda named: -named[1].nbytes)
-        with storage_errors(self.path):
-            fd = open_regular(self.path, os.O_RDONLY)
-            try:
-
-                def is_damaged(place: int) -> bool:
-                    section = sections[place][1]
-                    return _read_checksum(fd, section) != section.checksum
-
-                is_small = sum(section.nbytes for _, section in sections) < _LARGE
-                places = range(len(sections))
-                found = map(is_damaged, places) if is_small else map_in_threads(is_damaged, places)
-                damaged = [name for (name, _), bad in zip(sections, found, strict=True) if bad]
-            finally:
-                os.close(fd)
-        if damaged:
-            _refuse(self.path, f"its part {damaged[0]!r} does not match its checksum")
-
 
 def select_group(arrays: Mapping[str, NDArray[Any]], name: str) -> dict[str, NDArray[Any]]:
     """The arrays whose names begin with `name` and a dot, by the rest of their names."""
@@ -164,15 +133,23 @@ def _pieces(
     yield bytes(length - at)
 
 
-def map_sections(path: Path, kind: str) -> Sections:
+def map_sections(path: Path, kind: str, *, verify: bool = False) -> Sections:
     """Map a file of arrays into memory.
+
+    Parameters
+    ----------
+    path, kind
+        The file, and what it has to be.
+    verify
+        Whether to read all arrays and compare them with their checksums, in several threads if they
+        are large.
 
     Raises
     ------
     MissingFileError
         There is no such file.
     CorruptFileError
-        It is damaged, as far as the header, the directory and the length show.
+        It is damaged, as far as the header, the directory, the length and what is verified show.
     StorageError
         It is of a newer format, or cannot be read.
     """
@@ -185,12 +162,37 @@ def map_sections(path: Path, kind: str) -> Sections:
                 _refuse(path, f"it has {size:,} bytes, not {length:,} as when it was written")
             # Private, writable pages: kernels would have to be compiled again for read-only arrays.
             data = mmap.mmap(fd, size, access=mmap.ACCESS_COPY)
+            encoded = data[_START : _START + directory_length]
+            if len(encoded) != directory_length or zlib.crc32(encoded) != checksum:
+                _refuse(path, "its directory is damaged")
+            directory = _decode_directory(path, kind, encoded, size)
+            if verify:
+                _verify(path, fd, directory.sections)
         finally:
             os.close(fd)
-    encoded = data[_START : _START + directory_length]
-    if len(encoded) != directory_length or zlib.crc32(encoded) != checksum:
-        _refuse(path, "its directory is damaged")
-    return Sections(path, _decode_directory(path, kind, encoded, size), data)
+    return Sections(path, directory, data)
+
+
+def _verify(path: Path, fd: int, sections: Mapping[str, _Section]) -> None:
+    """Compare all arrays with their checksums.
+
+    They are read from the file: where a disk fails, that is an error, while reading memory to which
+    the file is mapped would end the process. It is the file that was mapped, by its descriptor: by
+    now another one may have its name.
+    """
+    named = sorted(sections.items(), key=lambda one: -one[1].nbytes)
+
+    def is_damaged(place: int) -> bool:
+        section = named[place][1]
+        return _read_checksum(fd, section) != section.checksum
+
+    is_small = sum(section.nbytes for _, section in named) < _LARGE
+    places = range(len(named))
+    found = map(is_damaged, places) if is_small else map_in_threads(is_damaged, places)
+    # All answers are in before the caller closes the file.
+    damaged = [name for (name, _), bad in zip(named, found, strict=True) if bad]
+    if damaged:
+        _refuse(path, f"its part {damaged[0]!r} does not match its checksum")
 
 
 def _read_header(path: Path, start: bytes) -> tuple[int, int, int]:

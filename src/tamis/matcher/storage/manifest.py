@@ -84,8 +84,7 @@ def read_manifest(folder: Path) -> Manifest:
         It is damaged.
     """
     path = folder / MANIFEST
-    sections = map_sections(path, _KIND)
-    sections.verify()
+    sections = map_sections(path, _KIND, verify=True)
     try:
         about = msgspec.convert(sections.about, _About)
         removed = sections.group("removed")

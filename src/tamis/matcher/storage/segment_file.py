@@ -72,9 +72,7 @@ def map_segment(path: Path, engine: type[Engine], schema: Schema, verify: bool) 
     CorruptFileError
         The file is damaged.
     """
-    sections = map_sections(path, _KIND)
-    if verify:
-        sections.verify()
+    sections = map_sections(path, _KIND, verify=verify)
     try:
         return _restore(sections, engine, schema, verify)
     except (LookupError, ValueError, TypeError, OverflowError, TamisError) as error:
