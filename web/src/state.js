@@ -37,6 +37,9 @@ export function go(place, more = {}) {
 
 // Changes what the address says about the view that is shown, without a new entry in the history.
 export function remember(more) {
+  // An address that names another view is on its way there, and must not be called back.
+  const [place] = location.hash.replace(/^#\/?/, "").split("?");
+  if (VIEWS.includes(place) && place !== view.value) return;
   const next = { ...parameters.value, ...more };
   parameters.value = next;
   history.replaceState(null, "", address(view.value, next));
