@@ -3,8 +3,8 @@
 On a busy machine figures of two runs cannot be compared; two figures taken a second apart can. Each
 tree gets a process of its own, which loads the same rules and events. Then every measurement runs
 in both processes alternately, a few rounds, and the table shows the medians and their ratio: below
-1 this tree is faster, or smaller. A dash stands for what a tree cannot do. The last column is what
-issue 17 asks for, with ``--rules 1000000``.
+1 this tree is faster, or smaller. A dash stands for what a tree cannot do. The last column is the
+aim, which holds for ``--rules 1000000``.
 
 The rules are 100,000 of the BE-Tree paper's generator, of which an event matches 0.01 %, 1 % or
 9 %, as many of the advertising workload in DNF and in CNF, and as many with functions of eleven

@@ -76,7 +76,7 @@ AIMS = {
     "add": "≤ 50",
     "pause of a reader p99.9": "≤ 1000",
 }
-"""What issue 17 asks for, at a million rules unless it says otherwise."""
+"""The aims, at a million rules unless it says otherwise."""
 SLOW = ("first", "texts", "pause", "build", "resident", "add, beside")
 """How the names of measurements begin that take seconds each."""
 BESIDE_A_READER = ("add, beside a reader", "pause of a reader p99.9")
