@@ -22,9 +22,10 @@ from playwright.sync_api import Page
 from tamis.demo.alerts import alert_rules
 from tamis.demo.flights import load_flights
 from tamis.pubsub import WebhookSettings
-from tests.pubsub.receivers import run_receiver, wait_until
+from tests.pubsub.receivers import run_receiver
 from tests.server.browsers import opened_page, running_browser, show
 from tests.server.servers import Served, serving
+from tests.waiting import wait_until
 
 COLLECTION: Final = "flights"
 RULES: Final = 5_000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import multiprocessing
 import os
 import subprocess
@@ -14,7 +13,6 @@ import pytest
 
 import tamis
 from tamis import Matcher
-from tamis.matcher.write.responsive import keep_responsive
 
 SCRIPT = Path(__file__).with_name("forked_children.py")
 CHILDREN = int(os.environ.get("TAMIS_FORKS", "30"))
@@ -61,13 +59,3 @@ def test_other_processes_open_what_is_stored(tmp_path: Path, method: str) -> Non
         with ProcessPoolExecutor(1, mp_context=context) as pool:
             found = pool.submit(match_stored, str(tmp_path / "index")).result(120)
         assert found == list(range(30))
-
-
-def test_a_child_has_the_collector_and_the_interval_of_its_parent() -> None:
-    before = gc.isenabled(), sys.getswitchinterval()
-    with keep_responsive():
-        assert not gc.isenabled()
-        pid = os.fork()
-        if pid == 0:
-            os._exit((gc.isenabled(), sys.getswitchinterval()) != before)
-    assert os.waitpid(pid, 0)[1] == 0

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
-__all__ = ["Received", "Receiver", "run_receiver", "wait_until"]
+__all__ = ["Received", "Receiver", "run_receiver"]
 
 
 class Received(NamedTuple):
@@ -81,11 +80,3 @@ def run_silent() -> Iterator[str]:
     """Listen, and never answer; yields the address."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
-
-
-def wait_until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Return once a condition holds; fail if it does not in time."""
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.005)

@@ -13,7 +13,7 @@ import pytest
 import tamis
 from tamis.pubsub import Collection
 from tamis.pubsub.log.columns import write_columns
-from tests.pubsub.receivers import wait_until
+from tests.waiting import wait_until
 
 
 def make_event(rnd: random.Random) -> dict[str, Any]:

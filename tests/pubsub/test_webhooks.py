@@ -14,7 +14,8 @@ from standardwebhooks.webhooks import Webhook as Verifier
 from tamis.errors import SubscriptionError
 from tamis.pubsub import Collection, Webhook, WebhookSettings
 from tamis.pubsub.webhooks.addresses import AddressPolicy, RefusedAddressError
-from tests.pubsub.receivers import Receiver, run_receiver, run_silent, wait_until
+from tests.pubsub.receivers import Receiver, run_receiver, run_silent
+from tests.waiting import wait_until
 
 LOCAL = ("127.0.0.0/8",)
 

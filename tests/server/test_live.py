@@ -8,8 +8,9 @@ import pytest
 
 from tamis.pubsub import WebhookSettings
 from tamis.server.latencies import Latencies
-from tests.pubsub.receivers import run_receiver, wait_until
+from tests.pubsub.receivers import run_receiver
 from tests.server.servers import Served, serving
+from tests.waiting import wait_until
 
 
 def test_percentiles_and_rates_of_the_last_requests() -> None:

@@ -6,8 +6,6 @@ import errno
 import os
 import socket
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +18,7 @@ from tamis.client import Client
 from tamis.pubsub import Collection
 from tamis.server.settings import ServerLimits
 from tests.server.servers import JSON_LINES, Served, serving
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+from tests.waiting import wait_until
 
 
 def test_a_follower_stays_current_and_refuses_writes(tmp_path: Path) -> None:
@@ -35,7 +27,7 @@ def test_a_follower_stays_current_and_refuses_writes(tmp_path: Path) -> None:
         serving(tmp_path, read_only=True, follow_seconds=0.05) as follower,
     ):
         path = leader.make("c", {"r1": "x = 1"})
-        wait_for(lambda: follower.http.get(path).status_code == 200)
+        wait_until(lambda: follower.http.get(path).status_code == 200)
         leader.http.put(f"{path}/rules/r2", json={"rule": "x = 1"})
         leader.http.put(f"{path}/subscriptions/ann", json={"rules": ["r1"]})
         leader.http.post(f"{path}/publish", json={"event": {"x": 1}})
@@ -45,16 +37,16 @@ def test_a_follower_stays_current_and_refuses_writes(tmp_path: Path) -> None:
             answer = follower.http.post(f"{path}/match", json=question)
             return bool(answer.json() == {"rules": ["r1", "r2"]})
 
-        wait_for(is_current)
+        wait_until(is_current)
         assert follower.http.get(path).headers["etag"] == leader.http.get(path).headers["etag"]
-        wait_for(lambda: follower.http.get(f"{path}/log").json()["latest"] == 1)
+        wait_until(lambda: follower.http.get(f"{path}/log").json()["latest"] == 1)
         changes = follower.http.get(f"{path}/changes", params={"after": 1}).json()["changes"]
         assert changes[-1]["revision"] == 2
         for method, rest in (("PUT", "/rules/r3"), ("POST", "/publish"), ("DELETE", "")):
             answer = follower.http.request(method, f"{path}{rest}", json={"rule": "x = 1"})
             assert (answer.status_code, answer.json()["title"]) == (403, "Read only")
         leader.http.delete(path)
-        wait_for(lambda: follower.http.get(path).status_code == 404)
+        wait_until(lambda: follower.http.get(path).status_code == 404)
 
 
 def test_200_subscribers_and_a_stuck_one(tmp_path: Path) -> None:
@@ -75,7 +67,7 @@ def test_200_subscribers_and_a_stuck_one(tmp_path: Path) -> None:
         reading = threading.Thread(target=receive_all, args=(served, path, received, events))
         reading.start()
         with Client(served.url, "c") as client:
-            wait_for(lambda: b"200 OK" in stuck.recv(1024))
+            wait_until(lambda: b"200 OK" in stuck.recv(1024))
             for x in range(events):
                 # Long enough that the socket of the stuck one fills.
                 client.publish({"x": x, "text": "a" * 20_000})
@@ -209,7 +201,7 @@ def test_too_much_work_gets_503(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         # Short questions need no thread.
         assert served.http.post(f"{path}/match", json={"event": {"x": 1}}).status_code == 200
         hold.set()
-        wait_for(lambda: served.http.post(f"{path}/lint").status_code == 200)
+        wait_until(lambda: served.http.post(f"{path}/lint").status_code == 200)
 
 
 def test_slow_searches_move_to_threads(tmp_path: Path) -> None:
@@ -233,7 +225,7 @@ def test_metrics_health_and_the_log(served: Served, name: str) -> None:
     assert f'tamis_rules{{collection="{name}"}} 1.0' in text
     assert 'route="/v1/collections/{collection}/match",status="200"' in text
     assert served.http.get(f"{served.url}/health").json()["version"] == tamis.__version__
-    wait_for(lambda: served.http.get(f"{served.url}/ready").status_code == 200)
+    wait_until(lambda: served.http.get(f"{served.url}/ready").status_code == 200)
     lines = [msgspec.json.decode(line) for line in served.access_log().splitlines()]
     asked = [line for line in lines if line.get("route", "").endswith("/match")]
     assert asked[-1]["collection"] == name

@@ -7,9 +7,10 @@ from pathlib import Path
 from playwright.sync_api import Page, expect
 
 from tamis.pubsub import WebhookSettings
-from tests.pubsub.receivers import run_receiver, wait_until
+from tests.pubsub.receivers import run_receiver
 from tests.server.browsers import HOSTILE, NEEDS_BROWSER, show
 from tests.server.servers import Served, serving
+from tests.waiting import wait_until
 
 pytestmark = NEEDS_BROWSER
 

@@ -7,7 +7,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import tamis
 from tamis.matcher.analysis.continuous import ContinuousRatifier
 from tamis.matcher.batch_searcher import BatchSearcher
 from tamis.matcher.searcher import Searcher
+from tests.waiting import wait_until
 
 RULES = {
     "adults": "age >= 18",
@@ -43,13 +44,6 @@ def m(found: list[Any]) -> Iterator[tamis.Matcher]:
         yield matcher
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end, "nothing was ratified"
-        time.sleep(0.005)
-
-
 def ratified(matcher: tamis.Matcher) -> dict[str, int]:
     numbers: dict[str, int] = matcher.stats()["ratified"]
     return numbers
@@ -65,7 +59,7 @@ def test_right_answers_are_compared_and_agree(m: tamis.Matcher, found: list[Any]
         counts = ratified(m)
         return min(counts["live"], counts["drawn"], counts["matched"]) >= 5
 
-    wait_for(search)
+    wait_until(search)
     assert (m.differences, found, ratified(m)["differences"]) == ([], [], 0)
 
 
@@ -86,10 +80,10 @@ def test_wrong_answers_are_reported(
     else:
         many = BatchSearcher.match
         monkeypatch.setattr(BatchSearcher, "match", lambda *a: many(*a).slice(0, 0))
-    wait_for(lambda: any(d.rule == "adults" and d.method == method for d in found))
+    wait_until(lambda: any(d.rule == "adults" and d.method == method for d in found))
     assert {difference.method for difference in m.differences} == {method}
     assert ratified(m)["differences"] >= len(m.differences) > 0
-    wait_for(lambda: ratified(m)["differences"] > 120)
+    wait_until(lambda: ratified(m)["differences"] > 120)
     assert len(m.differences) <= 100
 
 
@@ -105,7 +99,7 @@ def test_wrong_joins_are_reported(
             name: [not v[0]] if v[0] in (True, False) else v for name, v in plain(*a).items()
         },
     )
-    wait_for(lambda: any(d.rule == "again" for d in found))
+    wait_until(lambda: any(d.rule == "again" for d in found))
 
 
 def test_a_callback_that_fails_does_not_end_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,7 +110,7 @@ def test_a_callback_that_fails_does_not_end_it(monkeypatch: pytest.MonkeyPatch) 
     with tamis.Matcher(ratify="continuous", budget=0.9, on_difference=fail) as m:
         m.add("all", "TRUE")
         m.add("x", "x = 1 OR NOT x = 1 OR x IS NULL")
-        wait_for(lambda: ratified(m)["differences"] > 3)
+        wait_until(lambda: ratified(m)["differences"] > 3)
 
 
 def test_it_stops_when_the_matcher_is_closed_or_dropped(tmp_path: Path) -> None:
@@ -127,7 +121,7 @@ def test_it_stops_when_the_matcher_is_closed_or_dropped(tmp_path: Path) -> None:
     with tamis.open(tmp_path / "rules", ratify="continuous", budget=0.5) as m:
         m.add("a", "x = 1")
         assert threads() == before + 1
-        wait_for(lambda: ratified(m)["compared"] > 0)
+        wait_until(lambda: ratified(m)["compared"] > 0)
     assert threads() == before
     assert m.match({"x": 1}) == ["a"]
     dropped = tamis.Matcher(ratify="continuous", budget=0.5)
@@ -138,7 +132,7 @@ def test_it_stops_when_the_matcher_is_closed_or_dropped(tmp_path: Path) -> None:
         gc.collect()
         return threads() == before
 
-    wait_for(is_gone)
+    wait_until(is_gone)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -154,7 +148,7 @@ def test_a_forked_child_has_no_ratifier_and_answers(m: tamis.Matcher) -> None:
         finally:
             os._exit(status)
     assert os.waitpid(child, 0)[1] == 0
-    wait_for(lambda: ratified(m)["compared"] > 0)
+    wait_until(lambda: ratified(m)["compared"] > 0)
 
 
 def test_it_keeps_to_its_budget() -> None:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import threading
+from collections.abc import Iterator
 
 import pytest
 
+from tamis.matcher.write import responsive
 from tamis.matcher.write.responsive import clear_in_steps, keep_responsive
+from tests.waiting import wait_until
 
 
 @pytest.fixture(autouse=True)
-def _restore_settings():
+def _restore_settings() -> Iterator[None]:
+    # The threads of matchers that other tests have left behind change the settings, too.
+    wait_until(lambda: not responsive._interval._users and not responsive._collector._users)
     before = sys.getswitchinterval()
     yield
     sys.setswitchinterval(before)
@@ -71,6 +77,53 @@ def test_the_last_of_several_threads_restores_the_settings() -> None:
     thread.join()
     assert gc.isenabled()
     assert sys.getswitchinterval() == pytest.approx(0.003)
+
+
+@pytest.mark.parametrize("place", ["read", "change", "restore"])
+@pytest.mark.parametrize("before", [False, True], ids=["before", "after"])
+def test_an_interrupt_leaves_the_setting_as_it_was(place: str, before: bool) -> None:
+    """An interrupt just before or after the setting is read, changed or restored."""
+    value = 1
+    interrupts = [KeyboardInterrupt]
+
+    def interrupt(at: str, is_before: bool) -> None:
+        if at == place and is_before is before and interrupts:
+            raise interrupts.pop()
+
+    def read() -> int:
+        interrupt("read", True)
+        return value
+
+    def change() -> None:
+        nonlocal value
+        interrupt("read", False)
+        interrupt("change", True)
+        value = 2
+        interrupt("change", False)
+
+    def restore(old: int) -> None:
+        nonlocal value
+        interrupt("restore", True)
+        value = old
+        interrupt("restore", False)
+
+    setting = responsive._Setting(read, change, restore)
+    with pytest.raises(KeyboardInterrupt), setting.changed():
+        assert value == 2
+    assert value == 1
+    with setting.changed():
+        assert value == 2
+    assert value == 1
+
+
+def test_a_child_has_the_collector_and_the_interval_of_its_parent() -> None:
+    before = gc.isenabled(), sys.getswitchinterval()
+    with keep_responsive():
+        assert not gc.isenabled()
+        pid = os.fork()
+        if pid == 0:
+            os._exit((gc.isenabled(), sys.getswitchinterval()) != before)
+    assert os.waitpid(pid, 0)[1] == 0
 
 
 def test_containers_are_cleared() -> None:

@@ -6,7 +6,6 @@ import gc
 import subprocess
 import sys
 import threading
-import time
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,6 +16,7 @@ from tamis import BackgroundError, DuplicateRuleError, Matcher, RuleError, Unkno
 from tamis.matcher.write.builder import SegmentBuilder
 from tamis.matcher.write.merge_policy import Load, find_run_to_merge
 from tests.matcher.matchers import settle
+from tests.waiting import wait_until
 
 EVENT = {"x": 1}
 
@@ -29,14 +29,6 @@ def make_matcher(*sizes: int) -> Matcher:
         matcher.add_many([(number, "x = 1") for number in range(first, first + size)])
         first += size
     return matcher
-
-
-def wait_until(condition: Callable[[], Any]) -> None:
-    for _ in range(3_000):
-        if condition():
-            return
-        time.sleep(0.01)
-    raise AssertionError("the condition never became true")
 
 
 def change_during_merge(

@@ -45,62 +45,67 @@ _TAKEN_PER_STEP: Final = 512
 
 
 class _Setting:
-    """A setting of the process, and how many users want it changed."""
+    """A setting of the process that is changed as long as somebody uses it.
 
-    def __init__(self, change: Callable[[], _T], restore: Callable[[_T], None]) -> None:
+    An interrupt may come at any line. So users are a set: to leave twice, or without having
+    entered, does no harm.
+    """
+
+    def __init__(
+        self, read: Callable[[], _T], change: Callable[[], None], restore: Callable[[_T], None]
+    ) -> None:
+        self._read = read
         self._change = change
         self._restore = restore
         self._lock = threading.Lock()
-        self._users = 0
-        self._before: Any = None
-        """What to restore."""
+        self._users: set[object] = set()
+        self._before: list[Any] = []
+        """What to restore; empty if nothing was changed."""
 
     @contextmanager
     def changed(self) -> Iterator[None]:
-        with self._lock:
-            self._users += 1
-            if self._users == 1:
-                self._before = self._change()
+        user = object()
         try:
+            self._enter(user)
             yield
         finally:
-            self._leave()
+            try:
+                self._leave(user)
+            except BaseException:
+                self._leave(user)
+                raise
 
-    def _leave(self) -> None:
+    def _enter(self, user: object) -> None:
         with self._lock:
-            self._users -= 1
-            if self._users == 0:
-                self._restore(self._before)
+            self._users.add(user)
+            if len(self._users) == 1:
+                self._before = [self._read()]
+                self._change()
+
+    def _leave(self, user: object) -> None:
+        with self._lock:
+            self._users.discard(user)
+            if self._before and not self._users:
+                self._restore(self._before[0])
+                self._before = []
 
     def after_fork(self) -> None:
         """In a forked child: the threads that wanted it changed are not there."""
         self._lock = threading.Lock()
-        if self._users:
-            self._users = 1
-            self._leave()
+        self._users.clear()
+        self._leave(None)
 
 
-def _shorten_interval() -> float | None:
-    """Let threads switch often; returns the interval before, None if it was short enough."""
-    interval = sys.getswitchinterval()
-    if interval <= _SWITCH_INTERVAL:
-        return None
-    sys.setswitchinterval(_SWITCH_INTERVAL)
-    return interval
+def _shorten_interval() -> None:
+    if sys.getswitchinterval() > _SWITCH_INTERVAL:
+        sys.setswitchinterval(_SWITCH_INTERVAL)
 
 
-def _restore_interval(before: float | None) -> None:
+def _restore_interval(before: float) -> None:
     # An interval that the application has set in the meantime stays.
     is_ours = abs(sys.getswitchinterval() - _SWITCH_INTERVAL) < _ROUNDING
-    if before is not None and is_ours:
+    if is_ours and before > _SWITCH_INTERVAL:
         sys.setswitchinterval(before)
-
-
-def _stop_collector() -> bool:
-    """Turn the garbage collector off; returns whether it was on."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    return was_enabled
 
 
 def _restore_collector(was_enabled: bool) -> None:
@@ -108,8 +113,8 @@ def _restore_collector(was_enabled: bool) -> None:
         gc.enable()
 
 
-_interval = _Setting(_shorten_interval, _restore_interval)
-_collector = _Setting(_stop_collector, _restore_collector)
+_interval = _Setting(sys.getswitchinterval, _shorten_interval, _restore_interval)
+_collector = _Setting(gc.isenabled, gc.disable, _restore_collector)
 call_in_child(_interval.after_fork)
 call_in_child(_collector.after_fork)
 
