@@ -14,6 +14,8 @@ PAPER ?= vldb09
 BIN := .venv/bin
 LOCKED := .venv/.locked
 INSTALLED := .venv/.installed
+# The demo needs a fifth of the packages: it installs those, unless all are there.
+DEMO := .venv/.demo
 # Only `make lock` uses uv, in an environment of its own: it must work even when the current
 # lock cannot be installed.
 UV := uv==0.13.7
@@ -33,7 +35,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(INSTALLED) ## match 336,776 real flights against 100,000 alert rules, on Spark
+demo: $(or $(wildcard $(INSTALLED)),$(DEMO)) ## match 336,776 real flights against 100,000 alert rules, on Spark
 	@$(BIN)/tamis demo $(ARGS)
 
 # The tests of a file run in one process, because they share fixtures; see tests/schedule.py.
@@ -115,7 +117,9 @@ lock: ## write the locks after a change of pyproject.toml; ARGS=--upgrade takes 
 	@$(LOCK_BIN)/pip install --quiet --disable-pip-version-check $(UV)
 	@$(LOCK_BIN)/uv $(COMPILE) $(ARGS) --group build -o requirements-build.lock
 	@$(LOCK_BIN)/uv $(COMPILE) $(ARGS) --extra dev pyproject.toml -o requirements.lock
-	@! grep -nE '://' requirements.lock requirements-build.lock
+	@$(LOCK_BIN)/uv $(COMPILE) --constraint requirements.lock --extra demo pyproject.toml \
+		-o requirements-demo.lock
+	@! grep -nE '://' requirements*.lock
 
 clean: ## remove all generated files and the environments
 	rm -rf .venv .venv-lock .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist \
@@ -123,8 +127,7 @@ clean: ## remove all generated files and the environments
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(LOCKED): requirements.lock requirements-build.lock scripts/make-venv
-	@bash scripts/make-venv $(PYTHON)
-	@touch $@
+	@bash scripts/make-venv $(PYTHON) $< $@
 
 # --no-build-isolation: the build tools are the locked ones in .venv.
 $(INSTALLED): $(LOCKED) pyproject.toml
@@ -132,3 +135,6 @@ $(INSTALLED): $(LOCKED) pyproject.toml
 		--no-build-isolation --editable .
 	@touch $@
 	@echo "tamis: .venv is ready"
+
+$(DEMO): requirements-demo.lock requirements-build.lock pyproject.toml scripts/make-venv scripts/install-demo
+	@bash scripts/install-demo $(PYTHON) $< $@
