@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tamis
+from tamis.matcher.analysis.costs import Costs, RuleCost
 from tamis.report import (
     Baseline,
     BusyRule,
@@ -167,6 +168,19 @@ def test_the_story_is_told(distribution: Distribution) -> None:
     assert "1 near-copy" in words
     assert "7 70 %" in words
     assert "Since the last run" not in page(figures, "Story")
+
+
+def test_what_costs_is_told(distribution: Distribution) -> None:
+    slow = RuleCost("slow", "name RLIKE '(a|b)+c'", 41.25)
+    costs = Costs(50, 110.4, (), None, 100_000, 1_024, 12.34, (slow,), [])
+    figures = Figures(distribution, distribution)
+    html = page(figures, "Costs", story=Story(costs=costs))
+    assert "all 100,000 rules in 110 µs" in html
+    assert "the median takes 12.3 µs; these take clearly longer:" in html
+    assert "<code>slow</code>" in html
+    assert "41.2" in html
+    html = page(figures, "Costs", story=Story(costs=costs._replace(slowest=())))
+    assert "none takes clearly longer" in html
 
 
 @pytest.mark.parametrize(

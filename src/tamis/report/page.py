@@ -68,6 +68,7 @@ def page(
         _busiest(figures),
         _silent(figures),
         _overlaps(story),
+        _costs(story),
         '<div class="pair">',
         _skew(figures),
         _partitions(figures),
@@ -155,6 +156,33 @@ def _overlaps(story: Story) -> str:
         "Rules that overlap",
         "Of the busiest rules, those that match much the same events.",
         _table(["rules", "events in common", "of the events of either"], rows, wide=True),
+    )
+
+
+def _costs(story: Story) -> str:
+    costs = story.costs
+    if costs is None:
+        return ""
+    words = (
+        f"One process searches all {costs.rules:,} rules in {costs.microseconds:,.0f} µs for an "
+        f"event. Of {costs.measured:,} rules measured alone, the median takes "
+        f"{costs.typical:,.1f} µs"
+    )
+    if not costs.slowest:
+        return _section("What costs", f"{words}, and none takes clearly longer.")
+    most = costs.slowest[0].microseconds
+    rows = [
+        (
+            f"<code>{escape(str(each.rule))}</code>",
+            f"{each.microseconds:,.1f}{_share_bar(each.microseconds / most)}",
+            _code(each.text),
+        )
+        for each in costs.slowest
+    ]
+    return _section(
+        "What costs",
+        f"{words}; these take clearly longer:",
+        _table(["rule", "µs an event", "text"], rows, wide=True),
     )
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tamis.report.figures import BusyRule, Figures
+
+if TYPE_CHECKING:
+    from tamis.matcher.analysis.costs import Costs
 
 __all__ = [
     "Baseline",
@@ -61,6 +64,8 @@ class Story(NamedTuple):
     overlaps: Sequence[Overlap] = ()
     example: Example | None = None
     baseline: Baseline | None = None
+    costs: Costs | None = None
+    """What searches cost, by :meth:`tamis.Matcher.costs`."""
     previous: Mapping[str, float] = {}
     """Figures of the last run, by the names that `summarize` gives them."""
 
