@@ -308,7 +308,8 @@ class Measurements:
 
     def _first_match(self, package: Path) -> float:
         """The time of the first answer in a new process, where nothing was compiled before."""
-        with tempfile.TemporaryDirectory(dir=self._scratch) as empty:
+        # A compiler in the background may write to the folder while it is removed.
+        with tempfile.TemporaryDirectory(dir=self._scratch, ignore_cleanup_errors=True) as empty:
             caches = {"TAMIS_KERNEL_CACHE": empty, "NUMBA_CACHE_DIR": empty}
             return float(run_python(package, FIRST_MATCH, **caches, TAMIS_KERNELS="background"))
 

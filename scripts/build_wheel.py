@@ -14,6 +14,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,7 +33,11 @@ PORTABLE = {
 }
 """How Numba names the portable CPU of each kind of machine."""
 
-COMPILE = "from tamis.warmup import warmup; warmup()"
+COMPILE = """
+import sys
+from tamis.warmup import warmup
+warmup(sys.argv[2:])
+"""
 
 COPY = """
 import shutil, sys
@@ -43,7 +48,7 @@ from tamis.encode.compiler.cache import write_folder
 from tamis.encode.compiler.shipped import write_target
 from tamis.warmup import warmup
 
-warmup()
+warmup(sys.argv[2:])
 folder = Path(sys.argv[1])
 target = cpu_target.target_context.codegen().magic_tuple()
 modules = [module for name, module in sys.modules.items() if name.startswith("tamis.")]
@@ -79,8 +84,13 @@ def copy_tree(tree: Path) -> Path:
     return tree
 
 
-def compile_kernels(tree: Path, folder: Path, cpu: dict[str, str]) -> None:
-    """Compile kernels for a CPU, and copy them to a folder."""
+def compile_kernels(
+    tree: Path, folder: Path, cpu: dict[str, str], engines: Sequence[str] = ("auto",)
+) -> None:
+    """Compile the kernels of engines for a CPU, and copy them to a folder.
+
+    Those that are on disk are not compiled again.
+    """
     folder.mkdir()
     environment = {
         **os.environ,
@@ -89,7 +99,7 @@ def compile_kernels(tree: Path, folder: Path, cpu: dict[str, str]) -> None:
         "PYTHONDONTWRITEBYTECODE": "1",
     }
     for script in (COMPILE, COPY):
-        command = [sys.executable, "-P", "-c", script, str(folder)]
+        command = [sys.executable, "-P", "-c", script, str(folder), *engines]
         subprocess.run(command, check=True, env=environment)
     files = list(folder.glob("*.kernel"))
     size = sum(file.stat().st_size for file in files)

@@ -7,6 +7,8 @@ import importlib
 import json
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -69,21 +71,27 @@ FIGURES = [(paper, name) for paper, names in ENGINES.items() for name in names]
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The folders with the numbers, plots and page of one run of each paper."""
-    folders = {paper: tmp_path_factory.mktemp(paper) for paper in ENGINES}
-    for paper, folder in folders.items():
+def run_paper(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Runs the experiments of a paper once; returns the folder with numbers, plots and page."""
+
+    @cache
+    def run(paper: str) -> Path:
+        folder = tmp_path_factory.mktemp(paper)
         command = [sys.executable, "-m", f"experiments.{paper}.run", "--quick", "--rules", "300"]
         command += ["--most", "400", "--results", str(folder / "results")]
         command += ["--plots", str(folder / "plots")]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
         assert done.returncode == 0, done.stderr
-    return folders
+        return folder
+
+    return run
 
 
 @pytest.mark.parametrize(("paper", "name"), FIGURES)
-def test_a_figure_is_measured_and_drawn(folders: dict[str, Path], paper: str, name: str) -> None:
-    folder = folders[paper]
+def test_a_figure_is_measured_and_drawn(
+    run_paper: Callable[[str], Path], paper: str, name: str
+) -> None:
+    folder = run_paper(paper)
     saved = json.loads((folder / "results" / f"{name}.json").read_text())
     assert {row["engine"] for row in saved["rows"]} == ENGINES[paper][name]
     # The paper's table is about the BE-Tree alone.
@@ -102,8 +110,8 @@ def test_a_figure_is_measured_and_drawn(folders: dict[str, Path], paper: str, na
 
 
 @pytest.mark.parametrize("paper", ENGINES)
-def test_the_page_shows_every_figure(folders: dict[str, Path], paper: str) -> None:
-    page = (folders[paper] / "plots.md").read_text()
+def test_the_page_shows_every_figure(run_paper: Callable[[str], Path], paper: str) -> None:
+    page = (run_paper(paper) / "plots.md").read_text()
     for name in ENGINES[paper]:
         assert not name.startswith("figure") or f"(plots/{name}.svg)" in page
     assert QUOTES[paper] in page

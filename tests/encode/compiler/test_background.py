@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numba import types
 
+from tamis.encode.compiler.background import _pack
 from tamis.encode.compiler.plain import run_plainly
 from tamis.encode.kernel import kernel, part
 from tamis.engines.kernels.bits import count_bits, lowest_bit
@@ -43,17 +48,19 @@ class Sandbox:
         self.cache = folder / "cache"
         (folder / "kernels.py").write_text(KERNELS)
 
+    def environment(self, mode: str = "background") -> dict[str, str]:
+        return {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(self.folder), *filter(None, sys.path)]),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "TAMIS_KERNELS": mode,
+            "TAMIS_KERNEL_CACHE": str(self.cache),
+        }
+
     def run(self, script: str, mode: str = "background") -> str:
-        path = os.pathsep.join([str(self.folder), *filter(None, sys.path)])
         done = subprocess.run(
             [sys.executable, "-P", "-c", f"import numpy as np\nfrom kernels import *\n{script}"],
-            env={
-                **os.environ,
-                "PYTHONPATH": path,
-                "PYTHONDONTWRITEBYTECODE": "1",
-                "TAMIS_KERNELS": mode,
-                "TAMIS_KERNEL_CACHE": str(self.cache),
-            },
+            env=self.environment(mode),
             capture_output=True,
             text=True,
             check=False,
@@ -66,8 +73,11 @@ class Sandbox:
 
 
 @pytest.fixture
-def sandbox(tmp_path: Path) -> Sandbox:
-    return Sandbox(tmp_path)
+def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
+    sandbox = Sandbox(tmp_path)
+    yield sandbox
+    # A process that still compiles stops when nobody can find its kernels.
+    shutil.rmtree(sandbox.cache, ignore_errors=True)
 
 
 UNTIL_COMPILED = """
@@ -104,6 +114,23 @@ while not list(pathlib.Path({str(sandbox.cache)!r}).glob("[!.]*.kernel")):
     sandbox.run(script)
     assert lock.exists()
     assert sandbox.is_compiled() == "6 1"
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_little_is_compiled_for_a_folder_that_is_gone(sandbox: Sandbox, is_removed: bool) -> None:
+    """The process that asked has ended as well. What is begun already is completed."""
+    if not is_removed:
+        sandbox.cache.mkdir()
+    add_up = SimpleNamespace(__module__="kernels", __qualname__="add_up")
+    numbers = (types.int64, types.float64, types.int32)
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "tamis.encode.compiler.worker"],
+        input=b"".join(_pack(add_up, (number[::1],)) for number in numbers),
+        stdout=subprocess.PIPE,
+        env=sandbox.environment(),
+        check=True,
+    )
+    assert done.stdout in ((b"", b"1") if is_removed else (b"111",))
 
 
 def test_a_call_waits_where_compiling_is_faster_than_plain_python(sandbox: Sandbox) -> None:
