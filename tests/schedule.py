@@ -1,9 +1,11 @@
 """Divides the tests among the processes of pytest-xdist.
 
-The tests of a file run in one process, because they share fixtures. All tests on Spark run in one,
-because they share a session, which takes many seconds to start and to get fast. Benchmarks and
-experiments share nothing, so each of them may run anywhere. What takes longest begins first: a
-long file that begins last would keep one process busy while the others have ended.
+The tests of a file run in one process, because they share fixtures. Tests on Spark run in one
+process where they share a session, which takes many seconds to start and to get fast; those that
+start a Spark of their own may run beside it, but those with a Connect server one after the other,
+because there is one port for it. Benchmarks share nothing, so each of them may run anywhere, and
+experiments share what one paper needs. What takes longest begins first: a long file that begins
+last would keep one process busy while the others have ended.
 """
 
 from __future__ import annotations
@@ -14,14 +16,26 @@ from xdist.scheduler import LoadFileScheduling
 
 __all__ = ["LongestFirst"]
 
-_SPARK: Final = "tests/spark"
+_SESSION: Final = "session of Spark"
+_CONNECT: Final = "servers of Spark Connect"
 
-_INDEPENDENT: Final = ("tests/test_benchmarks.py", "tests/test_experiments.py")
-"""Files whose tests have no fixture in common."""
+_OWN_SPARK: Final = {
+    "tests/spark/documents/test_killed_streams.py": "killed streams",
+    "tests/spark/stream/test_killed_kafka_streams.py": "killed jobs over Kafka",
+    "tests/spark/test_cluster.py": "dying worker",
+    "tests/spark/index/test_connect.py": _CONNECT,
+    "tests/spark/match/test_clusters.py": _CONNECT,
+    "tests/spark/test_declarative.py": _CONNECT,
+}
+"""The files whose tests start a Spark of their own, and what each of them runs with."""
 
 _LONGEST: Final = (
-    _SPARK,
+    _SESSION,
     "tests/engines/test_kernels.py",
+    _CONNECT,
+    "killed streams",
+    "killed jobs over Kafka",
+    "dying worker",
     "tests/test_benchmarks.py",
     "tests/test_experiments.py",
     "tests/contract",
@@ -41,9 +55,14 @@ class LongestFirst(LoadFileScheduling):  # type: ignore[misc]  # xdist has no ty
     def _split_scope(self, nodeid: str) -> str:
         """The name of what has to run in one process with this test."""
         file: str = super()._split_scope(nodeid)
-        if file.startswith(f"{_SPARK}/"):
-            return _SPARK
-        return nodeid if file in _INDEPENDENT else file
+        if file in _OWN_SPARK:
+            return _OWN_SPARK[file]
+        if file.startswith("tests/spark/"):
+            return _SESSION
+        if file == "tests/test_experiments.py":
+            # test_name[paper-figure]
+            return f"{file}[{nodeid.partition('[')[2].rstrip(']').partition('-')[0]}]"
+        return nodeid if file == "tests/test_benchmarks.py" else file
 
     def _assign_work_unit(self, node: Any) -> None:
         """Give a process the tests that take longest of those that are left."""

@@ -2,79 +2,33 @@
 
 from __future__ import annotations
 
-import json
-import os
-import sys
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import tamis
 from tamis import spark as ts
+from tests.spark.documents.published import (
+    BY_USER,
+    OF_ALL,
+    SCHEMA,
+    START,
+    expect,
+    make_events,
+    write_files,
+)
 from tests.spark.indexes import publish_rules
-from tests.spark.stream.killed_jobs import KILLS, kill_jobs
-
-SCRIPT = Path(__file__).with_name("interrupted_publish.py")
-START = datetime(2026, 1, 1, tzinfo=UTC)
-BY_USER = [
-    ("again", "EXISTS (SELECT 1 FROM seen d WHERE d.user = user AND d.x > x)"),
-    ("low", "x < ALL (SELECT d.x FROM seen d WHERE d.user = user)"),
-    ("third", "(SELECT COUNT(*) FROM seen d WHERE d.user = user) = 2"),
-    ("plain", "x > 90"),
-]
-"""All of them equate the user."""
-OF_ALL = [*BY_USER, ("record", "x > ALL (SELECT d.x FROM seen d)")]
-SCHEMA = "id long, user string, x long, at timestamp"
-
-
-def make_events(size: int, seed: int = 1) -> list[dict[str, Any]]:
-    random = Random(seed)
-    users = [None, *(f"user {n}" for n in range(9))]
-    return [
-        {
-            "id": id,
-            "user": random.choice(users),
-            "x": random.choice([None, random.randrange(100)]) if id % 3 else 50,
-            "at": START + timedelta(minutes=id),
-        }
-        for id in range(size)
-    ]
-
-
-def expect(
-    rules: list[tuple[str, str]],
-    events: list[dict[str, Any]],
-    retention: tamis.Retention | None = None,
-) -> Counter[tuple[int, str]]:
-    matcher = tamis.Matcher(documents=retention)
-    matcher.add_many(rules)
-    return Counter((e["id"], str(rule)) for e in events for rule in matcher.publish(e))
 
 
 def found(answers: DataFrame) -> Counter[tuple[int, str]]:
     assert answers.columns == ["id", "rule"]
     return Counter((row["id"], row["rule"]) for row in answers.collect())
-
-
-def write_files(folder: Path, events: list[dict[str, Any]], files: int, first: int = 0) -> None:
-    """Write events to files, which a stream reads one at a time, in the order of their times."""
-    folder.mkdir(exist_ok=True)
-    for number in range(files):
-        part = events[number * len(events) // files : (number + 1) * len(events) // files]
-        Random(number).shuffle(part)
-        aside = folder / f".{first + number}"
-        pq.write_table(pa.Table.from_pylist(part), aside)
-        aside.rename(folder / f"{first + number:04}.parquet")
-        modified = START.timestamp() + first + number
-        os.utime(folder / f"{first + number:04}.parquet", (modified, modified))
 
 
 def run_stream(spark: SparkSession, tmp_path: Path, answers: Any) -> DataFrame:
@@ -244,34 +198,3 @@ def test_an_index_built_on_spark_has_rules_about_earlier_events(
     assert found(ts.match(table, tmp_path / "index")) == Counter(
         (event["id"], rule) for event in events for rule in matcher.match(event)
     )
-
-
-@pytest.mark.slow
-def test_killed_streams_remember_every_event_once(tmp_path: Path) -> None:
-    files = 4 * KILLS
-    events = [{k: v for k, v in e.items() if k != "at"} for e in make_events(20 * files)]
-    publish_rules(tmp_path / "index", BY_USER)
-    write_files(tmp_path / "events", events, files)
-    folders = [str(tmp_path / name) for name in ("events", "index", "matches", "checkpoint")]
-    command = [sys.executable, str(SCRIPT), *folders]
-    kill_jobs(
-        command,
-        tmp_path / "log",
-        before=lambda number: None,
-        count_done=lambda: len(done_batches(tmp_path)),
-    )
-    read = committed_matches(tmp_path / "matches")
-    assert Counter((row["id"], row["rule"]) for row in read) == expect(BY_USER, events)
-
-
-def done_batches(tmp_path: Path) -> list[Path]:
-    return list((tmp_path / "checkpoint" / "commits").glob("[0-9]*"))
-
-
-def committed_matches(folder: Path) -> list[dict[str, Any]]:
-    """The rows of the files that Spark's sink has committed; others are of killed attempts."""
-    names: set[str] = set()
-    for log in (folder / "_spark_metadata").glob("[0-9]*"):
-        for line in log.read_text().splitlines()[1:]:
-            names.add(Path(json.loads(line)["path"]).name)
-    return [row for name in sorted(names) for row in pq.read_table(folder / name).to_pylist()]
