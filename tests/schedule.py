@@ -60,7 +60,7 @@ class LongestFirst(LoadFileScheduling):  # type: ignore[misc]  # xdist has no ty
         if file.startswith("tests/spark/"):
             return _SESSION
         if file == "tests/test_experiments.py":
-            # test_name[paper-figure]
+            # The name ends with the paper and the figure.
             return f"{file}[{nodeid.partition('[')[2].rstrip(']').partition('-')[0]}]"
         return nodeid if file == "tests/test_benchmarks.py" else file
 
