@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from random import Random
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from tamis.expr.model import (
     LOGICS,
 )
 from tests import randoms
-from tests.contract.checks import Event, Rule, find_expected, group_by_event
+from tests.contract.checks import Event, Rule, RuleId, find_expected, group_by_event
 from tests.contract.scenarios import load_scenario
 from tests.randoms import attribute
 
@@ -55,19 +56,25 @@ TYPED: dict[str, tuple[pa.DataType, randoms.Attribute]] = {
 
 @pytest.mark.parametrize("rows", [1, 3_000])
 def test_arrow_columns_are_matched_as_events(engine: str, rows: int) -> None:
-    random = Random(rows)
-    among = [of for _, of in TYPED.values()]
-    rules = {i: Rule(randoms.rule(random, among, 3), random.choice(LOGICS)) for i in range(120)}
-    distinct = [_typed_event(random) for _ in range(60)]
-    some = [distinct[i % 60] for i in range(rows)]
-    table = _typed_table(some)
+    rules, table, expected = _expect_of_columns(rows)
     matcher = tamis.Matcher(engine=engine)
     matcher.add_many([(number, *rule) for number, rule in rules.items()])
-    expected = (find_expected(rules, distinct) * (rows // 60 + 1))[:rows]
     for batch in (table, table.combine_chunks().to_batches()[0]):
         found = matcher.match_many(batch)
         assert list(map(Counter, group_by_event(found, rows))) == list(map(Counter, expected))
         assert matcher.count_many(batch)["matches"].to_pylist() == list(map(len, expected))
+
+
+@cache
+def _expect_of_columns(rows: int) -> tuple[dict[int, Rule], pa.Table, list[list[RuleId]]]:
+    """Rules, events as columns and the answers of `evaluate`, computed once for all engines."""
+    random = Random(rows)
+    among = [of for _, of in TYPED.values()]
+    rules = {i: Rule(randoms.rule(random, among, 3), random.choice(LOGICS)) for i in range(120)}
+    distinct = [_typed_event(random) for _ in range(60)]
+    table = _typed_table([distinct[i % 60] for i in range(rows)])
+    expected = (find_expected(rules, distinct) * (rows // 60 + 1))[:rows]
+    return rules, table, expected
 
 
 def _typed_event(random: Random) -> Event:

@@ -8,8 +8,9 @@ divided among threads.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -29,6 +30,18 @@ from tests.randoms import EVERYTHING, attribute
 pytestmark = pytest.mark.parametrize("engine", tamis.engines())
 
 
+class Case(NamedTuple):
+    """Rules, events and the answers of `evaluate`, computed once for all engines."""
+
+    rules: dict[RuleId, Rule]
+    events: list[Event]
+    expected: list[list[RuleId]]
+
+
+def _expect(rules: dict[RuleId, Rule], events: list[Event]) -> Case:
+    return Case(rules, events, find_expected(rules, events))
+
+
 def test_the_registry_names_the_engine_as_it_names_itself(engine: str) -> None:
     assert load_engine(engine).name == engine
 
@@ -42,14 +55,21 @@ def test_answers_are_those_of_evaluate(engine: str, name: str) -> None:
 
 
 def test_one_rule_at_a_time(engine: str) -> None:
-    random = Random(7)
-    for number in range(60):
-        rule = Rule(randoms.rule(random, EVERYTHING, depth=3), random.choice(LOGICS))
+    for number, (rules, events, expected) in enumerate(_single_rules()):
+        ((rule_id, rule),) = rules.items()
         matcher = tamis.Matcher(engine=engine, logic=rule.logic)
-        matcher.add("the one", rule.expr)
-        few = random_events(random, EVERYTHING, 6)
-        check(matcher, few, find_expected({"the one": rule}, few))
+        matcher.add(rule_id, rule.expr)
+        check(matcher, events, expected)
         assert len(matcher) == 1, number
+
+
+@cache
+def _single_rules() -> list[Case]:
+    random, cases = Random(7), []
+    for _ in range(60):
+        rule = Rule(randoms.rule(random, EVERYTHING, depth=3), random.choice(LOGICS))
+        cases.append(_expect({"the one": rule}, random_events(random, EVERYTHING, 6)))
+    return cases
 
 
 def test_no_rules(engine: str) -> None:
@@ -68,39 +88,67 @@ def test_ids_of_either_kind(engine: str) -> None:
     check(matcher, [{"a": 1}, {"a": 2}], [ids, []])
 
 
+FORMS: dict[str, Callable[[Expr], Any]] = {
+    "text": tamis.to_sql,
+    "json": tamis.to_json,
+    "model": lambda expr: expr,
+}
+
+
 @pytest.mark.parametrize("logic", LOGICS)
 def test_texts_models_and_json_are_the_same_rule(engine: str, logic: Logic) -> None:
+    rules, events, expected = _rules_in_every_form(logic)
+    matcher = tamis.Matcher(engine=engine, logic=logic)
+    for form, written in FORMS.items():
+        matcher.add_many(
+            [(id, written(rule.expr)) for id, rule in rules.items() if str(id).startswith(form)]
+        )
+    check(matcher, events, expected)
+
+
+@cache
+def _rules_in_every_form(logic: Logic) -> Case:
     random = Random(11)
     exprs = [randoms.rule(random, EVERYTHING) for _ in range(80)]
     exprs += [randoms.conjunction(random, EVERYTHING, random.randint(1, 5)) for _ in range(200)]
-    forms: dict[str, Callable[[Expr], Any]] = {
-        "text": tamis.to_sql,
-        "json": tamis.to_json,
-        "model": lambda expr: expr,
+    rules: dict[RuleId, Rule] = {
+        f"{form} {i}": Rule(expr, logic) for form in FORMS for i, expr in enumerate(exprs)
     }
-    matcher = tamis.Matcher(engine=engine, logic=logic)
-    rules: dict[RuleId, Rule] = {}
-    for form, written in forms.items():
-        matcher.add_many([(f"{form} {i}", written(expr)) for i, expr in enumerate(exprs)])
-        rules |= {f"{form} {i}": Rule(expr, logic) for i, expr in enumerate(exprs)}
-    some = random_events(random, EVERYTHING, 20)
-    check(matcher, some, find_expected(rules, some))
+    return _expect(rules, random_events(random, EVERYTHING, 20))
+
+
+PAPER = Workload(size=1_000, operators="high", match_probability=0.1)
 
 
 @pytest.mark.parametrize("logic", LOGICS)
 def test_the_workload_of_the_paper(engine: str, logic: Logic) -> None:
-    workload = Workload(size=1_000, operators="high", match_probability=0.1)
+    _, events, expected = _rules_of_the_paper(logic)
     matcher = tamis.Matcher(engine=engine, logic=logic)
-    matcher.add_many(workload.rules_table())
-    rules = {number: Rule(tamis.parse(text), logic) for number, text in workload.rules()}
+    matcher.add_many(PAPER.rules_table())
+    check(matcher, events, expected)
+
+
+@cache
+def _rules_of_the_paper(logic: Logic) -> Case:
+    rules: dict[RuleId, Rule] = {
+        number: Rule(tamis.parse(text), logic) for number, text in PAPER.rules()
+    }
     random = Random(12)
-    some: list[Event] = [*workload.events(10)]
+    some: list[Event] = [*PAPER.events(10)]
     some += [dict(random.sample(list(event.items()), 8)) for event in some]
-    check(matcher, some, find_expected(rules, some))
+    return _expect(rules, some)
 
 
 def test_rules_of_one_shape(engine: str) -> None:
     """Texts that differ only in their literals share a template when they are parsed."""
+    rows, events, expected = _rules_of_one_shape()
+    matcher = tamis.Matcher(engine=engine)
+    matcher.add_many(rows)
+    check(matcher, events, expected)
+
+
+@cache
+def _rules_of_one_shape() -> tuple[list[tuple[int, str, Logic]], list[Event], list[list[RuleId]]]:
     random = Random(5)
     templates = [
         "a = {} AND b BETWEEN {} AND {}",
@@ -113,11 +161,9 @@ def test_rules_of_one_shape(engine: str) -> None:
         (number, _fill(random, template), random.choice(LOGICS))
         for number, template in enumerate(templates * 60)
     ]
-    matcher = tamis.Matcher(engine=engine)
-    matcher.add_many(rows)
     rules = {number: Rule(tamis.parse(text), logic) for number, text, logic in rows}
-    found = random_events(random, [attribute(name, range(6)) for name in "abc"], 60)
-    check(matcher, found, find_expected(rules, found))
+    events = random_events(random, [attribute(name, range(6)) for name in "abc"], 60)
+    return rows, events, find_expected(rules, events)
 
 
 def _fill(random: Random, template: str) -> str:

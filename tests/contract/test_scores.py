@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from random import Random
 from typing import Any, NamedTuple
 
@@ -28,33 +29,33 @@ class Weighted(NamedTuple):
     weights: dict[Any, float] | None
 
 
+class Question(NamedTuple):
+    event: Event
+    weights: dict[tuple[str, Value], float]
+    best: list[tuple[RuleId, float]]
+    """What is expected without weights of the event."""
+    weighted_best: list[tuple[RuleId, float]]
+
+
 WEIGHTS = (0, 0.1, 0.3, 0.5, 1, 2, 10)
 
 
 @pytest.mark.parametrize("count", [5, 300])
 @pytest.mark.parametrize("n", [1, 4, 1_000])
 def test_the_best_rules_are_those_of_the_definition(engine: str, count: int, n: int) -> None:
-    random = Random(count)
-    rules: dict[RuleId, Weighted] = {}
+    rules, questions = _expect(count)
     matcher = tamis.Matcher(engine=engine)
-    for number in range(count):
-        rule = Rule(_scored_rule(random), random.choice(LOGICS))
-        weights = _rule_weights(random, rule.expr) if random.random() < 0.6 else None
-        rules[number] = Weighted(rule, weights)
+    for number, (rule, weights) in rules.items():
         matcher.add(number, rule.expr, logic=rule.logic, weights=weights)
-    some = random_events(random, EVERYTHING, 25)
-    for event in some:
-        event_weights = _event_weights(random, event)
-        assert matcher.top(event, n=n) == _best(rules, event, None)[:n]
-        assert (
-            matcher.top(event, n=n, weights=event_weights) == _best(rules, event, event_weights)[:n]
-        )
-    found = matcher.top_many(some, n=n)
+    for event, event_weights, best, weighted_best in questions:
+        assert matcher.top(event, n=n) == best[:n]
+        assert matcher.top(event, n=n, weights=event_weights) == weighted_best[:n]
+    found = matcher.top_many([question.event for question in questions], n=n)
     columns = [found[name].to_pylist() for name in ("event", "rank", "rule", "score")]
     assert list(zip(*columns, strict=True)) == [
         (number, rank, rule_id, points)
-        for number, event in enumerate(some)
-        for rank, (rule_id, points) in enumerate(_best(rules, event, None)[:n], 1)
+        for number, question in enumerate(questions)
+        for rank, (rule_id, points) in enumerate(question.best[:n], 1)
     ]
 
 
@@ -77,6 +78,23 @@ def test_a_score_sums_values_and_takes_the_best_branch(engine: str) -> None:
     assert matcher.top(event, n=5) == [("and", 9.0), ("or", 4.0), ("not", 0.0)]
     event_weights = {("a", 2): 10.0, ("b", 7): 0.5}
     assert matcher.top(event, n=2, weights=event_weights) == [("and", 34.0), ("or", 2.0)]
+
+
+@cache
+def _expect(count: int) -> tuple[dict[RuleId, Weighted], list[Question]]:
+    """Rules, events and the definition's answers, computed once for all engines."""
+    random = Random(count)
+    rules: dict[RuleId, Weighted] = {}
+    for number in range(count):
+        rule = Rule(_scored_rule(random), random.choice(LOGICS))
+        weights = _rule_weights(random, rule.expr) if random.random() < 0.6 else None
+        rules[number] = Weighted(rule, weights)
+    questions = []
+    for event in random_events(random, EVERYTHING, 25):
+        weights = _event_weights(random, event)
+        bests = _best(rules, event, None), _best(rules, event, weights)
+        questions.append(Question(event, weights, *bests))
+    return rules, questions
 
 
 def _scored_rule(random: Random) -> Expr:
