@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -92,7 +91,6 @@ def test_the_tutorial_runs_and_prints_what_it_shows(
         text = re.sub(rf"\b{port}\b", find_free_port(), text)
     session: dict[str, Any] = {"__name__": "__main__"}
     printed, seen = "", {"sh": 0, "python tutorial": 0, "text": 0}
-    started = time.monotonic()
     for token in MarkdownIt().parse(text):
         if token.type != "fence" or token.info not in seen:
             continue
@@ -106,7 +104,6 @@ def test_the_tutorial_runs_and_prints_what_it_shows(
                 exec(compile(token.content, str(PAGE), "exec"), session)
             printed = out.getvalue()
     assert seen == {"sh": 6, "python tutorial": 6, "text": 10}
-    assert time.monotonic() - started < 300  # of the reader's ten minutes
 
 
 def test_an_answer_that_differs_is_noticed() -> None:
