@@ -167,6 +167,14 @@ def test_tiles_score_few_of_the_rules_that_match_a_weighted_event(weighted: bool
     assert scored < 0.15 * matches
 
 
+def test_a_conjunction_is_bounded_by_its_own_sum() -> None:
+    """Not by the best conjunction of its rule, unless simplification has merged some of them."""
+    sums = encode(["(a0 = 1 AND a1 = 2 AND a2 = 3) OR a3 = 1", "a0 = 2 AND a1 <> 1"], "strong")
+    assert sorted(Tiles(sums).arrays.bound.tolist()) == [1.0, 1.0, 3.0]
+    merged = encode(["(a0 IN (1, 2) OR a1 = 1) AND (a0 IN (2, 3) OR a2 = 1)"], "strong")
+    assert set(Tiles(merged).arrays.bound.tolist()) == {2.0}
+
+
 def test_weighted_events_are_encoded_as_pairs() -> None:
     """As the flat form is; where only it tells values apart, there are no pairs."""
     random = Random(6)

@@ -413,7 +413,7 @@ class EventEncoder(AxesEncoder):
         if bool in kinds:
             return None
         try:
-            given = find_plain_weights(weights, zip(event, values, strict=True))
+            given = find_plain_weights(weights, list(zip(event, values, strict=True)))
             pairs = list(map(pair_of, zip(event, values, kinds, strict=True)))
             if given is None:
                 return None

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import NEGATED, SET
 from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
+from tamis.engines.normal_forms import are_sums
 
-__all__ = ["bound_rules", "heaviest_weight", "round_up"]
+__all__ = ["bound_conjunctions", "bound_rules", "heaviest_weight", "highest_weight", "round_up"]
 
 
 def bound_rules(rules: EncodedRules) -> NDArray[np.float64]:
@@ -26,6 +27,22 @@ def bound_rules(rules: EncodedRules) -> NDArray[np.float64]:
         total = np.concatenate(([0], np.cumsum(positive)))
         bound[:] = np.diff(total[rules.forms.conjunction_start])
     return bound
+
+
+def bound_conjunctions(rules: EncodedRules, by_rule: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The most that a rule scores by each conjunction; `by_rule` has the bound of each rule.
+
+    The score of most rules is the best sum over a conjunction that holds (`are_sums`), so the sum
+    over a conjunction is enough of a bound. Of other rules it is the bound of the rule.
+    """
+    forms = rules.forms
+    if len(forms.conjunction_start) == 1:
+        return np.empty(0, np.float32)
+    if len(forms.owner) == 0:
+        return by_rule
+    bound = np.empty(len(forms.conjunction_start) - 1)
+    _conjunction_bounds(rules.atoms.table, forms, rules.scores, are_sums(rules), by_rule, bound)
+    return round_up(bound)
 
 
 def round_up(bound: NDArray[np.float64]) -> NDArray[np.float32]:
@@ -63,6 +80,47 @@ def _score_bounds(table, scores, stack, bound):
                         stack[height] = max(stack[height], scores.weight[i])
             height += 1
         bound[rule] = stack[0]
+
+
+@kernel
+def highest_weight(table, scores, atom, rule):
+    """The highest weight of an atom in a rule."""
+    if len(scores.weights) == 0:
+        return 1.0
+    highest = 0.0
+    for place in range(scores.start[rule], scores.start[rule + 1]):
+        if scores.code[place] != atom:
+            continue
+        own = scores.weights[place]
+        if own < 0:
+            highest = max(highest, 1.0)
+            continue
+        size = table[atom, 3] - table[atom, 2] if table[atom, 1] & 3 == SET else 1
+        for i in range(own, own + size):
+            highest = max(highest, scores.weight[i])
+    return highest
+
+
+@kernel
+def _conjunction_bounds(table, forms, scores, sums, by_rule, bound):
+    """Add up the highest weights of each conjunction, in the rule in which they are highest."""
+    for conjunction in range(len(bound)):
+        bound[conjunction] = 0.0
+        for i in range(forms.owner_start[conjunction], forms.owner_start[conjunction + 1]):
+            rule = forms.owner[i]
+            most = np.float64(by_rule[rule])
+            if sums[rule]:
+                total = 0.0
+                begin, end = (
+                    forms.conjunction_start[conjunction],
+                    forms.conjunction_start[conjunction + 1],
+                )
+                for k in range(begin, end):
+                    atom = forms.conjunction_atom[k]
+                    if table[atom, 1] & NEGATED == 0:
+                        total += highest_weight(table, scores, atom, rule)
+                most = min(most, total)
+            bound[conjunction] = max(bound[conjunction], most)
 
 
 @kernel

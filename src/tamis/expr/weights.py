@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tamis.errors import EventError, RuleError
@@ -114,22 +114,27 @@ class EventWeights:
 
 
 def find_plain_weights(
-    weights: Mapping[tuple[str, Any], float], keys: Iterable[tuple[Any, Any]]
+    weights: Mapping[tuple[str, Any], float], keys: list[tuple[Any, Any]]
 ) -> list[float] | None:
     """The weights of an event's pairs of an attribute and a string or number, 1 by default.
 
     None where `EventWeights` has to look closer: at a key that the event does not have, at a value
     of another kind, or at a weight that may not be one.
     """
-    found: list[Any] = list(map(weights.get, keys))
-    lacking = found.count(None)
-    if len(found) - lacking != len(weights):
-        return None
+    found: list[Any]
+    if list(weights) == keys:
+        # No key has to be looked up.
+        found = list(weights.values())
+    else:
+        found = list(map(weights.get, keys))
+        lacking = found.count(None)
+        if len(found) - lacking != len(weights):
+            return None
+        if lacking:
+            found = [1.0 if weight is None else weight for weight in found]
     # True equals 1 as a key of a dictionary, but is another value.
     if not {value.__class__ for _, value in weights} <= _PLAIN:
         return None
-    if lacking:
-        found = [1.0 if weight is None else weight for weight in found]
     is_plain = {float, int}.issuperset(map(type, found))
     return found if is_plain and min(found, default=0) >= 0 and sum(found) <= _MOST else None
 

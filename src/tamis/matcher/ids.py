@@ -32,6 +32,9 @@ __all__ = ["IdIndex", "Ids", "id_column", "key_of"]
 
 _NO_MARKS = np.empty(0, np.uint8)
 
+_FEW = 100
+"""How many ids NumPy takes faster than a kernel."""
+
 _MOST_TEXT_BYTES = 1 << 30
 """How many bytes of texts are in one Arrow array; its offsets have 32 bits."""
 
@@ -118,6 +121,8 @@ class Ids:
         )
 
     def _numbers_at(self, places: NDArray[np.integer]) -> NDArray[np.int64]:
+        if len(places) <= _FEW:
+            return self.numbers.take(places)
         numbers = np.empty(len(places), np.int64)
         take(self.numbers, places, numbers)
         return numbers

@@ -757,7 +757,10 @@ class Matcher:
         self._check_size(event)
         if self._ratifier is not None:
             self._ratifier.take(event)
-        return self._searcher.top(event, n, self._select(only, at), weights)
+        searcher = self._searcher
+        if only is None and at is None and not searcher.needs_time:
+            return searcher.top(event, n, EVERY_RULE, weights)
+        return searcher.top(event, n, self._select(only, at), weights)
 
     def match_expression(
         self,

@@ -209,6 +209,8 @@ class Searcher:
                 score = score_flat(entry.tree, lazy.flat, entry.weights, event_weights)
                 assert score is not None
                 scored.append((entry.rule.id, score))
+        if len(snapshot.views) == 1 and not snapshot.tail:
+            return scored
         # Older rules come first in the list, and the sort is stable.
         scored.sort(key=lambda pair: -pair[1])
         return scored[:n]

@@ -10,10 +10,10 @@ last bit.
 from __future__ import annotations
 
 from tamis.encode.arrays import NEGATED, SET, TEXT
-from tamis.encode.kernel import event_kernel, kernel
+from tamis.encode.kernel import event_kernel, kernel, part
 from tamis.engines.kernels.truth import atom_holds, find_code, load_event, unload_event
 
-__all__ = ["ROUNDING", "keep_best", "rank_rules", "score_rule"]
+__all__ = ["ROUNDING", "compute_score", "keep_best", "rank_rules", "score_rule"]
 
 ROUNDING = 1.0 + 1e-9
 """A factor above what adding up the same scores in another order can change."""
@@ -22,7 +22,7 @@ _FAILED = -1.0
 """The score of what does not hold; real scores are not negative."""
 
 
-@kernel
+@part
 def _score_atom(atoms, weight, events, loaded, row, atom, weights):
     """The score of an atom whose weights begin at `weights`, or -1 if it does not hold."""
     table, codes = atoms
@@ -54,7 +54,7 @@ def _score_atom(atoms, weight, events, loaded, row, atom, weights):
     return total if satisfied else _FAILED
 
 
-@kernel
+@part
 def _score_conjunction(atoms, forms, weight, events, loaded, row, conjunction):
     """The sum of the scores of a conjunction's atoms, or -1 if one does not hold."""
     total = 0.0
@@ -78,9 +78,9 @@ def _end_of_and(code, place, last):
     return end if not is_or and end - place <= operands else -1
 
 
-@kernel
-def score_rule(atoms, forms, scores, events, loaded, row, rule, stack):
-    """The score of a rule on the loaded event, or -1 if it does not hold."""
+@part
+def compute_score(atoms, forms, scores, events, loaded, row, rule, stack):
+    """As `score_rule`, inlined: its many arrays would take longer to pass than to use."""
     if len(scores.start) == 0:
         return _score_conjunction(atoms, forms, scores.weight, events, loaded, row, rule)
     height = 0
@@ -112,6 +112,12 @@ def score_rule(atoms, forms, scores, events, loaded, row, rule, stack):
         height += 1
         place += 1
     return stack[0]
+
+
+@kernel
+def score_rule(atoms, forms, scores, events, loaded, row, rule, stack):
+    """The score of a rule on the loaded event, or -1 if it does not hold."""
+    return compute_score(atoms, forms, scores, events, loaded, row, rule, stack)
 
 
 @kernel

@@ -23,7 +23,7 @@ from tamis.encode.kernel import event_kernel, kernel, part
 from tamis.encode.rules import EncodedRules
 from tamis.engines.kernels.address_block import AddressBlock, Column, make_reader
 from tamis.engines.kernels.bits import prefetch
-from tamis.engines.kernels.scores import ROUNDING, keep_best, score_rule
+from tamis.engines.kernels.scores import ROUNDING, compute_score, keep_best
 from tamis.engines.kernels.truth import LoadedEvent, find_code, load_event, unload_event
 from tamis.engines.score_bounds import heaviest_weight
 from tamis.engines.shared.arrays import SharedArrays
@@ -357,7 +357,7 @@ def _keep_rule(block, events, row, is_exact, rule, best, best_score):
         score = _bound_tree(scores, work.worth, rule, work.stack)
     else:
         loaded = LoadedEvent(work.span, work.text)
-        score = score_rule(
+        score = compute_score(
             _read_atoms(block), _read_forms(block), scores, events, loaded, row, rule, work.stack
         )
     kept = keep_best(rule, score, work.order, best, best_score, work.tally[0])

@@ -18,14 +18,14 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import NEGATED, NO_DOUBLES, NO_INT32, NO_INT64, NO_UINT8, SET
+from tamis.encode.arrays import NEGATED, NO_DOUBLES, NO_INT32, NO_INT64, NO_UINT8
 from tamis.encode.kernel import kernel
 from tamis.encode.ragged import starts
 from tamis.encode.rules import EncodedRules
 from tamis.engines.kernels.address_block import Column
 from tamis.engines.kernels.bits import ONE
 from tamis.engines.normal_forms import are_sums
-from tamis.engines.score_bounds import round_up
+from tamis.engines.score_bounds import highest_weight, round_up
 from tamis.engines.tiles.arrays import WIDE, WORD, TileArrays
 
 __all__ = ["BOUND_COLUMNS", "NO_BOUNDS", "TileWeights", "weigh_tiles"]
@@ -96,35 +96,16 @@ def weigh_tiles(rules: EncodedRules, arrays: TileArrays) -> TileWeights:
 
 
 @kernel
-def _weight_in(table, scores, atom, rule):
-    """The highest weight of an atom in a rule."""
-    if len(scores.weights) == 0:
-        return 1.0
-    highest = 0.0
-    for place in range(scores.start[rule], scores.start[rule + 1]):
-        if scores.code[place] != atom:
-            continue
-        own = scores.weights[place]
-        if own < 0:
-            highest = max(highest, 1.0)
-            continue
-        size = table[atom, 3] - table[atom, 2] if table[atom, 1] & 3 == SET else 1
-        for i in range(own, own + size):
-            highest = max(highest, scores.weight[i])
-    return highest
-
-
-@kernel
 def _weight_of(scored, conjunction, atom):
     """The highest weight of an atom in the rules of a conjunction; 0 if it scores nothing."""
     (table, _), forms, scores, _ = scored
     if table[atom, 1] & NEGATED:
         return 0.0
     if len(forms.owner) == 0:
-        return _weight_in(table, scores, atom, conjunction)
+        return highest_weight(table, scores, atom, conjunction)
     weight = 0.0
     for k in range(forms.owner_start[conjunction], forms.owner_start[conjunction + 1]):
-        weight = max(weight, _weight_in(table, scores, atom, forms.owner[k]))
+        weight = max(weight, highest_weight(table, scores, atom, forms.owner[k]))
     return weight
 
 

@@ -16,7 +16,7 @@ from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Parts
 from tamis.engines.covers import choose_covers
 from tamis.engines.likelihood import estimate_likelihood
-from tamis.engines.score_bounds import bound_rules, round_up
+from tamis.engines.score_bounds import bound_conjunctions, bound_rules, round_up
 from tamis.engines.signatures import assign_attribute_bits, build_signatures
 from tamis.engines.tiles.access_keys import (
     Filings,
@@ -110,14 +110,9 @@ def _file_rules(
 
 
 def _bound_candidates(rules: EncodedRules, by_rule: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The most that the best rule of each candidate scores."""
-    forms = rules.forms
-    of_conjunction = by_rule
-    if len(forms.owner):
-        of_conjunction = np.maximum.reduceat(by_rule[forms.owner], forms.owner_start[:-1])
-    elif len(forms.conjunction_start) == 1:
-        of_conjunction = np.empty(0, np.float32)
-    return np.concatenate((of_conjunction, by_rule[forms.program_rule]))
+    """The most that a rule scores by each candidate; `by_rule` has the bound of each rule."""
+    of_conjunction = bound_conjunctions(rules, by_rule)
+    return np.concatenate((of_conjunction, by_rule[rules.forms.program_rule]))
 
 
 def _order_by_layout(

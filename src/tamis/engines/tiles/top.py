@@ -24,7 +24,7 @@ import numpy as np
 from tamis.encode.arrays import Events
 from tamis.encode.kernel import event_kernel, kernel, part
 from tamis.engines.kernels.bits import ALL_BITS, ONE, count_bits, lowest_bit
-from tamis.engines.kernels.scores import ROUNDING, keep_best, score_rule
+from tamis.engines.kernels.scores import ROUNDING, compute_score, keep_best
 from tamis.engines.kernels.truth import LoadedEvent
 from tamis.engines.kernels.truth import load_event as load_spans
 from tamis.engines.kernels.truth import unload_event as unload_spans
@@ -80,7 +80,7 @@ def _rank_rule(block, ranks, events, row, mask, rule, best, best_score):
     top.seen_list[top.tally[1]] = rule
     top.tally[1] += 1
     loaded = LoadedEvent(top.span, top.text)
-    score = score_rule(
+    score = compute_score(
         read_atoms(block), read_forms(block), read_scores(ranks), events, loaded, row, rule,
         top.stack,
     )  # fmt: skip
