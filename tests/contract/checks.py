@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 import tamis
@@ -56,3 +57,12 @@ def group_by_event(found: pa.Table, size: int) -> list[list[RuleId]]:
     for event, rule in zip(found["event"].to_pylist(), found["rule"].to_pylist(), strict=True):
         rules[event].append(rule)
     return rules
+
+
+def check_table(found: pa.Table, expected: list[list[Any]]) -> None:
+    """Check a table of events and rules, in which the rules of an event come in any order."""
+    event, rule = found["event"].to_numpy(), found["rule"].to_numpy()
+    order = np.lexsort((rule, event))
+    rules = [id for ids in expected for id in sorted(ids)]
+    assert np.array_equal(event[order], np.repeat(range(len(expected)), list(map(len, expected))))
+    assert np.array_equal(rule[order], rules)

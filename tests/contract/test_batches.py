@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from random import Random
@@ -15,7 +14,7 @@ from tamis.expr.model import (
     LOGICS,
 )
 from tests import randoms
-from tests.contract.checks import Event, Rule, RuleId, find_expected, group_by_event
+from tests.contract.checks import Event, Rule, RuleId, check_table, find_expected
 from tests.contract.scenarios import load_scenario
 from tests.randoms import attribute
 
@@ -31,8 +30,7 @@ def test_threads_share_a_batch(engine: str) -> None:
     assert found["event"].to_pylist() == [
         event for event, rules in enumerate(expected * times) for _ in rules
     ]
-    rules_found = group_by_event(found, len(some) * times)
-    assert list(map(Counter, rules_found)) == list(map(Counter, expected)) * times
+    check_table(found, expected * times)
     counts = matcher.count_many(some * times)
     assert counts["matches"].to_pylist() == [len(rules) for rules in expected * times]
 
@@ -60,8 +58,7 @@ def test_arrow_columns_are_matched_as_events(engine: str, rows: int) -> None:
     matcher = tamis.Matcher(engine=engine)
     matcher.add_many([(number, *rule) for number, rule in rules.items()])
     for batch in (table, table.combine_chunks().to_batches()[0]):
-        found = matcher.match_many(batch)
-        assert list(map(Counter, group_by_event(found, rows))) == list(map(Counter, expected))
+        check_table(matcher.match_many(batch), expected)
         assert matcher.count_many(batch)["matches"].to_pylist() == list(map(len, expected))
 
 
