@@ -182,7 +182,7 @@ def _costs(story: Story) -> str:
     return _section(
         "What costs",
         f"{words}; these take clearly longer:",
-        _table(["rule", "µs an event", "text"], rows, wide=True),
+        _table(["rule", "µs", "text"], rows, wide=True),
     )
 
 
