@@ -23,6 +23,8 @@ LOCK_BIN := .venv-lock/bin
 COMPILE := pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-header
 
+WHEEL_CPU = env $$($(BIN)/python scripts/build_wheel.py --cpu)
+
 unexport PYTHONPATH
 unexport PYTHONHOME
 # Tests start hundreds of processes, and each would compile all modules anew.
@@ -30,7 +32,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: architecture attack audit bench clean cluster compare compatibility coverage crash demo docs experiments format fuzz help lint lock page peers pictures test venv wheel
+.PHONY: architecture attack audit bench clean cluster compare compatibility coverage crash demo docs experiments format fuzz help kernels lint lock page parts peers pictures test venv wheel
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,10 +41,15 @@ demo: $(or $(wildcard $(INSTALLED)),$(DEMO)) ## match 336,776 real flights again
 	@$(BIN)/tamis demo $(ARGS)
 
 # The tests of a file run in one process, because they share fixtures; see tests/schedule.py.
-test: $(INSTALLED) ## run the tests on all cores; ARGS="-k name" picks some, ARGS=-n0 uses one process
-	@bash scripts/install-browser
+# The kernels under test are those of a wheel, which is built by a test: they are compiled once.
+test: parts ## run the tests on all cores; ARGS="-k name" picks some, ARGS=-n0 uses one process
+	@$(WHEEL_CPU) $(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
+
+parts: $(INSTALLED) ## install what some tests run against: a browser, Kafka, PostgreSQL
 	@bash scripts/install-parts
-	@$(BIN)/python -m pytest -n auto --dist loadfile $(ARGS)
+
+kernels: $(INSTALLED) ## compile the kernels of a wheel, which the tests call
+	@$(WHEEL_CPU) $(BIN)/tamis warmup >/dev/null
 
 coverage: $(INSTALLED) ## run the tests, print what they cover and write htmlcov; ARGS as for test
 	@$(BIN)/python -m pytest -n auto --dist loadfile --cov --cov-report=term --cov-report=html $(ARGS)

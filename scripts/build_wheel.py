@@ -4,6 +4,7 @@ The kernels are compiled for a CPU that is common (x86-64-v3: since 2013) and no
 hand. A machine that has another CPU, Python or Numba compiles its own.
 
 Usage: python scripts/build_wheel.py [FOLDER], which is dist by default
+       python scripts/build_wheel.py --cpu, which prints how Numba names that CPU, if it fits
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import sysconfig
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+
+from llvmlite import binding
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -65,6 +68,9 @@ code includes that of the kernels that they call."""
 
 def main() -> None:
     machine = sysconfig.get_platform().rpartition("-")[2]
+    if sys.argv[1:] == ["--cpu"]:
+        print(*(f"{name}={value}" for name, value in fitting_cpu(machine).items()))
+        return
     if machine not in PORTABLE:
         raise SystemExit(f"no portable CPU is known for {machine}; known are {', '.join(PORTABLE)}")
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "dist").resolve()
@@ -73,6 +79,14 @@ def main() -> None:
         kernels = tree / "src" / "tamis" / "encode" / "compiler" / "shipped"
         compile_kernels(tree, kernels, PORTABLE[machine])
         build(tree, folder)
+
+
+def fitting_cpu(machine: str) -> dict[str, str]:
+    """The portable CPU of a kind of machine; nothing if this one cannot run its kernels."""
+    cpu = PORTABLE.get(machine, {})
+    has = binding.get_host_cpu_features()
+    needs = filter(None, cpu.get("NUMBA_CPU_FEATURES", "").split(","))
+    return cpu if all(has.get(name.removeprefix("+")) for name in needs) else {}
 
 
 def copy_tree(tree: Path) -> Path:
