@@ -6,6 +6,7 @@ plain Python reads and writes only within its arrays.
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import pairwise
 from random import Random
 from typing import Any, NamedTuple
@@ -40,13 +41,8 @@ class Case(NamedTuple):
     encoded: EncodedRules
     flat: list[FlatEvent]
     events: Events
-
-    def find_matching(self, row: int) -> list[int]:
-        return [
-            number
-            for number, (rule, logic) in enumerate(self.rules)
-            if evaluate_flat(rule, self.flat[row], logic) is True
-        ]
+    matching: list[list[int]]
+    """The rules that `evaluate` finds for each event."""
 
 
 def too_large_for_a_dnf(random: Random) -> Expr:
@@ -69,7 +65,11 @@ def build_case(seed: int, size: int = 60, rows: int = 25) -> Case:
     events = [randoms.event(random, EVERYTHING, several=0.4) for _ in range(rows)] + [{}]
     flat = [flatten(event) for event in events]
     encode = EventEncoder(encoded)
-    return Case(rules, encoder._atoms, encoded, flat, encode.encode_many(events))
+    matching = [
+        [n for n, (rule, logic) in enumerate(rules) if evaluate_flat(rule, one, logic) is True]
+        for one in flat
+    ]
+    return Case(rules, encoder._atoms, encoded, flat, encode.encode_many(events), matching)
 
 
 CASE = build_case(1)
@@ -94,7 +94,7 @@ def check_atoms_and_programs() -> None:
             assert truth.atom_holds(*seen, number) == evaluate_flat(atom, flat, "strong")
         for program, rule in enumerate(forms.program_rule):
             holds = truth.program_holds(*seen, forms.program, forms.program_start[program])
-            assert holds == (rule in CASE.find_matching(row))
+            assert holds == (rule in CASE.matching[row])
         truth.unload_event(CASE.events, row, loaded)
         assert not loaded.span.any()
         assert not loaded.text.any()
@@ -262,7 +262,7 @@ def check_engines() -> None:
             assert len(matches.start) == size + 1
             for row in range(size):
                 found = rules_of(engine, matches.rule[matches.start[row] : matches.start[row + 1]])
-                expected = [n for n in CASE.find_matching(row) if mask is None or mask[n]]
+                expected = [n for n in CASE.matching[row] if mask is None or mask[n]]
                 assert found == expected, engine.name
             assert engine.count(CASE.events, places).tolist() == np.diff(matches.start).tolist()
 
@@ -276,8 +276,10 @@ def test_engines_as_plain_python() -> None:
     check_engines()
 
 
+WEIGHTS = {("n", 1): 3.0, ("s", "ab"): 0.5, ("user.age", 0): 2.0, ("small", 2): 0.0}
+
+
 def check_tops(n: int) -> None:
-    weights = {("n", 1): 3.0, ("s", "ab"): 0.5, ("user.age", 0): 2.0, ("small", 2): 0.0}
     encode = EventEncoder(CASE.encoded)
     for engine in engines():
         plain = engine.top(CASE.events, n)
@@ -285,18 +287,21 @@ def check_tops(n: int) -> None:
             row_slice = slice(plain.start[row], plain.start[row + 1])
             rules = engine.order[plain.rule[row_slice]].tolist()
             found = list(zip(rules, plain.score[row_slice].tolist(), strict=True))
-            assert found == best(flat, None)[:n], engine.name
-            weighted = engine.top(encode.encode_weighted(flat, EventWeights.of(weights)), n)
+            assert found == best(row, weighted=False)[:n], engine.name
+            weighted = engine.top(encode.encode_weighted(flat, EventWeights.of(WEIGHTS)), n)
             rules = engine.order[weighted.rule].tolist()
             found = list(zip(rules, weighted.score.tolist(), strict=True))
-            assert found == best(flat, weights)[:n], engine.name
+            assert found == best(row, weighted=True)[:n], engine.name
 
 
-def best(flat: FlatEvent, weights: dict[tuple[str, Any], float] | None) -> list[tuple[int, float]]:
+@cache
+def best(row: int, weighted: bool) -> list[tuple[int, float]]:
+    """The matching rules by falling score, computed once for all engines."""
+    weights = WEIGHTS if weighted else None
     scored = [
         (number, points)
         for number, (rule, logic) in enumerate(CASE.rules)
-        if (points := score(rule, flat, logic, event_weights=weights)) is not None
+        if (points := score(rule, CASE.flat[row], logic, event_weights=weights)) is not None
     ]
     return sorted(scored, key=lambda pair: -pair[1])
 
@@ -361,8 +366,8 @@ def test_a_run_stops_at_a_full_buffer_and_continues(engine: str, extra: int) -> 
         found += [rules_of(built, out[a:b]) for a, b in pairwise(starts)]
         row, runs = done, runs + 1
     assert runs > 2
-    assert found == [CASE.find_matching(row) for row in range(size)]
-    assert counts.tolist() == [len(CASE.find_matching(row)) for row in range(size)]
+    assert found == CASE.matching
+    assert counts.tolist() == list(map(len, CASE.matching))
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -387,7 +392,7 @@ def test_scratch_is_clean_after_a_run(engine: str) -> None:
     Random(4).shuffle(order)
     for row in order:
         assert built.run(CASE.events, row, row + 1, mask, scratch, out, counts) == row + 1
-        assert rules_of(built, out[: counts[row]]) == CASE.find_matching(row)
+        assert rules_of(built, out[: counts[row]]) == CASE.matching[row]
 
 
 def programs(random: Random) -> list[Expr]:
@@ -418,20 +423,30 @@ SETS: dict[str, list[Expr]] = {
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", SETS)
 def test_rules_of_every_form_are_found(engine: str, name: str) -> None:
+    rules, events, expected = encode_set(name)
+    built = load_engine(engine)(rules)
+    matches = built.match(events)
+    assert len(matches.rule) > 100
+    for row, numbers in enumerate(expected):
+        found = rules_of(built, matches.rule[matches.start[row] : matches.start[row + 1]])
+        assert found == numbers
+
+
+@cache
+def encode_set(name: str) -> tuple[EncodedRules, Events, list[list[int]]]:
+    """Rules, events and the answers of `evaluate`, computed once for all engines."""
     encoder = RuleEncoder()
     for rule in SETS[name]:
         encoder.add(rule, "strong")
-    built = load_engine(engine)(encoder.finish())
+    rules = encoder.finish()
     random = Random(7)
     events = [{f"b{i}": random.choice((1, 1, 1, 2)) for i in range(30)} for _ in range(10)]
     events += [{f"b{i}": 1 for i in random.sample(range(30), 30)} for _ in range(3)]
-    encoded = EventEncoder(built.rules).encode_many(events)
-    matches = built.match(encoded)
-    assert len(matches.rule) > 100
-    for row, event in enumerate(events):
-        found = rules_of(built, matches.rule[matches.start[row] : matches.start[row + 1]])
-        flat = flatten(event)
-        assert found == [n for n, r in enumerate(SETS[name]) if evaluate_flat(r, flat, "strong")]
+    expected = [
+        [n for n, rule in enumerate(SETS[name]) if evaluate_flat(rule, flat, "strong")]
+        for flat in map(flatten, events)
+    ]
+    return rules, EventEncoder(rules).encode_many(events), expected
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -455,5 +470,5 @@ def test_an_engine_knows_its_size(engine: str) -> None:
 
 def test_the_case_has_rules_that_hold_and_rules_that_do_not() -> None:
     """Rules that always or never hold prove little."""
-    matches = sum(len(CASE.find_matching(row)) for row in range(len(CASE.flat)))
+    matches = sum(map(len, CASE.matching))
     assert 0.05 < matches / (CASE.encoded.size * len(CASE.flat)) < 0.9
