@@ -138,6 +138,24 @@ def test_the_shared_engine_decides_few_of_the_rules_that_match() -> None:
     assert decided < 0.1 * matches
 
 
+def test_the_shared_engine_reads_few_trees_of_clauses() -> None:
+    """Most rules that are not sums can score less than the floor, whatever the event is."""
+    workload = ads.Workload(
+        4_000, form="cnf", dimensions=60, attributes=120, event_size=40, months=6
+    )
+    rules = encode([text for _, text in workload.rules()], "weak")
+    engine, scan, encoder = Shared(rules), Scan(rules), EventEncoder(rules)
+    matches = read = 0
+    for event in workload.events(30):
+        rows = encoder.encode(event)
+        assert_same(engine, scan, rows, 5, None, None)
+        scratch: Any = engine._scratch()
+        read += int(scratch.top._arrays[-1].tally[2])
+        matches += len(scan.match(rows).rule)
+    assert matches > 1_000
+    assert read < 0.4 * matches
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_tiles_score_few_of_the_rules_that_match_a_weighted_event(weighted: bool) -> None:
     """Weights of values bound what a rule can score, and the best hits of a tile come first."""

@@ -4,8 +4,8 @@ They go through the index as `match.py` does, with the worth of each atom (`boun
 its truth, and minus infinity where it fails: the sum over a conjunction says whether it holds, and
 whether it can score enough. Groups come in the order of what they may score, in a few rounds, so
 that the worst score kept, the *floor*, rises early. Rules whose sums do not bound their scores, and
-programs, are listed and bounded after all others, by their trees. A rule whose bound reaches the
-floor is scored by its tree, as in every engine.
+programs, are listed if they may score enough on some event, and bounded after all others, by their
+trees. A rule whose bound reaches the floor is scored by its tree, as in every engine.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -338,8 +338,10 @@ def _decide(work, rule):
 
 
 @part
-def _list_loose(work, mask, rule):
-    """List a rule to be bounded by its tree, once."""
+def _list_loose(work, weights, heaviest, mask, rule):
+    """List a rule to be bounded by its tree, once, if it may score enough on some event."""
+    if weights.rule[rule] * heaviest < work.floor[0]:
+        return
     if work.seen[rule] == 0 and (len(mask) == 0 or mask[rule]):
         _decide(work, rule)
         work.loose[work.tally[2]] = rule
@@ -374,9 +376,9 @@ def _loses_tie(work, is_exact, rule, bound, best, best_score):
 
 
 @kernel
-def _rank_loose(block, events, row, is_exact, best, best_score):
+def _rank_loose(block, events, row, is_exact, heaviest, best, best_score):
     """Rank the listed rules whose trees have a bound above the floor."""
-    work, scores = _read_workspace(block), _read_scores(block)
+    work, scores, weights = _read_workspace(block), _read_scores(block), _read_weights(block)
     count = work.tally[2]
     for i in range(count):
         if i + 2 * _AHEAD < count:
@@ -384,6 +386,9 @@ def _rank_loose(block, events, row, is_exact, best, best_score):
         if i + _AHEAD < count:
             prefetch(scores.code, scores.start[work.loose[i + _AHEAD]])
         rule = work.loose[i]
+        if weights.rule[rule] * heaviest < work.floor[0]:
+            # The floor has risen since the rule was listed.
+            continue
         bound = _bound_tree(scores, work.worth, rule, work.stack)
         is_old = not _loses_tie(work, is_exact, rule, bound, best, best_score)
         if bound >= work.floor[0] and is_old:
@@ -398,6 +403,7 @@ def _rank_conjunction(
     block, index, work, events, row, mask, is_exact, heaviest, k, bound, best, best_score
 ):
     """Score the rules of a conjunction; `bound` is the worth of its first four atoms."""
+    weights = _read_weights(block)
     is_loose = index.is_loose[k] != 0
     most = bound + index.entry_rest[k] * heaviest
     # Most conjunctions have a rule beside them; the others have a row of `more`.
@@ -415,7 +421,7 @@ def _rank_conjunction(
     for i in range(first, last):
         rule = np.int64(index.owner[i] if more >= 0 else ~more)
         if is_loose:
-            _list_loose(work, mask, rule)
+            _list_loose(work, weights, heaviest, mask, rule)
             continue
         is_old = not _loses_tie(work, is_exact, rule, most, best, best_score)
         if is_old and work.seen[rule] == 0 and (len(mask) == 0 or mask[rule]):
@@ -501,8 +507,7 @@ def _list_programs(block, mask, heaviest, changed):
                 continue
             for k in range(arrays.program_run_start[run], arrays.program_run_start[run + 1]):
                 rule = np.int64(arrays.program_rule[k])
-                if weights.rule[rule] * heaviest >= work.floor[0]:
-                    _list_loose(work, mask, rule)
+                _list_loose(work, weights, heaviest, mask, rule)
 
 
 @event_kernel
@@ -530,7 +535,7 @@ def top_rows(block, events, row, last, mask, counts, best, scores):
             _rank_index(block, absorbed, *fixed)
         if len(arrays.program_rule):
             _list_programs(block, mask, heaviest, changed)
-        _rank_loose(block, events, event, is_exact, best[at], scores[at])
+        _rank_loose(block, events, event, is_exact, heaviest, best[at], scores[at])
         counts[at] = work.tally[0]
         for i in range(work.tally[1]):
             work.seen[work.seen_list[i]] = 0
