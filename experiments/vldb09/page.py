@@ -62,10 +62,11 @@ As in the paper, the times of the counting and of the skipping algorithm grow wi
 So does that of Le Subscribe, because its candidates are deduplicated here.
 """,
     "figure17": """\
-The distance between SCAN and the others is smaller than in the paper: our SCAN evaluates distinct
-conjunctions instead of the trees of all rules, and leaves each at the first atom that fails, the
-rarest first. `python -m experiments.vldb09.figure17` also measures a SCAN over trees, which is
-newer than the numbers stored here. For SIFT and Le Subscribe see figure 14.
+Against a SCAN that walks the tree of every rule, as the paper's does, the distance is much smaller
+than in the paper: a tree is a run of numbers in memory, and an operator ends at the first operand
+that decides it. Our own SCAN evaluates distinct conjunctions, leaves each at the first atom that
+fails, the rarest first, and is faster than the Conjunction algorithm. For SIFT and Le Subscribe see
+figure 14.
 """,
     "figure18": """\
 SCAN and tiles read these rules in the form of the encoder, as DNFs or programs. PSCAN and the CNF
