@@ -45,8 +45,8 @@ weights stay with the rules.
 Like the paper's SIFT, ours reads whole lists and increments a counter for each entry. But a counter
 is one byte, eight of them are compared at once, and the counters of a million conjunctions fit in
 the cache. So an entry costs SIFT one addition in cached memory. It costs the Conjunction algorithm
-a step in a sorted order: the list that moved is searched, and sorted in again among some ninety
-others, with branches that the processor cannot predict. Skipping saves the reading of entries,
+a step in a heap: the list that moved is searched, and put back among some ninety others, with
+branches that the processor cannot predict. Skipping saves the reading of entries,
 which has become cheap. And where an event has many keys and a tenth of the rules match, there is
 little to skip: most entries belong to a conjunction that holds, or that fails by one list only.
 

@@ -108,19 +108,15 @@ def _conjunction_bounds(table, forms, scores, sums, by_rule, bound):
         bound[conjunction] = 0.0
         for i in range(forms.owner_start[conjunction], forms.owner_start[conjunction + 1]):
             rule = forms.owner[i]
-            most = np.float64(by_rule[rule])
+            total = np.inf
             if sums[rule]:
                 total = 0.0
-                begin, end = (
-                    forms.conjunction_start[conjunction],
-                    forms.conjunction_start[conjunction + 1],
-                )
-                for k in range(begin, end):
+                first, last = forms.conjunction_start[conjunction : conjunction + 2]
+                for k in range(first, last):
                     atom = forms.conjunction_atom[k]
                     if table[atom, 1] & NEGATED == 0:
                         total += highest_weight(table, scores, atom, rule)
-                most = min(most, total)
-            bound[conjunction] = max(bound[conjunction], most)
+            bound[conjunction] = max(bound[conjunction], min(total, by_rule[rule]))
 
 
 @kernel
