@@ -221,6 +221,7 @@ def _start_session(master: str, sizes: Sizes, folder: Path) -> Any:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "1g",
         "spark.executor.memory": sizes.heap,
+        "spark.executor.extraJavaOptions": jvm_options(),
         "spark.local.dir": str(folder / "local"),
         "spark.python.daemon.module": "tamis.spark.runtime.daemon",
         "spark.sql.shuffle.partitions": sizes.partitions,
@@ -235,6 +236,11 @@ def _start_session(master: str, sizes: Sizes, folder: Path) -> Any:
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def jvm_options() -> str:
+    """What `tests/conftest.py` sets for short-lived JVMs; nothing outside of tests."""
+    return os.environ.get("SPARK_SUBMIT_OPTS", "")
 
 
 def environment(**others: str) -> dict[str, str]:
@@ -255,6 +261,8 @@ def environment(**others: str) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join([source, os.environ.get("PYTHONPATH", "")]),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "SPARK_SUBMIT_OPTS": jvm_options(),
+        "SPARK_DAEMON_JAVA_OPTS": jvm_options(),
         **others,
     }
 

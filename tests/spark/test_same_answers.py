@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import textwrap
@@ -25,7 +24,7 @@ from tamis.cli import app
 from tamis.files.rule_reader import load_rules
 from tamis.spark.job.config import read_config
 from tamis.spark.job.pipeline import run_pipeline
-from tamis.spark.runtime.java import find_java
+from tests.spark.cluster import environment
 from tests.spark.connect_port import connect_port
 
 Pairs: TypeAlias = list[tuple[int, str]]
@@ -389,7 +388,6 @@ CONNECT = """
 def test_spark_connect_finds_the_same_rules(
     folder: Path, index: Path, matcher: tamis.Matcher, tmp_path: Path
 ) -> None:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_", "SPARK_"))}
     arguments = [str(folder / "events.parquet"), str(index), NOW.isoformat(), str(tmp_path)]
     texts = [{"id": id, "expression": text} for id, text in enumerate(EXPRESSIONS)]
     chosen = [{"id": id, "rule": rule} for id, rule in CHOSEN]
@@ -398,12 +396,7 @@ def test_spark_connect_finds_the_same_rules(
     with connect_port():
         done = subprocess.run(
             [sys.executable, "-c", textwrap.dedent(CONNECT), *arguments],
-            env={
-                **kept,
-                "JAVA_HOME": str(find_java()),
-                "PYSPARK_PYTHON": sys.executable,
-                "PYTHONPATH": str(Path(tamis.__file__).parent.parent),
-            },
+            env=environment(),
             cwd=folder,
             capture_output=True,
             text=True,

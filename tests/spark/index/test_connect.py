@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import textwrap
@@ -10,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-import tamis
 from tamis import spark as ts
-from tamis.spark.runtime.java import find_java
+from tests.spark.cluster import environment
 from tests.spark.connect_port import connect_port
 from tests.spark.indexes import read_quarantine, read_texts
 
@@ -42,17 +40,10 @@ SCRIPT = """
 
 @pytest.mark.slow
 def test_building_through_spark_connect(tmp_path: Path) -> None:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYSPARK_", "SPARK_"))}
-    source = str(Path(tamis.__file__).parent.parent)
     with connect_port():
         done = subprocess.run(
             [sys.executable, "-c", textwrap.dedent(SCRIPT), str(tmp_path / "index")],
-            env={
-                **kept,
-                "JAVA_HOME": str(find_java()),
-                "PYSPARK_PYTHON": sys.executable,
-                "PYTHONPATH": os.pathsep.join([source, os.environ.get("PYTHONPATH", "")]),
-            },
+            env=environment(),
             cwd=tmp_path,
             capture_output=True,
             text=True,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tamis
-from tests.spark.cluster import daemon, environment, wait_for_line
+from tests.spark.cluster import daemon, environment, jvm_options, wait_for_line
 from tests.spark.connect_port import connect_port, wait_for_port
 from tests.spark.indexes import publish_rules
 
@@ -123,6 +123,7 @@ def test_a_cluster_of_two_workers(index: Path, tmp_path: Path) -> None:
                     .config("spark.driver.host", "127.0.0.1")
                     .config("spark.driver.memory", "512m")
                     .config("spark.executor.memory", "512m")
+                    .config("spark.executor.extraJavaOptions", {jvm_options()!r})
                     .config("spark.python.daemon.module", "tamis.spark.runtime.daemon")
                     .config("spark.sql.shuffle.partitions", 4)
                     .config("spark.ui.enabled", False)
