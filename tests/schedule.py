@@ -5,7 +5,9 @@ process where they share a session, which takes many seconds to start and to get
 start a Spark of their own may run beside it, but those with a Connect server one after the other,
 because there is one port for it. Benchmarks share nothing, so each of them may run anywhere, and
 experiments share what one paper needs. What takes longest begins first: a long file that begins
-last would keep one process busy while the others have ended.
+last would keep one process busy while the others have ended. Only tests that need no kernels come
+before: in a clean clone, the session of Spark compiles many at its beginning, and others that need
+the same ones would wait.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ _OWN_SPARK: Final = {
 
 _LONGEST: Final = (
     _SESSION,
+    "tests/expr",
     "tests/engines/test_kernels.py",
     _CONNECT,
     "killed streams",
@@ -46,7 +49,8 @@ _LONGEST: Final = (
     "tests/cli",
     "tests/test_docs.py",
 )
-"""Where tests take long, the longest first. The others follow, files with many tests first."""
+"""What takes long, the longest first, and tests without kernels, which come before most of it. The
+others follow, files with many tests first."""
 
 
 class LongestFirst(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
