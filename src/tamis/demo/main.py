@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import rmtree
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -169,10 +170,11 @@ def _run_job(
     rules, events = spark.read.parquet(str(files.rules)), spark.read.parquet(str(files.flights))
     with stages.stage("build", spark):
         version = ts.build(rules, files.index)
+    rmtree(files.matches, ignore_errors=True)
     with stages.stage("match", spark):
-        found = ts.match(events, files.index, keys=_EVENT)
-        found.write.mode("overwrite").parquet(str(files.matches))
-    matches = spark.read.parquet(str(files.matches))
+        matches = ts.match_files(
+            spark, files.flights, files.index, keys=_EVENT, output=files.matches
+        )
     summary = _summarize(matches, texts, records, stages.seconds, files.report)
     with (
         stages.stage("query by hand, for comparison", spark),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from pyspark.sql.types import DataType, NullType, StructField, StructType
 
 from tamis.errors import EventError, InputFileError
 from tamis.spark.index.layout import PathLike
+from tamis.spark.match.answer_files import WRITTEN, AnswerFolder, count_answers
 from tamis.spark.match.arrow_types import to_arrow_type
 from tamis.spark.match.event_columns import EventColumns
 from tamis.spark.match.options import Ask, Form, MatchOptions, Names, Only, Output, Plan
@@ -52,6 +53,7 @@ def match_files(
     only: Only = None,
     at: datetime | None = None,
     form: Form = "pairs",
+    output: PathLike | None = None,
 ) -> DataFrame:
     """Match events in Parquet files that every node sees.
 
@@ -79,12 +81,17 @@ def match_files(
         When rules have to be valid; by default now.
     form
         As in :func:`match`, if `ask` is ``"match"``.
+    output
+        A new folder that every node sees, for the answers: workers write them there as Parquet
+        files, and the table that is returned reads these. It is there when this function returns,
+        with all answers. For millions of matches this takes less than half of the time that Spark
+        takes to write them.
 
     Raises
     ------
     InputFileError
         A file does not exist, or is not a Parquet file; or the names of folders hold a column
-        that rules mention.
+        that rules mention; or `output` exists.
     """
     listed = list_files(files)
     found = {file: open_file(file).metadata for file in listed.addresses}
@@ -93,10 +100,10 @@ def match_files(
     blank = pa.RecordBatch.from_arrays([pa.nulls(1, field.type) for field in arrow], schema=arrow)
     options = MatchOptions(keys, events, version, plan, memory, ship, only=only, at=at)
     _refuse_partitions(listed.partitions - set(arrow.names), path, options)
-    output: Output = check_form(form) if ask == "match" else ask
-    query = prepare_query(schema, path, output, options, n=n, blank=blank)
+    wanted: Output = check_form(form) if ask == "match" else ask
+    query = prepare_query(schema, path, wanted, options, n=n, blank=blank)
     groups = group_shards(query.version, options)
-    merges = len(groups) > 1 and output != "match"
+    merges = len(groups) > 1 and wanted != "match"
     tasks = int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
     slices = tuple(_slice_files(found, tasks))
     task = _FileTask(
@@ -110,12 +117,25 @@ def match_files(
     )
     # The slices of a group are neighbours, so that a node works on one or two groups at a time.
     size = len(groups) * len(slices)
-    numbers = spark.range(0, size, 1, max(1, size))
+    # Small row groups share a task.
+    batches = -(-sum(file.num_rows for file in found.values()) // _BATCH_SIZE)
+    numbers = spark.range(0, size, 1, max(1, min(size, len(groups) * max(tasks, batches))))
     work = Work(task.run, f"tamis_{ask}_files", count_work(spark))
-    if not merges:
-        return numbers.mapInArrow(work, query.schema)
-    whole = StructType([*query.keys, *ROW_AND_GROUP, *query.answers])
-    return merge_groups(query, numbers.mapInArrow(work, whole))
+    if merges:
+        whole = StructType([*query.keys, *ROW_AND_GROUP, *query.answers])
+        answers = merge_groups(query, numbers.mapInArrow(work, whole))
+    else:
+        answers = numbers.mapInArrow(work, query.schema)
+    if output is None:
+        return answers
+    folder = AnswerFolder.create(output, len(query.keys))
+    if merges:
+        # The answers to an event are spread over several tasks, so Spark merges and writes them.
+        folder.save(answers)
+    else:
+        writing = replace(work, function=task.write_to(folder).run, count_rows=count_answers)
+        folder.finish(numbers.mapInArrow(writing, WRITTEN))
+    return spark.read.schema(query.schema).parquet(folder.path)
 
 
 def _refuse_partitions(partitions: Set[str], path: PathLike, options: MatchOptions) -> None:
@@ -154,16 +174,32 @@ class _FileTask:
     slices: tuple[_Slice, ...]
     groups: int
     """How many groups of shards there are; a number stands for a slice and a group."""
+    folder: AnswerFolder | None = None
+    """Where to write the answers; the task then returns reports about files."""
+
+    def write_to(self, folder: AnswerFolder) -> _FileTask:
+        """The same work, with answers that go to a folder."""
+        answers, task = self.task.answers, self.task
+        if task.ask == "match" and pa.types.is_string(answers.types[0]):
+            encoded = pa.dictionary(pa.int32(), pa.large_string())
+            task = replace(task, answers=pa.schema([(answers.names[0], encoded)]))
+        return replace(self, task=task, folder=folder)
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                group, place = divmod(number, len(self.slices))
-                first = place << _SLICE_BITS
-                for events in self._read(self.slices[place]):
-                    size = events.num_rows
-                    yield from self.task.answer(self._add_group(events, group, first))
-                    first += size
+                answers = self._answer(*divmod(number, len(self.slices)))
+                if self.folder is None:
+                    yield from answers
+                else:
+                    yield from self.folder.write(f"part-{number:05}", answers)
+
+    def _answer(self, group: int, place: int) -> Iterator[pa.RecordBatch]:
+        first = place << _SLICE_BITS
+        for events in self._read(self.slices[place]):
+            size = events.num_rows
+            yield from self.task.answer(self._add_group(events, group, first))
+            first += size
 
     def _add_group(self, events: pa.RecordBatch, group: int, first: int) -> pa.RecordBatch:
         """Add the numbers of rows and the group of shards, if there are several groups."""

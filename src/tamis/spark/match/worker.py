@@ -241,8 +241,9 @@ class MatchTask:
         rules: dict[str, Any] = {"only": self.only, "at": at}
         match self.ask:
             case "match":
+                find = _match_encoded if self._encodes_ids else _match
                 for matcher in matchers:
-                    yield from _match(matcher, events, rules)
+                    yield from find(matcher, events, rules)
             case "lists":
                 yield _merge_lists([_match_lists(matcher, events, rules) for matcher in matchers])
             case "counts":
@@ -255,6 +256,11 @@ class MatchTask:
                 yield _merge_best(tables, "score", self.n)
             case _:
                 raise ValueError(f"a matching task does not answer {self.ask!r}")
+
+    @property
+    def _encodes_ids(self) -> bool:
+        """Whether rules are numbers in a dictionary of ids: cheaper to write than texts."""
+        return any(map(pa.types.is_dictionary, self.answers.types))
 
     def _attach_keys(self, keys: list[pa.Array], answer: pa.RecordBatch) -> pa.RecordBatch:
         """Put keys in the place of row numbers, and cast to the types that Spark expects."""
@@ -324,6 +330,24 @@ def _match(matcher: tamis.Matcher, events: Any, rules: dict[str, Any]) -> Iterat
         return
     reader = pa.RecordBatchReader.from_batches(events.schema, [events])
     yield from matcher.match_many(reader, **rules)
+
+
+def _match_encoded(
+    matcher: tamis.Matcher, events: Any, rules: dict[str, Any]
+) -> Iterator[pa.RecordBatch]:
+    """As `_match`, with each id once in a dictionary."""
+    if isinstance(events, JsonTexts):
+        lists = matcher.match_many(events, form="lists", **rules).to_batches()
+    else:
+        reader = pa.RecordBatchReader.from_batches(events.schema, [events])
+        lists = matcher.match_many(reader, form="lists", **rules)
+    for batch in lists:
+        found = batch.column(1)
+        event = np.repeat(batch.column(0).to_numpy(), pc.list_value_length(found).to_numpy())
+        ids = found.flatten()
+        # Without rules, the matcher does not know that ids are texts.
+        encoded = ids if pa.types.is_dictionary(ids.type) else ids.dictionary_encode()
+        yield pa.record_batch([event, encoded], ["event", "rule"])
 
 
 def _match_lists(matcher: tamis.Matcher, events: Any, rules: dict[str, Any]) -> pa.Table:

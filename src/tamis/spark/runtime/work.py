@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -139,6 +140,8 @@ class Work:
     name: str
     counted: Any = None
     """An accumulator; see `count_work`."""
+    count_rows: Callable[[pa.RecordBatch], int] = attrgetter("num_rows")
+    """How many answers stand for a batch that the function yields."""
 
     @property
     def __name__(self) -> str:
@@ -159,7 +162,7 @@ class Work:
                 slowest = max(slowest, time.perf_counter() - began)
                 if answer is None:
                     break
-                rows, parts = rows + answer.num_rows, parts + 1
+                rows, parts = rows + self.count_rows(answer), parts + 1
                 yield answer
         except TamisError as error:
             _attach_note(error)
