@@ -34,7 +34,7 @@ def rehearse() -> None:
         with tamis.open(path) as matcher:
             matcher.add_many(table)
         with tamis.open(path, read_only=True) as matcher:
-            matcher.match_many(flights)
+            matcher.match_many(flights, form="lists")
             matcher.top(flights.slice(0, 1).to_pylist()[0], n=3)
 
 

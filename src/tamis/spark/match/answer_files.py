@@ -1,8 +1,8 @@
 """Parquet files of answers that workers write themselves, so that no answer passes through the JVM.
 
 Workers write into a hidden folder beside the wanted one, each attempt of a task under a name of its
-own, and tell the driver what they wrote. The driver removes what failed attempts have left, and
-renames the folder: it appears with all answers, or not at all.
+own, and tell the driver what they wrote. The driver moves those files into a second folder, and
+gives it the wanted name: it appears with all answers, or not at all.
 """
 
 from __future__ import annotations
@@ -99,26 +99,30 @@ class AnswerFolder:
 
     def finish(self, written: DataFrame) -> None:
         """Run the job whose rows are the reports, and put the folder in its place."""
-        with self._put_in_place():
-            kept = {row["file"] for row in written.collect()}
-            for file in Path(self.aside).iterdir():
-                if file.name not in kept:
-                    file.unlink()
-            Path(self.aside, "_SUCCESS").touch()
+        with self._put_in_place() as ready:
+            for row in written.collect():
+                Path(self.aside, row["file"]).rename(ready / row["file"])
+            (ready / "_SUCCESS").touch()
 
     def save(self, answers: DataFrame) -> None:
         """Have Spark write a table, and put the folder in its place."""
-        with self._put_in_place():
-            answers.write.mode("overwrite").parquet(self.aside)
+        with self._put_in_place() as ready:
+            answers.write.mode("overwrite").parquet(str(ready))
 
     @contextmanager
-    def _put_in_place(self) -> Iterator[None]:
+    def _put_in_place(self) -> Iterator[Path]:
+        """Give the folder that is filled meanwhile its name.
+
+        It is another one than that of the workers: an attempt that was given up may still write.
+        """
+        ready = Path(f"{self.aside}-ready")
+        ready.mkdir()
         try:
-            yield
-            Path(self.aside).rename(self.path)
-        except BaseException:
-            shutil.rmtree(self.aside, ignore_errors=True)
-            raise
+            yield ready
+            ready.rename(self.path)
+        finally:
+            for folder in (ready, self.aside):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def count_answers(report: pa.RecordBatch) -> int:
