@@ -32,6 +32,7 @@ _EXTRAS: Final = {
     "sigma": ("tamis import sigma", ("pysigma",)),
     "delta": ("Delta tables", ("deltalake",)),
     "iceberg": ("Iceberg tables", ("pyiceberg",)),
+    "s3": ("conditional writes to S3", ("botocore",)),
 }
 """The extras, what each is for, and packages that it brings."""
 
