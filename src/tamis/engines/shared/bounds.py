@@ -213,16 +213,16 @@ def _bound_entries(
         for run in range(group[atom], group[atom + 1]):
             for k in range(run_start[run], run_start[run + 1]):
                 row = ~entry[k, 2]
-                rest = loosest = 0.0
+                rest = 0.0
                 if row >= 0:
                     for i in range(more[row, 0], more[row, 1]):
                         rest += atom_weight[forms.conjunction_atom[i]]
                 for i in range(forms.owner_start[k], forms.owner_start[k + 1]):
                     if not sums[forms.owner[i]]:
                         loose[k] = 1
-                        loosest = max(loosest, np.float64(rule_bound[forms.owner[i]]))
-                entry_rest[k] = max(rest, loosest)
+                        rest = max(rest, np.float64(rule_bound[forms.owner[i]]))
+                entry_rest[k] = rest
                 rest += atom_weight[entry[k, 0]] + atom_weight[entry[k, 1]]
-                run_rest[run] = max(run_rest[run], rest, loosest)
-                rest += atom_weight[run_atom[run]]
-                group_rest[atom] = max(group_rest[atom], rest, loosest)
+                run_rest[run] = max(run_rest[run], rest)
+            rest = run_rest[run] + atom_weight[run_atom[run]]
+            group_rest[atom] = max(group_rest[atom], rest)

@@ -22,7 +22,7 @@ from tamis.encode.arrays import NEGATED, SET, AtomArrays, FormArrays
 from tamis.encode.kernel import event_kernel, kernel, part
 from tamis.encode.rules import EncodedRules
 from tamis.engines.kernels.address_block import AddressBlock, Column, make_reader
-from tamis.engines.kernels.bits import prefetch
+from tamis.engines.kernels.bits import ONE, count_bits, prefetch
 from tamis.engines.kernels.scores import ROUNDING, compute_score, keep_best
 from tamis.engines.kernels.truth import LoadedEvent, find_code, load_event, unload_event
 from tamis.engines.score_bounds import heaviest_weight
@@ -494,6 +494,24 @@ def _rank_index(block, index, events, row, mask, is_exact, heaviest, changed, be
             break
 
 
+@part
+def _may_hold(arrays, worth, rule):
+    """Whether a program may hold, given that a pair of its atoms does; see `match.py`."""
+    word = rule >> 6
+    below = arrays.is_program[word] & ((ONE << np.uint64(rule & 63)) - ONE)
+    program = arrays.programs_before[word] + np.int64(count_bits(below))
+    holds = False
+    for k in range(arrays.clause_start[program], arrays.clause_start[program + 1]):
+        atom = arrays.clause_atom[k]
+        if atom >= 0:
+            holds = holds or worth[atom] >= 0
+        elif holds or worth[~atom] >= 0:
+            holds = False
+        else:
+            return False
+    return True
+
+
 @kernel
 def _list_programs(block, mask, heaviest, changed):
     """List the programs that may hold and score enough."""
@@ -507,7 +525,9 @@ def _list_programs(block, mask, heaviest, changed):
                 continue
             for k in range(arrays.program_run_start[run], arrays.program_run_start[run + 1]):
                 rule = np.int64(arrays.program_rule[k])
-                _list_loose(work, weights, heaviest, mask, rule)
+                is_new = work.seen[rule] == 0 and weights.rule[rule] * heaviest >= work.floor[0]
+                if is_new and _may_hold(arrays, work.worth, rule):
+                    _list_loose(work, weights, heaviest, mask, rule)
 
 
 @event_kernel
