@@ -31,7 +31,8 @@ the paper. `make experiments` measures everything and writes this page; the numb
 Measured on {cpus} cores, {system}, Python {python}, Numba {numba}, with {most:,} rules for
 construction and scalability (the paper: a million) and {rules:,} for the rest. A time is that of
 the engine alone on an encoded event; engines took turns on each event. "a against b" is the time of
-b divided by the time of a: above 1, a is faster.
+b divided by the time of a: above 1, a is faster. Each figure says when it was measured: those of
+2026-11-16 are older than the SCAN over trees, which they lack, and than the heap of the k-index.
 """
 
 WHY = {
