@@ -34,6 +34,7 @@ from pyspark.sql.types import (
 from tamis.errors import EventError
 from tamis.spark.match.arrow_types import to_arrow_type
 from tamis.spark.match.options import Names
+from tamis.spark.match.packed_columns import Packing
 from tamis.spark.match.worker import Shape
 
 __all__ = ["EventColumns", "choose_columns", "choose_keys"]
@@ -55,6 +56,8 @@ _READABLE = (
 )
 """The types that values of an event can have, apart from nested ones."""
 
+_PACKED = tuple(kind for kind in _READABLE if kind is not NullType)
+
 _DEFAULT_KEYS = ("event_id", "id", "event")
 
 
@@ -69,6 +72,18 @@ class EventColumns(NamedTuple):
     """The attributes that rules mention: columns, or fields of the struct `event`."""
     data_type: DataType
     """The type of an event, reduced to what rules mention."""
+    packing: Packing | None = None
+    """How columns are packed on their way to Python, if they are; see `pack`."""
+
+    def pack(self) -> EventColumns:
+        """The same columns, packed if they are attributes, and many of them have one type."""
+        if self.event is not None:
+            return self
+        fields = [field for _, field in self.fields]
+        types = [field.dataType for field in fields]
+        # Spark has no arrays of nothing, and other types than these are rarely repeated.
+        kinds = [t if isinstance(t, _PACKED) else place for place, t in enumerate(types)]
+        return self._replace(packing=Packing.of([field.name for field in fields], kinds))
 
     def event_column(self, columns: Sequence[Column]) -> Column:
         """The event, as an expression over all columns of the table."""
@@ -78,6 +93,8 @@ class EventColumns(NamedTuple):
             return F.struct(F.lit(None).cast("boolean").alias("nothing"))
         if self.event is None:
             parts = [columns[place].alias(field.name) for place, field in self.fields]
+            if self.packing is not None:
+                parts = _pack_columns(parts, self.packing)
         else:
             whole = columns[self.event]
             parts = [whole.getField(field.name).alias(field.name) for _, field in self.fields]
@@ -99,6 +116,13 @@ class EventColumns(NamedTuple):
             return pa.nulls(1, to_arrow_type(self.data_type))
         except PySparkException as error:
             raise EventError(f"Spark cannot send such events to Python: {error}") from error
+
+
+def _pack_columns(parts: Sequence[Column], packing: Packing) -> list[Column]:
+    """Arrays of columns, and the columns that are in no array, in the order of `Packing.unpack`."""
+    arrays = [F.array(*(parts[place] for place in places)) for places in packing.arrays]
+    together = [*arrays, *(parts[place] for place in packing.rest)]
+    return [column.alias(f"p{number}") for number, column in enumerate(together)]
 
 
 def choose_columns(

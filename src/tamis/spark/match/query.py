@@ -137,7 +137,7 @@ class Query(NamedTuple):
             Columns that stand after the keys and are carried along.
         """
         keys = [field.name for field in (*self.keys, *carried)]
-        return make_task(
+        task = make_task(
             spark,
             groups or (self.version.shards,),
             self.options,
@@ -148,6 +148,11 @@ class Query(NamedTuple):
             self.answers,
             self.probe,
         )
+        return replace(task, packing=self.columns.packing)
+
+    def pack(self) -> Query:
+        """The same query, with columns packed on their way to Python; see `Packing`."""
+        return self._replace(columns=self.columns.pack())
 
 
 def make_task(

@@ -252,7 +252,7 @@ def refused(
     chosen = MatchOptions(**options) if expressions is None else _to_options(expressions, options)
     query = prepare_query(
         events_df.schema, path, "refused", chosen, expressions=expressions is not None
-    )
+    ).pack()
     work = query.make_work(events_df.sparkSession)
     return query.select_input(events_df).mapInArrow(work, query.schema)
 
@@ -288,7 +288,7 @@ def _answer(
     options: MatchOptions,
     expressions: bool = False,
 ) -> DataFrame:
-    query = prepare_query(table.schema, path, ask, options, n=n, expressions=expressions)
+    query = prepare_query(table.schema, path, ask, options, n=n, expressions=expressions).pack()
     groups = group_shards(query.version, options)
     if expressions and options.on_error == "skip":
         # Another group may refuse the expression, and then no group may answer it.

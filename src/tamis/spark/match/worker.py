@@ -27,6 +27,7 @@ from tamis.matcher.published.address import is_address, resolve_place
 from tamis.matcher.published.open import open_shard
 from tamis.matcher.results import ScoredPart, select_best
 from tamis.spark.match.options import Only, Output
+from tamis.spark.match.packed_columns import Packing
 from tamis.spark.match.shipping import find_shipped
 
 __all__ = [
@@ -118,9 +119,13 @@ class MatchTask:
     """The columns of the answers, without the keys."""
     probe: Probe | None = None
     """Finds the events to leave out; without it, an event that is refused is an error."""
+    packing: Packing | None = None
+    """How the columns of events are packed in the batches that Spark sends, if they are."""
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Answer batches of events. A batch has the keys, maybe the group, and the events."""
+        if self.packing is not None:
+            batches = map(self.packing.unpack, batches)
         for batch in _gather(batches):
             yield from self.answer(batch)
 
