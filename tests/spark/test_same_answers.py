@@ -380,6 +380,12 @@ CONNECT = """
     for ask in (ts.explain, ts.why_not):
         explained = ask(events, index, chosen, at=now).toPandas()
         explained.to_json(out + "/" + ask.__name__ + ".json", orient="records")
+    ts.why(events, index, at=now).toPandas().to_json(out + "/why.json", orient="records")
+    malformed = spark.createDataFrame([(7, "{")], "id long, event string")
+    try:
+        ts.match(malformed, index, events="event").collect()
+    except Exception as error:
+        print(type(error).__name__, error)
     spark.stop()
 """
 
@@ -408,6 +414,11 @@ def test_spark_connect_finds_the_same_rules(
         assert sorted((row["id"], row["rule"]) for row in rows) == expect(matcher, at=NOW)
     rows = json.loads((tmp_path / "expressions.json").read_text())
     assert sorted((row["id"], row["rule"]) for row in rows) == expect_expressions(matcher)
+    rows = json.loads((tmp_path / "why.json").read_text())
+    assert sorted(tuple(row.values()) for row in rows) == expect_why(matcher)
+    # What an executor raised, on one line.
+    (refused,) = done.stdout.splitlines()
+    assert refused.startswith("EventError event id=7: ")
     for ask in ("explain", "why_not"):
         rows = json.loads((tmp_path / f"{ask}.json").read_text())
         assert sorted(tuple(row.values()) for row in rows) == expect_explained(matcher, ask, "text")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import tamis
@@ -15,7 +16,7 @@ from tamis import EventError, StorageError, TamisError
 from tamis import spark as ts
 from tamis.errors import RuleSyntaxError
 from tamis.spark.runtime.skew import find_stragglers
-from tamis.spark.runtime.work import Work, describe_jobs, read_note
+from tamis.spark.runtime.work import Metrics, Work, _Sum, describe_jobs, read_note
 from tests.spark.indexes import publish_rules
 
 
@@ -112,6 +113,27 @@ def test_the_work_of_executors_is_counted_and_named(spark: Any, index: Path) -> 
     assert done.batches >= 1
     assert done.slowest > 0
     assert done.seconds > 0
+    # Rule 8 has the most matches: all prices below 80.
+    assert done.busiest == tuple((n, 10 * n) for n in range(8, 0, -1))
+
+
+def test_the_busiest_rules_of_many_matches_are_estimates() -> None:
+    class Total:
+        value = Metrics()
+
+        def add(self, done: Metrics) -> None:
+            self.value = _Sum().addInPlace(self.value, done)
+
+    total, size = Total(), 100_000
+    rules = pa.array(["often" if n % 4 else f"r{n}" for n in range(size)])
+    batch = pa.record_batch([rules], ["rule"])
+    for _ in range(2):
+        assert len(list(Work(iter, "twice", total)([batch]))) == 1
+    (rule, count), *others = total.value.busiest
+    assert rule == "often"
+    assert count == pytest.approx(2 * size * 3 / 4, rel=0.05)
+    assert len(others) < 20
+    assert total.value.matches == 2 * size
 
 
 def test_jobs_and_stages_are_named(spark: Any, tmp_path: Path) -> None:

@@ -82,15 +82,26 @@ def check(output: Path, events: int) -> list[ts.Batch]:
     return list(recorded.values())
 
 
-def run_all(spark: SparkSession, tmp_path: Path, index: Path) -> None:
+def run_all(spark: SparkSession, tmp_path: Path, index: Path, **options: Any) -> None:
     query = ts.match_stream(
         stream_of(spark, tmp_path / "events"),
         index,
         output=tmp_path / "matches",
         checkpoint=tmp_path / "checkpoint",
         trigger="availableNow",
+        **options,
     )
     query.awaitTermination()
+
+
+def test_a_stream_is_matched_in_shards(spark: SparkSession, tmp_path: Path) -> None:
+    """Each batch goes to every group of shards, and its matches are written once."""
+    publish_rules(tmp_path / "index", rules_of(1), shards=3)
+    write_events(tmp_path / "events", 2)
+    before = ts.metrics(spark).events
+    run_all(spark, tmp_path, tmp_path / "index", plan="sharded")
+    assert ts.metrics(spark).events - before == 3 * 2 * EVENTS_PER_FILE
+    assert len(check(tmp_path / "matches", 2 * EVENTS_PER_FILE)) == 2
 
 
 def test_a_running_stream_picks_up_new_versions(

@@ -7,14 +7,16 @@ the driver makes the same error again, instead of a page of Java (`install_error
 
 from __future__ import annotations
 
+import heapq
 import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -26,6 +28,7 @@ from pyspark.traceback_utils import SCCallSiteSync
 from tamis import errors
 from tamis.errors import TamisError
 from tamis.matcher.published.cache import open_cache
+from tamis.matcher.rule import RuleId
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,6 +50,10 @@ Run: TypeAlias = "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _NOTE: Final = "tamis-error: "
 _NOTED = re.compile(rf"^\s*{_NOTE}(\{{.*\}})\s*$", re.MULTILINE)
+_BUSIEST: Final = 20
+"""How many of the busiest rules are counted."""
+_SAMPLE: Final = 4_096
+"""How many matches of a batch are counted by rule at most."""
 _ATTRIBUTES: Final = ("path", "line", "rule_id", "position", "text")
 """The attributes of errors that travel, as far as an error has them."""
 
@@ -72,15 +79,26 @@ class Metrics(NamedTuple):
     """Shards that were downloaded."""
     cache_bytes: int = 0
     """How many bytes were downloaded."""
+    busiest: tuple[tuple[RuleId, int], ...] = ()
+    """Rules with the most matches, and about how many: estimates from a sample of each batch, of
+    the busiest rules of each task. Only of answers that have a rule in each row."""
 
     def __sub__(self, earlier: Metrics) -> Metrics:
         """What was done since; `slowest` is that of the whole session."""
         changes = {
-            name: value - getattr(earlier, name)
-            for name, value in self._asdict().items()
-            if name != "slowest"
+            name: getattr(self, name) - getattr(earlier, name)
+            for name in self._fields
+            if name not in ("slowest", "busiest")
         }
-        return Metrics(**changes, slowest=self.slowest)
+        then = dict(earlier.busiest)
+        rules = {rule: count - then.get(rule, 0) for rule, count in self.busiest}
+        return Metrics(**changes, slowest=self.slowest, busiest=_choose_busiest(rules))
+
+
+def _choose_busiest(counts: Mapping[RuleId, int]) -> tuple[tuple[RuleId, int], ...]:
+    """The rules with the highest counts, highest first."""
+    found = heapq.nlargest(_BUSIEST, counts.items(), key=itemgetter(1))
+    return tuple((rule, count) for rule, count in found if count > 0)
 
 
 _accumulators: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
@@ -129,7 +147,9 @@ class _Sum(AccumulatorParam[Metrics]):
     def addInPlace(self, value1: Metrics, value2: Metrics) -> Metrics:
         slowest = max(value1.slowest, value2.slowest)
         added: list[Any] = [a + b for a, b in zip(value1, value2, strict=True)]
-        return Metrics(*added)._replace(slowest=slowest)
+        counts = Counter(dict(value1.busiest))
+        counts.update(dict(value2.busiest))
+        return Metrics(*added)._replace(slowest=slowest, busiest=_choose_busiest(counts))
 
 
 @dataclass(frozen=True)
@@ -154,6 +174,7 @@ class Work:
         cached = dict(open_cache().counts)
         rows = parts = 0
         slowest, started = 0.0, time.perf_counter()
+        rules: Counter[RuleId] = Counter()
         try:
             answers = self.function(_count_rows(batches, events))
             while True:
@@ -163,6 +184,8 @@ class Work:
                 if answer is None:
                     break
                 rows, parts = rows + self.count_rows(answer), parts + 1
+                if self.counted is not None and "rule" in answer.schema.names:
+                    rules.update(_estimate_counts(answer.column("rule")))
                 yield answer
         except TamisError as error:
             _attach_note(error)
@@ -172,7 +195,16 @@ class Work:
                 now = open_cache().counts
                 found = [now[name] - cached.get(name, 0) for name in ("hits", "misses", "bytes")]
                 seconds = time.perf_counter() - started
-                self.counted.add(Metrics(events[0], rows, parts, seconds, slowest, *found))
+                busiest = _choose_busiest(rules)
+                self.counted.add(Metrics(events[0], rows, parts, seconds, slowest, *found, busiest))
+
+
+def _estimate_counts(rules: pa.Array) -> dict[RuleId, int]:
+    """About how many matches rules have, from some of them, evenly spread; exact if all are few."""
+    step = -(-len(rules) // _SAMPLE) or 1
+    counted = rules[::step].value_counts()
+    pairs = zip(counted.field(0).to_pylist(), counted.field(1).to_pylist(), strict=True)
+    return {rule: step * count for rule, count in pairs}
 
 
 @contextmanager
