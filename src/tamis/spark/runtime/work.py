@@ -146,7 +146,8 @@ class _Sum(AccumulatorParam[Metrics]):
 
     def addInPlace(self, value1: Metrics, value2: Metrics) -> Metrics:
         slowest = max(value1.slowest, value2.slowest)
-        added: list[Any] = [a + b for a, b in zip(value1, value2, strict=True)]
+        pairs: Iterable[tuple[Any, Any]] = zip(value1, value2, strict=True)
+        added = [one + other for one, other in pairs]
         counts = Counter(dict(value1.busiest))
         counts.update(dict(value2.busiest))
         return Metrics(*added)._replace(slowest=slowest, busiest=_choose_busiest(counts))
@@ -196,7 +197,8 @@ class Work:
                 found = [now[name] - cached.get(name, 0) for name in ("hits", "misses", "bytes")]
                 seconds = time.perf_counter() - started
                 busiest = _choose_busiest(rules)
-                self.counted.add(Metrics(events[0], rows, parts, seconds, slowest, *found, busiest))
+                done = (events[0], rows, parts, seconds, slowest, *found, busiest)
+                self.counted.add(Metrics._make(done))
 
 
 def _estimate_counts(rules: pa.Array) -> dict[RuleId, int]:
