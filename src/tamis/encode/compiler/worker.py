@@ -1,8 +1,8 @@
 """The process that compiles kernels for another one: ``python -m tamis.encode.compiler.worker``.
 
 It takes requests from standard input, and writes one byte for each: 1 once the kernel is on disk,
-0 if it could not be compiled. When the other process has ended, it completes what was requested,
-so that the next process finds the kernels; unless their folder was removed meanwhile.
+0 if it could not be compiled or has no folder any more. When the other process has ended, it
+completes what was requested, so that the next process finds the kernels.
 """
 
 from __future__ import annotations
@@ -31,31 +31,20 @@ def _main() -> None:
     # Ctrl-C ends the process that the user sees, not this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
-    is_alone = threading.Event()
-    reader = threading.Thread(
-        target=_read_requests, args=(sys.stdin.buffer, requests, is_alone), daemon=True
-    )
-    reader.start()
+    threading.Thread(target=_read_requests, args=(sys.stdin.buffer, requests), daemon=True).start()
     folder = Path(os.environ["TAMIS_KERNEL_CACHE"])
     with compile_in_place(), contextlib.suppress(queue.Empty):
         while (request := requests.get(timeout=_IDLE_SECONDS)) is not None:
-            if is_alone.is_set() and not folder.is_dir():
-                break
-            _reply(_compile(request))
+            # Nobody would find a kernel in a folder that was removed.
+            _reply(folder.is_dir() and _compile(request))
     # The thread still reads; nothing is left to do that would be worth waiting for it.
     os._exit(0)
 
 
-def _read_requests(
-    stream: IO[bytes], requests: queue.SimpleQueue[bytes | None], is_alone: threading.Event
-) -> None:
-    """Take requests at once, so that the other process never waits to write one.
-
-    `is_alone` is set when the other process has ended.
-    """
+def _read_requests(stream: IO[bytes], requests: queue.SimpleQueue[bytes | None]) -> None:
+    """Take requests at once, so that the other process never waits to write one."""
     while len(size := stream.read(4)) == 4:
         requests.put(stream.read(*struct.unpack("<I", size)))
-    is_alone.set()
     requests.put(None)
 
 
