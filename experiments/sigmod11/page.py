@@ -54,8 +54,8 @@ The BE-Tree is the fastest of the paper's algorithms here as well, but the order
 differs and they are closer. All engines read the same codes, where a range is a run of codes; the
 paper's k-index and SIFT list all values of a range, which makes them slow there. Propagation tests
 its candidates in packed arrays, and SIFT counts in bytes. The k-index puts its lists in order
-again at every step and gains least. And all engines pay for writing the matches: with a million rules, of
-which 1 % match, each of them writes ten thousand.
+again at every step and gains least. And all engines pay for writing the matches: with a million
+rules, of which 1 % match, each of them writes ten thousand.
 
 `benchmarks/bench_betree.py` measured a million rules (median µs of the kernel): all but Gryphon
 beside other work, some of them again on a quiet machine.

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-TAMIS = Path(sys.executable).with_name("tamis")
+TAMIS = str(Path(sys.executable).with_name("tamis"))
 
 
 @pytest.mark.parametrize(
