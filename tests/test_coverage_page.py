@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "experiments" / "coverage.md"
 
 _NAMED = re.compile(r"`(tests/[^`]*)`")
+_FILE = re.compile(r"`((?!tests/)[\w/]+\.py)`")
 _ROW = re.compile(r"^\| (\d+) \| (.*) \|$", re.MULTILINE)
 _LINK = re.compile(r"\]\(([^)#]+\.md)\)")
 
@@ -33,6 +34,18 @@ def test_every_named_test_and_page_exists() -> None:
     text = PAGE.read_text()
     assert len(set(_NAMED.findall(text))) > 70
     assert find_missing(text) == []
+
+
+def test_every_named_file_exists() -> None:
+    """A file is named by the end of its path."""
+    files = [
+        f"/{path.relative_to(ROOT)}"
+        for top in ("src", "experiments")
+        for path in (ROOT / top).rglob("*.py")
+    ]
+    named = set(_FILE.findall(PAGE.read_text()))
+    assert len(named) > 10
+    assert [name for name in sorted(named) if not any(f.endswith(f"/{name}") for f in files)] == []
 
 
 def test_every_item_is_shown() -> None:

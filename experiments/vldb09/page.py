@@ -39,8 +39,7 @@ WHY = {
     "construction": """\
 Seconds are CPU time. Most of it goes into reading the texts and normalising them in Python, which
 all engines share. The lists themselves are built by sorting arrays. An entry takes four bytes (six
-in CNF) and has no weight: a conjunction is stored once for rules that weigh it differently, so the
-weights stay with the rules.
+in CNF). These rules have no weights; with weights an entry takes four bytes more.
 """,
     "figure14": """\
 Like the paper's SIFT, ours reads whole lists and increments a counter for each entry. But a counter
