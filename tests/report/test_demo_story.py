@@ -9,7 +9,13 @@ import pyarrow.parquet as pq
 
 import tamis
 from tamis.demo.flights import load_flights
-from tamis.demo.telling import count_kinds, count_weeks, explain_flight, find_overlaps
+from tamis.demo.telling import (
+    count_kinds,
+    count_weeks,
+    explain_flight,
+    find_overlaps,
+    measure_costs,
+)
 
 RULES = {"late-1": "dep_delay > 10", "late-2": "dep_delay > 12", "far-3": "distance > 2000"}
 
@@ -39,3 +45,7 @@ def test_weeks_kinds_overlaps_and_an_example(tmp_path: Path) -> None:
     assert "raised the most alerts" in example.title
     assert "held" in example.text
     assert explain_flight(tamis.Matcher(), flight) is None
+    costs = measure_costs(matcher, flights)
+    assert (costs.rules, costs.measured) == (3, 3)
+    assert costs.microseconds > 0
+    assert costs.typical > 0

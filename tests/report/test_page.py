@@ -12,15 +12,16 @@ import numpy as np
 import pytest
 
 import tamis
-from tamis.matcher.analysis.costs import Costs, RuleCost
 from tamis.report import (
     Baseline,
     BusyRule,
+    Costs,
     Distribution,
     Example,
     Figures,
     Overlap,
     SilentRule,
+    SlowRule,
     Story,
     page,
 )
@@ -171,8 +172,8 @@ def test_the_story_is_told(distribution: Distribution) -> None:
 
 
 def test_what_costs_is_told(distribution: Distribution) -> None:
-    slow = RuleCost("slow", "name RLIKE '(a|b)+c'", 41.25)
-    costs = Costs(50, 110.4, (), None, 100_000, 1_024, 12.34, (slow,), [])
+    slow = SlowRule("slow", "name RLIKE '(a|b)+c'", 41.25)
+    costs = Costs(110.4, rules=100_000, measured=1_024, typical=12.34, slowest=[slow])
     figures = Figures(distribution, distribution)
     html = page(figures, "Costs", story=Story(costs=costs))
     assert "all 100,000 rules in 110 µs" in html

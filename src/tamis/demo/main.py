@@ -27,6 +27,7 @@ from tamis.demo.telling import (
     describe_flight,
     explain_flight,
     find_overlaps,
+    measure_costs,
     run_by_hand,
 )
 from tamis.report import Story
@@ -49,9 +50,6 @@ _SETTINGS: Final[dict[str, Any]] = {
     "spark.sql.files.maxPartitionBytes": "1m",
     "spark.sql.files.openCostInBytes": "0",
 }
-
-_COSTED: Final = 50
-"""How many flights to measure the costs of rules with."""
 
 _SILENT_SHOWN: Final = 4
 """How many of the rules that never fired to show."""
@@ -187,7 +185,7 @@ def _run_job(
             overlaps=find_overlaps(files.matches, _EVENT, summary.alerts),
             example=explain_flight(matcher, flight),
             baseline=run_by_hand(events, texts, records.num_rows),
-            costs=matcher.costs(records.slice(0, _COSTED).to_pylist()),
+            costs=measure_costs(matcher, records),
         )
     with stages.stage("report", spark):
         ts.report(

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from tamis.report import Baseline, Example, Overlap
+from tamis.report import Baseline, Costs, Example, Overlap, SlowRule
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,12 +28,15 @@ __all__ = [
     "describe_flight",
     "explain_flight",
     "find_overlaps",
+    "measure_costs",
     "run_by_hand",
 ]
 
 _BY_HAND: Final = 25
 """How many rules the query by hand has, each a condition of one statement."""
 _BUSY: Final = 24
+_COSTED: Final = 50
+"""How many flights to measure the costs of rules with."""
 _OVERLAPS: Final = 6
 _LEAST_SHARE: Final = 0.1
 
@@ -93,6 +96,13 @@ def explain_flight(matcher: tamis.Matcher, flight: dict[str, Any]) -> Example | 
         return None
     title = f"{describe_flight(matcher, flight)} Why {best[0][0]} is one of them:"
     return Example(title, str(matcher.explain(best[0][0], flight)))
+
+
+def measure_costs(matcher: tamis.Matcher, flights: pa.Table) -> Costs:
+    """What a flight takes, and the rules that take longest."""
+    found = matcher.costs(flights.slice(0, _COSTED).to_pylist())
+    slowest = [SlowRule(str(each.rule), each.text, each.microseconds) for each in found.slowest]
+    return Costs(found.microseconds, found.rules, found.measured, found.typical, slowest)
 
 
 def run_by_hand(flights: DataFrame, texts: Mapping[str, str], count: int) -> Baseline | None:

@@ -6,16 +6,18 @@ The page shows a few small numbers (:class:`Figures`), which any program can cou
 
 from tamis.report.figures import BusyRule, Distribution, Figures, SilentRule
 from tamis.report.page import check_plots, page
-from tamis.report.story import Baseline, Example, Overlap, Story, summarize
+from tamis.report.story import Baseline, Costs, Example, Overlap, SlowRule, Story, summarize
 
 __all__ = [
     "Baseline",
     "BusyRule",
+    "Costs",
     "Distribution",
     "Example",
     "Figures",
     "Overlap",
     "SilentRule",
+    "SlowRule",
     "Story",
     "check_plots",
     "page",

@@ -173,7 +173,7 @@ def _costs(story: Story) -> str:
     most = costs.slowest[0].microseconds
     rows = [
         (
-            f"<code>{escape(str(each.rule))}</code>",
+            f"<code>{escape(each.id)}</code>",
             f"{each.microseconds:,.1f}{_share_bar(each.microseconds / most)}",
             _code(each.text),
         )

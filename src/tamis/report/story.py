@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from tamis.report.figures import BusyRule, Figures
 
-if TYPE_CHECKING:
-    from tamis.matcher.analysis.costs import Costs
-
 __all__ = [
     "Baseline",
+    "Costs",
     "Example",
     "Overlap",
+    "SlowRule",
     "Story",
     "draw_timeline",
     "fold_copies",
@@ -54,6 +53,28 @@ class Overlap(NamedTuple):
     """Their part of the events that either matches."""
 
 
+class SlowRule(NamedTuple):
+    """A rule that takes long, measured alone."""
+
+    id: str
+    text: str
+    microseconds: float
+
+
+class Costs(NamedTuple):
+    """What one process takes for an event; :meth:`tamis.Matcher.costs` measures it."""
+
+    microseconds: float
+    """With all rules."""
+    rules: int
+    measured: int
+    """How many rules were measured alone."""
+    typical: float
+    """The median of these."""
+    slowest: Sequence[SlowRule] = ()
+    """Those that take clearly longer, the slowest first."""
+
+
 class Story(NamedTuple):
     """What a report tells beside its figures. Every part may be missing."""
 
@@ -65,7 +86,6 @@ class Story(NamedTuple):
     example: Example | None = None
     baseline: Baseline | None = None
     costs: Costs | None = None
-    """What searches cost, by :meth:`tamis.Matcher.costs`."""
     previous: Mapping[str, float] = {}
     """Figures of the last run, by the names that `summarize` gives them."""
 
