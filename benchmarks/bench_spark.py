@@ -71,7 +71,8 @@ def main() -> None:
             spark.stop()
     add_ratios(inputs)
     show(f"{args.rules:,} rules in {args.shards} shards, built in {build_seconds:.0f} s", inputs)
-    show(f"Rivals: {args.rivals:,} rules × {args.rivals:,} events", rivals)
+    if rivals:
+        show(f"Rivals: {args.rivals:,} rules × {args.rivals:,} events", rivals)
     sizes = {"rules": args.rules, "shards": args.shards, "build_s": build_seconds}
     save("bench_spark", {**sizes, "inputs": inputs, "rivals": rivals}, args.results)
 
