@@ -57,20 +57,19 @@ its candidates in packed arrays, and SIFT counts in bytes. The k-index puts its 
 again at every step and gains least. And all engines pay for writing the matches: with a million
 rules, of which 1 % match, each of them writes ten thousand.
 
-`benchmarks/bench_betree.py` measured a million rules (median µs of the kernel): all but Gryphon
-beside other work, some of them again on a quiet machine.
+`benchmarks/bench_betree.py` measured a million rules on 2026-11-18 (median µs of the kernel, one
+event a call, beside other work), without the k-index and SCAN:
 
-| | betree-batch | betree | propagation | sift | gryphon | kindex | scan | tiles |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- |
-| uniform | 574 | 676 | 895 | 933 | | 12,960 | 30,570 | 80 |
-| uniform, quiet | 541 | | 847 | 617 | 9,441 | | | |
-| Zipf | 621 | 847 | 2,221 | 2,152 | | 37,667 | 26,881 | 123 |
-| Zipf, quiet | 543 | | 939 | 1,623 | 28,799 | | | |
+| | betree-batch | betree | propagation | sift | gryphon | tiles |
+| --- | --- | --- | --- | --- | --- | --- |
+| uniform | 439 | 714 | 1,043 | 728 | 33,148 | 236 |
+| Zipf | 511 | 1,159 | 1,178 | 1,145 | 56,745 | 155 |
 
-So the next best takes 1.1 to 1.6 times as long as `betree-batch` under a uniform distribution,
-against five times in the paper, and 1.7 to 3.5 times under Zipf's law, against 2.7: engines that
-read more memory suffer more from other processes. A million insertions took 2.5 to 4.4 s in one
-call, and 8 to 11 µs each in single calls; the tree takes 117 MB, or 217 MB with its spare room.
+So the next best takes 1.7 times as long as `betree-batch` under a uniform distribution, against
+five times in the paper, and 2.2 times under Zipf's law, against 2.7. An earlier run had 12,960 µs
+for the k-index and 30,570 for SCAN (uniform), and 37,667 and 26,881 (Zipf). A million insertions
+took 4.6 to 4.8 s in one call, and 11 to 12 µs each in single calls; the tree takes 118 MB, or
+218 MB with its spare room.
 """,
     "figure7": """\
 The next best is SIFT or Propagation. With Zipf's law a tree without statistics, `betree`,
