@@ -7,25 +7,29 @@
   15), a column of JSON texts, and files that the executors read themselves. `times` is the time as
   a multiple of that in this process; the aims are 1.2 for maps, 1.5 for JSON and 2 for columns.
   Answers are discarded (Spark's sink ``noop``). The start of Spark does not count: each query runs
-  twice, and the second time is taken;
+  twice, and the second time is taken. `cpu µs` is the processor time of an event in all processes,
+  the JVM and its workers included, and `cpu times` the same as a multiple of that in this process:
+  it also means something on a machine that does other work;
 - *rivals*: solutions with Spark alone, on rules of equalities only, at sizes that it survives: a
   join on one predicate of each rule, with the rest checked on its results (the fair rival); a join
   on every predicate, and a count of those that hold by event and rule; one generated expression per
   rule. All of them give the same matches, which is checked.
 
-Usage: python -m benchmarks.bench_spark [--quick] [--rules N] [--events N] [--results FOLDER]
+Usage: python -m benchmarks.bench_spark [--quick] [--asks match] [--rules N] [--events N]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -51,6 +55,7 @@ def main() -> None:
     parser.add_argument("--rivals", type=int, default=10_000, help="how many rules rivals have")
     parser.add_argument("--expressions", type=int, default=500, help="how many expressions")
     parser.add_argument("--no-rivals", action="store_true", help="leave out the rivals")
+    parser.add_argument("--asks", nargs="+", default=["match", "lists", "counts"], help="which")
     parser.add_argument("--cores", type=int, nargs="+", default=[1, 2], help="of Spark")
     parser.add_argument("--results", type=Path, default=RESULTS, help="the folder for the JSON")
     args = parser.parse_args()
@@ -125,23 +130,54 @@ def to_texts(table: pa.Table) -> pa.Table:
     return pa.table({"event": [json.dumps(row) for row in maps]})
 
 
-def time_second_call(call: Callable[[], Any]) -> float:
+class Cost(NamedTuple):
+    """What a call takes, in seconds."""
+
+    wall: float
+    cpu: float
+    """Of this process and all that it started."""
+
+
+def time_second_call(call: Callable[[], Any]) -> Cost:
     """Measure the second call: the first one loads, maps and compiles."""
     call()
-    start = perf_counter()
+    start, cpu = perf_counter(), read_cpu_seconds()
     call()
-    return perf_counter() - start
+    return Cost(perf_counter() - start, read_cpu_seconds() - cpu)
 
 
-def new_row(input_form: str, ask: str, cores: int, events: int, seconds: float) -> Row:
-    return {
+def read_cpu_seconds() -> float:
+    """The processor time that this process and its living descendants have used so far."""
+    children: dict[int, list[int]] = {}
+    used: dict[int, int] = {}
+    for file in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = file.read_text().rpartition(") ")[2].split()
+        except OSError:
+            continue  # The process has ended.
+        children.setdefault(int(fields[1]), []).append(int(file.parent.name))
+        # Its own time, and that of its children that have ended.
+        used[int(file.parent.name)] = sum(map(int, fields[11:15]))
+    ticks, waiting = 0, [os.getpid()]
+    while waiting:
+        process = waiting.pop()
+        ticks += used.get(process, 0)
+        waiting += children.get(process, [])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def new_row(input_form: str, ask: str, cores: int, events: int, cost: Cost) -> Row:
+    row: Row = {
         "input": input_form,
         "ask": ask,
         "cores": cores,
         "events": events,
-        "seconds": seconds,
-        "events/s": events / seconds,
+        "seconds": cost.wall,
+        "events/s": events / cost.wall,
+        "cpu µs": 1e6 * cost.cpu / events,
     }
+    print(row, file=sys.stderr, flush=True)
+    return row
 
 
 def measure_in_process(data: Data) -> list[Row]:
@@ -151,15 +187,17 @@ def measure_in_process(data: Data) -> list[Row]:
         matcher.optimize()
         rows = []
         for path, size in ((data.maps, data.args.events), (data.columns, data.args.slow_events)):
-            for ask, method in (
-                ("match", matcher.match_many),
-                ("lists", partial(matcher.match_many, form="lists")),
-                ("counts", matcher.count_many),
-            ):
+            methods: dict[str, Callable[..., Any]] = {
+                "match": matcher.match_many,
+                "lists": partial(matcher.match_many, form="lists"),
+                "counts": matcher.count_many,
+            }
+            for ask in data.args.asks:
+                method = methods[ask]
                 for threads in data.args.cores:
                     tamis.set_threads(threads)
-                    seconds = time_second_call(lambda: [None for _ in method(open_reader(path))])  # noqa: B023
-                    rows.append(new_row(f"in process, {path.stem}", ask, threads, size, seconds))
+                    cost = time_second_call(lambda: [None for _ in method(open_reader(path))])  # noqa: B023
+                    rows.append(new_row(f"in process, {path.stem}", ask, threads, size, cost))
     tamis.set_threads(None)
     return rows
 
@@ -191,6 +229,8 @@ def measure_inputs(spark: SparkSession, data: Data, cores: int) -> list[Row]:
         ("counts", ts.counts, {"ask": "counts"}),
     ]
     for ask, function, options in asks:
+        if ask not in args.asks:
+            continue
         maps, columns, texts = (
             spark.read.parquet(str(path)) for path in (data.maps, data.columns, data.texts)
         )
@@ -219,13 +259,14 @@ def discard(answers: DataFrame) -> None:
 def add_ratios(inputs: list[Row]) -> None:
     """Add the time of each input as a multiple of that in this process, with as many threads."""
     here = {
-        (r["ask"], r["cores"], r["input"].endswith("maps")): r["events/s"]
+        (r["ask"], r["cores"], r["input"].endswith("maps")): r
         for r in inputs
         if r["input"].startswith("in process")
     }
     for r in inputs:
         base = here[r["ask"], r["cores"], not r["input"].endswith("columns")]
-        r["times"] = base / r["events/s"]
+        r["times"] = base["events/s"] / r["events/s"]
+        r["cpu times"] = r["cpu µs"] / base["cpu µs"]
 
 
 def measure_rivals(spark: SparkSession, args: argparse.Namespace) -> list[Row]:
@@ -262,7 +303,7 @@ def measure_rivals(spark: SparkSession, args: argparse.Namespace) -> list[Row]:
         rows, matches = [], {}
         for name, rules, query in rivals:
             matches[name] = query().count()
-            seconds = time_second_call(lambda: discard(query()))  # noqa: B023
+            seconds = time_second_call(lambda: discard(query())).wall  # noqa: B023
             rows.append(
                 {
                     "rival": name,
