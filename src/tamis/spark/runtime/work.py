@@ -81,7 +81,8 @@ class Metrics(NamedTuple):
     """How many bytes were downloaded."""
     busiest: tuple[tuple[RuleId, int], ...] = ()
     """Rules with the most matches, and about how many: estimates from a sample of each batch, of
-    the busiest rules of each task. Only of answers that have a rule in each row."""
+    the busiest rules of each task. Only of answers that have a rule in each row and pass
+    through Spark: those that workers write themselves are not among them."""
 
     def __sub__(self, earlier: Metrics) -> Metrics:
         """What was done since; `slowest` is that of the whole session."""
