@@ -27,7 +27,9 @@ def test_bash_completes(words: list[str], wanted: str) -> None:
 
 
 def test_completion_is_installed_for_the_user(tmp_path: Path) -> None:
-    home = {**os.environ, "HOME": str(tmp_path)}
+    # Otherwise the command asks for the shell that it runs in, which may be none.
+    detection = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    home = {**os.environ, **detection, "HOME": str(tmp_path)}
     command = [TAMIS, "--install-completion", "bash"]
     subprocess.run(command, env=home, capture_output=True, check=True)
     (script,) = (tmp_path / ".bash_completions").iterdir()

@@ -85,15 +85,13 @@ class Metrics(NamedTuple):
     through Spark: those that workers write themselves are not among them."""
 
     def __sub__(self, earlier: Metrics) -> Metrics:
-        """What was done since; `slowest` is that of the whole session."""
+        """What was done since; `slowest` and `busiest` are those of the whole session."""
         changes = {
             name: getattr(self, name) - getattr(earlier, name)
             for name in self._fields
             if name not in ("slowest", "busiest")
         }
-        then = dict(earlier.busiest)
-        rules = {rule: count - then.get(rule, 0) for rule, count in self.busiest}
-        return Metrics(**changes, slowest=self.slowest, busiest=_choose_busiest(rules))
+        return Metrics(**changes, slowest=self.slowest, busiest=self.busiest)
 
 
 def _choose_busiest(counts: Mapping[RuleId, int]) -> tuple[tuple[RuleId, int], ...]:
