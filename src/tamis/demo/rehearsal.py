@@ -14,6 +14,7 @@ import pyarrow as pa
 import tamis
 from tamis.demo.alerts import alert_rules
 from tamis.demo.flights import load_flights
+from tamis.demo.telling import explain_flight, measure_costs
 from tamis.encode.compiler.background import compile_in_place
 from tamis.encode.plain import warm_up as plain_kernels
 
@@ -23,7 +24,7 @@ _SIZE = 4_000
 
 
 def rehearse() -> None:
-    """Build an index, open it, match flights in a batch and rank the rules of one."""
+    """Build an index, open it, match flights in a batch, and tell what the report tells."""
     flights = load_flights(_SIZE)
     rules = dict(alert_rules(flights, _SIZE, seed=1))
     table = pa.table({"id": list(rules), "rule": list(rules.values())})
@@ -35,7 +36,8 @@ def rehearse() -> None:
             matcher.add_many(table)
         with tamis.open(path, read_only=True) as matcher:
             matcher.match_many(flights, form="lists")
-            matcher.top(flights.slice(0, 1).to_pylist()[0], n=3)
+            explain_flight(matcher, flights.slice(0, 1).to_pylist()[0])
+            measure_costs(matcher, flights)
 
 
 if __name__ == "__main__":
