@@ -141,7 +141,8 @@ def write_data(kept: Path, rules: int, batch: int) -> Path:
         size=min(rules, 10_000), match_probability=SHARES["0.01%"]
     )
     workloads["DNF"] = ads.Workload(size=rules)
-    workloads["CNF"] = ads.Workload(size=rules, form="cnf")
+    # As in the paper, 5 % of the rules match an event.
+    workloads["CNF"] = ads.Workload(size=rules, form="cnf", months=6)
     for name, workload in workloads.items():
         feather.write_feather(workload.rules_table(), folder / f"rules {name}")
         feather.write_feather(workload.events_table(batch), folder / f"events {name}")

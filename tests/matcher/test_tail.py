@@ -209,7 +209,7 @@ def test_a_forked_child_does_not_wait_for_locks_of_the_parent() -> None:
 
 
 def test_rules_wait_until_events_are_searched_for() -> None:
-    """What is added without a search is in no tree; then each addition inserts a few."""
+    """What is added without a search is in no tree; after one, each addition inserts a few."""
     matcher = Matcher()
     for number in range(30):
         matcher.add(number, f"x = {number % 3}")
@@ -224,6 +224,19 @@ def test_rules_wait_until_events_are_searched_for() -> None:
     matcher.remove(1)
     matcher.remove(59)
     assert matcher.match(EVENT) == [other for other in range(4, 59) if other % 3 == 1]
+
+
+def test_rules_that_are_added_between_searches_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search finds few rules waiting, however many are added until the next one."""
+    monkeypatch.setattr(tail, "_LIVELY", 50)
+    matcher = Matcher()
+    matcher.add(0, "x = 1")
+    assert matcher.match(EVENT) == [0]
+    for number in range(1, 60):
+        matcher.add(number, "x = 1")
+    (part,) = matcher._writer.snapshot.tail._slices
+    assert part.buffer.inserted == 51
+    assert matcher.match(EVENT) == list(range(60))
 
 
 def test_no_more_than_so_many_rules_wait(monkeypatch: pytest.MonkeyPatch) -> None:

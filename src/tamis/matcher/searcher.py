@@ -12,6 +12,7 @@ from tamis.expr.evaluate import score_flat
 from tamis.expr.event import Event, FlatEvent, extend_event, refuse_unreadable
 from tamis.expr.weights import EventWeights
 from tamis.joins.document_store import DocumentStore
+from tamis.matcher.give_way import announced
 from tamis.matcher.ids import Ids
 from tamis.matcher.join_predicates import JoinPredicates
 from tamis.matcher.rule import Rule, RuleId
@@ -72,8 +73,13 @@ class Searcher:
                 segment.encode_pairs(event), mask, True
             ).tolist()
             return ids
+        return self._match_parts(event, selection)
+
+    @announced
+    def _match_parts(self, event: Event, selection: Selection) -> list[RuleId]:
         return self._list_ids(*self._search(event, selection))
 
+    @announced
     def match_receivers(
         self, event: FlatEvent, selection: Selection
     ) -> tuple[list[RuleId], frozenset[str]]:
@@ -106,6 +112,7 @@ class Searcher:
         """The attributes that stand for join predicates."""
         return frozenset() if self._joins is None else frozenset(self._joins.usages)
 
+    @announced
     def find_places(
         self, event: FlatEvent, selection: Selection
     ) -> tuple[list[tuple[Segment, NDArray[np.integer]]], list[TailRule]]:
@@ -124,6 +131,10 @@ class Searcher:
             (mask,) = self._masks_of(selection)
             found = segment.engine.find_ids(segment.encode_pairs(event), mask, False)
             return found.astype(np.int64, copy=False)
+        return self._match_array_of_parts(event, selection)
+
+    @announced
+    def _match_array_of_parts(self, event: Event, selection: Selection) -> NDArray[Any]:
         segments, tail = self._search(event, selection)
         parts = [_find_ids(part, False) for part in segments]
         parts = [ids if ids.dtype == object else ids.astype(np.int64, copy=False) for ids in parts]
@@ -136,6 +147,7 @@ class Searcher:
             parts = [part.astype(object) for part in parts]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
+    @announced
     def match_rules(self, event: Event, selection: Selection) -> list[Rule]:
         """Find the matching rules themselves, in the order in which they were added."""
         segments, tail = self._search(event, selection)
@@ -146,6 +158,7 @@ class Searcher:
         ]
         return rules + [entry.rule for entry in tail]
 
+    @announced
     def first(self, event: Event, n: int, selection: Selection) -> list[RuleId]:
         """Find the `n` matching rules of the highest priorities; of equal ones the oldest first."""
         segments, tail = self._search(event, selection)
@@ -170,6 +183,16 @@ class Searcher:
         weights: Mapping[tuple[str, Any], float] | None = None,
     ) -> list[tuple[RuleId, float]]:
         """Find the `n` matching rules of the highest scores; of equal ones the oldest first."""
+        top = self._announced_top if self.snapshot.tail else self._top
+        return top(event, n, selection, weights)
+
+    def _top(
+        self,
+        event: Event,
+        n: int,
+        selection: Selection,
+        weights: Mapping[tuple[str, Any], float] | None,
+    ) -> list[tuple[RuleId, float]]:
         snapshot, joins = self.snapshot, self._joins
         flat: FlatEvent | None = None
         if joins is not None or snapshot.tail or not snapshot.views:
@@ -214,6 +237,8 @@ class Searcher:
         # Older rules come first in the list, and the sort is stable.
         scored.sort(key=lambda pair: -pair[1])
         return scored[:n]
+
+    _announced_top = announced(_top)
 
     def _masks_of(self, selection: Selection) -> list[NDArray[np.uint8] | None]:
         """The mask of each view; None where all rules are selected."""

@@ -45,7 +45,10 @@ MOST = 16_384
 
 
 _INSERTED_AT_ONCE: Final = 16
-"""How many waiting rules an addition inserts into the tree, if there was a search before it."""
+"""How many waiting rules an addition inserts into the tree, where events are searched for."""
+
+_LIVELY: Final = 4_096
+"""After a search, so many additions insert into the tree: there may be another search soon."""
 
 MOST_WAITING = RIPE
 """With so many rules waiting, additions insert them although there are no searches."""
@@ -132,8 +135,8 @@ class _Buffer:
         self.tree = LiveTree() if _is_warm else None
         self.inserted = 0
         """How many rules, the oldest ones, are in the tree."""
-        self.is_searched = False
-        """Whether an event was searched for since the last addition."""
+        self.lively = 0
+        """How many more additions insert into the tree; see `_LIVELY`."""
         self._last_place: dict[RuleId, int] = {}
         self._earlier_place: dict[int, int] = {}
         """For a place, the one where the last rule of the same id stood before."""
@@ -151,8 +154,10 @@ class _Buffer:
         if earlier is not None:
             self._earlier_place[place] = earlier
         self._last_place[entry.rule.id] = place
-        if self.is_searched or place - self.inserted >= MOST_WAITING:
-            self.is_searched = False
+        if self.lively:
+            self.lively -= 1
+            self.insert_waiting(_INSERTED_AT_ONCE)
+        elif place - self.inserted >= MOST_WAITING:
             self.insert_waiting(_INSERTED_AT_ONCE)
 
     def insert_waiting(self, most: int) -> None:
@@ -236,7 +241,7 @@ class _Slice(NamedTuple):
         buffer, first, last, removed = self
         # Those inserted from now on are found in the tree, too, and would be found twice.
         entries, tree, waiting = buffer.entries, buffer.tree, max(first, buffer.inserted)
-        buffer.is_searched = True
+        buffer.lively = _LIVELY
         found: list[TailRule] = []
         if tree is not None and waiting > first:
             end, doubtful = min(waiting, last), tree.doubtful

@@ -33,6 +33,7 @@ from tamis.errors import (
     UnknownRuleError,
 )
 from tamis.forks import call_in_child
+from tamis.matcher.give_way import give_way
 from tamis.matcher.inputs import EventChunk
 from tamis.matcher.rule import Rule, RuleId
 from tamis.matcher.snapshot import Snapshot, View, is_id
@@ -235,6 +236,7 @@ class Writer:
             request.is_withdrawn = True
             raise
         self._wake_worker()
+        give_way()
         return request.result()
 
     def _commit_queue(self) -> None:
