@@ -50,6 +50,25 @@ def test_a_driver_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     assert run.measure("slow", waits, tmp_path, 1, 0.2) == (None, 0)
 
 
+def test_the_peak_is_that_of_the_driver(tmp_path: Path) -> None:
+    """Not that of the process that started it."""
+    fills = "import time; all = b'x' * (200 << 20); time.sleep(0.3); print('{}')"
+    ballast = bytearray(b"x") * (500 << 20)
+    found, peak = run.measure("large", [sys.executable, "-c", fills], tmp_path, 1, 60)
+    assert found == {}
+    assert 200 <= peak < len(ballast) >> 20
+
+
+def test_a_comparison_that_stops_leaves_the_page_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    pages: list[object] = []
+    says = 'print(\'{"build": 0, "events": 0, "matches": 7, "seconds": 1}\')'
+    monkeypatch.setattr(run, "write_page", pages.append)
+    monkeypatch.setitem(run.PEERS, "wrong", lambda _: [sys.executable, "-c", says])
+    with pytest.raises(SystemExit, match="wrong finds 7 matches"):
+        run.compare([10], 0.01, 60, ["wrong"])
+    assert not pages
+
+
 def test_the_page_shows_every_run_and_what_is_missing() -> None:
     runs = [
         {"peer": "tamis", "rules": 1000, "values": 1, "build": 0.5, "micros": 7.25, "memory": 99},

@@ -131,7 +131,9 @@ def measure(
             [*command, str(folder), str(seconds)], stdout=output, stderr=output, env=environment
         )
         end = monotonic() + patience
+        peak = 0
         while True:
+            peak = max(peak, read_peak(process.pid))
             id, status, usage = os.wait4(process.pid, os.WNOHANG)
             if id:
                 break
@@ -145,7 +147,20 @@ def measure(
         lines = output.read().decode().strip().splitlines()
     if process.returncode:
         raise SystemExit(f"{peer} failed: {lines[-1] if lines else process.returncode}")
-    return json.loads(lines[-1]), usage.ru_maxrss // (1024 if sys.platform == "linux" else 1 << 20)
+    return json.loads(lines[-1]), peak or usage.ru_maxrss >> 20
+
+
+def read_peak(process: int) -> int:
+    """MiB at the peak of a process so far; 0 if the system does not tell.
+
+    On Linux, `wait4` would give the peak of this process, where that is higher.
+    """
+    try:
+        status = Path(f"/proc/{process}/status").read_text()
+    except OSError:
+        return 0
+    _, found, rest = status.partition("VmHWM:")
+    return int(rest.split()[0]) >> 10 if found else 0
 
 
 def compare(sizes: list[int], seconds: float, patience: float, peers: list[str]) -> None:
@@ -177,8 +192,8 @@ def compare(sizes: list[int], seconds: float, patience: float, peers: list[str])
                 run = _run(peer, command, Path(folder), seconds, patience, totals)
                 runs.append(run._replace(rules=size, values=values))
                 print(*runs[-1], sep="\t", flush=True)
-        # A run that is interrupted leaves a page of what it has measured.
-        write_page({**about, "runs": [run._asdict() for run in runs]})
+    # At the end: a run that is interrupted leaves the last page as it is.
+    write_page({**about, "runs": [run._asdict() for run in runs]})
 
 
 def _run(
