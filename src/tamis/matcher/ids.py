@@ -223,6 +223,9 @@ class Ids:
         index = self.index
         if key is None:
             key = key_of(id)
+        # New integers are often above all others.
+        if not index.key[0] <= key <= index.key[-1]:
+            return None
         at = int(index.key.searchsorted(key))
         while at < self.size and index.key[at] == key:
             place = int(index.place[at])
