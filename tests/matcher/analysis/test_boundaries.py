@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import tamis
 from tamis.expr.event import Kind
+from tamis.matcher.write import builder
 
 NUMBERS = st.one_of(st.integers(-5, 5), st.sampled_from([0.5, -0.5, 1e300, -1e300, 2**53, 2**60]))
 PREDICATES = st.one_of(
@@ -30,6 +31,12 @@ def test_each_value_lies_in_the_stretch_with_its_rules(rules: list[str], values:
     found = matcher.boundaries({"y": 1}, "x", limit=1000)
     assert found.current is None
     assert (found.cuts_below, found.cuts_above) == (0, 0)
+    if found.kind != "number":
+        # No value satisfies a predicate of x. What such predicates compare with may be forgotten.
+        constant = [number for number, rule in enumerate(rules) if "x" not in rule]
+        assert all(matcher.match({"x": value, "y": 1}) == constant for value in values)
+        assert all("BETWEEN" in rule for rule in rules if "x" in rule)
+        return
     for value in values:
         event = {"x": value, "y": 1}
         current = matcher.boundaries(event, "x", limit=1000).current
@@ -43,6 +50,20 @@ def test_each_value_lies_in_the_stretch_with_its_rules(rules: list[str], values:
         for passed in found.stretches[: current + 1]:
             rules_here = rules_here - set(passed.lost) | set(passed.gained)
         assert rules_here == set(expected)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_rules_that_never_hold_have_no_boundaries(
+    compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However they are read: a compiled reader leaves the second one to another."""
+    monkeypatch.setattr(builder, "is_loaded", lambda: compiled)
+    monkeypatch.setattr(builder, "is_compiled", lambda: compiled)
+    matcher = tamis.Matcher()
+    matcher.add_many(enumerate(["x BETWEEN 0 AND -1", "x BETWEEN 1e+300 AND 0"]))
+    found = matcher.boundaries({"x": 0}, "x")
+    assert [stretch.matches for stretch in found.stretches] == [0] * len(found.stretches)
+    assert not any(stretch.gained or stretch.lost for stretch in found.stretches)
 
 
 def test_only_the_values_around_the_own_are_looked_at() -> None:
