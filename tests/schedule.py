@@ -3,11 +3,11 @@
 The tests of a file run in one process, because they share fixtures. Tests on Spark run in one
 process where they share a session, which takes many seconds to start and to get fast; those that
 start a Spark of their own may run beside it, but those with a Connect server one after the other,
-because there is one port for it. Benchmarks share nothing, so each of them may run anywhere, and
-experiments share what one paper needs. What takes longest begins first: a long file that begins
-last would keep one process busy while the others have ended. Only tests that need no kernels come
-before: in a clean clone, the session of Spark compiles many at its beginning, and others that need
-the same ones would wait.
+because there is one port for it. The tests of the site share its build. Benchmarks share nothing,
+so each of them may run anywhere, and experiments share what one paper needs. What takes longest
+begins first: a long file that begins last would keep one process busy while the others have ended.
+Only tests that need no kernels come before: in a clean clone, the session of Spark compiles many at
+its beginning, and others that need the same ones would wait.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ __all__ = ["LongestFirst"]
 
 _SESSION: Final = "session of Spark"
 _CONNECT: Final = "servers of Spark Connect"
+_SITE: Final = "site of the docs"
 
 _OWN_SPARK: Final = {
     "tests/spark/documents/test_killed_streams.py": "killed streams",
@@ -48,6 +49,7 @@ _LONGEST: Final = (
     "tests/test_wheel.py",
     "tests/cli",
     "tests/test_docs.py",
+    _SITE,
 )
 """What takes long, the longest first, and tests without kernels, which come before most of it. The
 others follow, files with many tests first."""
@@ -63,6 +65,8 @@ class LongestFirst(LoadFileScheduling):  # type: ignore[misc]  # xdist has no ty
             return _OWN_SPARK[file]
         if file.startswith("tests/spark/"):
             return _SESSION
+        if file.startswith("tests/site/"):
+            return _SITE
         if file == "tests/test_experiments.py":
             # The name ends with the paper and the figure.
             return f"{file}[{nodeid.partition('[')[2].rstrip(']').partition('-')[0]}]"
