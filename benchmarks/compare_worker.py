@@ -259,7 +259,8 @@ class Measurements:
         """The median of an addition beside a reader, and the reader's slowest thousandth."""
         matcher, (events, _) = self._build("1%"), self._events("1%")
         rules = feather.read_table(self._data / "rules to add").slice(0, ADDS_BESIDE).to_pylist()
-        first, added = len(matcher), list[float]()
+        first = len(matcher)
+        added: list[float] = []
 
         def add_all() -> None:
             for rule in rules:
