@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tamis.encode.check_rules import check_rules
 from tamis.encode.checks import ArrayError
@@ -16,7 +17,14 @@ from tamis.encode.events import EventEncoder
 from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.scan import Scan
 from tamis.engines.tiles import Tiles
-from tamis.engines.tiles.flat_groups import HAS_MORE, MOST_ENTRIES, choose_widths
+from tamis.engines.tiles.flat_groups import (
+    COUNT_MASK,
+    HAS_MORE,
+    HAS_TILES,
+    MOST_ENTRIES,
+    choose_widths,
+    groups_fit,
+)
 from tamis.expr.model import LOGICS, And, Expr, Not, Op, Or, Predicate
 
 
@@ -134,6 +142,88 @@ def test_single_events_find_what_scan_finds(name: str, several: float) -> None:
             assert tiles.count(events, places).tolist() == [len(ages)]
             matches += len(ages)
     assert matches > 100
+
+
+def long_rules(random: Random, size: int) -> list[Expr]:
+    """Rules with up to 110 atoms of all forms, which most events satisfy."""
+
+    def atom(name: str) -> Expr:
+        low = random.randrange(60)
+        choices: list[Expr] = [
+            Predicate(name, Op.GE, (low // 50,)),
+            Predicate(name, Op.BETWEEN, (0, 58 + low // 30)),
+            Predicate(name, Op.IN, tuple({*range(60)} - {low})),
+            Not(Predicate(name, Op.EQ, (low,))),
+            Not(Predicate(name, Op.IN, (low, 61, 70, 75))),
+            Not(Predicate(name, Op.IN, (low, *range(60, 90, 3)))),
+        ]
+        return random.choice(choices)
+
+    names = [f"a{n}" for n in range(120)]
+    return [
+        And((Predicate(f"key{n % 7}", Op.EQ, (1,)), *map(atom, random.sample(names, 25 + n % 85))))
+        for n in range(size)
+    ]
+
+
+def entries_that_go_on(flat: NDArray[np.uint32], places: NDArray[np.integer]) -> list[int]:
+    """Where the words are that tell how entries go on."""
+    found = []
+    for block in map(int, places):
+        head = int(flat[block])
+        count, at = head & COUNT_MASK, block + 2 + 2 * bool(head & HAS_TILES)
+        assert not head & HAS_MORE
+        for word in map(int, flat[at + count : at + 2 * count]):
+            narrow, wide, bits = word >> 16 & 31, word >> 21 & 15, word >> 25 & 15
+            if word >> 29 == 7 and narrow + wide + bits:
+                found.append(block + (word & 0xFFFF) + narrow + 2 * wide + 3 * bits)
+    return found
+
+
+@pytest.mark.parametrize("several", [0, 0.1])
+def test_entries_that_go_on(several: float) -> None:
+    random = Random(f"long {several}")
+    rules = encode(long_rules(random, 500), random)
+    scan, tiles = Scan(rules), Tiles(rules)
+    slots = tiles.arrays.slot
+    places = slots[slots != ~np.uint64(0)] & np.uint64(0xFFFFFFFF)
+    words = entries_that_go_on(tiles.arrays.flat, places)
+    assert len(words) > 60
+    encoder, matches = EventEncoder(rules), 0
+    for _ in range(40):
+        event: dict[str, Any] = {f"key{n}": 1 for n in range(7)}
+        for n in range(120):
+            values = [random.randrange(60) for _ in range(3)]
+            if random.random() < 0.998:
+                event[f"a{n}"] = values if random.random() < several else values[0]
+        events = encoder.encode(event)
+        ages = scan.match(events).rule.tolist()
+        pairs = to_pairs(events, len(rules.dictionary.axes))
+        assert tiles.order[tiles.find_places(pairs, None)].tolist() == ages
+        assert tiles.count(events, None).tolist() == [len(ages)]
+        matches += len(ages)
+    assert 100 < matches < 40 * 400
+
+
+def test_a_stored_entry_goes_on_inside_the_array() -> None:
+    random = Random(5)
+    rules = encode(long_rules(random, 300), random)
+    arrays = Tiles(rules).arrays
+    slots = arrays.slot[arrays.slot != ~np.uint64(0)]
+    places = (slots & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    atoms, conjunctions = len(rules.atoms.table), len(rules.forms.conjunction_start) - 1
+    sizes = len(rules.dictionary.axes), atoms, conjunctions, conjunctions
+
+    def fits(flat: NDArray[np.uint32]) -> bool:
+        is_listed = np.zeros(len(arrays.tile), np.uint8)
+        return bool(groups_fit(flat, arrays.width, places, *sizes, is_listed))
+
+    assert fits(arrays.flat)
+    last = max(entries_that_go_on(arrays.flat, places))
+    for word in (0xFFFF, 1 << 16, 7 << 13):
+        hostile = arrays.flat.copy()
+        hostile[last] = word
+        assert not fits(hostile[: last + 20])
 
 
 def test_a_large_group_has_several_blocks() -> None:

@@ -26,7 +26,11 @@ An atom has one of four forms, and those of an entry come in this order:
 
 The absent attribute has code 0, so a negated range holds on it, as weak logic demands. For a strong
 negation the entry also tests that the code is not 0. How many bits attributes and codes have
-depends on the dictionary. An entry with too many atoms is tested by its forms: it has none here.
+depends on the dictionary.
+
+The directory has room for 31 narrow, 15 wide and 15 other atoms. An entry with more goes on: after
+them comes a word with the numbers of those that follow. An entry with too many for that, too, is
+tested by its forms: it has none here.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -73,8 +77,12 @@ OFFSET_MASK, KINDS_AT = 0xFFFF, 16
 _NARROW, _WIDE, _BITS, _GENERAL = range(4)
 _MOST_NARROW, _MOST_WIDE, _MOST_BITS, _MOST_GENERAL = 31, 15, 15, 6
 _WIDE_AT, _BITS_AT, _GENERAL_AT = 5, 9, 13
-_TESTED_BY_FORMS = 7
-"""In place of the number of general atoms."""
+_GOES_ON = 7
+"""In place of the number of general atoms: more atoms follow."""
+_BY_FORMS = _GOES_ON << _GENERAL_AT
+"""The numbers of atoms of an entry that has none here."""
+_MOST_WORDS = _MOST_NARROW + 2 * _MOST_WIDE + 3 * _MOST_BITS + _MOST_GENERAL
+"""The most words of an entry's atoms, so that offsets reach those of all entries of a block."""
 
 _MOST_LISTED, _MOST_DISTANCE = 5, 255
 """The most codes of a short list, and the greatest distance in it."""
@@ -165,13 +173,11 @@ def _is_strong(table, atom):
 
 
 @kernel
-def _count_atoms(table, codes, sizes, width, start, conjunction_atom, candidate, key_atom):
-    """The word of the directory of an entry without its offset, and how many words its atoms take.
+def _count_forms(table, codes, sizes, width, start, conjunction_atom, candidate, key_atom):
+    """How many atoms of each form an entry has.
 
     An atom whose strong negation is tested apart counts twice.
     """
-    if candidate >= len(start) - 1:
-        return _TESTED_BY_FORMS << (KINDS_AT + _GENERAL_AT), 0
     narrow = wide = bits = general = 0
     for i in range(start[candidate], start[candidate + 1]):
         atom = conjunction_atom[i]
@@ -184,11 +190,38 @@ def _count_atoms(table, codes, sizes, width, start, conjunction_atom, candidate,
         general += 1 if form == _GENERAL else 0
         if form != _GENERAL and _is_strong(table, atom):
             narrow += 1
-    fits = narrow <= _MOST_NARROW and wide <= _MOST_WIDE
-    if not fits or bits > _MOST_BITS or general > _MOST_GENERAL:
-        return _TESTED_BY_FORMS << (KINDS_AT + _GENERAL_AT), 0
-    kinds = narrow | wide << _WIDE_AT | bits << _BITS_AT | general << _GENERAL_AT
-    return kinds << KINDS_AT, narrow + 2 * wide + 3 * bits + general
+    return narrow, wide, bits, general
+
+
+@kernel
+def _count_parts(narrow, wide, bits):
+    """How many words with numbers of atoms an entry needs, that of the directory included."""
+    parts = max(-(-narrow // _MOST_NARROW), -(-wide // _MOST_WIDE), -(-bits // _MOST_BITS))
+    return max(parts, 1)
+
+
+@kernel
+def _kinds_of(narrow, wide, bits, general, number):
+    """The numbers of atoms in one part of an entry."""
+    here = min(max(narrow - number * _MOST_NARROW, 0), _MOST_NARROW)
+    here |= min(max(wide - number * _MOST_WIDE, 0), _MOST_WIDE) << _WIDE_AT
+    here |= min(max(bits - number * _MOST_BITS, 0), _MOST_BITS) << _BITS_AT
+    is_last = number + 1 == _count_parts(narrow, wide, bits)
+    return here | (general if is_last else _GOES_ON) << _GENERAL_AT
+
+
+@kernel
+def _count_atoms(table, codes, sizes, width, start, conjunction_atom, candidate, key_atom):
+    """The word of the directory of an entry without its offset, and how many words atoms take."""
+    if candidate >= len(start) - 1:
+        return _BY_FORMS << KINDS_AT, 0
+    narrow, wide, bits, general = _count_forms(
+        table, codes, sizes, width, start, conjunction_atom, candidate, key_atom
+    )
+    words = narrow + 2 * wide + 3 * bits + general + _count_parts(narrow, wide, bits) - 1
+    if general > _MOST_GENERAL or words > _MOST_WORDS:
+        return _BY_FORMS << KINDS_AT, 0
+    return _kinds_of(narrow, wide, bits, general, 0) << KINDS_AT, words
 
 
 @kernel
@@ -234,34 +267,51 @@ def _write_atom(table, codes, sizes, width, atom, form, flat, at):
 
 @kernel
 def _write_atoms(
-    table, codes, sizes, width, start, conjunction_atom, candidate, key_atom, kinds, flat, at
+    table, codes, sizes, width, start, conjunction_atom, candidate, key_atom, flat, at
 ):
-    """Write the atoms of an entry."""
-    narrow_at = at
-    wide_at = at + (kinds & _MOST_NARROW)
-    bits_at = wide_at + 2 * (kinds >> _WIDE_AT & _MOST_WIDE)
-    general_at = bits_at + 3 * (kinds >> _BITS_AT & _MOST_BITS)
-    for i in range(start[candidate], start[candidate + 1]):
-        atom = conjunction_atom[i]
-        if atom == key_atom:
-            continue
-        form = _form_of(table, codes, sizes, width, atom)
-        to = general_at
-        if form == _NARROW:
-            to = narrow_at
-            narrow_at += 1
-        elif form == _WIDE:
-            to = wide_at
-            wide_at += 2
-        elif form == _BITS:
-            to = bits_at
-            bits_at += 3
-        else:
-            general_at += 1
-        _write_atom(table, codes, sizes, width, atom, form, flat, to)
-        if form != _GENERAL and _is_strong(table, atom):
-            flat[narrow_at] = np.int64(table[atom, 0]) | np.int64(1) << width[0]
-            narrow_at += 1
+    """Write the atoms of an entry, part after part."""
+    narrow, wide, bits, general = _count_forms(
+        table, codes, sizes, width, start, conjunction_atom, candidate, key_atom
+    )
+    parts = _count_parts(narrow, wide, bits)
+    for number in range(parts):
+        kinds = _kinds_of(narrow, wide, bits, general, number)
+        if number:
+            flat[at] = kinds
+            at += 1
+        narrow_at = at
+        wide_at = at + (kinds & _MOST_NARROW)
+        bits_at = wide_at + 2 * (kinds >> _WIDE_AT & _MOST_WIDE)
+        at = bits_at + 3 * (kinds >> _BITS_AT & _MOST_BITS)
+        # How many atoms of these forms come before, in any part.
+        narrows = wides = lists = 0
+        for i in range(start[candidate], start[candidate + 1]):
+            atom = conjunction_atom[i]
+            if atom == key_atom:
+                continue
+            form = _form_of(table, codes, sizes, width, atom)
+            if form == _NARROW:
+                is_here, to = narrows // _MOST_NARROW == number, narrow_at
+                narrows += 1
+                narrow_at += is_here
+            elif form == _WIDE:
+                is_here, to = wides // _MOST_WIDE == number, wide_at
+                wides += 1
+                wide_at += 2 * is_here
+            elif form == _BITS:
+                is_here, to = lists // _MOST_BITS == number, bits_at
+                lists += 1
+                bits_at += 3 * is_here
+            else:
+                is_here, to = number + 1 == parts, at
+                at += is_here
+            if is_here:
+                _write_atom(table, codes, sizes, width, atom, form, flat, to)
+            if form != _GENERAL and _is_strong(table, atom):
+                if narrows // _MOST_NARROW == number:
+                    flat[narrow_at] = np.int64(table[atom, 0]) | np.int64(1) << width[0]
+                    narrow_at += 1
+                narrows += 1
 
 
 @kernel
@@ -327,7 +377,6 @@ def _write_groups(table, codes, sizes, start, conjunction_atom, entries, width, 
                             conjunction_atom,
                             candidate,
                             key_atom,
-                            word >> KINDS_AT,
                             flat,
                             at,
                         )
@@ -347,16 +396,24 @@ def _write_groups(table, codes, sizes, start, conjunction_atom, entries, width, 
 @kernel
 def _entry_fits(flat, width, at, kinds, attributes, atoms):
     """Whether the atoms of an entry are in the array, and what they name exists."""
-    narrow, wide = kinds & _MOST_NARROW, kinds >> _WIDE_AT & _MOST_WIDE
-    bits, general = kinds >> _BITS_AT & _MOST_BITS, kinds >> _GENERAL_AT
-    general = 0 if general == _TESTED_BY_FORMS else general
-    if at + narrow + 2 * wide + 3 * bits + general > len(flat):
-        return False
+    if kinds == _BY_FORMS:
+        return True
     mask = (np.int64(1) << width[0]) - 1
-    for i in range(narrow + wide + bits):
-        if np.int64(flat[at]) & mask >= attributes:
+    while True:
+        narrow, wide = kinds & _MOST_NARROW, kinds >> _WIDE_AT & _MOST_WIDE
+        bits, general = kinds >> _BITS_AT & _MOST_BITS, kinds >> _GENERAL_AT
+        if at + narrow + 2 * wide + 3 * bits + (1 if general == _GOES_ON else general) > len(flat):
             return False
-        at += 1 if i < narrow else (2 if i < narrow + wide else 3)
+        for i in range(narrow + wide + bits):
+            if np.int64(flat[at]) & mask >= attributes:
+                return False
+            at += 1 if i < narrow else (2 if i < narrow + wide else 3)
+        if general != _GOES_ON:
+            break
+        kinds = np.int64(flat[at])
+        at += 1
+        if kinds == _BY_FORMS or kinds >> _GENERAL_AT > _GOES_ON:
+            return False
     exist = True
     for i in range(at, at + general):
         exist &= flat[i] < atoms
@@ -512,19 +569,15 @@ def read_widths(width):
 
 
 @part
-def entry_holds(
-    atoms, forms, flat, widths, workspace, event_code, step, several, place, kinds, candidate
-):
-    """Whether a flat entry holds on the loaded event.
+def _packed_atoms_hold(flat, widths, workspace, event_code, step, several, at, kinds):
+    """Whether the narrow, wide and other packed atoms of a part hold, and where they end.
 
-    `widths` are those of `read_widths`, `place` is that of its atoms, `kinds` their numbers. Atoms
-    are tested without branches: most entries that reach this have few of them, and the processor
-    could not predict the outcome.
+    They are tested without branches: most entries that reach this have few of them, and the
+    processor could not predict the outcome.
     """
     attribute_mask, low_at, high_at, low_mask, wide_high_at, wide_low_mask = widths
     negated_at = low_at - 1
     holds = True
-    at = place
     end = at + (kinds & _MOST_NARROW)
     while at < end:
         word = np.int64(flat[at])
@@ -571,12 +624,50 @@ def entry_holds(
             for i in range(workspace.span[attribute, 0], workspace.span[attribute, 1]):
                 inside |= _in_bits(bits, shift, np.int64(event_code[step * i]) - low)
         holds &= inside != (word >> negated_at & 1 != 0)
+    return holds, at
+
+
+@part
+def _general_atoms_hold(atoms, flat, workspace, event_code, step, at, count):
+    """Whether general atoms hold."""
+    holds = True
+    end = at + count
+    while holds and at < end:
+        holds = _atom_holds(atoms, workspace, event_code, step, np.int64(flat[at]))
+        at += 1
+    return holds
+
+
+@kernel
+def _rest_holds(atoms, flat, widths, workspace, event_code, step, several, at):
+    """Whether the parts of an entry after the first one hold."""
+    while True:
+        kinds = np.int64(flat[at])
+        holds, at = _packed_atoms_hold(
+            flat, widths, workspace, event_code, step, several, at + 1, kinds
+        )
+        general = kinds >> _GENERAL_AT
+        if not holds or general != _GOES_ON:
+            break
+    if holds and general:
+        return _general_atoms_hold(atoms, flat, workspace, event_code, step, at, general)
+    return holds
+
+
+@part
+def entry_holds(
+    atoms, forms, flat, widths, workspace, event_code, step, several, place, kinds, candidate
+):
+    """Whether a flat entry holds on the loaded event.
+
+    `widths` are those of `read_widths`, `place` is that of its atoms, `kinds` their numbers.
+    """
+    holds, at = _packed_atoms_hold(flat, widths, workspace, event_code, step, several, place, kinds)
     general = kinds >> _GENERAL_AT
     if holds and general:
-        if general == _TESTED_BY_FORMS:
+        if kinds == _BY_FORMS:
             return _candidate_holds(atoms, forms, workspace, event_code, step, candidate)
-        end = at + general
-        while holds and at < end:
-            holds = _atom_holds(atoms, workspace, event_code, step, np.int64(flat[at]))
-            at += 1
+        if general == _GOES_ON:
+            return _rest_holds(atoms, flat, widths, workspace, event_code, step, several, at)
+        return _general_atoms_hold(atoms, flat, workspace, event_code, step, at, general)
     return holds
