@@ -71,8 +71,8 @@ figure 14.
 SCAN and tiles read these rules in the form of the encoder, as DNFs or programs. PSCAN and the CNF
 algorithm work on CNFs, which are built from the trees. PSCAN leaves a rule at the first disjunction
 that fails. The CNF algorithm evaluates fewer rules, but pays for keeping its lists in order. A SCAN
-that walks trees leaves a rule at the first disjunction that fails, too, without building CNFs: it is
-faster than both, and nowhere near as slow as in the paper.
+that walks trees leaves a rule at the first disjunction that fails, too, without building CNFs. It
+is faster than both, and nowhere near as slow as in the paper.
 """,
     "figure19": """\
 Ranking saves more than in the paper, in DNF also where few rules match. Conjunctions are indexed as
