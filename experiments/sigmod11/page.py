@@ -45,8 +45,8 @@ replace them, or, without that list, the names of airports and of Unicode's char
 WHY = {
     "figure5": """\
 `kindex-listed` and `sift-listed` are the rivals as the paper has them: an entry for every value of
-a range. SCAN over trees evaluates the predicates of a rule as they are written. In the other engines
-a range is a run of codes, and in the k-index a few nodes of a hierarchy.
+a range. SCAN over trees evaluates the predicates of a rule as they are written. In the other
+engines a range is a run of codes, and in the k-index a few nodes of a hierarchy.
 
 The BE-Tree, as `betree-batch`, is the fastest of the paper's algorithms here as well, but rivals
 are closer. At a million rules the next best takes 1.04 times as long under a uniform distribution
