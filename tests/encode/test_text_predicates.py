@@ -177,6 +177,8 @@ def test_a_silent_set_is_not_trusted(
         ("a{2}bc", "bc"),
         ("ab{,2}", "ab{,2}"),
         ("ab+?cd", "ab"),
+        ("xyz(?s){0,1}", None),
+        ("xyz(?s)*abc", None),
         ("a", None),
         ("", None),
     ],

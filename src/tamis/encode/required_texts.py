@@ -120,6 +120,9 @@ class _Reader:
             raise _HardToRead
         self.at = self.at + 1 if opened is None else opened.end()
         if opened is not None and opened["end"] == ")":
+            # After mere flags, a repetition is one of what stands before them.
+            if self.skip_repeat():
+                raise _HardToRead
             return []
         runs = self.read_branches()
         self.at += 1
