@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +25,24 @@ from tamis.matcher.tail import LazyEvent, TailRule
 
 __all__ = ["Searcher"]
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
 _Part: TypeAlias = tuple[Segment, NDArray[np.int32], NDArray[np.uint8] | None]
 """A segment, an event as pairs (`tamis.encode.event_pairs`), and the mask of a selection."""
+
+
+def _announced(
+    search: Callable[Concatenate[Searcher, _P], _R],
+) -> Callable[Concatenate[Searcher, _P], _R]:
+    """The same method; where there are new rules, others give way to it."""
+    announcing = announced(search)
+
+    @wraps(search)
+    def announce(self: Searcher, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return (announcing if self.snapshot.tail else search)(self, *args, **kwargs)
+
+    return announce
 
 
 class Searcher:
@@ -75,11 +92,11 @@ class Searcher:
             return ids
         return self._match_parts(event, selection)
 
-    @announced
+    @_announced
     def _match_parts(self, event: Event, selection: Selection) -> list[RuleId]:
         return self._list_ids(*self._search(event, selection))
 
-    @announced
+    @_announced
     def match_receivers(
         self, event: FlatEvent, selection: Selection
     ) -> tuple[list[RuleId], frozenset[str]]:
@@ -112,7 +129,7 @@ class Searcher:
         """The attributes that stand for join predicates."""
         return frozenset() if self._joins is None else frozenset(self._joins.usages)
 
-    @announced
+    @_announced
     def find_places(
         self, event: FlatEvent, selection: Selection
     ) -> tuple[list[tuple[Segment, NDArray[np.integer]]], list[TailRule]]:
@@ -133,7 +150,7 @@ class Searcher:
             return found.astype(np.int64, copy=False)
         return self._match_array_of_parts(event, selection)
 
-    @announced
+    @_announced
     def _match_array_of_parts(self, event: Event, selection: Selection) -> NDArray[Any]:
         segments, tail = self._search(event, selection)
         parts = [_find_ids(part, False) for part in segments]
@@ -147,7 +164,7 @@ class Searcher:
             parts = [part.astype(object) for part in parts]
         return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
-    @announced
+    @_announced
     def match_rules(self, event: Event, selection: Selection) -> list[Rule]:
         """Find the matching rules themselves, in the order in which they were added."""
         segments, tail = self._search(event, selection)
@@ -158,7 +175,7 @@ class Searcher:
         ]
         return rules + [entry.rule for entry in tail]
 
-    @announced
+    @_announced
     def first(self, event: Event, n: int, selection: Selection) -> list[RuleId]:
         """Find the `n` matching rules of the highest priorities; of equal ones the oldest first."""
         segments, tail = self._search(event, selection)
@@ -175,6 +192,7 @@ class Searcher:
         candidates.sort(key=lambda candidate: -candidate[0])
         return [id for _, id in candidates[:n]]
 
+    @_announced
     def top(
         self,
         event: Event,
@@ -183,16 +201,6 @@ class Searcher:
         weights: Mapping[tuple[str, Any], float] | None = None,
     ) -> list[tuple[RuleId, float]]:
         """Find the `n` matching rules of the highest scores; of equal ones the oldest first."""
-        top = self._announced_top if self.snapshot.tail else self._top
-        return top(event, n, selection, weights)
-
-    def _top(
-        self,
-        event: Event,
-        n: int,
-        selection: Selection,
-        weights: Mapping[tuple[str, Any], float] | None,
-    ) -> list[tuple[RuleId, float]]:
         snapshot, joins = self.snapshot, self._joins
         flat: FlatEvent | None = None
         if joins is not None or snapshot.tail or not snapshot.views:
@@ -237,8 +245,6 @@ class Searcher:
         # Older rules come first in the list, and the sort is stable.
         scored.sort(key=lambda pair: -pair[1])
         return scored[:n]
-
-    _announced_top = announced(_top)
 
     def _masks_of(self, selection: Selection) -> list[NDArray[np.uint8] | None]:
         """The mask of each view; None where all rules are selected."""

@@ -154,10 +154,8 @@ class _Buffer:
         if earlier is not None:
             self._earlier_place[place] = earlier
         self._last_place[entry.rule.id] = place
-        if self.lively:
-            self.lively -= 1
-            self.insert_waiting(_INSERTED_AT_ONCE)
-        elif place - self.inserted >= MOST_WAITING:
+        if self.lively or place - self.inserted >= MOST_WAITING:
+            self.lively = max(self.lively - 1, 0)
             self.insert_waiting(_INSERTED_AT_ONCE)
 
     def insert_waiting(self, most: int) -> None:

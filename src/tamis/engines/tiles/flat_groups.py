@@ -28,9 +28,9 @@ The absent attribute has code 0, so a negated range holds on it, as weak logic d
 negation the entry also tests that the code is not 0. How many bits attributes and codes have
 depends on the dictionary.
 
-The directory has room for 31 narrow, 15 wide and 15 other atoms. An entry with more goes on: after
-them comes a word with the numbers of those that follow. An entry with too many for that, too, is
-tested by its forms: it has none here.
+The directory has room for 31 narrow atoms, 15 wide ones and 15 of bits. An entry with more goes on:
+after them comes a word with the numbers of those that follow. An entry with too many for that, too,
+is tested by its forms: it has none here.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
