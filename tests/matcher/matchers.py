@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +19,15 @@ def settle(matcher: Matcher) -> None:
     """Do all the work that the background thread would do in time."""
     while matcher._writer.compact(quiet=True):
         pass
+
+
+def copy_as_killed(matcher: Matcher, folder: Path, copy: Path) -> None:
+    """Make `copy` what a kill of this process would leave of a matcher's directory.
+
+    The background thread ends first: a checkpoint would change files while they are copied.
+    """
+    matcher._writer._worker.stop()
+    shutil.copytree(folder, copy)
 
 
 def filled(count: int = MANY, **options: Any) -> Matcher:

@@ -54,8 +54,13 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
         if response.status >= 400 or not response.url.startswith(address):
             wrong.append(f"{response.status} {response.url}")
 
+    def fail(request: Any) -> None:
+        # Aborted: the reader went on to another page before this one had all it asked for.
+        if request.failure != "net::ERR_ABORTED":
+            wrong.append(f"{request.failure} {request.url}")
+
     opened.on("response", check)
-    opened.on("requestfailed", lambda request: wrong.append(request.url))
+    opened.on("requestfailed", fail)
     opened.on("pageerror", lambda error: wrong.append(str(error)))
     yield opened
     opened.close()

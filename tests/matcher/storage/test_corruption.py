@@ -17,6 +17,7 @@ import pytest
 import tamis
 from tamis import CorruptFileError, StorageError
 from tamis.matcher.storage.log import EMPTY_LENGTH, make_frame
+from tests.matcher.matchers import copy_as_killed
 from tests.matcher.storage.test_store import describe, varied
 
 Files = dict[str, bytes]
@@ -40,7 +41,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in range(5):
         matcher.add(f"late {number}", "x = 1", payload=number)
     copy = path.with_name("copy")
-    shutil.copytree(path, copy)
+    copy_as_killed(matcher, path, copy)
     matcher.close()
     assert {name.partition("-")[0] for name in content(copy)} == {"MANIFEST", "log", "segment"}
     return copy
@@ -223,7 +224,7 @@ def test_a_torn_end_is_reported(
     with tamis.open(folder) as matcher:
         matcher.add("r", "x = 1")
         matcher.publish({"x": 1})
-        shutil.copytree(folder, copy)
+        copy_as_killed(matcher, folder, copy)
     (file,) = copy.glob(f"{kind}-*")
     with tamis.open(copy):
         assert not caplog.records
@@ -231,7 +232,7 @@ def test_a_torn_end_is_reported(
     with tamis.open(folder) as matcher:
         matcher.add("s", "x = 1")
         matcher.publish({"x": 2})
-        shutil.copytree(folder, copy)
+        copy_as_killed(matcher, folder, copy)
     (file,) = copy.glob(f"{kind}-*")
     tear(file)
     with tamis.open(copy):

@@ -20,6 +20,7 @@ from tamis import Matcher
 from tamis.joins import document_store, ordered_index, prefilter, selected_documents
 from tamis.matcher.storage import atomic, directory, document_file, log, store
 from tamis.matcher.write import writer
+from tests.matcher.matchers import copy_as_killed
 
 WRITE_PATH = frozenset(
     str(module.__file__) for module in (atomic, directory, document_file, log, store, writer)
@@ -153,7 +154,7 @@ def test_rules_after_an_exception_at_any_line(
             matcher.add("later", "x = 5")
             now["later"] = "x = 5"
             assert read_rules(matcher) == now, line
-            shutil.copytree(folder, killed)
+            copy_as_killed(matcher, folder, killed)
             with tamis.open(killed, verify=True) as opened:
                 assert read_rules(opened) == now, line
             shutil.rmtree(killed)
@@ -202,7 +203,7 @@ def test_documents_after_an_exception_at_any_line(
         matcher.documents.add({"x": 7}, id="later")
         with suppress(tamis.UnknownDocumentError):
             matcher.documents.remove("first")
-        shutil.copytree(folder, killed)
+        copy_as_killed(matcher, folder, killed)
         with tamis.open(killed) as opened:
             stored = read_all_documents(opened)
             assert stored["later"] == {"x": 7}, line

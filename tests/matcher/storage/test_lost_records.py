@@ -16,7 +16,7 @@ import tamis
 from tamis import CorruptFileError
 from tamis.matcher.storage import document_file, log, log_statement, store
 from tamis.matcher.storage.atomic import write_all_at
-from tests.matcher.matchers import settle
+from tests.matcher.matchers import copy_as_killed, settle
 
 FRAME = struct.Struct("<4sIQI")
 
@@ -48,7 +48,7 @@ def write_and_kill(folder: Path, copy: Path, sync: bool = True) -> None:
         for number in range(4):
             matcher.add(f"r{number}", f"x = {number}")
             matcher.publish({"x": number})
-        shutil.copytree(folder, copy)
+        copy_as_killed(matcher, folder, copy)
 
 
 def read(folder: Path, **options: Any) -> tuple[list[Any], list[Any]]:
@@ -124,7 +124,7 @@ def test_documents_that_were_synced_or_closed(tmp_path: Path, reboot: Callable[[
         matcher.publish({"x": 1})
         matcher.documents.sync()
         matcher.publish({"x": 2})
-        shutil.copytree(folder, copy)
+        copy_as_killed(matcher, folder, copy)
     reboot()
     (file,) = copy.glob("documents-*")
     ends = find_ends(file.read_bytes())
@@ -154,7 +154,7 @@ def test_a_record_that_no_statement_covers_is_kept(
     with monkeypatch.context() as patch:
         patch.setattr(log, "write_all_at", fail)
         matcher.add("r1", "x = 1")
-        shutil.copytree(folder, copy)
+        copy_as_killed(matcher, folder, copy)
     assert read(copy, read_only=True)[0] == ["r0", "r1"]
     matcher.add("r2", "x = 1")
     matcher.close()
@@ -192,7 +192,7 @@ def test_a_log_that_continues_another_is_gone(
         with pytest.raises(OSError, match="space"):
             settle(matcher)
     matcher.add("r1", "x = 1")
-    shutil.copytree(folder, copy)
+    copy_as_killed(matcher, folder, copy)
     assert read(copy, read_only=True)[0] == ["r0", "r1"]
     _, last = sorted(copy.glob("log-*"))
     last.unlink()

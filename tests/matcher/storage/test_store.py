@@ -24,7 +24,7 @@ from tamis.matcher.storage.array_file import map_sections, write_sections
 from tamis.matcher.storage.file_names import UNFINISHED
 from tamis.matcher.storage.lock import Lock
 from tamis.matcher.storage.log import EMPTY_LENGTH, Log, create_log, read_log
-from tests.matcher.matchers import settle
+from tests.matcher.matchers import copy_as_killed, settle
 
 MANY = 200
 EVENT = {"x": 1, "y": 2}
@@ -562,7 +562,7 @@ def test_a_checkpoint_that_fails_loses_nothing(
             settle(matcher)
     matcher.add("after", "x = 1")
     copy = tmp_path / "copy"
-    shutil.copytree(path, copy)
+    copy_as_killed(matcher, path, copy)
     with tamis.open(copy) as opened:
         assert describe(opened)[0] == [*expected[0], "after"]
     matcher.close()
