@@ -3,6 +3,8 @@
 - *events*: seconds to encode 1,000,000 flat rows of 15 columns (six of integers, four of doubles,
   three of strings, a boolean, a timestamp; a tenth is null) for 10,000 rules that mention all of
   them. Once with plain and once with dictionary-encoded strings; the best of three.
+- *shapes*: µs of a `match_array` for events of 20 values, as dictionaries: plain ones, and with a
+  time, a decimal, a NumPy number, a list, an object or a schema. None should cost a multiple.
 - *rules*: rules per second for texts from 20 templates that differ only in their literals: every
   text parsed in full, then through `Shapes`, which parses a template once; encoded by
   `RuleEncoder`, rule by rule, and by the kernels of `tamis.encode.plain`; and 1,000,000 such rules
@@ -19,10 +21,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
+from random import Random
 from time import perf_counter, process_time
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -55,10 +60,12 @@ def main() -> None:
     args = parser.parse_args()
     size = 2_000 if args.quick else args.size
     events = measure_events(rows=size, rules=size // 100)
+    shapes = measure_shapes(size // 50)
     rules = measure_rules(size)
     show(f"Events: {size:,} rows × 15 columns", events)
     show("Rules from 20 templates", rules)
-    save("bench_encode", {"events": events, "rules": rules}, args.results)
+    show("Events of one shape each", shapes)
+    save("bench_encode", {"events": events, "shapes": shapes, "rules": rules}, args.results)
 
 
 def measure_events(rows: int, rules: int) -> list[Row]:
@@ -74,6 +81,62 @@ def measure_events(rows: int, rules: int) -> list[Row]:
         return {"columns": name, **best.row(rows, "rows/s")}
 
     return [figures("plain strings", batch), figures("dictionaries", with_dictionaries(batch))]
+
+
+TAGS = [f"tag{number}" for number in range(30)]
+SHAPES: dict[str, Callable[[Random], dict[str, Any]]] = {
+    "plain": lambda random: {},
+    "a time in UTC": lambda random: {"at": draw_time(random)},
+    "a local time": lambda random: {"at": draw_time(random).astimezone(ZoneInfo("Europe/Paris"))},
+    "a date": lambda random: {"at": draw_time(random).date()},
+    "a decimal": lambda random: {"price": Decimal(random.randrange(1_000)) / 8},
+    "a NumPy number": lambda random: {"price": np.float64(random.randrange(1_000))},
+    "a list": lambda random: {"tags": random.sample(TAGS, 3)},
+    "an object": lambda random: {"user": {"age": random.randrange(100), "plan": "free"}},
+}
+"""What events have beside their integers."""
+
+
+def draw_time(random: Random) -> datetime:
+    return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=random.randrange(10**6))
+
+
+def measure_shapes(rules: int) -> list[Row]:
+    random = Random(3)
+    texts = [
+        f"a{random.randrange(20)} = {random.randrange(50)} AND a{random.randrange(20)} > 20 AND "
+        + random.choice(
+            [
+                f"at > TIMESTAMP '2026-01-0{random.randrange(1, 10)} 00:00:00'",
+                f"price > {random.randrange(1_000)}.5",
+                f"tags = 'tag{random.randrange(30)}'",
+                f"user.age < {random.randrange(100)}",
+            ]
+        )
+        for _ in range(rules)
+    ]
+    declared = {"a1": "integer", "price": "double", "at": "timestamp"}
+    plain, typed = tamis.Matcher(), tamis.Matcher(schema=declared)
+    for matcher in (plain, typed):
+        matcher.add_many(enumerate(texts))
+        matcher.optimize()
+
+    def figures(shape: str, matcher: tamis.Matcher, draw: Callable[[Random], Any]) -> Row:
+        rows = [
+            {f"a{number}": random.randrange(50) for number in range(18)} | draw(random)
+            for _ in range(2_000)
+        ]
+
+        def match_all() -> None:
+            for row in rows:
+                matcher.match_array(row)
+
+        match_all()
+        best = min(time_call(match_all).cpu for _ in range(5))
+        return {"shape": shape, "µs": round(best / len(rows) * 1e6, 1)}
+
+    rows = [figures(shape, plain, draw) for shape, draw in SHAPES.items()]
+    return [*rows, figures("plain, with a schema", typed, SHAPES["plain"])]
 
 
 def measure_rules(size: int) -> list[Row]:

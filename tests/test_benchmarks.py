@@ -96,6 +96,10 @@ def test_encoding_is_measured(tmp_path: Path) -> None:
     ]
     assert all(row["rules/s"] > 0 for row in saved["rules"])
     assert all(row["rows/s"] > 0 for row in saved["events"])
+    assert {"plain", "an object", "plain, with a schema"} <= {
+        row["shape"] for row in saved["shapes"]
+    }
+    assert all(row["µs"] > 0 for row in saved["shapes"])
     assert "15 columns" in printed
 
 

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
+from itertools import groupby
 from random import Random
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
 
 import tamis
+from tamis.encode import events as events_module
 from tamis.encode import known_pairs
 from tamis.encode.event_pairs import list_entries, to_events, to_pairs
 from tamis.encode.events import EventEncoder
 from tamis.encode.rules import RuleEncoder
 from tamis.errors import EventError
 from tamis.expr.evaluate import evaluate
-from tamis.expr.event import flatten
+from tamis.matcher.schema import Schema
 
 RULES = {
     "one": "x = 1",
@@ -29,7 +33,25 @@ RULES = {
     "absent": "x IS NULL",
     "other": "y > 2.5 AND NOT x = 3",
     "time": "x > TIMESTAMP '2024-01-01 00:00:00'",
+    "hour": "x = TIMESTAMP '2024-10-27 01:30:00'",
 }
+LONDON = ZoneInfo("Europe/London")
+TIMES: list[Any] = [
+    datetime(2025, 1, 1, tzinfo=UTC),
+    datetime(2025, 1, 1),
+    datetime(2024, 10, 27, 1, 30, tzinfo=UTC),
+    datetime(2024, 10, 27, 1, 30, tzinfo=ZoneInfo("UTC")),
+    # The clocks are put back at two: the first of these is an hour before the second.
+    datetime(2024, 10, 27, 1, 30, tzinfo=LONDON),
+    datetime(2024, 10, 27, 1, 30, fold=1, tzinfo=LONDON),
+    datetime(2024, 1, 1, 1, tzinfo=timezone(timedelta(hours=2))),
+    date(2024, 1, 1),
+    date(2025, 1, 1),
+    Decimal(1),
+    Decimal("9007199254740992.5"),
+    Decimal("NaN"),
+]
+"""Not yet values, but easily made some."""
 
 
 class Text(str):
@@ -65,8 +87,8 @@ VALUES: list[Any] = [
     [None],
     (1, "1"),
     {"y": 1},
-    datetime(2025, 1, 1, tzinfo=UTC),
     "x" * 1_000,
+    *TIMES,
 ]
 
 
@@ -96,13 +118,106 @@ def test_equal_values_of_different_types_are_told_apart() -> None:
             assert set(made.match_array(event).tolist()) == set(made.match(event))
 
 
-@pytest.mark.parametrize("event", [{"x": 2**70}, {"x": b"1"}, {1: 1}, {"x": "\ud800"}, {"x": {1}}])
+@pytest.mark.parametrize("more", ["y = 1", "abs(x) = 1 OR year(x) = 2024 OR size(x) = 1"])
+def test_times_and_decimals_are_not_flattened(more: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That would make the call several times as slow."""
+    rules = {**RULES, "more": more}
+    made = tamis.Matcher()
+    made.add_many([(f"{id}-{n}", text) for id, text in rules.items() for n in range(4)])
+    made.optimize()
+    rows = [{"y": 3, "x": value, "z": value} for value in TIMES]
+    wanted = [{id for id, text in rules.items() if evaluate(text, event)} for event in rows]
+
+    def refuse(event: object) -> None:
+        pytest.fail(f"{event} is flattened")
+
+    monkeypatch.setattr(events_module, "flatten", refuse)
+    for event, ids in zip(rows, wanted, strict=True):
+        assert find_rules(made, event) == ids, event
+    many = made.match_many(rows, form="lists")["rules"].to_pylist()
+    assert [{id.rsplit("-", 1)[0] for id in ids} for ids in many] == wanted
+
+
+LISTS: list[list[Any]] = [["1", "b", "1"], [1, 2, 3, 1], [0.0, -0.0, 2.5], [True, 1], [[1]]]
+
+
+def random_event(random: Random) -> dict[str, Any]:
+    """An event with lists, objects, clashing names, and now and then something to refuse."""
+
+    def scalar() -> Any:
+        return random.choice([*VALUES[:19], *TIMES, "2024-10-27 01:30:00"])
+
+    def item(level: int) -> Any:
+        draw = random.random()
+        if draw < 0.15 and level < 4:
+            names = random.sample(["x", "y", "x.y", "y.x", "", "\x01", 5], random.randrange(4))
+            odd = random.random() < 0.1
+            return {n: item(level + 1) for n in names if odd or n not in ("\x01", 5)}
+        if draw < 0.4:
+            some = random.choice(LISTS)
+            return random.sample(some, random.randrange(len(some) + 1))
+        return random.choice(UNREADABLE_VALUES) if draw < 0.42 else scalar()
+
+    names = ["x", "y", "z", "x.y", "y.x", "x.x", "x.y.x"]
+    return {name: item(1) for name in random.sample(names, random.randrange(len(names)))}
+
+
+UNREADABLE_VALUES: list[Any] = [2**70, b"1", "\ud800", datetime.min.replace(tzinfo=LONDON)]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [{}, {"x": "integer", "z": "string[]"}, {"y": "timestamp", "x.y": "double", "w": "string"}],
+)
+def test_nested_events_as_flattened_ones(schema: dict[str, str]) -> None:
+    """Whichever road an event takes, its values or the reason to refuse it are the same."""
+    made = tamis.Matcher(schema=schema)
+    texts = [
+        *("x > 0", "y = 1 OR y = TRUE", "x.y = 2 AND z IN ('1', 'b')", "y.x IS NULL"),
+        *("x.y.x < 3", "z LIKE '%b%' AND x.x = 1", "y >= TIMESTAMP '2024-10-27 01:00:00'"),
+    ]
+    made.add_many(list(enumerate(texts * 8)))
+    made.optimize()
+    random, refused, unusual = Random(3), 0, 0
+    events = [random_event(random) for _ in range(3_000)]
+    reader = Schema(schema)
+    (segment,) = [view.segment for view in made._searcher.snapshot.views]
+    for event in events:
+        try:
+            flat = reader.read(event)
+            expected = segment.to_pairs(segment.encode_flat(flat)).reshape(-1, 2).tolist()
+        except (EventError, tamis.SchemaError) as error:
+            refused += 1
+            with pytest.raises(type(error), match=re.escape(str(error))):
+                segment.encode_pairs(event)
+            continue
+        found = segment.encode_pairs(event).reshape(-1, 2).tolist()
+        assert sorted(found) == sorted(expected), event
+        attributes = [attribute for attribute, _ in found]
+        assert len(list(groupby(attributes))) == len(set(attributes)), "those of one are together"
+        unusual += segment._encoders.events._join_pairs(event) is None
+    assert 0 < refused < 1_500
+    assert 0 < unusual < 1_500
+
+
+UNREADABLE: list[Any] = [
+    {"x": 2**70},
+    {"x": b"1"},
+    {1: 1},
+    {"x": "\ud800"},
+    {"x": {1}},
+    {"x": Decimal("sNaN")},
+    {"x": Decimal("1e99999")},
+    {"x": datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=2)))},
+]
+
+
+@pytest.mark.parametrize("event", UNREADABLE)
 def test_what_cannot_be_read_is_refused_also_after_values_were_remembered(event: Any) -> None:
     made = matcher()
     for value in (1, "1", 2.0):
         made.match({"x": value})
     try:
-        flatten(event)
         wanted = expected(event)
     except EventError:
         wanted = None

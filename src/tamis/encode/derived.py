@@ -7,7 +7,7 @@ only those are that rules mention: the strings of the attribute.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,11 +20,20 @@ from tamis.expr.functions.families import NO_CONDITION, Conditions
 from tamis.expr.model import Value
 from tamis.expr.names import DERIVED
 
-__all__ = ["DerivedAttribute", "DerivedAttributes"]
+__all__ = ["DerivedAttribute", "DerivedAttributes", "ReadValues"]
 
 
 _REMEMBERED: Final = 16_384
 """How many codes are remembered for each derived attribute."""
+
+
+class ReadValues(NamedTuple):
+    """What an event's lists, times, dates and decimals were read as."""
+
+    values: dict[str, list[Value]]
+    """The distinct values of each attribute; none where the item stands for absence."""
+    sizes: dict[str, int]
+    """How many values each list has."""
 
 
 class DerivedAttribute:
@@ -112,19 +121,15 @@ class DerivedAttributes:
         """Whether an event itself has an attribute of such a name, which is not allowed."""
         return not self._names.isdisjoint(event)
 
-    def select_bases(
-        self, event: Mapping[str, Any], lists: Mapping[str, tuple[list[Value], int]]
-    ) -> FlatEvent:
-        """What is derived from, in an event of scalars and `lists`.
-
-        These have the distinct values of each list, and how many values it has.
-        """
+    def select_bases(self, event: Mapping[str, Any], read: ReadValues) -> FlatEvent:
+        """What is derived from, in an event of scalars and of items that were read already."""
         flat: dict[str, list[Value]] = {}
-        sizes: dict[str, int] = {}
         for name in self.bases:
-            value = event.get(name)
-            if value.__class__ is list:
-                flat[name], sizes[name] = lists[name]
-            elif value is not None and value == value:
-                flat[name] = [value]
-        return make_flat(flat, sizes)
+            values = read.values.get(name)
+            if values is None:
+                value = event.get(name)
+                if value is not None and value == value:
+                    flat[name] = [value]
+            elif values:
+                flat[name] = values
+        return make_flat(flat, read.sizes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import date, datetime
 from itertools import compress
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -12,16 +12,23 @@ from numpy.typing import NDArray
 
 from tamis.encode.arrays import NO_DOUBLES, NO_INT32, Events
 from tamis.encode.column_codes import codes_of_list
-from tamis.encode.derived import DerivedAttribute, DerivedAttributes
+from tamis.encode.derived import DerivedAttribute, DerivedAttributes, ReadValues
 from tamis.encode.dictionary import ABSENT
 from tamis.encode.event_pairs import to_pairs
 from tamis.encode.event_rows import merge_rows
 from tamis.encode.guards import Guards
-from tamis.encode.known_pairs import KnownPairs, Unusual
+from tamis.encode.known_pairs import CONVERTED, DeclaredTypes, KnownPairs, Unusual
 from tamis.encode.ragged import starts
 from tamis.encode.rules import EncodedRules
 from tamis.errors import EventError, SchemaError, combine_errors
-from tamis.expr.event import Event, FlatEvent, flatten, read_plain_list, refuse_unreadable
+from tamis.expr.event import (
+    Event,
+    FlatEvent,
+    flatten,
+    read_plain_list,
+    refuse_unreadable,
+    value_of_item,
+)
 from tamis.expr.model import Value, is_unicode
 from tamis.expr.numbers import INT_MAX, INT_MIN
 from tamis.expr.weights import EventWeights, find_plain_weights
@@ -43,10 +50,6 @@ class _Axis(Protocol):
 
 KnownAxis: TypeAlias = tuple[int, Callable[[Any], int | None], _Axis]
 """An attribute's number, the codes of the values that rules mention, and the axis for others."""
-
-
-_Lists: TypeAlias = dict[str, tuple[list[Value], int]]
-"""The distinct values of lists, and how many values each of them has."""
 
 
 class _Text(NamedTuple):
@@ -164,7 +167,7 @@ class AxesEncoder:
         for number, event in events:
             try:
                 add(event, rows)
-            except EventError as error:
+            except (EventError, SchemaError) as error:
                 errors[number] = error
         if errors:
             raise combine_errors(errors)
@@ -175,21 +178,21 @@ class AxesEncoder:
     def _add(self, event: Event, rows: _Rows) -> None:
         """Add an event: in one pass if its values are plain, else flattened first.
 
-        Plain are strings, numbers, booleans, nulls, times in UTC, and lists of strings or numbers.
+        Plain are strings, numbers, booleans, nulls, times, and lists of strings or numbers.
         """
         codes, texts = len(rows.code), len(rows.texts)
         is_mapping = event.__class__ is dict or isinstance(event, Mapping)
-        lists: _Lists = {}
-        if is_mapping and self._add_plain(event, rows, lists):
+        read = ReadValues({}, {})
+        if is_mapping and self._add_plain(event, rows, read):
             if self._derived:
-                self._add_derived(self._derived, self._derived.select_bases(event, lists), rows)
+                self._add_derived(self._derived, self._derived.select_bases(event, read), rows)
             rows.end_row()
             return
         del rows.attribute[codes:], rows.code[codes:], rows.texts[texts:]
         self._add_flat(flatten(event), rows)
 
-    def _add_plain(self, event: Event, rows: _Rows, lists: _Lists) -> bool:
-        """Add an event of plain values, the lists of which `lists` gets; False for any other."""
+    def _add_plain(self, event: Event, rows: _Rows, read: ReadValues) -> bool:
+        """Add an event of plain values; False for any other. `read` gets what was converted."""
         if self._derived and self._derived.are_in(event):
             return False
         axis_of, texts = self._axes.get, self._text_attributes
@@ -213,15 +216,20 @@ class AxesEncoder:
             elif found is not None and kind is bool:
                 add_attribute(found[0])
                 add_code(found[2].code(value))
-            elif kind is datetime and value.tzinfo is UTC and name.__class__ is str:
-                if found is not None:
+            elif name.__class__ is str and isinstance(value, CONVERTED):
+                try:
+                    converted = value_of_item(name, value)
+                except EventError:
+                    return False
+                read.values[name] = [] if converted is None else [converted]
+                if found is not None and converted is not None:
                     add_attribute(found[0])
-                    add_code(found[2].code(value))
+                    add_code(found[2].code(converted))
             elif kind is list and name.__class__ is str:
                 plain = read_plain_list(value)
                 if plain is None or len(plain[0]) >= _MANY:
                     return False
-                lists[name] = plain
+                read.values[name], read.sizes[name] = plain
                 if found is not None:
                     self._add_values(name, found[0], found[2], plain[0], rows, None)
             elif name.__class__ is not str or not _is_scalar(value):
@@ -312,9 +320,16 @@ class EventEncoder(AxesEncoder):
         The rules.
     derived
         The derived attributes of their dictionary, if the caller has them already.
+    declared
+        The declared types of attributes, if there are any.
     """
 
-    def __init__(self, rules: EncodedRules, derived: DerivedAttributes | None = None) -> None:
+    def __init__(
+        self,
+        rules: EncodedRules,
+        derived: DerivedAttributes | None = None,
+        declared: DeclaredTypes | None = None,
+    ) -> None:
         axes = rules.dictionary.axes
         super().__init__(
             {
@@ -327,24 +342,27 @@ class EventEncoder(AxesEncoder):
         self._texts = rules.texts
         self._guards = Guards(rules, sorted(rules.texts.attributes), texts=True)
         self._attributes = len(axes)
-        known = KnownPairs(
-            self._axes, len(axes), _is_scalar, rules.texts.attributes, rules.texts.cached_match
+        texts = rules.texts
+        self._known = KnownPairs(
+            self._axes, len(axes), _is_scalar, texts.attributes, texts.cached_match, declared
         )
-        self._pair_of = None if self._derived else known.__getitem__
+        self._pair_of = None if self._derived else self._known.__getitem__
         """The pair of a value; None where pairs are not all that an event leads to."""
+        self._declared = declared
+
+    def _add(self, event: Event, rows: _Rows) -> None:
+        if self._declared is None:
+            super()._add(event, rows)
+        else:
+            self._add_flat(self._declared.read(event), rows)
 
     def encode_pairs(self, event: Event) -> NDArray[np.int32]:
         """Encode one event, given as a mapping, as pairs; see `tamis.encode.event_pairs`."""
-        pair_of = self._pair_of
-        if pair_of is not None and event.__class__ is dict:
-            values = event.values()
-            try:
-                items = zip(event, values, map(type, values), strict=True)
-                # Not bytes: kernels would be compiled once more, for an array that is read-only.
-                return np.frombuffer(bytearray().join(map(pair_of, items)), np.int32)
-            except (Unusual, TypeError):  # A list or a dictionary cannot be looked up.
-                pass
-        return to_pairs(self.encode(event), self._attributes)
+        pairs = self._join_pairs(event)
+        if pairs is None:
+            return to_pairs(self.encode(event), self._attributes)
+        # Not bytes: kernels would be compiled once more, for an array that is read-only.
+        return np.frombuffer(bytearray(pairs), np.int32)
 
     def encode_many(self, events: Iterable[Event], first: int = 0) -> Events:
         """Encode events given as mappings; an error names the event, counted from `first`."""
@@ -373,7 +391,13 @@ class EventEncoder(AxesEncoder):
         values = event.values()
         try:
             return b"".join(map(pair_of, zip(event, values, map(type, values), strict=True)))
-        except (Unusual, TypeError):  # A list or a dictionary cannot be looked up.
+        except Unusual:
+            return None
+        except TypeError:  # A list or an object cannot be looked up.
+            pass
+        try:
+            return self._known.join_nested(event)
+        except (Unusual, TypeError):
             return None
 
     def _split_pairs(self, pairs: list[bytes]) -> Events:
@@ -402,15 +426,16 @@ class EventEncoder(AxesEncoder):
     ) -> tuple[NDArray[np.int32], NDArray[np.float64]] | None:
         """Encode one event as pairs, with the weight of each; None if it has to be flattened first.
 
-        So it has to be unless its values, and those that have weights, are strings and numbers.
+        So it has to be unless its values, and those that have weights, are strings and numbers. A
+        time without a weight may be among them.
         """
         pair_of = self._pair_of
         is_plain = event.__class__ is dict and weights.__class__ is dict
-        if pair_of is None or not is_plain or self._texts.attributes:
+        if pair_of is None or not is_plain or self._texts.attributes or self._declared is not None:
             return None
         values = event.values()
         kinds = list(map(type, values))
-        if bool in kinds:
+        if not _WEIGHED.issuperset(kinds):
             return None
         try:
             given = find_plain_weights(weights, list(zip(event, values, strict=True)))
@@ -473,6 +498,7 @@ _MANY = 64
 """From how many values of an attribute on they are looked up all at once."""
 
 _LOOKED_UP = frozenset((str, int, float, type(None)))
+_WEIGHED = _LOOKED_UP.union((datetime, date))
 """Types whose equal values have equal codes; not booleans, since True equals 1."""
 
 

@@ -7,16 +7,34 @@ the values one by one (docs/decisions/0017).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import date
+from decimal import Decimal
 from struct import Struct
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
-__all__ = ["KnownPairs", "Unusual"]
+import numpy as np
+
+from tamis.errors import EventError, SchemaError
+from tamis.expr.event import Event, FlatEvent, read_plain_list, value_of_item
+from tamis.expr.model import Value
+from tamis.expr.names import is_computed
+
+__all__ = ["CONVERTED", "DeclaredTypes", "KnownPairs", "Unusual"]
 
 _MOST: Final = 1 << 15
 """How many values are remembered; then all are forgotten."""
 
 _LONGEST: Final = 256
 """The longest string that is remembered."""
+
+_MOST_LEVELS: Final = 16
+"""The most levels of objects in objects."""
+
+_LONGEST_LIST: Final = 64
+"""The most values of a list."""
+
+CONVERTED: Final = (date, Decimal, np.number, np.bool_)
+"""The types of items that become values without being flattened; a time is a date, too."""
 
 _Item: TypeAlias = tuple[Any, Any, type]
 """A name, a value, and the value's type: True equals 1, but is another value."""
@@ -28,11 +46,25 @@ class Unusual(Exception):
     """A value has to be encoded in another way."""
 
 
+class DeclaredTypes(Protocol):
+    """The types that some attributes have to have."""
+
+    def __contains__(self, name: object) -> bool:
+        """Whether an attribute has a declared type."""
+
+    def conform_value(self, name: str, value: Value) -> Value:
+        """The value of an attribute as one of the declared type; raises a SchemaError."""
+
+    def read(self, event: Event) -> FlatEvent:
+        """Flatten an event and have its values conform; raises a SchemaError or an EventError."""
+
+
 class KnownPairs(dict[_Item, bytes]):
     """The pair of each value seen before, as bytes; none for a value that no rule can see.
 
-    Only strings, integers, doubles, booleans and None are looked up here. Safe to use from several
-    threads: a race only encodes a value twice.
+    Strings, integers, doubles, booleans and None are remembered. Times, dates, decimals and NumPy's
+    numbers are encoded anew each time: an hour that clocks repeat is two times that compare as
+    equal. Safe to use from several threads: a race only encodes a value twice.
 
     Parameters
     ----------
@@ -46,9 +78,11 @@ class KnownPairs(dict[_Item, bytes]):
         The attributes with text predicates.
     find_texts
         The numbers of the text predicates that a string satisfies; None if they are not known yet.
+    declared
+        The declared types of attributes, if there are any.
     """
 
-    __slots__ = ("_axes", "_find_texts", "_is_scalar", "_text_attributes", "_texts_at")
+    __slots__ = ("_axes", "_declared", "_find_texts", "_is_scalar", "_text_attributes", "_texts_at")
 
     def __init__(
         self,
@@ -57,12 +91,14 @@ class KnownPairs(dict[_Item, bytes]):
         is_scalar: Callable[[Any], bool],
         text_attributes: Collection[int],
         find_texts: Callable[[int, str], Sequence[int] | None],
+        declared: DeclaredTypes | None = None,
     ) -> None:
         self._axes = axes
         self._is_scalar = is_scalar
         self._text_attributes = text_attributes
         self._find_texts = find_texts
         self._texts_at = attributes
+        self._declared = declared
 
     def __missing__(self, item: _Item) -> bytes:
         """Encode a value, and remember it if a rule mentions its attribute.
@@ -70,30 +106,110 @@ class KnownPairs(dict[_Item, bytes]):
         Raises
         ------
         Unusual
-            The name is not a string, or the value is none of the usual ones.
+            The name is not a valid string, or the value is none of the usual ones.
         """
         name, value, kind = item
-        if kind not in _USUAL or name.__class__ is not str:
+        if not _is_name(name):
             raise Unusual
-        if not self._is_scalar(value):
+        found, declared = self._axes.get(name), self._declared
+        if kind in _REMEMBERED:
+            if not self._is_scalar(value):
+                raise Unusual
+        elif not isinstance(value, CONVERTED):
             raise Unusual
-        found = self._axes.get(name)
-        if found is None or value is None or value != value:
+        elif found is not None or declared is not None:
+            value = _convert(name, value)
+        if value is None or value != value:
+            return b""
+        if declared is not None:
+            try:
+                value = declared.conform_value(name, value)
+            except SchemaError:
+                raise Unusual from None
+        if found is None:
             return b""
         number, _, axis = found
         pairs = _pack(number, axis.code(value))
-        if kind is str:
-            if number in self._text_attributes:
-                texts = self._find_texts(number, value)
-                if texts is None:
-                    raise Unusual
-                pairs += b"".join(_pack(self._texts_at + text, 1) for text in texts)
-            if len(value) > _LONGEST:
-                return pairs
+        if value.__class__ is str and number in self._text_attributes:
+            texts = self._find_texts(number, value)
+            if texts is None:
+                raise Unusual
+            pairs += b"".join(_pack(self._texts_at + text, 1) for text in texts)
+        if kind not in _REMEMBERED or (kind is str and len(item[1]) > _LONGEST):
+            return pairs
         if len(self) >= _MOST:
             self.clear()
         self[item] = pairs
         return pairs
 
+    def join_nested(self, event: dict[Any, Any]) -> bytes:
+        """The pairs of an event with objects and lists.
 
-_USUAL = frozenset((str, int, float, bool, type(None)))
+        Raises
+        ------
+        Unusual, TypeError
+            The event has to be flattened and encoded in another way.
+        """
+        scalars: dict[str, Any] = {}
+        lists: dict[str, list[Any]] = {}
+        _unnest(event, "", scalars, lists, 1)
+        values = scalars.values()
+        items = zip(scalars, values, map(type, values), strict=True)
+        pairs = b"".join(map(self.__getitem__, items))
+        return b"".join([pairs, *(self._join_list(name, lists[name]) for name in lists)])
+
+    def _join_list(self, name: str, items: list[Any]) -> bytes:
+        """The pairs of a list of strings or numbers."""
+        if not items:
+            return b""
+        found = self._axes.get(name)
+        has_texts = found is not None and found[0] in self._text_attributes
+        if has_texts or (self._declared is not None and name in self._declared):
+            raise Unusual
+        plain = read_plain_list(items)
+        if plain is None or len(plain[0]) > _LONGEST_LIST:
+            raise Unusual
+        if found is None:
+            return b""
+        return b"".join([self[name, value, value.__class__] for value in plain[0]])
+
+
+def _unnest(
+    items: dict[Any, Any],
+    path: str,
+    scalars: dict[str, Any],
+    lists: dict[str, list[Any]],
+    level: int,
+) -> None:
+    """Add the items of an object, those of objects in it among them, by their whole names."""
+    if level > _MOST_LEVELS:
+        raise Unusual
+    for name, item in items.items():
+        if not _is_name(name):
+            raise Unusual
+        whole = path + name
+        kind = item.__class__
+        if kind is dict:
+            _unnest(item, f"{whole}.", scalars, lists, level + 1)
+        elif whole in scalars or whole in lists:
+            # An attribute that is given in two ways has the values of both.
+            raise Unusual
+        elif kind is list:
+            lists[whole] = item
+        else:
+            scalars[whole] = item
+
+
+def _is_name(name: Any) -> bool:
+    return name.__class__ is str and (name > " " or not is_computed(name))
+
+
+def _convert(name: str, item: Any) -> Value | None:
+    """An item as a value, or None where it stands for absence."""
+    try:
+        return value_of_item(name, item)
+    except EventError:
+        raise Unusual from None
+
+
+_REMEMBERED = frozenset((str, int, float, bool, type(None)))

@@ -80,6 +80,9 @@ class Schema:
     def __bool__(self) -> bool:
         return bool(self._declared)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._declared
+
     @property
     def types(self) -> dict[str, str]:
         """The schema as a mapping of attributes to types."""
@@ -223,6 +226,17 @@ class Schema:
                 )
             flat[name] = [_conform_value(name, declared, value) for value in values]
         return flat
+
+    def conform_value(self, name: str, value: Value) -> Value:
+        """Convert the only value of an attribute, if one is declared.
+
+        Raises
+        ------
+        SchemaError
+            The value is not of the declared type.
+        """
+        declared = self._declared.get(name)
+        return value if declared is None else _conform_value(name, declared, value)
 
     def read_many(self, events: Iterable[Event], first: int) -> list[FlatEvent]:
         """Read many events; an error names the event by its number, counted from `first`."""

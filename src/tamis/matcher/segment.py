@@ -56,10 +56,8 @@ class Segment:
         self.columns = columns
         self.ids = columns.ids
         self.engine = engine
-        self._schema = schema
         self._encoders = _Encoders(engine.rules, schema)
-        self._encode_plainly = None if schema else self._encoders.events.encode_pairs
-        """Encodes an event as pairs, where no attribute has a declared type."""
+        self._encode_pairs = self._encoders.events.encode_pairs
         engine.ids = self.ids.numbers
         self._joins: SegmentJoins | None = None
         self._has_joins = any(
@@ -146,16 +144,12 @@ class Segment:
     def encode(self, event: Event) -> Events:
         """Encode one event for this segment."""
         check_time()
-        if self._schema:
-            return self._encoders.events.encode_flat([self._schema.read(event)])
         return self._encoders.events.encode(event)
 
     def encode_pairs(self, event: Event) -> NDArray[np.int32]:
         """Encode one event for this segment, as pairs; see `tamis.encode.event_pairs`."""
         check_time()
-        if self._encode_plainly is None:
-            return self.to_pairs(self.encode(event))
-        return self._encode_plainly(event)
+        return self._encode_pairs(event)
 
     def to_pairs(self, event: Events) -> NDArray[np.int32]:
         """An encoded event as pairs, without its weights."""
@@ -174,8 +168,6 @@ class Segment:
         self, event: Event, weights: Mapping[tuple[str, Any], float]
     ) -> tuple[NDArray[np.int32], NDArray[np.float64]] | None:
         """Encode one event as pairs with weights; None if it has to be flattened first."""
-        if self._schema:
-            return None
         check_time()
         return self._encoders.events.encode_weighted_pairs(event, weights)
 
@@ -218,36 +210,31 @@ class _Encoders:
     def __init__(self, rules: EncodedRules, schema: Schema) -> None:
         self._schema = schema
         self.derived = DerivedAttributes(rules.dictionary)
-        self.events = EventEncoder(rules, self.derived)
+        self.events = EventEncoder(rules, self.derived, schema or None)
         conform, read = (schema.conform, schema.read) if schema else (None, flatten)
         self.columns = ColumnEncoder(rules, conform, read, self.derived)
         self.choices = ChoiceEncoder(rules)
         special = self.derived.bases.union(schema.kinds)
-        self.texts = JsonEncoder(rules, self.events, self._encode_mappings, special)
+        self.texts = JsonEncoder(rules, self.events, special)
 
     def encode_sample(self, chunks: Sequence[EventChunk]) -> Events:
         """Encode all events of a sample at once."""
         rows: list[Event] = []
         for chunk in chunks:
             rows += chunk if isinstance(chunk, list) else self.columns.rows(chunk)
-        return self._encode_mappings(rows, 0)
+        return self.events.encode_many(rows)
 
     def encode_chunk(self, chunk: EventChunk, first: int) -> Events:
         """Encode events without join attributes; see `Segment.encode_chunk`."""
         if isinstance(chunk, list):
-            return self._encode_mappings(chunk, first)
+            return self.events.encode_many(chunk, first)
         try:
             return self.columns.encode(chunk, first)
         except AttributeConflict:
-            return self._encode_mappings(self.columns.rows(chunk, first), first)
+            return self.events.encode_many(self.columns.rows(chunk, first), first)
 
     def encode_joins(self, chunk: EventChunk, first: int, joins: Sequence[FlatEvent]) -> Events:
         """Encode events with their join attributes."""
         is_list = isinstance(chunk, list)
         rows = self._schema.read_many(chunk if is_list else self.columns.rows(chunk, first), first)
         return self.events.encode_flat(map(extend_event, rows, joins), first)
-
-    def _encode_mappings(self, events: Sequence[Event], first: int) -> Events:
-        if not self._schema:
-            return self.events.encode_many(events, first)
-        return self.events.encode_flat(self._schema.read_many(events, first), first)

@@ -262,9 +262,7 @@ def test_a_hash_collision_is_no_match(plain: Segment, monkeypatch: pytest.Monkey
     from tamis.encode.json import tables
 
     monkeypatch.setattr(tables, "_room", lambda count: 1 << (2 * count).bit_length())
-    encoder = JsonEncoder(
-        plain.engine.rules, plain._encoders.events, plain._encoders._encode_mappings, ()
-    )
+    encoder = JsonEncoder(plain.engine.rules, plain._encoders.events, ())
     texts = to_texts([f'{{"n{i}": 1, "b": "s{i}", "a": {i}}}'.encode() for i in range(500)])
     by_kernels = describe(plain, lambda: encoder.encode(texts))
     assert by_kernels == describe(plain, lambda: plain.encode_chunk(texts.events()))

@@ -7,7 +7,7 @@ such as a double of many digits. What it reads is encoded by the encoder of mapp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
@@ -25,7 +25,6 @@ from tamis.encode.json.texts import JsonTexts
 from tamis.encode.ragged import run_places, starts
 from tamis.encode.rules import EncodedRules
 from tamis.errors import EventError, SchemaError, combine_errors
-from tamis.expr.event import Event
 
 __all__ = ["JsonEncoder"]
 
@@ -40,9 +39,7 @@ class JsonEncoder:
     rules
         The rules.
     events
-        Encodes the mappings of the same rules.
-    encode_mappings
-        Encodes events that Python has read, numbered from 0, after the schema has read them.
+        Encodes events of the same rules that Python has read.
     special
         Attributes whose values Python has to read.
     """
@@ -51,14 +48,12 @@ class JsonEncoder:
         self,
         rules: EncodedRules,
         events: EventEncoder,
-        encode_mappings: Callable[[Sequence[Event], int], Events],
         special: Collection[str],
     ) -> None:
         self._dictionary = rules.dictionary
         self._axes = rules.dictionary.axes
         self._texts = rules.texts.attributes
         self._events = events
-        self._encode_mappings = encode_mappings
         self._captured = frozenset(map(first_segment, special))
         self._tables: JsonTables | None = None
         self._has_blank: bool | None = None
@@ -81,7 +76,7 @@ class JsonEncoder:
         if not rows:
             return events
         try:
-            others = self._encode_mappings(rest, 0)
+            others = self._events.encode_many(rest)
         except (EventError, SchemaError) as error:
             raise combine_errors(
                 {first + rows[at]: reason for at, reason in error.refused.items()}  # type: ignore[misc]  # as `combine_errors` got them
@@ -115,7 +110,7 @@ class JsonEncoder:
     def _says_more_than_nothing(self) -> bool:
         """Whether an event without values has entries: those of functions of absent attributes."""
         if self._has_blank is None:
-            self._has_blank = len(self._encode_mappings([{}], 0).attribute) > 0
+            self._has_blank = len(self._events.encode_many([{}]).attribute) > 0
         return self._has_blank
 
     def _finish(self, texts: JsonTexts, read: ReadTexts) -> Events:
