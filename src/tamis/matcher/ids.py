@@ -73,6 +73,8 @@ class Ids:
         self.is_text = is_text
         self.size = max(len(numbers), texts.size)
         self._index = index
+        self._range: tuple[int, int] | None = None
+        """The least and the highest key of the index."""
         # Texts are decoded when they are first needed, and kept.
         self._objects: NDArray[np.object_] | None = None
         self._decoded: NDArray[np.bool_] | None = None
@@ -216,17 +218,19 @@ class Ids:
             return np.where(self.is_text, keys, self.numbers.view(np.uint64))
         return keys
 
-    def find(self, id: RuleId, key: np.uint64 | None = None) -> int | None:
+    def find(self, id: RuleId, key: int | None = None) -> int | None:
         """Find the place of `id`, whose key may be known already."""
         if not (self.has_texts if isinstance(id, str) else self.has_numbers):
             return None
         index = self.index
         if key is None:
             key = key_of(id)
-        # New integers are often above all others.
-        if not index.key[0] <= key <= index.key[-1]:
+        # New integers are often above all others, and Python compares faster than NumPy.
+        if self._range is None:
+            self._range = int(index.key[0]), int(index.key[-1])
+        if not self._range[0] <= key <= self._range[1]:
             return None
-        at = int(index.key.searchsorted(key))
+        at = int(index.key.searchsorted(np.uint64(key)))
         while at < self.size and index.key[at] == key:
             place = int(index.place[at])
             if self.at(place) == id:
@@ -267,11 +271,9 @@ class Ids:
         return found[:, 0], found[:, 1]
 
 
-def key_of(id: RuleId) -> np.uint64:
-    """The key of an id."""
-    if isinstance(id, str):
-        return np.uint64(hash_text(id))
-    return np.uint64(id & 0xFFFF_FFFF_FFFF_FFFF)
+def key_of(id: RuleId) -> int:
+    """The key of an id, an integer of 64 bits."""
+    return hash_text(id) if isinstance(id, str) else id & 0xFFFF_FFFF_FFFF_FFFF
 
 
 def id_column(

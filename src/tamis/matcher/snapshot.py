@@ -79,7 +79,7 @@ class View:
         """Whether the rule at `place` was not removed."""
         return place not in self.removed and (self.marks is None or bool(self.marks[place]))
 
-    def place_of(self, id: RuleId, key: np.uint64 | None = None) -> int | None:
+    def place_of(self, id: RuleId, key: int | None = None) -> int | None:
         """Find the place of the living rule `id`, whose key may be known already."""
         place = self.segment.ids.find(id, key)
         return place if place is not None and self.is_alive(place) else None

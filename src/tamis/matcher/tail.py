@@ -166,6 +166,10 @@ class _Buffer:
                 tree.add(place, self.entries[place].tree)
                 self.inserted = place + 1
 
+    def knows(self, id: RuleId) -> bool:
+        """Whether a rule with this id was ever added."""
+        return id in self._last_place
+
     def places_of(self, id: RuleId) -> Iterator[int]:
         """The places of all rules with this id, the last one first."""
         place = self._last_place.get(id)
@@ -296,8 +300,7 @@ class Tail:
     def find(self, id: RuleId) -> TailRule | None:
         """The rule `id`."""
         for part in self._slices:
-            place = part.place_of(id)
-            if place is not None:
+            if part.buffer.knows(id) and (place := part.place_of(id)) is not None:
                 return part.buffer.entries[place]
         return None
 
