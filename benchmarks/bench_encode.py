@@ -4,7 +4,8 @@
   three of strings, a boolean, a timestamp; a tenth is null) for 10,000 rules that mention all of
   them. Once with plain and once with dictionary-encoded strings; the best of three.
 - *shapes*: µs of a `match_array` for events of 20 values, as dictionaries: plain ones, and with a
-  time, a decimal, a NumPy number, a list, an object or a schema. None should cost a multiple.
+  time, a decimal, a NumPy number, a list, an object, many attributes that no rule mentions, or a
+  schema. None should cost a multiple.
 - *rules*: rules per second for texts from 20 templates that differ only in their literals: every
   text parsed in full, then through `Shapes`, which parses a template once; encoded by
   `RuleEncoder`, rule by rule, and by the kernels of `tamis.encode.plain`; and 1,000,000 such rules
@@ -93,6 +94,7 @@ SHAPES: dict[str, Callable[[Random], dict[str, Any]]] = {
     "a NumPy number": lambda random: {"price": np.float64(random.randrange(1_000))},
     "a list": lambda random: {"tags": random.sample(TAGS, 3)},
     "an object": lambda random: {"user": {"age": random.randrange(100), "plan": "free"}},
+    "100 attributes more": lambda random: {f"b{n}": random.randrange(50) for n in range(100)},
 }
 """What events have beside their integers."""
 

@@ -22,6 +22,7 @@ from tamis.encode.events import EventEncoder
 from tamis.encode.rules import RuleEncoder
 from tamis.errors import EventError
 from tamis.expr.evaluate import evaluate
+from tamis.expr.names import DERIVED, JOINED, RECEIVED_BY
 from tamis.matcher.schema import Schema
 
 RULES = {
@@ -158,19 +159,23 @@ def random_event(random: Random) -> dict[str, Any]:
             return random.sample(some, random.randrange(len(some) + 1))
         return random.choice(UNREADABLE_VALUES) if draw < 0.42 else scalar()
 
-    names = ["x", "y", "z", "x.y", "y.x", "x.x", "x.y.x"]
+    names = ["x", "y", "z", "x.y", "y.x", "x.x", "x.y.x", "q", "q.x", "x.q"]
     return {name: item(1) for name in random.sample(names, random.randrange(len(names)))}
 
 
 UNREADABLE_VALUES: list[Any] = [2**70, b"1", "\ud800", datetime.min.replace(tzinfo=LONDON)]
 
 
+@pytest.mark.parametrize("unseen", [0, 10**9])
 @pytest.mark.parametrize(
     "schema",
     [{}, {"x": "integer", "z": "string[]"}, {"y": "timestamp", "x.y": "double", "w": "string"}],
 )
-def test_nested_events_as_flattened_ones(schema: dict[str, str]) -> None:
+def test_nested_events_as_flattened_ones(
+    schema: dict[str, str], unseen: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whichever road an event takes, its values or the reason to refuse it are the same."""
+    monkeypatch.setattr(events_module, "_UNSEEN", unseen)
     made = tamis.Matcher(schema=schema)
     texts = [
         *("x > 0", "y = 1 OR y = TRUE", "x.y = 2 AND z IN ('1', 'b')", "y.x IS NULL"),
@@ -200,6 +205,25 @@ def test_nested_events_as_flattened_ones(schema: dict[str, str]) -> None:
     assert 0 < unusual < 1_500
 
 
+def test_what_no_rule_mentions_is_soon_left_out() -> None:
+    """Events often have many more attributes than rules mention."""
+    encoder = RuleEncoder()
+    encoder.add(tamis.parse("x > 5 AND y.z = 'a'"), "strong")
+    events = EventEncoder(encoder.finish())
+    for number in range(1_000):
+        others = {f"other{n}": number for n in range(50)}
+        event = {"x": number, "y": {"z": "a"}, **others}
+        assert sorted(events.encode_pairs(event)) == sorted(to_pairs(events.encode(event), 2))
+    assert events._known.unseen < events_module._UNSEEN + 50
+    # An event that has little else is not worth the selection.
+    events.encode_pairs({"x": 1, "y": {"z": "b"}})
+    assert events._known.unseen == 0
+    with pytest.raises(EventError, match="control character"):
+        events.encode_pairs({"x": 1, JOINED: 2})
+    with pytest.raises(EventError, match="are strings"):
+        events.encode_pairs({"x": 1, 2: 3})  # type: ignore[dict-item]  # a wrong name
+
+
 UNREADABLE: list[Any] = [
     {"x": 2**70},
     {"x": b"1"},
@@ -209,6 +233,9 @@ UNREADABLE: list[Any] = [
     {"x": Decimal("sNaN")},
     {"x": Decimal("1e99999")},
     {"x": datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=2)))},
+    {"x": 1, DERIVED: 2},
+    {"x": 1, JOINED: [2]},
+    {"x": 1, RECEIVED_BY: date(2025, 1, 1)},
 ]
 
 
@@ -224,6 +251,8 @@ def test_what_cannot_be_read_is_refused_also_after_values_were_remembered(event:
     if wanted is None:
         with pytest.raises(EventError):
             made.match(event)
+        with pytest.raises(EventError):
+            made.match_many([{"x": 1}, event])
     else:
         assert find_rules(made, event) == wanted
 

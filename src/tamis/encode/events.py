@@ -17,7 +17,7 @@ from tamis.encode.dictionary import ABSENT
 from tamis.encode.event_pairs import to_pairs
 from tamis.encode.event_rows import merge_rows
 from tamis.encode.guards import Guards
-from tamis.encode.known_pairs import CONVERTED, DeclaredTypes, KnownPairs, Unusual
+from tamis.encode.known_pairs import CONVERTED, DeclaredTypes, KnownPairs, Unusual, is_name
 from tamis.encode.ragged import starts
 from tamis.encode.rules import EncodedRules
 from tamis.errors import EventError, SchemaError, combine_errors
@@ -38,6 +38,8 @@ __all__ = ["AxesEncoder", "EventEncoder", "KnownAxis"]
 _ONE_ROW = [np.array([0, size], np.int64) for size in range(64)]
 """`Events.start` of a single event, by its number of entries: the case that must be fast."""
 
+_UNSEEN = 256
+"""After so many values that no rule can see, what rules mention is selected from events first."""
 
 _FEW = 16
 """Fewer codes of an attribute than this are added to lists, more as an array."""
@@ -216,7 +218,7 @@ class AxesEncoder:
             elif found is not None and kind is bool:
                 add_attribute(found[0])
                 add_code(found[2].code(value))
-            elif name.__class__ is str and isinstance(value, CONVERTED):
+            elif isinstance(value, CONVERTED) and is_name(name):
                 try:
                     converted = value_of_item(name, value)
                 except EventError:
@@ -225,14 +227,14 @@ class AxesEncoder:
                 if found is not None and converted is not None:
                     add_attribute(found[0])
                     add_code(found[2].code(converted))
-            elif kind is list and name.__class__ is str:
+            elif kind is list and is_name(name):
                 plain = read_plain_list(value)
                 if plain is None or len(plain[0]) >= _MANY:
                     return False
                 read.values[name], read.sizes[name] = plain
                 if found is not None:
                     self._add_values(name, found[0], found[2], plain[0], rows, None)
-            elif name.__class__ is not str or not _is_scalar(value):
+            elif not is_name(name) or not _is_scalar(value):
                 return False
         return True
 
@@ -388,8 +390,10 @@ class EventEncoder(AxesEncoder):
         pair_of = self._pair_of
         if pair_of is None or event.__class__ is not dict:
             return None
-        values = event.values()
         try:
+            if self._known.unseen >= _UNSEEN:
+                event = self._known.select_mentioned(event)
+            values = event.values()
             return b"".join(map(pair_of, zip(event, values, map(type, values), strict=True)))
         except Unusual:
             return None

@@ -8,7 +8,7 @@ place of a type; its values are strings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -82,6 +82,9 @@ class Schema:
 
     def __contains__(self, name: object) -> bool:
         return name in self._declared
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._declared)
 
     @property
     def types(self) -> dict[str, str]:
