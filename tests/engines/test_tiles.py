@@ -25,6 +25,7 @@ from tamis.engines.tiles.arrays import BY_CUTS, BY_TEXT, NARROW, NEGATIVE, STEPS
 from tamis.expr.event import flatten
 from tamis.expr.model import LOGICS, And, Expr, Not, Op, Or, Predicate
 from tamis.expr.weights import EventWeights, RuleWeights
+from tamis.workloads import begen
 
 Values = Callable[[Random], Any]
 
@@ -259,3 +260,16 @@ def test_a_sample_of_events_corrects_the_likelihood() -> None:
     assert by_sample[atom[0]] < by_sample[atom[1]]
     some = events.encode_many([{"a": n % 10, "b": n} for n in range(50)])
     assert rows_of(Tiles(rules, sample=sample), some, None) == rows_of(Scan(rules), some, None)
+
+
+def test_a_rule_takes_few_bytes_besides_its_atoms() -> None:
+    """Where its conjunction begins, its bound, and its place in tiles or flat groups."""
+    workload = begen.Workload(20_000, match_probability=0.01)
+    encoder = RuleEncoder()
+    for _, text in workload.rules():
+        encoder.add_text(text, "strong")
+    engine = Tiles(encoder.finish())
+    forms, arrays, size = engine.rules.forms, engine.arrays, engine.rules.size
+    assert forms.conjunction_start.nbytes == 4 * (size + 1)
+    assert arrays.bound.nbytes == size
+    assert arrays.bounds.nbytes < 1_000

@@ -135,8 +135,11 @@ class TileArrays(NamedTuple):
     cut: NDArray[np.int32]
     bits: NDArray[np.uint64]
     """The columns; see `ColumnArrays`."""
-    bound: NDArray[np.float32]
-    """The most that each candidate scores on an event without weights above 1."""
+    bound: NDArray[np.uint8]
+    """Where `bounds` has the most that each candidate scores on an event without weights above 1;
+    see `rank_bounds`."""
+    bounds: NDArray[np.float32]
+    """The bounds of candidates, rising."""
     tile_bound: NDArray[np.float32]
     """The highest bound in each tile."""
 
@@ -154,7 +157,8 @@ COLUMNS = {
     "columns": Column(np.int32, 8),
     "cut": Column(np.int32),
     "bits": Column(np.uint64),
-    "bound": Column(np.float32),
+    "bound": Column(np.uint8),
+    "bounds": Column(np.float32),
     "tile_bound": Column(np.float32),
 }
 """The types of the arrays of `TileArrays`."""

@@ -63,6 +63,7 @@ def check_tiles(rules: EncodedRules, arrays: TileArrays) -> None:
         tree=arrays.tree,
     )
     check_lengths(candidates, bound=arrays.bound)
+    check_numbers("bound", arrays.bound, 0, len(arrays.bounds))
     check_numbers("member", arrays.member, 0, conjunctions)
     _check_tiles(arrays, conjunctions)
     _check_columns(rules, arrays)
