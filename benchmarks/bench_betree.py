@@ -155,7 +155,7 @@ def new_tree(encoded: EncodedRules) -> BeTree:
 def insert(tree: BeTree, encoded: EncodedRules, numbers: NDArray[np.int64]) -> None:
     """Insert conjunctions with consecutive numbers."""
     forms = encoded.forms
-    start = forms.conjunction_start[numbers[0] : numbers[-1] + 2]
+    start = forms.conjunction_start[numbers[0] : numbers[-1] + 2].astype(np.int64)
     atom = forms.conjunction_atom[start[0] : start[-1]]
     tree.insert_many(numbers, encoded.atoms, start - start[0], atom)
 

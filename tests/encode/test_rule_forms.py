@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tamis.encode.events import EventEncoder
+from tamis.encode.ragged import narrow_starts
 from tamis.encode.rule_forms import expand_scores
 from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.base import Engine
@@ -136,3 +137,9 @@ def test_expanded_scores() -> None:
     assert found.start.tolist() == [0, 3, 4, 5]
     assert found.code.tolist() == [0, 1, -5, 2, -1]
     assert expand_scores(rules.forms, found) is found
+
+
+def test_more_atoms_than_32_bits_can_number_are_refused() -> None:
+    assert narrow_starts(np.array([0, 2**31 - 1])).tolist() == [0, 2**31 - 1]
+    with pytest.raises(OverflowError, match="two billion atoms"):
+        narrow_starts(np.array([0, 2**31]))

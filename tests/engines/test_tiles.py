@@ -21,10 +21,23 @@ from tamis.engines.base import Engine
 from tamis.engines.likelihood import estimate_likelihood
 from tamis.engines.scan import Scan
 from tamis.engines.tiles import Tiles, columns
-from tamis.engines.tiles.arrays import BY_CUTS, BY_TEXT, NARROW, NEGATIVE, STEPS, WORD
+from tamis.engines.tiles.arrays import (
+    BY_CUTS,
+    BY_TEXT,
+    IS_WIDE,
+    MOST_STEPS,
+    NARROW,
+    NEGATIVE,
+    STEPS,
+    WIDE,
+    WORD,
+    TileArrays,
+)
+from tamis.engines.tiles.columns import positions_of
 from tamis.expr.event import flatten
 from tamis.expr.model import LOGICS, And, Expr, Not, Op, Or, Predicate
 from tamis.expr.weights import EventWeights, RuleWeights
+from tamis.workloads import begen
 
 Values = Callable[[Random], Any]
 
@@ -205,19 +218,35 @@ def test_pruning_does_not_change_the_best_rules(name: str, weighted: bool, sever
 
 
 def test_the_rule_sets_cover_all_kinds_of_tiles() -> None:
-    kinds, widths, steps = 0, set(), set()
-    spilled = False
+    kinds, widths, steps, spilled = 0, set(), set(), set()
     for name, build in SETS.items():
         random = Random(f"{name} 0")
         arrays = Tiles(encode(build(random), random)).arrays
         kinds |= int(np.bitwise_or.reduce(arrays.columns[:, 0], initial=0))
         widths |= set((arrays.tile[:-1, 1] > NARROW * WORD).tolist())
         steps |= set((arrays.columns[:, 0] & STEPS).tolist())
-        spilled |= bool((arrays.bits.view(np.uint8).reshape(-1, 8)[:, 7] > 24).any())
+        spilled |= find_spilled(arrays)
     assert kinds & (NEGATIVE | BY_TEXT | BY_CUTS) == NEGATIVE | BY_TEXT | BY_CUTS
     assert widths == {False, True}
-    assert STEPS in steps
-    assert spilled
+    assert {0, MOST_STEPS - 1, MOST_STEPS} <= steps
+    assert spilled == {(words, steps) for words in (NARROW, WIDE) for steps in (3, MOST_STEPS)}
+
+
+def find_spilled(arrays: TileArrays) -> set[tuple[int, int]]:
+    """The words and steps of columns with toggles that do not fit into their row."""
+    found = set()
+    for kind, place, _, _, span, _, cuts, apart in arrays.columns.tolist():
+        words, steps = WIDE if kind & IS_WIDE else NARROW, kind & STEPS
+        positions = cuts - 1 if kind & BY_CUTS else span
+        for row in range(-(-positions // positions_of(steps)) if steps else 0):
+            counts = int(arrays.bits[8 * place + apart + 2 * words * row + words])
+            if steps == MOST_STEPS:
+                toggles = sum(counts >> 4 * i & 15 for i in range(16))
+            else:
+                toggles = counts >> 56
+            if toggles > 8 * (words - 1):
+                found.add((words, steps))
+    return found
 
 
 @pytest.mark.parametrize("name", SETS)
@@ -259,3 +288,19 @@ def test_a_sample_of_events_corrects_the_likelihood() -> None:
     assert by_sample[atom[0]] < by_sample[atom[1]]
     some = events.encode_many([{"a": n % 10, "b": n} for n in range(50)])
     assert rows_of(Tiles(rules, sample=sample), some, None) == rows_of(Scan(rules), some, None)
+
+
+def test_a_rule_takes_few_bytes_besides_its_atoms() -> None:
+    """Where its conjunction begins, its bound, and its place in tiles or flat groups."""
+    workload = begen.Workload(10_000, match_probability=1 / 11)
+    encoder = RuleEncoder()
+    for _, text in workload.rules():
+        encoder.add_text(text, "strong")
+    engine = Tiles(encoder.finish())
+    forms, arrays, size = engine.rules.forms, engine.arrays, engine.rules.size
+    assert forms.conjunction_start.nbytes == 4 * (size + 1)
+    assert arrays.bound.nbytes == size
+    assert arrays.bounds.nbytes < 1_000
+    # Rows of up to eight positions, all with room for toggles, took 67 bytes.
+    assert arrays.tile[:-1, 1].sum() > 0.8 * size, "most rules stand in tiles"
+    assert arrays.bits.nbytes < 45 * size

@@ -20,9 +20,12 @@ from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Engine
 from tamis.engines.papers.kindex import KIndex, KIndexCnf
 from tamis.engines.scan import Scan
+from tamis.engines.score_bounds import MOST_BOUNDS, rank_bounds
 from tamis.engines.shared import Shared
 from tamis.engines.tiles import Tiles
+from tamis.engines.tiles.arrays import TileArrays
 from tamis.expr.event import flatten
+from tamis.expr.normalize import LONGEST
 from tamis.expr.weights import EventWeights
 from tamis.workloads import ads, begen
 from tests.engines.test_shared import (
@@ -185,12 +188,64 @@ def test_tiles_score_few_of_the_rules_that_match_a_weighted_event(weighted: bool
     assert scored < 0.15 * matches
 
 
+def bounds_of(arrays: TileArrays) -> list[float]:
+    return [float(bound) for bound in arrays.bounds[arrays.bound]]
+
+
 def test_a_conjunction_is_bounded_by_its_own_sum() -> None:
     """Not by the best conjunction of its rule, unless simplification has merged some of them."""
     sums = encode(["(a0 = 1 AND a1 = 2 AND a2 = 3) OR a3 = 1", "a0 = 2 AND a1 <> 1"], "strong")
-    assert sorted(Tiles(sums).arrays.bound.tolist()) == [1.0, 1.0, 3.0]
+    assert sorted(bounds_of(Tiles(sums).arrays)) == [1.0, 1.0, 3.0]
     merged = encode(["(a0 IN (1, 2) OR a1 = 1) AND (a0 IN (2, 3) OR a2 = 1)"], "strong")
-    assert set(Tiles(merged).arrays.bound.tolist()) == {2.0}
+    assert set(bounds_of(Tiles(merged).arrays)) == {2.0}
+
+
+@pytest.mark.parametrize("distinct", [0, 1, MOST_BOUNDS - 1, MOST_BOUNDS, MOST_BOUNDS + 1, 9_000])
+def test_bounds_of_a_byte_are_exact_or_too_high(distinct: int) -> None:
+    values = np.arange(distinct, dtype=np.float32) / 7
+    bound = np.random.default_rng(3).permutation(np.repeat(values, 3))
+    place, bounds = rank_bounds(bound)
+    assert place.dtype.name == "uint8"
+    assert len(bounds) == min(distinct, MOST_BOUNDS)
+    assert (np.diff(bounds) > 0).all()
+    rounded = bounds[place]
+    if distinct <= MOST_BOUNDS:
+        assert (rounded == bound).all()
+        return
+    assert (rounded >= bound).all()
+    # The highest are exact, and no bound becomes that of a rule far above it.
+    assert set(values[-10:].tolist()) <= set(bounds.tolist())
+    above = distinct - np.searchsorted(values, bound)
+    assert (np.searchsorted(values, rounded) - np.searchsorted(values, bound) <= above / 8).all()
+
+
+def test_rules_of_any_length_have_exact_bounds() -> None:
+    """Where rules have no weights, the score of a rule that holds is its bound."""
+    assert LONGEST < MOST_BOUNDS
+    held = [f"a{i} = 1" for i in range(LONGEST)]
+    rules = encode([" AND ".join(held[:size]) for size in range(1, LONGEST + 1)], "strong")
+    assert len(rules.scores.start) == 0, "only where no scores are stored"
+    engine, scan, encoder = Tiles(rules), Scan(rules), EventEncoder(rules)
+    assert sorted(bounds_of(engine.arrays)) == list(range(1, LONGEST + 1))
+    for size in (3, 100, LONGEST):
+        rows = encoder.encode(flatten({f"a{i}": 1 for i in range(size)}))
+        assert_same(engine, scan, rows, 5, None, None)
+
+
+def test_the_best_of_more_bounds_than_a_byte_can_number() -> None:
+    random = Random(8)
+    rules = encode([draw_single(random) for _ in range(2_000)], "strong")
+    scores = expand_scores(rules.forms, rules.scores)
+    sizes = np.where(rules.atoms.test == SET, np.diff(rules.atoms.table[:, 2:])[:, 0], 1)
+    own = np.where(scores.code >= 0, sizes[scores.code], 0)
+    weights = np.where(own > 0, np.cumsum(own) - own, -1).astype(np.int32)
+    weight = np.random.default_rng(8).random(int(own.sum()))
+    rules = rules._replace(scores=scores._replace(weights=weights, weight=weight))
+    engine, scan, encoder = Tiles(rules), Scan(rules), EventEncoder(rules)
+    assert len(engine.arrays.bounds) == MOST_BOUNDS
+    events = encoder.encode_many([draw_event(random) for _ in range(50)])
+    for n in (1, 5, 60):
+        assert_same(engine, scan, events, n, None, None)
 
 
 def test_weighted_events_are_encoded_as_pairs() -> None:

@@ -94,7 +94,7 @@ class AtomArrays(NamedTuple):
 class FormArrays(NamedTuple):
     """How rules consist of atoms: as conjunctions, or as programs where those are too many."""
 
-    conjunction_start: NDArray[np.int64]
+    conjunction_start: NDArray[np.int32]
     conjunction_atom: NDArray[np.int32]
     """The distinct atoms of each conjunction, in the order of the first rule with it. No two
     conjunctions have the same atoms, except for a few where conjunction i is rule i."""

@@ -93,11 +93,13 @@ def check_numbers(name: str, array: NDArray[Any], first: int, end: int) -> None:
         refuse(name, f"has numbers outside of {first:,} to {end - 1:,}")
 
 
-def check_lists(name: str, start: NDArray[np.int64], items: int, lists: int | None = None) -> None:
+def check_lists(
+    name: str, start: NDArray[np.integer[Any]], items: int, lists: int | None = None
+) -> None:
     """Check where lists begin: they lie end to end and fill `items` places."""
     if not len(start) or (lists is not None and len(start) != lists + 1):
         refuse(name, f"has {len(start):,} entries, which are not one for each list and one more")
-    if start[0] != 0 or start[-1] != items or not _never_falls(start):
+    if start[0] != 0 or start[-1] != items or not _never_falls(start.astype(np.int64, copy=False)):
         refuse(name, f"does not divide {items:,} items into lists")
 
 

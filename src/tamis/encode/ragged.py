@@ -21,6 +21,7 @@ __all__ = [
     "empty_lists",
     "item_places",
     "list_numbers",
+    "narrow_starts",
     "run_places",
     "starts",
     "take_lists",
@@ -59,12 +60,25 @@ def starts(sizes: Iterable[int] | NDArray[np.integer[Any]]) -> NDArray[np.int64]
     return start
 
 
-def list_numbers(start: NDArray[np.int64]) -> NDArray[np.int64]:
+def narrow_starts(start: NDArray[np.integer[Any]]) -> NDArray[np.int32]:
+    """Where lists begin, in 32 bits.
+
+    Raises
+    ------
+    OverflowError
+        There are more items than 32 bits can number.
+    """
+    if len(start) and not 0 <= start[-1] <= np.iinfo(np.int32).max:
+        raise OverflowError("the conjunctions of the rules have more than two billion atoms")
+    return start.astype(np.int32, copy=False)
+
+
+def list_numbers(start: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
     """The number of the list that each item belongs to."""
     return np.repeat(np.arange(len(start) - 1), np.diff(start))
 
 
-def empty_lists(start: NDArray[np.int64]) -> NDArray[np.int64]:
+def empty_lists(start: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
     """The numbers of the lists without items."""
     return np.flatnonzero(np.diff(start) == 0)
 
@@ -79,7 +93,7 @@ def run_places(
 
 
 def item_places(
-    start: NDArray[np.int64], chosen: NDArray[np.integer[Any]]
+    start: NDArray[np.integer[Any]], chosen: NDArray[np.integer[Any]]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The lists `chosen`, in that order: where each begins then, and the old places of items."""
     begin = start[chosen]
@@ -88,7 +102,7 @@ def item_places(
 
 
 def take_lists(
-    start: NDArray[np.int64], items: NDArray[_Items], chosen: NDArray[np.integer[Any]]
+    start: NDArray[np.integer[Any]], items: NDArray[_Items], chosen: NDArray[np.integer[Any]]
 ) -> tuple[NDArray[np.int64], NDArray[_Items]]:
     """The lists `chosen`, in that order."""
     new_start, places = item_places(start, chosen)
@@ -96,7 +110,7 @@ def take_lists(
 
 
 def concatenate_lists(
-    lists: Sequence[tuple[NDArray[np.int64], NDArray[_Items]]],
+    lists: Sequence[tuple[NDArray[np.integer[Any]], NDArray[_Items]]],
 ) -> tuple[NDArray[np.int64], NDArray[_Items]]:
     """All lists, those of one pair after those of another."""
     sizes = np.concatenate([np.diff(start) for start, _ in lists])

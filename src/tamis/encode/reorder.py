@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import FormArrays, ScoreArrays
-from tamis.encode.ragged import item_places, list_numbers, take_lists
+from tamis.encode.ragged import item_places, list_numbers, narrow_starts, take_lists
 from tamis.encode.rules import EncodedRules
 
 __all__ = ["reorder_rules"]
@@ -39,7 +39,7 @@ def _forms(forms: FormArrays, rule_order: _Numbers, conjunction_order: _Numbers)
         conjunction = list_numbers(owner_start)
         owner = owner[np.lexsort((owner, conjunction))]
     return forms._replace(
-        conjunction_start=start,
+        conjunction_start=narrow_starts(start),
         conjunction_atom=atom,
         owner_start=owner_start,
         owner=owner,

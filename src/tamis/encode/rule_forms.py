@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tamis.encode.arrays import NO_DOUBLES, NO_INT32, NO_INT64, FormArrays, ScoreArrays
 from tamis.encode.kernel import kernel
-from tamis.encode.ragged import list_numbers, starts
+from tamis.encode.ragged import list_numbers, narrow_starts, starts
 
 __all__ = ["and_code", "compact_forms", "expand_scores", "or_code", "owner_arrays"]
 
@@ -105,7 +105,7 @@ def _give_each_its_own(
     own_atom = np.empty(own_start[-1], np.int32)
     _copy_atoms(start, code, own_start, own_atom)
     return forms._replace(
-        conjunction_start=own_start,
+        conjunction_start=narrow_starts(own_start),
         conjunction_atom=own_atom,
         owner_start=NO_INT64,
         owner=NO_INT32,

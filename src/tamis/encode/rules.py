@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import GOTO_FALSE, GOTO_TRUE, AtomArrays, FormArrays, ScoreArrays
 from tamis.encode.atoms import encode_atoms, encode_weights, number_text_predicates
 from tamis.encode.dictionary import Dictionary
-from tamis.encode.ragged import ListBuilder
+from tamis.encode.ragged import ListBuilder, narrow_starts
 from tamis.encode.rule_forms import and_code, compact_forms, or_code, owner_arrays
 from tamis.encode.text_predicates import TextIndex
 from tamis.expr.model import And, Atom, Expr, Logic, Op, Or
@@ -231,10 +231,12 @@ class RuleEncoder:
         self.size += 1
 
     def _form_arrays(self) -> FormArrays:
+        conjunction_end, conjunction_atom = self._conjunction_atoms.arrays()
         program_end, program = self._programs.arrays()
         conjunction, rule = np.array(self._owners, np.int64).reshape(-1, 2).T
         return FormArrays(
-            *self._conjunction_atoms.arrays(),
+            narrow_starts(conjunction_end),
+            conjunction_atom,
             *owner_arrays(conjunction, rule, len(self._conjunctions), self.size),
             program_end // 3,
             program.reshape(-1, 3),

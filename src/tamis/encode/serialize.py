@@ -21,8 +21,9 @@ from tamis.encode.arrays import (
     TextArrays,
 )
 from tamis.encode.check_rules import check_rules
-from tamis.encode.checks import refuse
+from tamis.encode.checks import check_lists, check_type, refuse
 from tamis.encode.dictionary import Dictionary
+from tamis.encode.ragged import narrow_starts
 from tamis.encode.rules import EncodedRules
 from tamis.encode.text_predicates import TextIndex
 
@@ -54,7 +55,9 @@ def to_arrays(rules: EncodedRules) -> dict[str, NDArray[Any]]:
 
 
 def from_arrays(arrays: Mapping[str, NDArray[Any]], check_size: int | None = None) -> EncodedRules:
-    """The rules that `to_arrays` was given. The arrays may be read-only; nothing is copied.
+    """The rules that `to_arrays` was given. The arrays may be read-only.
+
+    Nothing is copied, except where a file of an older format has wider numbers.
 
     Parameters
     ----------
@@ -80,7 +83,7 @@ def from_arrays(arrays: Mapping[str, NDArray[Any]], check_size: int | None = Non
     size = int(arrays["size"][0])
     rules = (
         AtomArrays(**group("atoms", AtomArrays._fields)),
-        FormArrays(**group("forms", FormArrays._fields)),
+        _read_forms(group("forms", FormArrays._fields), check_size is not None),
         ScoreArrays(**scores),
     )
     has_longs = "dictionary.long_place" in arrays
@@ -92,3 +95,15 @@ def from_arrays(arrays: Mapping[str, NDArray[Any]], check_size: int | None = Non
             refuse("size", f"is {size:,}, not {check_size:,}")
         check_rules(size, *rules, dictionary, texts)
     return EncodedRules(size, *rules, Dictionary(dictionary), TextIndex(texts))
+
+
+def _read_forms(fields: dict[str, Any], check: bool) -> FormArrays:
+    """The forms; files of formats up to 5 have 64 bits for where conjunctions begin."""
+    start = fields["conjunction_start"]
+    if start.dtype == np.int64:
+        if check:
+            # Before they are cut to 32 bits: what is left of a wrong number may look right.
+            check_type("conjunction_start", start, np.int64)
+            check_lists("conjunction_start", start, len(fields["conjunction_atom"]))
+        fields["conjunction_start"] = narrow_starts(start)
+    return FormArrays(**fields)

@@ -20,7 +20,13 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import NO_INT32, NO_INT64
 from tamis.encode.kernel import kernel
 from tamis.encode.merge.deduplicate import number_conjunctions
-from tamis.encode.ragged import concatenate_lists, list_numbers, starts, take_lists
+from tamis.encode.ragged import (
+    concatenate_lists,
+    list_numbers,
+    narrow_starts,
+    starts,
+    take_lists,
+)
 from tamis.encode.rule_forms import owner_arrays
 from tamis.encode.rules import EncodedRules
 
@@ -245,7 +251,7 @@ def _replace_conjunctions(
     owner_start, owner = owner_arrays(number, rule, len(used), rules.size)
     return rules._replace(
         forms=rules.forms._replace(
-            conjunction_start=start,
+            conjunction_start=narrow_starts(start),
             conjunction_atom=atom,
             owner_start=owner_start,
             owner=owner,

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,7 +15,22 @@ from tamis.encode.kernel import kernel
 from tamis.encode.rules import EncodedRules
 from tamis.engines.normal_forms import are_sums
 
-__all__ = ["bound_conjunctions", "bound_rules", "heaviest_weight", "highest_weight", "round_up"]
+__all__ = [
+    "MOST_BOUNDS",
+    "bound_conjunctions",
+    "bound_rules",
+    "heaviest_weight",
+    "highest_weight",
+    "rank_bounds",
+    "round_up",
+]
+
+MOST_BOUNDS: Final = 256
+"""The most bounds that a byte can number. Up to so many distinct ones are exact, and so are all of
+conjunctions without weights: they have at most LONGEST atoms (`tamis.expr.normalize`)."""
+
+_DENSER: Final = 1.05
+"""Of many bounds, each gap between those that are kept is so much wider than the one above it."""
 
 
 def bound_rules(rules: EncodedRules) -> NDArray[np.float64]:
@@ -50,6 +67,24 @@ def round_up(bound: NDArray[np.float64]) -> NDArray[np.float32]:
     with np.errstate(over="ignore"):  # a bound beyond float32 is infinite, and still a bound
         rounded = bound.astype(np.float32)
     return np.where(rounded < bound, np.nextafter(rounded, np.float32(np.inf)), rounded)
+
+
+def rank_bounds(
+    bound: NDArray[np.float32],
+) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
+    """The place of each bound among the distinct ones, and these, rising.
+
+    Of more than MOST_BOUNDS only so many are kept, and the others are rounded up to them. The
+    highest are closest together, since the floor of a search for the best is among them.
+    """
+    distinct = np.unique(bound)
+    more = len(distinct) - MOST_BOUNDS
+    if more > 0:
+        number = np.arange(MOST_BOUNDS)
+        share = (_DENSER**number - 1) / (_DENSER ** (MOST_BOUNDS - 1) - 1)
+        below_highest = number + np.floor(more * share).astype(np.int64)
+        distinct = distinct[::-1][below_highest][::-1].copy()
+    return np.searchsorted(distinct, bound).astype(np.uint8), distinct
 
 
 @kernel

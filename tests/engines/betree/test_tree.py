@@ -16,6 +16,7 @@ import pytest
 
 from tamis.encode.arrays import IF_ABSENT, NEGATED, RANGE, SET, TEXT, Events, rows_between
 from tamis.encode.events import EventEncoder
+from tamis.encode.ragged import Lists
 from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.betree import BeTree
 from tamis.engines.betree.arrays import (
@@ -84,6 +85,10 @@ class Expressions(NamedTuple):
     def of(self, number: int) -> list[int]:
         start, atom, *_ = self.rules.forms
         return [int(a) for a in atom[start[number] : start[number + 1]]]
+
+    def lists(self) -> Lists:
+        start, atom, *_ = self.rules.forms
+        return start.astype(np.int64), atom
 
     def tree(self, **options: int) -> BeTree:
         return BeTree(np.diff(self.rules.dictionary.base), self.rules.texts.size, **options)
@@ -583,7 +588,7 @@ def test_an_observed_tree_tests_hardly_more_than_one_that_knew_everything() -> N
     tree, batch = expressions.tree(), expressions.tree()
     numbers = np.arange(len(expressions))
     insert(tree, expressions, numbers)
-    start, atom, *_ = expressions.rules.forms
+    start, atom = expressions.lists()
     preferred = rarest_attributes(expressions.rules.atoms, start, atom, 3)
     batch.insert_many(numbers, expressions.rules.atoms, start, atom, preferred)
     before = tree.measure_work(rest)
@@ -756,7 +761,7 @@ def test_a_batch_is_partitioned_by_the_rarest_attribute() -> None:
             "TRUE",
         ]
     )
-    start, atom, *_ = expressions.rules.forms
+    start, atom = expressions.lists()
     preferred = rarest_attributes(expressions.rules.atoms, start, atom, 3)
     _, b, c, _ = (expressions.rules.dictionary.attributes[name] for name in "abcd")
     assert preferred.tolist() == [*[b] * 60, *[c] * 11, NOWHERE, NOWHERE]

@@ -52,7 +52,20 @@ def index(tmp_path: Path) -> Path:
     [
         ("rules__size", np.array([1 << 62]), "'size' is 4,611,686,018,427,387,904, not 100"),
         ("rules__forms__conjunction_atom", np.full(200, 1 << 30, np.int32), "outside of 0 to"),
+        (
+            "rules__forms__conjunction_start",
+            np.arange(100, -1, -1, dtype=np.int32),
+            "into lists",
+        ),
+        # As older formats have it, and with numbers that 32 bits would make right.
         ("rules__forms__conjunction_start", np.arange(101)[::-1].copy(), "into lists"),
+        (
+            "rules__forms__conjunction_start",
+            2 * np.arange(101) + (np.arange(101) == 50) * (1 << 32),
+            "into lists",
+        ),
+        ("rules__forms__conjunction_start", np.zeros((2, 2), np.int64), "the shape"),
+        ("engine__bound", np.full(100, 255, np.uint8), "'bound' has numbers outside of 0 to"),
         ("rules__atoms__table", np.zeros((5, 3), np.int32), r"has the type int32 and the shape"),
         ("records__key_place", np.zeros(100, np.int32), "has a number twice"),
         ("records__sources_data", np.zeros(7, np.uint8), "into lists"),

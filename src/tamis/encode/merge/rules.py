@@ -20,6 +20,7 @@ from tamis.encode.ragged import (
     concatenate_lists,
     item_places,
     list_numbers,
+    narrow_starts,
     run_places,
     starts,
     take_lists,
@@ -151,7 +152,8 @@ def _chosen_scores(
     scores = rules.scores
     if len(scores.start) == 0:
         forms = rules.forms._replace(
-            conjunction_start=conjunction_start, conjunction_atom=conjunction_atom
+            conjunction_start=narrow_starts(conjunction_start),
+            conjunction_atom=conjunction_atom,
         )
         return expand_scores(forms, scores)
     start, places = item_places(scores.start, chosen)
@@ -186,8 +188,10 @@ def _forms(pieces: Sequence[_Piece], size: int) -> FormArrays:
     bases = starts(len(piece.conjunction_start) - 1 for piece in pieces)
     owned = [number[base + piece.owned] for base, piece in zip(bases, pieces, strict=False)]
     owner = np.concatenate([piece.owner for piece in pieces])
+    start, atom = take_lists(start, atom, first)
     return FormArrays(
-        *take_lists(start, atom, first),
+        narrow_starts(start),
+        atom,
         *owner_arrays(np.concatenate(owned).astype(np.int64), owner, len(first), size),
         *concatenate_lists([(piece.program_start, piece.program) for piece in pieces]),
         np.concatenate([piece.program_rule for piece in pieces]).astype(np.int32),

@@ -32,7 +32,7 @@ from tamis.encode.kernel import kernel
 from tamis.encode.merge.deduplicate import number_conjunctions
 from tamis.encode.plain.cut import AND_OF_ORS, NOT_PLAIN, OR_OF_ANDS
 from tamis.encode.plain.predicates import GE, GT, LE, LT
-from tamis.encode.ragged import starts, take_lists
+from tamis.encode.ragged import narrow_starts, starts, take_lists
 from tamis.encode.rule_forms import compact_forms, owner_arrays
 from tamis.expr.normalize import BUDGET, MULTIPLE
 
@@ -97,7 +97,7 @@ def make_forms(
         start, conjunction_atom = take_lists(start, conjunction_atom, first)
     owners = owner_arrays(number.astype(np.int64), owner, len(first), size)
     programs = _make_programs(parts, rules, atom, atoms_of)
-    forms = FormArrays(start, conjunction_atom, owners[0], owners[1], *programs)
+    forms = FormArrays(narrow_starts(start), conjunction_atom, owners[0], owners[1], *programs)
     return compact_forms(forms, score_start, code, NO_INT32, NO_DOUBLES)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tamis.encode.arrays import GOTO_FALSE, GOTO_TRUE, IF_ABSENT, Events, FormArrays
 from tamis.encode.kernel import kernel
-from tamis.encode.ragged import list_numbers, starts, take_lists
+from tamis.encode.ragged import list_numbers, narrow_starts, starts, take_lists
 from tamis.encode.rule_forms import expand_scores
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Parts
@@ -117,7 +117,10 @@ def sort_conjunctions(
     owner_start, owner = take_lists(forms.owner_start, forms.owner, order)
     group, run_atom, run_start = _list_runs(first[order], second[order], len(rank))
     forms = forms._replace(
-        conjunction_start=start, conjunction_atom=atom, owner_start=owner_start, owner=owner
+        conjunction_start=narrow_starts(start),
+        conjunction_atom=atom,
+        owner_start=owner_start,
+        owner=owner,
     )
     entry = np.stack([third[order], fourth[order], np.zeros(len(order), np.int64)], axis=1)
     own, end = np.diff(owner_start), start[1:]
@@ -131,7 +134,7 @@ def sort_conjunctions(
 
 
 def _first_atoms(
-    start: NDArray[np.int64], atom: NDArray[np.int32], absent: NDArray[np.bool_]
+    start: NDArray[np.int32], atom: NDArray[np.int32], absent: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], ...]:
     """The first four atoms of each conjunction, and how many of its atoms these are at most.
 

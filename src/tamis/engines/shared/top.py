@@ -121,9 +121,7 @@ def _numbers(kind: type[tuple[object, ...]], dtype: type[np.generic]) -> dict[st
 _ATOM_COLUMNS = {"table": Column(np.int32, 4), "codes": Column(np.int32)}
 _FORM_COLUMNS = {
     **_numbers(FormArrays, np.int32),
-    **dict.fromkeys(
-        ("conjunction_start", "owner_start", "program_start", "cover_start"), Column(np.int64)
-    ),
+    **dict.fromkeys(("owner_start", "program_start", "cover_start"), Column(np.int64)),
     "program": Column(np.int32, 3),
 }
 _SCORE_COLUMNS = {

@@ -28,6 +28,8 @@ __all__ = [
     "IS_WIDE",
     "KINDS",
     "MOST_COLUMNS",
+    "MOST_POSITIONS",
+    "MOST_STEPS",
     "NARROW",
     "NEGATIVE",
     "NO_CODE",
@@ -71,12 +73,16 @@ TEXT_HOLDS = 2
 NO_CODE = -2
 """In place of the special or the ideal code of a column without one."""
 
-STEPS, NEGATIVE, BY_TEXT, BY_CUTS = 3, 4, 8, 16
-IS_WIDE, SPECIAL_APART, ABSENT_APART = 32, 64, 128
-KINDS = 256
-"""The kind of a column, below KINDS. STEPS are the bits for how many positions a row serves, as a
-power of two. The flags say that its atoms are negated, test a text predicate, or find positions by
-cuts; that its tile is wide; that the special code, or absence, has a row that stands apart."""
+STEPS, NEGATIVE, BY_TEXT, BY_CUTS = 7, 8, 16, 32
+IS_WIDE, SPECIAL_APART, ABSENT_APART = 64, 128, 256
+KINDS = 512
+"""The kind of a column, below KINDS. STEPS are the bits for how many positions a row serves
+(`positions_of`). The flags say that its atoms are negated, test a text predicate, or find positions
+by cuts; that its tile is wide; that the special code, or absence, has a row that stands apart."""
+
+
+MOST_STEPS, MOST_POSITIONS = 4, 17
+"""With MOST_STEPS, a row serves MOST_POSITIONS: between them are sixteen counts of four bits."""
 
 
 class ColumnArrays(NamedTuple):
@@ -103,8 +109,11 @@ class ColumnArrays(NamedTuple):
     """The position of a code is the number of its column's cuts that are not above it, minus 1."""
     bits: NDArray[np.uint64]
     """The rows. A row that stands apart has a bit for each conjunction of the tile, set if it is
-    satisfied. A row of positions has as many words again: one with the counts of toggles, a byte
-    for each position, rising; then the toggles, a byte each, or their place if they do not fit."""
+    satisfied, and so has a row of one position. A row of several positions has the bits of the one
+    in its middle, and as many words again: one with counts of toggles, then the toggles, a byte
+    each, from the first position to the last. If they do not fit, the last word is the place of the
+    rest. Up to eight positions have a byte for each, the number of toggles up to it; more have four
+    bits between each two, the number of toggles there."""
 
 
 class TileArrays(NamedTuple):
@@ -135,8 +144,11 @@ class TileArrays(NamedTuple):
     cut: NDArray[np.int32]
     bits: NDArray[np.uint64]
     """The columns; see `ColumnArrays`."""
-    bound: NDArray[np.float32]
-    """The most that each candidate scores on an event without weights above 1."""
+    bound: NDArray[np.uint8]
+    """Where `bounds` has the most that each candidate scores on an event without weights above 1;
+    see `rank_bounds`."""
+    bounds: NDArray[np.float32]
+    """The bounds of candidates, rising."""
     tile_bound: NDArray[np.float32]
     """The highest bound in each tile."""
 
@@ -154,7 +166,8 @@ COLUMNS = {
     "columns": Column(np.int32, 8),
     "cut": Column(np.int32),
     "bits": Column(np.uint64),
-    "bound": Column(np.float32),
+    "bound": Column(np.uint8),
+    "bounds": Column(np.float32),
     "tile_bound": Column(np.float32),
 }
 """The types of the arrays of `TileArrays`."""

@@ -16,7 +16,7 @@ from tamis.encode.rules import EncodedRules
 from tamis.engines.base import Parts
 from tamis.engines.covers import choose_covers
 from tamis.engines.likelihood import estimate_likelihood
-from tamis.engines.score_bounds import bound_conjunctions, bound_rules, round_up
+from tamis.engines.score_bounds import bound_conjunctions, bound_rules, rank_bounds, round_up
 from tamis.engines.signatures import assign_attribute_bits, build_signatures
 from tamis.engines.tiles.access_keys import (
     Filings,
@@ -65,7 +65,7 @@ def build(rules: EncodedRules, sample: Events | None) -> Parts:
         tile,
         member,
         *columns,
-        bound,
+        *rank_bounds(bound),
         _bound_tiles(layout, bound[candidate]),
     )
     return Parts(rules, rule_order.astype(np.int32), arrays)

@@ -29,6 +29,7 @@ from tamis.engines.tiles.arrays import (
     IS_WIDE,
     KINDS,
     MOST_COLUMNS,
+    MOST_STEPS,
     NARROW,
     NO_CODE,
     PLACE_MASK,
@@ -38,8 +39,9 @@ from tamis.engines.tiles.arrays import (
     WORD,
     TileArrays,
 )
-from tamis.engines.tiles.columns import count_apart
+from tamis.engines.tiles.columns import count_apart, positions_of
 from tamis.engines.tiles.flat_groups import choose_widths, groups_fit
+from tamis.engines.tiles.tile_and import HALF_BYTES, count_toggles
 
 __all__ = ["check_tiles"]
 
@@ -63,6 +65,7 @@ def check_tiles(rules: EncodedRules, arrays: TileArrays) -> None:
         tree=arrays.tree,
     )
     check_lengths(candidates, bound=arrays.bound)
+    check_numbers("bound", arrays.bound, 0, len(arrays.bounds))
     check_numbers("member", arrays.member, 0, conjunctions)
     _check_tiles(arrays, conjunctions)
     _check_columns(rules, arrays)
@@ -147,24 +150,23 @@ def _columns_fit(arrays, texts):
                     return False
                 positions = cuts - 1
             steps = kind & STEPS
-            rows = (positions + (1 << steps) - 1) >> steps
-            first = (np.int64(place) << 3) + count_apart(kind, words)
-            if first + 2 * words * rows > words_of_all:
+            if steps > MOST_STEPS:
                 return False
-            for row in range(rows):
+            rows = (positions + positions_of(steps) - 1) // positions_of(steps)
+            first = (np.int64(place) << 3) + count_apart(kind, words)
+            if first + (2 * words if steps else words) * rows > words_of_all:
+                return False
+            for row in range(rows if steps else 0):
                 at = first + 2 * words * row + words
                 counts = bits[at]
-                last = counts >> np.uint64(56)
-                if last == 0:
-                    if counts:
+                half_bytes = HALF_BYTES if steps == MOST_STEPS else 0
+                toggles = count_toggles(counts, half_bytes)[2]
+                for k in range(8 if steps < MOST_STEPS else 0):
+                    if np.int64((counts >> np.uint64(8 * k)) & BYTE) > toggles:
                         return False
-                    continue
-                for k in range(7):
-                    if (counts >> np.uint64(8 * k)) & BYTE > last:
-                        return False
-                if last > np.uint64(8 * (words - 1)):
-                    spill = bits[at + 1]
-                    needed = (last + np.uint64(7)) >> np.uint64(3)
+                if toggles > 8 * (words - 1):
+                    spill = bits[at + words - 1]
+                    needed = np.uint64((toggles + 7 - 8 * (words - 2)) >> 3)
                     if spill > np.uint64(words_of_all) or needed > np.uint64(words_of_all) - spill:
                         return False
     return True

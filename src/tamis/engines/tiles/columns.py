@@ -24,6 +24,8 @@ from tamis.engines.tiles.arrays import (
     BY_CUTS,
     BY_TEXT,
     IS_WIDE,
+    MOST_POSITIONS,
+    MOST_STEPS,
     NEGATIVE,
     NO_CODE,
     SPECIAL_APART,
@@ -43,6 +45,7 @@ __all__ = [
     "count_cuts",
     "mark_tileable",
     "new_column_workspace",
+    "positions_of",
 ]
 
 _MOST_ATOMS = 32
@@ -62,9 +65,9 @@ _OTHER_ROW, _SPECIAL_ROW, _ABSENT_ROW = range(_APART)
 _LEAST_WORDS: Final = 1 << 14
 """There is room for so many words of columns at least."""
 
-_STEPS = 3
 _MOST_TOGGLES = 255
-"""A row serves up to 2 ** _STEPS positions, since their counts, a byte each, fill a word."""
+_MOST_AT_ONCE = 15
+"""The most toggles of a row, and between two positions of a row that serves the most positions."""
 
 
 class ColumnWorkspace(NamedTuple):
@@ -367,8 +370,20 @@ def _find_apart(workspace, special, ideal):
 @part
 def count_apart(kind, words):
     """How many words stand apart in a column; a multiple of the words in a row of positions."""
-    rows = 1 + (1 if kind & SPECIAL_APART else 0) + (1 if kind & ABSENT_APART else 0)
-    return 2 * words * ((rows + 1) >> 1)
+    rows = _rows_apart(kind)
+    return 2 * words * ((rows + 1) >> 1) if kind & STEPS else words * rows
+
+
+@part
+def positions_of(steps):
+    """How many positions a row serves: a power of two, or one more than a word has counts."""
+    return MOST_POSITIONS if steps == MOST_STEPS else 1 << steps
+
+
+@part
+def _rows_apart(kind):
+    """How many rows of a column stand apart."""
+    return 1 + (1 if kind & SPECIAL_APART else 0) + (1 if kind & ABSENT_APART else 0)
 
 
 @kernel
@@ -422,25 +437,38 @@ def _order_changes(workspace, changes, positions):
 
 
 @kernel
-def _plan_rows(workspace, positions, words):
-    """How many positions a row serves, as a power of two, and how many words these rows take.
+def _plan_rows(workspace, positions, words, free):
+    """Which of the rows that `positions_of` describes take the fewest words, and how many words.
 
-    Toggles that do not fit into their row are stored after all rows.
+    Toggles that do not fit into their row are stored after all rows, unless the `free` words before
+    them are enough.
     """
-    for steps in range(_STEPS, -1, -1):
-        size = 1 << steps
-        rows = 0
-        spill = 0
+    most_at_once = 0
+    for position in range(1, positions):
+        most_at_once = max(most_at_once, _count_toggles(workspace, positions, position - 1, 2))
+    # Rows that serve one position have no toggles, and half as many words.
+    best_steps, least = 0, words * positions - free
+    for steps in range(MOST_STEPS if most_at_once <= _MOST_AT_ONCE else MOST_STEPS - 1, 0, -1):
+        size = positions_of(steps)
+        total = 0
+        left = free
         most = 0
         for first in range(0, positions, size):
             toggles = _count_toggles(workspace, positions, first, size)
-            rows += 1
             most = max(most, toggles)
-            if toggles > 8 * (words - 1):
-                spill += (toggles + 7) >> 3
-        if most <= _MOST_TOGGLES:
-            return steps, 2 * words * rows + spill
-    return 0, 0
+            spill = _count_spilled(toggles, words)
+            is_before = spill <= left
+            left -= spill if is_before else 0
+            total += 2 * words + (0 if is_before else spill)
+        if most <= _MOST_TOGGLES and total < least:
+            best_steps, least = steps, total
+    return best_steps, least
+
+
+@part
+def _count_spilled(toggles, words):
+    """How many words of toggles do not fit into a row."""
+    return (toggles + 7 - 8 * (words - 2)) >> 3 if toggles > 8 * (words - 1) else 0
 
 
 @kernel
@@ -454,7 +482,11 @@ def _count_toggles(workspace, positions, first, size):
 def _write_rows(workspace, positions, kind, words, out, begin, end):
     """Write the rows of a column: those that stand apart, then those of positions."""
     steps = kind & STEPS
-    stride = 2 * words
+    size = positions_of(steps)
+    # Counts of four bits are those between two positions, bytes those up to a position.
+    bits = np.int64(4 if steps == MOST_STEPS else 8)
+    middle = 32 // bits
+    stride = 2 * words if steps else words
     out[begin:end] = np.uint64(0)
     at = begin
     for row in range(_APART):
@@ -465,30 +497,43 @@ def _write_rows(workspace, positions, kind, words, out, begin, end):
             for word in range(words):
                 out[at + word] = workspace.row[row, word]
             at += words
-    at = begin + count_apart(kind, words)
-    spill = at + stride * ((positions + (1 << steps) - 1) >> steps)
+    free, at = at, begin + count_apart(kind, words)
+    left = at - free
+    spill = at + stride * ((positions + size - 1) // size)
     change = 0
-    for first in range(0, positions, 1 << steps):
-        toggles = _count_toggles(workspace, positions, first, 1 << steps)
-        named_at = at + words + 1
-        if toggles > 8 * (words - 1):
-            out[named_at] = np.uint64(spill)
-            named_at = spill
-            spill += (toggles + 7) >> 3
+    for first in range(0, positions, size):
+        needed = _count_spilled(_count_toggles(workspace, positions, first, size), words)
+        rest = spill
+        if needed <= left:
+            rest = free
+            free += needed
+            left -= needed
+        else:
+            spill += needed
+        inside = words - 1
+        if needed:
+            inside -= 1
+            out[at + words + 1 + inside] = np.uint64(rest)
         named = 0
-        for step in range(8):
+        for step in range(max(8, size)):
             position = min(first + step, positions - 1)
-            while change < workspace.position_end[position] and step < (1 << steps):
+            before = named
+            while change < workspace.position_end[position] and step < size:
                 bit = workspace.by_position[change]
                 workspace.row[_OTHER_ROW, bit >> 6] ^= np.uint64(1) << np.uint64(bit & 63)
                 if step:
-                    out[named_at + (named >> 3)] |= np.uint64(bit) << np.uint64(8 * (named & 7))
+                    word = named >> 3
+                    to = at + words + 1 + word if word < inside else rest + word - inside
+                    out[to] |= np.uint64(bit) << np.uint64(8 * (named & 7))
                     named += 1
                 change += 1
-            if step == 0:
+            if step == middle:
                 for word in range(words):
                     out[at + word] = workspace.row[_OTHER_ROW, word]
-            out[at + words] |= np.uint64(named) << np.uint64(8 * step)
+            if steps == MOST_STEPS and step:
+                out[at + words] |= np.uint64(named - before) << np.uint64(bits * (step - 1))
+            elif 0 < steps < MOST_STEPS:
+                out[at + words] |= np.uint64(named) << np.uint64(bits * step)
         at += stride
 
 
@@ -557,14 +602,17 @@ def _write_column(table, codes, attributes, sizes, workspace, column, begin, end
     if special != NO_CODE:
         changes = _skip_special(workspace, changes, _position(workspace, cuts, low, special))
     _order_changes(workspace, changes, positions)
-    steps, size = _plan_rows(workspace, positions, words)
     ideal = NO_CODE if is_text else _find_ideal(workspace, special)
-    kind = steps | _find_apart(workspace, special, ideal)
+    kind = _find_apart(workspace, special, ideal)
+    free = words * (_rows_apart(kind) & 1)
+    steps, size = _plan_rows(workspace, positions, words, free)
+    kind |= steps
     kind |= NEGATIVE if workspace.selector[column] & 1 else 0
     kind |= BY_TEXT if is_text else 0
     kind |= BY_CUTS if cuts >= 0 else 0
     kind |= IS_WIDE if words == WIDE else 0
-    size += count_apart(kind, words)
+    # Rows without toggles need no words that are free.
+    size += words * _rows_apart(kind) + free
     cut_end, word_end = at[1] + max(cuts, 0), at[2] + -(-size // 8) * 8
     if cut_end > len(out.cut) or word_end > len(out.bits):
         return False

@@ -17,6 +17,8 @@ from tamis.engines.tiles.arrays import (
     BY_CUTS,
     BY_TEXT,
     IS_WIDE,
+    MOST_POSITIONS,
+    MOST_STEPS,
     NARROW,
     NEGATIVE,
     SPECIAL_APART,
@@ -27,6 +29,8 @@ from tamis.engines.tiles.arrays import (
 from tamis.engines.tiles.columns import count_cuts
 
 __all__ = [
+    "HALF_BYTES",
+    "count_toggles",
     "first_bits",
     "list_columns",
     "locate_listed",
@@ -38,13 +42,17 @@ __all__ = [
 ]
 
 _BIT = np.uint64(63)
-_LAST_COUNT = np.uint64(56)
-"""Where the highest count is in a word of counts."""
 
-_ROW_AT = 4
-_POSITION = 7
-_APART = 8
-"""The parts of a place: a row, whether it stands apart, and else which of its counts to use."""
+_ROW_AT = 7
+_POSITION = 31
+_APART, HALF_BYTES = 32, 64
+"""The parts of a place: a row; whether it stands apart; else which of its counts to use, and
+whether these have four bits."""
+
+_TWO, _FOUR, _TOP_BYTE = np.uint64(2), np.uint64(4), np.uint64(56)
+_LOW_HALVES, _LOW_WORD = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0xFFFFFFFF)
+_ONES = np.uint64(0x0101010101010101)
+"""A product with this has the sum of all bytes in its top byte."""
 
 _AHEAD = 8
 """How many columns ahead of time their cuts are prefetched."""
@@ -72,9 +80,37 @@ def _place(arrays, column, code):
         position = np.int64(
             count_cuts(arrays.cut, arrays.columns[column, 5], arrays.columns[column, 6], code) - 1
         )
+    first += arrays.columns[column, 7]
     steps = kind & STEPS
-    row = first + arrays.columns[column, 7] + 2 * words * (position >> steps)
+    if steps == 0:
+        return (first + words * position) << _ROW_AT | _APART
+    if steps == MOST_STEPS:
+        # Unsigned, so that it is a multiplication.
+        row = np.int64(np.uint64(position) // np.uint64(MOST_POSITIONS))
+        within = position - MOST_POSITIONS * row
+        return (first + 2 * words * row) << _ROW_AT | HALF_BYTES | within
+    row = first + 2 * words * (position >> steps)
     return row << _ROW_AT | position & ((1 << steps) - 1)
+
+
+@part
+def count_toggles(counts, place):
+    """Between which toggles a position lies: those before it, those before the middle, and all."""
+    position = np.uint64(place & _POSITION)
+    if place & HALF_BYTES:
+        # In two shifts, since one by 64 bits is none.
+        below = counts & ((ONE << _TWO * position << _TWO * position) - ONE)
+        here = ((below & _LOW_HALVES) + (below >> _FOUR & _LOW_HALVES)) * _ONES
+        pairs = (counts & _LOW_HALVES) + (counts >> _FOUR & _LOW_HALVES)
+        # Half of the counts come before the middle.
+        middle = (pairs & _LOW_WORD) * _ONES
+        return (
+            np.int64(here >> _TOP_BYTE),
+            np.int64(middle >> _TOP_BYTE),
+            np.int64(pairs * _ONES >> _TOP_BYTE),
+        )
+    here = counts >> (EIGHT * position) & BYTE
+    return np.int64(here), np.int64(counts >> np.uint64(32) & BYTE), np.int64(counts >> _TOP_BYTE)
 
 
 @part
@@ -152,13 +188,16 @@ def _narrow_holds(arrays, workspace, tile, at, rows):
         row = place >> _ROW_AT
         c, d = bits[row], bits[row + 1]
         counts = ZERO if place & _APART else bits[row + NARROW]
-        toggles = np.int64((counts >> np.uint64(8 * (place & _POSITION))) & BYTE)
+        here, middle, toggles = count_toggles(counts, place)
         at_word = row + NARROW + 1
-        if toggles and counts >> _LAST_COUNT > 8 * (NARROW - 1):
+        if toggles > 8 * (NARROW - 1):
             at_word = np.int64(bits[at_word])
+        first, last = min(here, middle), max(here, middle)
         named = ZERO
-        for k in range(toggles):
-            if k & 7 == 0:
+        for k in range(first, last):
+            if k == first:
+                named = bits[at_word + (k >> 3)] >> np.uint64(8 * (k & 7))
+            elif k & 7 == 0:
                 named = bits[at_word + (k >> 3)]
             mask = ONE << (named & _BIT)
             if named & np.uint64(64):
@@ -176,6 +215,12 @@ def _narrow_holds(arrays, workspace, tile, at, rows):
 
 
 @part
+def _toggle_word(bits, at, inside, word):
+    """A word of toggles; those from `inside` on are elsewhere, where the word there says."""
+    return bits[at + word] if word < inside else bits[np.int64(bits[at + inside]) + word - inside]
+
+
+@part
 def _wide_holds(arrays, workspace, tile, at, rows):
     """Write into workspace.hits which conjunctions of a wide tile hold; False if none does."""
     size = arrays.tile[tile, 1]
@@ -185,8 +230,8 @@ def _wide_holds(arrays, workspace, tile, at, rows):
         place = workspace.place[at + i]
         row = place >> _ROW_AT
         counts = ZERO if place & _APART else bits[row + WIDE]
-        toggles = np.int64((counts >> np.uint64(8 * (place & _POSITION))) & BYTE)
-        if toggles == 0:
+        here, middle, toggles = count_toggles(counts, place)
+        if here == middle:
             a &= bits[row]
             b &= bits[row + 1]
             c &= bits[row + 2]
@@ -196,13 +241,13 @@ def _wide_holds(arrays, workspace, tile, at, rows):
             line[1] = bits[row + 1]
             line[2] = bits[row + 2]
             line[3] = bits[row + 3]
-            at_word = row + WIDE + 1
-            if counts >> _LAST_COUNT > 8 * (WIDE - 1):
-                at_word = np.int64(bits[at_word])
-            named = ZERO
-            for k in range(toggles):
+            first, last = min(here, middle), max(here, middle)
+            inside = WIDE - 2 if toggles > 8 * (WIDE - 1) else WIDE
+            named = _toggle_word(bits, row + WIDE + 1, inside, first >> 3)
+            named >>= np.uint64(8 * (first & 7))
+            for k in range(first, last):
                 if k & 7 == 0:
-                    named = bits[at_word + (k >> 3)]
+                    named = _toggle_word(bits, row + WIDE + 1, inside, k >> 3)
                 line[(named >> np.uint64(6)) & np.uint64(3)] ^= ONE << (named & _BIT)
                 named >>= EIGHT
             a &= line[0]
@@ -231,12 +276,10 @@ def write_row(arrays, column, words, code, row):
         row[word] = arrays.bits[at + word]
     if place & _APART:
         return
-    counts = arrays.bits[at + words]
-    at_word = at + words + 1
-    if counts >> _LAST_COUNT > np.uint64(8 * (words - 1)):
-        at_word = np.int64(arrays.bits[at_word])
-    for k in range(np.int64((counts >> np.uint64(8 * (place & _POSITION))) & BYTE)):
-        named = arrays.bits[at_word + (k >> 3)] >> np.uint64(8 * (k & 7))
+    here, middle, toggles = count_toggles(arrays.bits[at + words], place)
+    inside = words - 2 if toggles > 8 * (words - 1) else words
+    for k in range(min(here, middle), max(here, middle)):
+        named = _toggle_word(arrays.bits, at + words + 1, inside, k >> 3) >> np.uint64(8 * (k & 7))
         row[(named & BYTE) >> np.uint64(6)] ^= ONE << (named & _BIT)
 
 

@@ -222,7 +222,7 @@ def _drop_below(arrays, workspace, tile, words, least):
     low, high = np.int64(0), np.int64(homes)
     while low < high:
         middle = (low + high) >> 1
-        if arrays.bound[first + middle] < least:
+        if arrays.bounds[arrays.bound[first + middle]] < least:
             high = middle
         else:
             low = middle + 1
@@ -308,9 +308,10 @@ def _rank_tile(block, ranks, code, events, row, mask, several, is_exact, tile, b
         bit = _take_highest(weights, workspace, top, tile, words)
         while bit >= 0:
             place = np.int64(first + bit if bit < homes else arrays.member[others + bit - homes])
+            bound = arrays.bounds[arrays.bound[place]]
             _rank_candidate(
-                block, ranks, forms, top, events, row, mask, is_exact, arrays.bound[place], place,
-                best, best_score,
+                block, ranks, forms, top, events, row, mask, is_exact, bound, place, best,
+                best_score,
             )  # fmt: skip
             bit = _take_highest(weights, workspace, top, tile, words)
     for word in range(words):
@@ -319,7 +320,7 @@ def _rank_tile(block, ranks, code, events, row, mask, several, is_exact, tile, b
             bit = WORD * word + np.int64(lowest_bit(hits))
             hits &= hits - ONE
             place = np.int64(first + bit if bit < homes else arrays.member[others + bit - homes])
-            bound = arrays.bound[place]
+            bound = arrays.bounds[arrays.bound[place]]
             if bound >= top.floor[1]:
                 _rank_candidate(
                     block, ranks, forms, top, events, row, mask, is_exact, bound, place, best,
@@ -353,7 +354,7 @@ def _rank_block(
             candidate = np.int64(flat[place + 1]) + entry
             if entry >= homes:
                 candidate = np.int64(flat[others + entry])
-            bound = arrays.bound[candidate]
+            bound = arrays.bounds[arrays.bound[candidate]]
             if bound < top.floor[1]:
                 continue
             word = np.int64(flat[at + count + entry])

@@ -51,7 +51,7 @@ _TILES, _COLUMNS = 256, 2048
 class Forms(NamedTuple):
     """The arrays of `FormArrays` that matching reads."""
 
-    conjunction_start: NDArray[np.int64]
+    conjunction_start: NDArray[np.int32]
     conjunction_atom: NDArray[np.int32]
     owner_start: NDArray[np.int64]
     owner: NDArray[np.int32]
@@ -144,7 +144,7 @@ def new_workspace(rules: EncodedRules, arrays: TileArrays) -> Workspace:
 
 _ATOM_COLUMNS = {"table": Column(np.int32, 4), "codes": Column(np.int32)}
 _FORM_COLUMNS = {
-    "conjunction_start": Column(np.int64),
+    "conjunction_start": Column(np.int32),
     "conjunction_atom": Column(np.int32),
     "owner_start": Column(np.int64),
     "owner": Column(np.int32),

@@ -10,7 +10,7 @@ from tamis.errors import StorageError
 
 __all__ = ["CHECKSUM", "FORMAT", "check_format"]
 
-FORMAT = 5
+FORMAT = 6
 """The version of all file formats. Every change of one of them increments it."""
 
 CHECKSUM: Final = struct.Struct("<I")
