@@ -84,7 +84,7 @@ def _transpose(lists: pa.ListArray, width: int) -> list[pa.Array]:
 
 def _has_fixed_width(kind: pa.DataType) -> bool:
     """Whether an array of this type is one buffer of values, all of one size."""
-    return pa.types.is_primitive(kind) or pa.types.is_decimal(kind)
+    return bool(pa.types.is_primitive(kind) or pa.types.is_decimal(kind))
 
 
 def _transpose_bits(buffer: pa.Buffer, first: int, size: int, width: int, height: int) -> pa.Buffer:
