@@ -115,5 +115,64 @@ def test_unpacking_restores_every_column(monkeypatch: pytest.MonkeyPatch) -> Non
     assert packing.unpack(batch.slice(0, 0)).num_rows == 0
 
 
+@pytest.mark.parametrize("first", [0, 3])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.bool_(),
+        pa.int8(),
+        pa.int16(),
+        pa.int32(),
+        pa.int64(),
+        pa.float32(),
+        pa.float64(),
+        pa.date32(),
+        pa.timestamp("us", "UTC"),
+        pa.timestamp("us"),
+        pa.decimal128(9, 2),
+        pa.string(),
+        pa.large_string(),
+    ],
+    ids=str,
+)
+def test_unpacking_keeps_values_of_every_type(kind: pa.DataType, first: int) -> None:
+    """Also of rows that do not begin with a byte of validity, in more than one block."""
+    size, width = 2 * packed_columns._BLOCK_SIZE + 11, 5
+
+    def make_rows(share: int) -> list[list[Any]]:
+        """Rows in which one value of `share` is null."""
+        numbers = [None if place % share == 0 else 7 * place % 101 for place in range(size * width)]
+        made = [_convert(number, kind) for number in numbers]
+        return [made[row * width : (row + 1) * width] for row in range(size)]
+
+    for share in (3, size * width + 1):
+        rows = make_rows(share)
+        if share > size * width:
+            rows[0][0] = rows[0][1]  # no null at all
+        packing = Packing(tuple("abcde"), (tuple(range(width)),), ())
+        events = pa.StructArray.from_arrays([pa.array(rows, pa.list_(kind))], ["p0"])
+        batch = pa.record_batch([range(size), events], ["k0", "event"]).slice(first)
+        unpacked = packing.unpack(batch)["event"]
+        unpacked.validate(full=True)
+        assert [field.type for field in unpacked.type] == [kind] * width
+        expected = [dict(zip("abcde", row, strict=True)) for row in rows[first:]]
+        assert unpacked.to_pylist() == expected
+
+
+def _convert(number: int | None, kind: pa.DataType) -> Any:
+    """A number as a value of a type."""
+    if number is None:
+        return None
+    if pa.types.is_boolean(kind):
+        return number % 2 == 0
+    if pa.types.is_decimal(kind):
+        return Decimal(number) / 4
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return str(number)
+    # Arrow casts to a type of times from integers of its width.
+    width = pa.int32() if kind.bit_width == 32 else pa.int64()
+    return pa.scalar(number, width).cast(kind).as_py()
+
+
 def test_few_columns_are_not_packed() -> None:
     assert Packing.of(["a", "b"], ["int", "int"]) is None

@@ -124,10 +124,8 @@ class MatchTask:
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Answer batches of events. A batch has the keys, maybe the group, and the events."""
-        if self.packing is not None:
-            batches = map(self.packing.unpack, batches)
         for batch in _gather(batches):
-            yield from self.answer(batch)
+            yield from self.answer(batch if self.packing is None else self.packing.unpack(batch))
 
     def answer(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Answer the events of one batch."""
