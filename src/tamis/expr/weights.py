@@ -114,13 +114,11 @@ class EventWeights:
         return self._by_value.get((attribute, value_key(value)), 1.0)
 
 
-def are_plain_weights(
-    weights: Mapping[tuple[str, Any], float], items: ItemsView[str, Any]
-) -> bool:
+def are_plain_weights(weights: Mapping[tuple[str, Any], float], items: ItemsView[str, Any]) -> bool:
     """Whether weights need no closer look, given the items of an event of strings and numbers.
 
-    `EventWeights` has to look at a key that the event does not have, at a value of another kind, and
-    at a weight that may not be one.
+    `EventWeights` has to look at a key that the event does not have, at a value of another kind,
+    and at a weight that may not be one.
     """
     if not weights:
         return True

@@ -75,7 +75,7 @@ class Searcher:
         self._only_segment = only = self._find_only_segment()
         has_texts = only is not None and only.engine.rules.texts.size > 0
         self._only_ranked = None if has_texts else only
-        """The same, unless it has text predicates: pairs do not tell how many values satisfy one."""
+        """The same without text predicates: pairs do not tell how many values satisfy one."""
 
     def _find_only_segment(self) -> Segment | None:
         """The segment that alone answers with integers; None where more is to be done."""

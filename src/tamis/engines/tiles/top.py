@@ -23,8 +23,8 @@ import numpy as np
 
 from tamis.encode.arrays import Events
 from tamis.encode.kernel import event_kernel, kernel, part
-from tamis.engines.kernels.bits import ALL_BITS, ONE, count_bits, lowest_bit
-from tamis.engines.kernels.scores import ROUNDING, compute_score, keep_best
+from tamis.engines.kernels.bits import ONE, count_bits, lowest_bit
+from tamis.engines.kernels.scores import ROUNDING, add_up_scores, compute_score, keep_best
 from tamis.engines.kernels.truth import LoadedEvent
 from tamis.engines.kernels.truth import load_event as load_spans
 from tamis.engines.kernels.truth import unload_event as unload_spans
@@ -41,7 +41,12 @@ from tamis.engines.tiles.flat_groups import (
     read_widths,
 )
 from tamis.engines.tiles.groups import clear_visited, list_groups
-from tamis.engines.tiles.tile_and import locate_rows, multivalued_tile_holds, tile_holds
+from tamis.engines.tiles.tile_and import (
+    first_bits,
+    locate_rows,
+    multivalued_tile_holds,
+    tile_holds,
+)
 from tamis.engines.tiles.top_workspace import MOST_HEAVY, read_scores, read_top, read_weights
 from tamis.engines.tiles.workspace import (
     load_event,
@@ -71,33 +76,37 @@ _SLACK = np.float32(1.0001)
 
 
 @kernel
-def _rank_rule(block, ranks, events, row, mask, rule, best, best_score):
-    """Score a rule that holds, unless it is masked out or was scored before."""
+def _score_tree(block, ranks, events, row, rule):
+    """The score of a rule by its tree."""
     top = read_top(ranks)
-    if (len(mask) and not mask[rule]) or top.seen[rule]:
-        return
-    top.seen[rule] = 1
-    top.seen_list[top.tally[1]] = rule
-    top.tally[1] += 1
     loaded = LoadedEvent(top.span, top.text)
-    score = compute_score(
+    return compute_score(
         read_atoms(block), read_forms(block), read_scores(ranks), events, loaded, row, rule,
         top.stack,
     )  # fmt: skip
-    _keep(top, rule, score, best, best_score)
-
-
-@part
-def _keep(top, rule, score, best, best_score):
-    """Keep a rule if it is among the best."""
-    kept = keep_best(rule, score, top.order, best, best_score, top.tally[0])
-    top.tally[0] = kept
-    if kept == len(best):
-        top.floor[0] = best_score[kept - 1] / ROUNDING
-        top.floor[1] = _find_least_bound(top, top.floor[0])
 
 
 @kernel
+def _insert(ranks, rule, score, best, best_score):
+    """Keep a rule if it is among the best, and raise the floor."""
+    top = read_top(ranks)
+    kept = keep_best(rule, score, top.order, best, best_score, top.tally[0])
+    top.tally[0] = kept
+    if kept == len(best):
+        floor = best_score[kept - 1] / ROUNDING
+        if floor != top.floor[0]:
+            top.floor[0] = floor
+            top.floor[1] = _find_least_bound(top, floor)
+
+
+@part
+def _keep(ranks, top, rule, score, best, best_score):
+    """Keep a rule if it is among the best."""
+    if top.tally[0] < len(best) or score >= best_score[len(best) - 1]:
+        _insert(ranks, rule, score, best, best_score)
+
+
+@part
 def _find_least_bound(top, floor):
     """The least bound of a rule that may score as much as `floor`."""
     if floor <= 0:
@@ -146,8 +155,9 @@ def _list_heaviest(top, weights, events, row):
 
 @part
 def _rank_candidate(
-    block, ranks, forms, top, events, row, mask, is_exact, bound, candidate, best, best_score
-):
+    block, ranks, forms, top, events, row, mask, several, is_exact, bound, candidate, best,
+    best_score,
+):  # fmt: skip
     """Rank the rules of a candidate that holds and has a bound above the floor."""
     program = candidate - (len(forms.conjunction_start) - 1)
     if is_exact and program < 0:
@@ -157,29 +167,39 @@ def _rank_candidate(
         is_late = kept == len(best) and score == best_score[kept - 1]
         if is_late:
             is_late = top.order[candidate] > top.order[best[kept - 1]]
-        if not is_late and (len(mask) == 0 or mask[candidate]):
-            _keep_once(top, candidate, score, best, best_score)
+        # A rule that is its own conjunction may be filed in several places, too.
+        is_chosen = len(mask) == 0 or mask[candidate]
+        if not is_late and is_chosen and top.seen[candidate] == 0:
+            _see(top, candidate)
+            _keep(ranks, top, candidate, score, best, best_score)
         return
     first, last = np.int64(0), np.int64(1)
     if program < 0 and len(forms.owner):
         first, last = forms.owner_start[candidate], forms.owner_start[candidate + 1]
+    atoms, scores = read_atoms(block), read_scores(ranks)
     for i in range(first, last):
         rule = np.int64(candidate)
         if program >= 0:
             rule = np.int64(forms.program_rule[program])
         elif len(forms.owner):
             rule = np.int64(forms.owner[i])
-        _rank_rule(block, ranks, events, row, mask, rule, best, best_score)
+        if (len(mask) and not mask[rule]) or top.seen[rule]:
+            continue
+        _see(top, rule)
+        score = -1.0
+        if not several and len(top.text) == 0:
+            score = add_up_scores(atoms, forms, scores, events, top.span, rule)
+        if score < 0:
+            score = _score_tree(block, ranks, events, row, rule)
+        _keep(ranks, top, rule, score, best, best_score)
 
 
 @part
-def _keep_once(top, rule, score, best, best_score):
-    """Keep a rule that is its own conjunction, unless it was filed elsewhere, too."""
-    if top.seen[rule] == 0:
-        top.seen[rule] = 1
-        top.seen_list[top.tally[1]] = rule
-        top.tally[1] += 1
-        _keep(top, rule, score, best, best_score)
+def _see(top, rule):
+    """Note that a rule is scored."""
+    top.seen[rule] = 1
+    top.seen_list[top.tally[1]] = rule
+    top.tally[1] += 1
 
 
 # --- Tiles ---
@@ -194,44 +214,51 @@ def _first_tile(flat, block):
 
 
 @part
-def _best_tile(arrays, workspace, groups):
-    """The tile with the highest bound, or -1."""
-    best = np.int64(-1)
+def _list_tiles(arrays, workspace, groups):
+    """List the tiles of the groups, the one with the highest bound first; returns their number."""
+    count = 0
+    best = 0
     for i in range(groups):
         first, tiles = _first_tile(arrays.flat, workspace.groups[i])
         for tile in range(first, first + tiles):
-            if best < 0 or arrays.tile_bound[tile] > arrays.tile_bound[best]:
-                best = np.int64(tile)
-    return best
+            workspace.tiles[count] = tile
+            if arrays.tile_bound[tile] > arrays.tile_bound[workspace.tiles[best]]:
+                best = count
+            count += 1
+    if count:
+        promising = workspace.tiles[best]
+        workspace.tiles[best] = workspace.tiles[0]
+        workspace.tiles[0] = promising
+    return count
 
 
 @part
-def _first_bits(size):
-    """A word with its lowest bits set, up to all of them."""
-    return ALL_BITS if size >= WORD else (ONE << np.uint64(max(size, 0))) - ONE
-
-
-@part
-def _drop_below(arrays, workspace, tile, words, least):
-    """Clear the hits of a tile's run whose bounds are below the least one.
-
-    Bounds fall along a run; those of the tile's other conjunctions are looked at later. Returns how
-    many conjunctions of the run are left, and how many hits of the tile.
-    """
-    first, homes = arrays.tile[tile, 2], arrays.tile[tile, 3]
-    low, high = np.int64(0), np.int64(homes)
+def _count_above(arrays, tile, least):
+    """How many conjunctions of a tile's run have a bound of `least` or more: bounds fall."""
+    first = arrays.tile[tile, 2]
+    low, high = np.int64(0), np.int64(arrays.tile[tile, 3])
     while low < high:
         middle = (low + high) >> 1
         if arrays.bound[first + middle] < least:
             high = middle
         else:
             low = middle + 1
+    return low
+
+
+@part
+def _drop_below(arrays, workspace, tile, words, low):
+    """Clear the hits of a tile's run but the first `low` conjunctions; returns how many are left.
+
+    The bounds of the tile's other conjunctions are looked at later.
+    """
+    homes = arrays.tile[tile, 3]
     left = np.int64(0)
     for word in range(words):
-        kept = _first_bits(low - WORD * word) | ~_first_bits(homes - WORD * word)
+        kept = first_bits(low - WORD * word) | ~first_bits(homes - WORD * word)
         workspace.hits[word] &= kept
         left += np.int64(count_bits(workspace.hits[word]))
-    return low, left
+    return left
 
 
 @kernel
@@ -259,6 +286,27 @@ def _add_rows(weights, top, events, tile, size, low, homes):
         at += size
 
 
+@kernel
+def _highest_of(sums):
+    """The highest of some sums, none of which is negative."""
+    highest = np.float32(0)
+    for i in range(len(sums)):
+        highest = max(highest, sums[i])
+    return highest
+
+
+@part
+def _may_reach(weights, top, tile, size, low, homes):
+    """Whether a conjunction whose sum is written may score as much as the floor."""
+    if top.floor[0] <= _LEAST_SUM:
+        return True
+    for word in range(WIDE):
+        if weights.is_loose[WIDE * tile + word]:
+            return True
+    highest = max(_highest_of(top.sums[:low]), _highest_of(top.sums[homes:size]))
+    return highest >= np.float32(top.floor[0])
+
+
 @part
 def _take_highest(weights, workspace, top, tile, words):
     """Take the hit of a tile that may score most, and drop those below the floor; -1 if none is.
@@ -284,11 +332,22 @@ def _take_highest(weights, workspace, top, tile, words):
     return place
 
 
-@kernel
-def _rank_tile(block, ranks, code, events, row, mask, several, is_exact, tile, best, best_score):
+@part
+def _rank_tile(
+    block, ranks, arrays, workspace, forms, top, weights, code, events, row, mask, several,
+    is_exact, tile, best, best_score,
+):  # fmt: skip
     """Score the rules of a tile that hold and could be among the best."""
-    arrays, workspace, forms = read_tiles(block), read_workspace(block), read_forms(block)
-    top, weights = read_top(ranks), read_weights(ranks)
+    size, first = arrays.tile[tile, 1], arrays.tile[tile, 2]
+    homes, others = arrays.tile[tile, 3], arrays.tile[tile, 4]
+    low = np.int64(homes)
+    if top.floor[0] > 0:
+        low = _count_above(arrays, tile, top.floor[1])
+    has_sums = len(weights.unit) > 0 and not several and low + size - homes > _FEW
+    if has_sums:
+        _add_rows(weights, top, events, tile, size, low, homes)
+        if not _may_reach(weights, top, tile, size, low, homes):
+            return
     if several:
         holds = multivalued_tile_holds(arrays, code, 1, workspace, tile)
     else:
@@ -296,21 +355,16 @@ def _rank_tile(block, ranks, code, events, row, mask, several, is_exact, tile, b
         holds = tile_holds(arrays, workspace, tile, 0, rows)
     if not holds:
         return
-    size, first = arrays.tile[tile, 1], arrays.tile[tile, 2]
-    homes, others = arrays.tile[tile, 3], arrays.tile[tile, 4]
     words = WIDE if size > NARROW * WORD else NARROW
-    low, left = np.int64(homes), np.int64(size)
-    if top.floor[0] > 0:
-        low, left = _drop_below(arrays, workspace, tile, words, top.floor[1])
-    if left > _FEW and len(weights.unit) and not several:
+    left = _drop_below(arrays, workspace, tile, words, low)
+    if has_sums and left > _FEW:
         # The best come first: they raise the floor above most of the others.
-        _add_rows(weights, top, events, tile, size, low, homes)
         bit = _take_highest(weights, workspace, top, tile, words)
         while bit >= 0:
             place = np.int64(first + bit if bit < homes else arrays.member[others + bit - homes])
             _rank_candidate(
-                block, ranks, forms, top, events, row, mask, is_exact, arrays.bound[place], place,
-                best, best_score,
+                block, ranks, forms, top, events, row, mask, several, is_exact,
+                arrays.bound[place], place, best, best_score,
             )  # fmt: skip
             bit = _take_highest(weights, workspace, top, tile, words)
     for word in range(words):
@@ -322,21 +376,34 @@ def _rank_tile(block, ranks, code, events, row, mask, several, is_exact, tile, b
             bound = arrays.bound[place]
             if bound >= top.floor[1]:
                 _rank_candidate(
-                    block, ranks, forms, top, events, row, mask, is_exact, bound, place, best,
-                    best_score,
+                    block, ranks, forms, top, events, row, mask, several, is_exact, bound, place,
+                    best, best_score,
                 )  # fmt: skip
+
+
+@kernel
+def _rank_tiles(block, ranks, code, events, row, mask, several, is_exact, groups, best, best_score):
+    """Score the rules of tiles that hold and could be among the best."""
+    arrays, workspace, forms = read_tiles(block), read_workspace(block), read_forms(block)
+    top, weights = read_top(ranks), read_weights(ranks)
+    for i in range(_list_tiles(arrays, workspace, groups)):
+        tile = np.int64(workspace.tiles[i])
+        if arrays.tile_bound[tile] >= top.floor[1]:
+            _rank_tile(
+                block, ranks, arrays, workspace, forms, top, weights, code, events, row, mask,
+                several, is_exact, tile, best, best_score,
+            )  # fmt: skip
 
 
 # --- Flat entries ---
 
 
-@kernel
+@part
 def _rank_block(
-    block, ranks, code, events, row, mask, several, is_exact, lacks, place, best, best_score,
+    block, ranks, arrays, workspace, forms, atoms, top, code, events, row, mask, several, is_exact,
+    lacks, place, best, best_score,
 ):  # fmt: skip
     """Score the rules of a group's flat entries that hold and could be among the best."""
-    arrays, workspace, forms = read_tiles(block), read_workspace(block), read_forms(block)
-    atoms, top = read_atoms(block), read_top(ranks)
     flat = arrays.flat
     while place >= 0:
         head = np.int64(flat[place])
@@ -362,10 +429,24 @@ def _rank_block(
                 place + (word & OFFSET_MASK), word >> KINDS_AT, candidate,
             ):  # fmt: skip
                 _rank_candidate(
-                    block, ranks, forms, top, events, row, mask, is_exact, bound, candidate, best,
-                    best_score,
+                    block, ranks, forms, top, events, row, mask, several, is_exact, bound,
+                    candidate, best, best_score,
                 )  # fmt: skip
         place = following
+
+
+@kernel
+def _rank_flat(
+    block, ranks, code, events, row, mask, several, is_exact, lacks, groups, best, best_score,
+):  # fmt: skip
+    """Score the rules of flat entries that hold and could be among the best."""
+    arrays, workspace, forms = read_tiles(block), read_workspace(block), read_forms(block)
+    atoms, top = read_atoms(block), read_top(ranks)
+    for i in range(groups):
+        _rank_block(
+            block, ranks, arrays, workspace, forms, atoms, top, code, events, row, mask, several,
+            is_exact, lacks, workspace.groups[i], best, best_score,
+        )  # fmt: skip
 
 
 # --- Events ---
@@ -389,16 +470,8 @@ def _find_best(block, ranks, attribute, code, first, last, events, row, mask, be
     _list_heaviest(top, read_weights(ranks), events, row)
     is_exact = len(scores.start) == 0 and len(events.weight) == 0 and not several
     fixed = (block, ranks, code, events, row, mask, several, is_exact)
-    promising = _best_tile(arrays, workspace, groups)
-    if promising >= 0:
-        _rank_tile(*fixed, promising, best, best_score)
-    for i in range(groups):
-        begin, tiles = _first_tile(arrays.flat, workspace.groups[i])
-        for tile in range(begin, begin + tiles):
-            if tile != promising and arrays.tile_bound[tile] >= top.floor[1]:
-                _rank_tile(*fixed, tile, best, best_score)
-    for i in range(groups):
-        _rank_block(*fixed, ~has, workspace.groups[i], best, best_score)
+    _rank_tiles(*fixed, groups, best, best_score)
+    _rank_flat(*fixed, ~has, groups, best, best_score)
     if several:
         clear_visited(workspace, groups)
     for i in range(top.tally[1]):
