@@ -261,16 +261,19 @@ def _drop_below(arrays, workspace, tile, words, low):
     return left
 
 
-@kernel
-def _add_row(sums, row, factor):
-    """Add a row of weights to the sums."""
-    for i in range(len(row)):
-        sums[i] += factor * np.float32(row[i])
-
-
 @part
-def _add_rows(weights, top, events, tile, size, low, homes):
+def _add_row(sums, weight, at, first, last, factor):
+    """Add the weights of a row, which begins at `at`, to the sums from `first` up to `last`."""
+    # Unsigned, so that Numba does not check for negative indices, and adds whole vectors.
+    begin = np.uint64(at)
+    for i in range(np.uint64(first), np.uint64(last)):
+        sums[i] += factor * np.float32(weight[begin + i])
+
+
+@kernel
+def _add_rows(ranks, weight_of, tile, size, low, homes):
     """Write what the first `low` conjunctions of a tile, and those of no run, may score."""
+    weights, top = read_weights(ranks), read_top(ranks)
     sums = top.sums
     sums[:low] = np.float32(0)
     sums[homes:size] = np.float32(0)
@@ -279,10 +282,10 @@ def _add_rows(weights, top, events, tile, size, low, homes):
         begin = top.span[weights.attribute[row], 0]
         # What an absent attribute would add does not matter: no hit needs it.
         if begin < top.span[weights.attribute[row], 1]:
-            factor = np.float32(events.weight[begin]) * weights.unit[tile] * _SLACK
-            _add_row(sums[:low], weights.weight[at : at + low], factor)
+            factor = np.float32(weight_of[begin]) * weights.unit[tile] * _SLACK
+            _add_row(sums, weights.weight, at, 0, low, factor)
             if homes < size:
-                _add_row(sums[homes:size], weights.weight[at + homes : at + size], factor)
+                _add_row(sums, weights.weight, at, homes, size, factor)
         at += size
 
 
@@ -345,7 +348,7 @@ def _rank_tile(
         low = _count_above(arrays, tile, top.floor[1])
     has_sums = len(weights.unit) > 0 and not several and low + size - homes > _FEW
     if has_sums:
-        _add_rows(weights, top, events, tile, size, low, homes)
+        _add_rows(ranks, events.weight, tile, size, low, homes)
         if not _may_reach(weights, top, tile, size, low, homes):
             return
     if several:
