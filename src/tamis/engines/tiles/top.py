@@ -23,7 +23,7 @@ import numpy as np
 
 from tamis.encode.arrays import Events
 from tamis.encode.kernel import event_kernel, kernel, part
-from tamis.engines.kernels.bits import ONE, count_bits, lowest_bit
+from tamis.engines.kernels.bits import ONE, count_bits, lowest_bit, prefetch
 from tamis.engines.kernels.scores import ROUNDING, add_up_scores, compute_score, keep_best
 from tamis.engines.kernels.truth import LoadedEvent
 from tamis.engines.kernels.truth import load_event as load_spans
@@ -36,6 +36,7 @@ from tamis.engines.tiles.flat_groups import (
     HAS_TILES,
     HOMES_AT,
     KINDS_AT,
+    MOST_ENTRIES,
     OFFSET_MASK,
     entry_holds,
     read_widths,
@@ -49,6 +50,8 @@ from tamis.engines.tiles.tile_and import (
 )
 from tamis.engines.tiles.top_workspace import MOST_HEAVY, read_scores, read_top, read_weights
 from tamis.engines.tiles.workspace import (
+    ENTRY_AT,
+    KINDS_MASK,
     load_event,
     read_atoms,
     read_forms,
@@ -64,6 +67,10 @@ _ANY = -1.0
 
 _FEW = 4
 """So many hits of a tile are bounded one by one."""
+
+_ROUNDS = 4
+_FALL = 0.8
+"""In how many rounds entries are tested, and how far the bar falls from one to the next."""
 
 _LEAST_SUM = 1e-30
 """Sums below this may have lost their digits in single precision."""
@@ -402,40 +409,74 @@ def _rank_tiles(block, ranks, code, events, row, mask, several, is_exact, groups
 
 
 @part
-def _rank_block(
-    block, ranks, arrays, workspace, forms, atoms, top, code, events, row, mask, several, is_exact,
-    lacks, place, best, best_score,
-):  # fmt: skip
-    """Score the rules of a group's flat entries that hold and could be among the best."""
+def _sift_block(arrays, workspace, least, block, lacks, entries):
+    """List the entries of a block whose attributes the event has and whose bounds are high enough.
+
+    Returns how many are listed now, the highest of their bounds, and the place of the next block,
+    or -1.
+    """
     flat = arrays.flat
-    while place >= 0:
-        head = np.int64(flat[place])
-        count, homes = head & COUNT_MASK, head >> HOMES_AT & COUNT_MASK
-        at = place + (4 if head & HAS_TILES else 2)
-        following = np.int64(-1)
-        if head & HAS_MORE:
-            following = place + np.int64(flat[at])
-            at += 1
-        others = at + 2 * count - homes
-        for entry in range(count):
-            if flat[at + entry] & lacks:
-                continue
-            candidate = np.int64(flat[place + 1]) + entry
-            if entry >= homes:
-                candidate = np.int64(flat[others + entry])
+    head = np.int64(flat[block])
+    count, homes = head & COUNT_MASK, head >> HOMES_AT & COUNT_MASK
+    first = np.int64(flat[block + 1])
+    at = block + (4 if head & HAS_TILES else 2)
+    following = np.int64(-1)
+    if head & HAS_MORE:
+        following = block + np.int64(flat[at])
+        at += 1
+    directory = at + count
+    others = directory + count - homes
+    highest = np.float32(0)
+    for i in range(count):
+        if flat[at + i] & lacks:
+            continue
+        candidate = first + i if i < homes else np.int64(flat[others + i])
+        bound = arrays.bound[candidate]
+        if bound >= least:
+            word = np.int64(flat[directory + i])
+            place = block + (word & OFFSET_MASK)
+            prefetch(flat, place)
+            workspace.entries[entries] = place << ENTRY_AT | word >> KINDS_AT
+            workspace.candidates[entries] = candidate
+            entries += 1
+            highest = max(highest, bound)
+    return entries, highest, following
+
+
+@part
+def _rank_entries(
+    block, ranks, arrays, workspace, forms, atoms, top, code, events, row, mask, several, is_exact,
+    entries, highest, best, best_score,
+):  # fmt: skip
+    """Score the rules of the listed entries that hold and could be among the best.
+
+    Those of the highest bounds come first, in a few rounds: they raise the floor above others.
+    """
+    widths = read_widths(arrays.width)
+    bar = np.float64(highest)
+    for turn in range(_ROUNDS):
+        bar = bar * _FALL if turn + 1 < _ROUNDS else _ANY
+        left = 0
+        for k in range(entries):
+            entry, candidate = workspace.entries[k], workspace.candidates[k]
             bound = arrays.bound[candidate]
             if bound < top.floor[1]:
                 continue
-            word = np.int64(flat[at + count + entry])
-            if entry_holds(
-                atoms, forms, flat, read_widths(arrays.width), workspace, code, 1, several,
-                place + (word & OFFSET_MASK), word >> KINDS_AT, candidate,
+            if bound < bar:
+                workspace.entries[left] = entry
+                workspace.candidates[left] = candidate
+                left += 1
+            elif entry_holds(
+                atoms, forms, arrays.flat, widths, workspace, code, 1, several,
+                entry >> ENTRY_AT, entry & KINDS_MASK, candidate,
             ):  # fmt: skip
                 _rank_candidate(
                     block, ranks, forms, top, events, row, mask, several, is_exact, bound,
                     candidate, best, best_score,
                 )  # fmt: skip
-        place = following
+        entries = left
+        if entries == 0:
+            break
 
 
 @kernel
@@ -445,11 +486,25 @@ def _rank_flat(
     """Score the rules of flat entries that hold and could be among the best."""
     arrays, workspace, forms = read_tiles(block), read_workspace(block), read_forms(block)
     atoms, top = read_atoms(block), read_top(ranks)
-    for i in range(groups):
-        _rank_block(
-            block, ranks, arrays, workspace, forms, atoms, top, code, events, row, mask, several,
-            is_exact, lacks, workspace.groups[i], best, best_score,
-        )  # fmt: skip
+    entries = at = 0
+    highest = np.float32(0)
+    place = np.int64(-1)
+    while place >= 0 or at < groups or entries:
+        if place < 0 and at < groups:
+            place = workspace.groups[at]
+            at += 1
+        if place >= 0:
+            entries, bound, place = _sift_block(
+                arrays, workspace, top.floor[1], place, lacks, entries
+            )
+            highest = max(highest, bound)
+        is_last = place < 0 and at == groups
+        if is_last or entries + MOST_ENTRIES > len(workspace.entries):
+            _rank_entries(
+                block, ranks, arrays, workspace, forms, atoms, top, code, events, row, mask,
+                several, is_exact, entries, highest, best, best_score,
+            )  # fmt: skip
+            entries = 0
 
 
 # --- Events ---
