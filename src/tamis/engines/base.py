@@ -356,7 +356,7 @@ class Engine:
         n: int,
         mask: NDArray[np.uint8] | None = None,
         weight: NDArray[np.float64] = NO_DOUBLES,
-    ) -> list[tuple[int, float]]:
+    ) -> list[tuple[Any, float]]:
         """As `top_pairs`, but with the ids of the rules, which are integers."""
         places, scores = self.top_pairs(event, n, mask, weight)
         return list(zip(self.ids.take(places).tolist(), scores.tolist(), strict=True))

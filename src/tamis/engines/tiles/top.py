@@ -453,7 +453,7 @@ def _rank_entries(
     Those of the highest bounds come first, in a few rounds: they raise the floor above others.
     """
     widths = read_widths(arrays.width)
-    bar = np.float64(highest)
+    bar = float(highest)
     for turn in range(_ROUNDS):
         bar = bar * _FALL if turn + 1 < _ROUNDS else _ANY
         left = 0
@@ -543,9 +543,9 @@ def _find_best(block, ranks, attribute, code, first, last, events, row, mask, be
 def top_event(block, ranks, event, weight, mask, n):
     """Find the `n` best rules of one event, given as pairs; see `load_event`.
 
-    Writes them to `TopWorkspace.best`, and returns how many there are. `weight` has the weight of
-    each pair, or is empty. Each text predicate must hold for one value at most, and for none if
-    there are weights.
+    Writes them to `TopWorkspace.best`, their ids to `best_id`, and returns how many there are.
+    `weight` has the weight of each pair, or is empty. Each text predicate must hold for one value
+    at most, and for none if there are weights.
     """
     top = read_top(ranks)
     attributes = len(top.span)
@@ -567,10 +567,14 @@ def top_event(block, ranks, event, weight, mask, n):
     events = Events(
         top.start, top.attribute, top.code, top.text_start, top.texts, weight, top.weight
     )
-    return _find_best(
+    found = _find_best(
         block, ranks, top.attribute, top.code, 0, size + texts, events, 0, mask, top.best[:n],
         top.score[:n],
     )  # fmt: skip
+    if len(top.ids):
+        for i in range(found):
+            top.best_id[i] = top.ids[top.best[i]]
+    return found
 
 
 @event_kernel
