@@ -5,7 +5,8 @@ its truth, and minus infinity where it fails: the sum over a conjunction says wh
 whether it can score enough. Groups come in the order of what they may score, in a few rounds, so
 that the worst score kept, the *floor*, rises early. Rules whose sums do not bound their scores, and
 programs, are listed if they may score enough on some event, and bounded after all others, by their
-trees. A rule whose bound reaches the floor is scored by its tree, as in every engine.
+clauses or trees. A rule of which the bound, times its share of the highest weights, reaches the
+floor is scored by its tree, as in every engine.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"

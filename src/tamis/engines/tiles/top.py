@@ -7,11 +7,12 @@ older rule wins. The floor tells the least bound that a rule must have, given th
 a rule scores at most as if its weight were spent on the heaviest attributes of the event, on each
 of them no more than any rule spends on one attribute. The conjunctions of a tile are sorted by
 falling bounds, so those above the least bound are its first ones. Where an event weighs its values,
-their weights in each conjunction (`bounds.py`) bound all hits of a tile at once, and the hits that
-may score most are scored first.
+their weights in each conjunction (`bounds.py`) bound a whole tile before it is tested, and the hits
+that may score most are scored first. Flat entries follow, those of the highest bounds first.
 
 Where nothing has weights and conjunction i is rule i, bounds are scores. Else a rule whose bound
-reaches the floor is scored by its tree, as in every engine.
+reaches the floor is scored by its tree, as in every engine; if that is an AND of atoms, these are
+added up without testing them again.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
