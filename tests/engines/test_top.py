@@ -280,8 +280,7 @@ def scale_weights(rules: EncodedRules, random: np.random.Generator) -> EncodedRu
 
 
 @pytest.mark.parametrize("draw", DRAWS)
-def test_rules_that_weigh_less_than_others_are_passed_over_by_conjunction(draw: Any) -> None:
-    """Not by rule: another conjunction of the same rule may be enough."""
+def test_the_best_of_rules_that_weigh_less_than_others(draw: Any) -> None:
     random = Random(9)
     rules = encode([draw(random) for _ in range(800)], "weak")
     rules = scale_weights(rules, np.random.default_rng(9))
@@ -291,6 +290,32 @@ def test_rules_that_weigh_less_than_others_are_passed_over_by_conjunction(draw: 
         for event in events:
             for n in (1, 5, 300):
                 assert_same(engine, scan, event, n, None, None)
+
+
+def test_a_rule_is_passed_over_by_conjunction() -> None:
+    """Its share of the highest weights is too low for one of them, and enough for another."""
+    parts = "({0} = 1 AND {1} = 1)", "({2} = 1 AND {3} = 1)"
+    middle = " OR ".join(parts).format(*"abcd")
+    rules = encode(
+        ["f = 1 AND g = 1", middle, middle.replace(")", " AND z = 1)")],
+        "strong",
+    )
+    scores = expand_scores(rules.forms, rules.scores)
+    own = [dict.fromkeys("fg", 0.46), dict(zip("abcd", (0.45, 0.45, 0.54, 0.54), strict=True))]
+    own.append(dict(zip("abcdz", (0.5, 0.5, 0.6, 0.6, 0.0), strict=True)))
+    names = {number: name for name, number in rules.dictionary.attributes.items()}
+    weight = np.zeros(len(scores.code))
+    for rule in range(3):
+        for place in range(scores.start[rule], scores.start[rule + 1]):
+            if scores.code[place] >= 0:
+                weight[place] = own[rule][names[rules.atoms.table[scores.code[place], 0]]]
+    weights = np.where(scores.code >= 0, np.arange(len(weight)), -1).astype(np.int32)
+    rules = rules._replace(scores=scores._replace(weights=weights, weight=weight))
+    event = EventEncoder(rules).encode(dict.fromkeys("fgabcd", 1))
+    for kind in (Tiles, Shared):
+        found = kind(rules).top(event, 1)
+        assert found.score.tolist() == [1.08]
+        assert_same(kind(rules), Scan(rules), event, 1, None, None)
 
 
 def test_a_rule_without_weight_counts_beside_one_beyond_single_precision() -> None:
