@@ -321,3 +321,108 @@ def test_ties_of_unweighted_rules_go_to_the_oldest_in_every_tile() -> None:
     for event in workload.events(25):
         assert matcher.top(event, 5) == plain.top(event, 5)
         assert matcher.top(event, 200) == plain.top(event, 200)
+
+
+def scale_weights(rules: EncodedRules, random: np.random.Generator) -> EncodedRules:
+    """Give all atoms of a rule weights near one that is drawn for the rule."""
+    scores, table = expand_scores(rules.forms, rules.scores), rules.atoms.table
+    sizes = np.where(rules.atoms.test == SET, np.diff(table[:, 2:])[:, 0], 1)
+    own = np.where(scores.code >= 0, sizes[scores.code], 0)
+    weights = np.where(own > 0, np.cumsum(own) - own, -1).astype(np.int32)
+    by_rule = np.repeat(random.uniform(0.1, 1, rules.size), np.diff(scores.start))
+    weight = np.repeat(by_rule, own) * random.uniform(0.7, 1, int(own.sum()))
+    return rules._replace(scores=scores._replace(weights=weights, weight=weight))
+
+
+@pytest.mark.parametrize("draw", DRAWS)
+def test_the_best_of_rules_that_weigh_less_than_others(draw: Any) -> None:
+    random = Random(9)
+    rules = encode([draw(random) for _ in range(800)], "weak")
+    rules = scale_weights(rules, np.random.default_rng(9))
+    encoder, scan = EventEncoder(rules), Scan(rules)
+    events = [encoder.encode(draw_event(random)) for _ in range(40)]
+    for engine in (Tiles(rules), Shared(rules)):
+        for event in events:
+            for n in (1, 5, 300):
+                assert_same(engine, scan, event, n, None, None)
+
+
+def test_a_rule_is_passed_over_by_conjunction() -> None:
+    """Its share of the highest weights is too low for one of them, and enough for another."""
+    parts = "({0} = 1 AND {1} = 1)", "({2} = 1 AND {3} = 1)"
+    middle = " OR ".join(parts).format(*"abcd")
+    rules = encode(
+        ["f = 1 AND g = 1", middle, middle.replace(")", " AND z = 1)")],
+        "strong",
+    )
+    scores = expand_scores(rules.forms, rules.scores)
+    own = [dict.fromkeys("fg", 0.46), dict(zip("abcd", (0.45, 0.45, 0.54, 0.54), strict=True))]
+    own.append(dict(zip("abcdz", (0.5, 0.5, 0.6, 0.6, 0.0), strict=True)))
+    names = {number: name for name, number in rules.dictionary.attributes.items()}
+    weight = np.zeros(len(scores.code))
+    for rule in range(3):
+        for place in range(scores.start[rule], scores.start[rule + 1]):
+            if scores.code[place] >= 0:
+                weight[place] = own[rule][names[rules.atoms.table[scores.code[place], 0]]]
+    weights = np.where(scores.code >= 0, np.arange(len(weight)), -1).astype(np.int32)
+    rules = rules._replace(scores=scores._replace(weights=weights, weight=weight))
+    event = EventEncoder(rules).encode(dict.fromkeys("fgabcd", 1))
+    for kind in (Tiles, Shared):
+        found = kind(rules).top(event, 1)
+        assert found.score.tolist() == [1.08]
+        assert_same(kind(rules), Scan(rules), event, 1, None, None)
+
+
+def test_a_rule_without_weight_counts_beside_one_beyond_single_precision() -> None:
+    rules = encode(["a0 = 1 OR a1 = 2"] * 12, "strong")
+    scores = expand_scores(rules.forms, rules.scores)
+    weights = np.where(scores.code >= 0, np.arange(len(scores.code)), -1).astype(np.int32)
+    weight = np.zeros(len(weights))
+    weight[: scores.start[1]] = 1e308
+    rules = rules._replace(scores=scores._replace(weights=weights, weight=weight))
+    event = EventEncoder(rules).encode({"a0": 1, "a1": 2})
+    for kind in (Tiles, Shared):
+        assert_same(kind(rules), Scan(rules), event, 20, None, None)
+
+
+def test_more_flat_entries_than_are_listed_at_once() -> None:
+    random = Random(7)
+    size = 5_000
+    rules = encode([f"k = 1 AND b{i} = {i % 3}" for i in range(size)], "strong")
+    event = {"k": 1} | {f"b{i}": i % 3 for i in range(size)}
+    given = {(name, value): random.random() for name, value in event.items()}
+    encoder = EventEncoder(rules)
+    plain = encoder.encode_weighted_pairs(event, given)
+    assert plain is not None
+    weighted = encoder.encode_weighted(flatten(event), EventWeights.of(given))
+    for rows in (encoder.encode(event), weighted):
+        assert_same(Tiles(rules), Scan(rules), rows, 7, None, None)
+
+
+def test_weights_in_any_order_are_those_of_the_values() -> None:
+    random = Random(8)
+    texts = [text for _ in range(400) if "text" not in (text := draw_single(random))]
+    rules = encode(texts, "weak")
+    encoder, scan = EventEncoder(rules), Scan(rules)
+    for _ in range(60):
+        event = {name: v for name, v in draw_event(random).items() if not isinstance(v, list)}
+        event["unknown"] = random.choice(["x", 7])
+        keys = random.sample(list(event.items()), len(event))
+        for given_keys in (keys, keys[: len(keys) // 2]):
+            given = {key: random.choice(DRAWN) for key in given_keys}
+            plain = encoder.encode_weighted_pairs(event, given)
+            assert plain is not None
+            assert len(plain[0]) == 2 * len(plain[1])
+            flat = encoder.encode_weighted(flatten(event), EventWeights.of(given))
+            found, expected = scan.top_pairs(plain[0], 9, None, plain[1]), scan.top_one(flat, 9)
+            np.testing.assert_array_equal(found[0], expected[0])
+            np.testing.assert_array_equal(found[1], expected[1])
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_of_values_that_no_rule_can_name_are_refused(value: float) -> None:
+    matcher = tamis.Matcher()
+    matcher.add_many([(i, f"x > {i}") for i in range(20)])
+    matcher.optimize()
+    with pytest.raises(tamis.errors.EventError, match=r"equals nothing|too large"):
+        matcher.top({"x": value}, weights={("x", value): 1.0})

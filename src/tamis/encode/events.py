@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date, datetime
-from itertools import compress
+from itertools import compress, repeat
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -17,7 +17,14 @@ from tamis.encode.dictionary import ABSENT
 from tamis.encode.event_pairs import to_pairs
 from tamis.encode.event_rows import merge_rows
 from tamis.encode.guards import Guards
-from tamis.encode.known_pairs import CONVERTED, DeclaredTypes, KnownPairs, Unusual, is_name
+from tamis.encode.known_pairs import (
+    CONVERTED,
+    DeclaredTypes,
+    KnownKeys,
+    KnownPairs,
+    Unusual,
+    is_name,
+)
 from tamis.encode.ragged import starts
 from tamis.encode.rules import EncodedRules
 from tamis.errors import EventError, SchemaError, combine_errors
@@ -31,7 +38,7 @@ from tamis.expr.event import (
 )
 from tamis.expr.model import Value, is_unicode
 from tamis.expr.numbers import INT_MAX, INT_MIN
-from tamis.expr.weights import EventWeights, find_plain_weights
+from tamis.expr.weights import EventWeights, are_plain_weights
 
 __all__ = ["AxesEncoder", "EventEncoder", "KnownAxis"]
 
@@ -351,6 +358,9 @@ class EventEncoder(AxesEncoder):
         self._pair_of = None if self._derived else self._known.__getitem__
         """The pair of a value; None where pairs are not all that an event leads to."""
         self._declared = declared
+        self._pair_of_key = KnownKeys(self._known).__getitem__
+        self._weighs_pairs = not (self._derived or texts.attributes or declared is not None)
+        """Whether an event with weights may be encoded as pairs."""
 
     def _add(self, event: Event, rows: _Rows) -> None:
         if self._declared is None:
@@ -433,24 +443,29 @@ class EventEncoder(AxesEncoder):
         So it has to be unless its values, and those that have weights, are strings and numbers. A
         time without a weight may be among them.
         """
-        pair_of = self._pair_of
         is_plain = event.__class__ is dict and weights.__class__ is dict
-        if pair_of is None or not is_plain or self._texts.attributes or self._declared is not None:
+        if not (is_plain and self._weighs_pairs):
             return None
-        values = event.values()
-        kinds = list(map(type, values))
-        if not _WEIGHED.issuperset(kinds):
+        if not _WEIGHED.issuperset(map(type, event.values())):
             return None
+        keys: Collection[tuple[Any, Any]] = event.items()
+        given: Iterable[float]
         try:
-            given = find_plain_weights(weights, list(zip(event, values, strict=True)))
-            pairs = list(map(pair_of, zip(event, values, kinds, strict=True)))
-            if given is None:
+            if not are_plain_weights(weights, event.items()):
                 return None
-            # A value that no rule can see has no pair.
-            weight = np.fromiter(compress(given, pairs), np.float64)
-        except (Unusual, TypeError, OverflowError):
+            if len(weights) == len(event):
+                # Each value has a weight: the order of the weights is as good as the event's.
+                keys, given = weights, weights.values()
+            else:
+                given = map(weights.get, keys, repeat(1.0))
+            pairs = bytearray().join(map(self._pair_of_key, keys))
+            if len(pairs) < _PAIR_BYTES * len(keys):
+                # A value that no rule can see has no pair.
+                given = compress(given, map(self._pair_of_key, keys))
+            weight = np.fromiter(given, np.float64, len(pairs) // _PAIR_BYTES)
+        except (Unusual, OverflowError):
             return None
-        return np.frombuffer(bytearray().join(pairs), np.int32), weight
+        return np.frombuffer(pairs, np.int32), weight
 
     def with_texts_at(
         self,

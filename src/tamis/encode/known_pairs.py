@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
+from math import isfinite
 from struct import Struct
 from typing import Any, Final, Protocol, TypeAlias
 
@@ -19,7 +20,7 @@ from tamis.expr.event import Event, FlatEvent, read_plain_list, value_of_item
 from tamis.expr.model import Value
 from tamis.expr.names import is_computed
 
-__all__ = ["CONVERTED", "DeclaredTypes", "KnownPairs", "Unusual", "is_name"]
+__all__ = ["CONVERTED", "DeclaredTypes", "KnownKeys", "KnownPairs", "Unusual", "is_name"]
 
 _MOST: Final = 1 << 15
 """How many values are remembered; then all are forgotten."""
@@ -212,6 +213,41 @@ class KnownPairs(dict[_Item, bytes]):
         return b"".join([self[name, value, value.__class__] for value in plain[0]])
 
 
+class KnownKeys(dict[tuple[Any, Any], bytes]):
+    """The pairs of strings and numbers by name and value, which tell them apart.
+
+    So they do as long as no boolean is looked up: True equals 1. Safe to use from several threads.
+
+    Parameters
+    ----------
+    pairs
+        The pairs by name, value and type.
+    """
+
+    def __init__(self, pairs: KnownPairs) -> None:
+        self._pairs = pairs
+
+    def __missing__(self, key: tuple[Any, Any]) -> bytes:
+        """Encode a value, and remember it if it has a pair.
+
+        Raises
+        ------
+        Unusual
+            The name or the value is none of the usual ones, or is one that no weight may have.
+        """
+        name, value = key
+        if value.__class__ is float and not isfinite(value):
+            raise Unusual
+        pair = self._pairs[name, value, value.__class__]
+        is_long = value.__class__ is str and len(value) > _LONGEST
+        if not pair or value.__class__ not in _NAMED or is_long:
+            return pair
+        if len(self) >= _MOST:
+            self.clear()
+        self[key] = pair
+        return pair
+
+
 def _with_objects(names: Iterable[str]) -> Iterator[str]:
     """Names of attributes and of all objects that they may be in: of a.b.c also a.b and a."""
     for name in names:
@@ -260,4 +296,6 @@ def _convert(name: str, item: Any) -> Value | None:
         raise Unusual from None
 
 
-_REMEMBERED = frozenset((str, int, float, bool, type(None)))
+_NAMED = frozenset((str, int, float))
+"""Types whose equal values have equal pairs."""
+_REMEMBERED = _NAMED.union((bool, type(None)))

@@ -350,6 +350,17 @@ class Engine:
         events = to_events(event, len(self.rules.dictionary.axes))
         return self.top_one(events._replace(weight=weight), n, mask)
 
+    def top_ids(
+        self,
+        event: NDArray[np.int32],
+        n: int,
+        mask: NDArray[np.uint8] | None = None,
+        weight: NDArray[np.float64] = NO_DOUBLES,
+    ) -> list[tuple[Any, float]]:
+        """As `top_pairs`, but with the ids of the rules, which are integers."""
+        places, scores = self.top_pairs(event, n, mask, weight)
+        return list(zip(self.ids.take(places).tolist(), scores.tolist(), strict=True))
+
     def top(self, events: Events, n: int, mask: NDArray[np.uint8] | None = None) -> Tops:
         """Find the `n` best matching rules of each event.
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, ItemsView, Mapping
+from operator import itemgetter
 from typing import Any
 
 from tamis.errors import EventError, RuleError
@@ -14,7 +15,7 @@ from tamis.expr.names import DERIVED
 from tamis.expr.text.grammar import parse
 from tamis.expr.text.write import to_sql
 
-__all__ = ["EventWeights", "RuleWeights", "find_plain_weights"]
+__all__ = ["EventWeights", "RuleWeights", "are_plain_weights"]
 
 _Key = tuple[str, tuple[Kind, Value]]
 
@@ -113,33 +114,24 @@ class EventWeights:
         return self._by_value.get((attribute, value_key(value)), 1.0)
 
 
-def find_plain_weights(
-    weights: Mapping[tuple[str, Any], float], keys: list[tuple[Any, Any]]
-) -> list[float] | None:
-    """The weights of an event's pairs of an attribute and a string or number, 1 by default.
+def are_plain_weights(weights: Mapping[tuple[str, Any], float], items: ItemsView[str, Any]) -> bool:
+    """Whether weights need no closer look, given the items of an event of strings and numbers.
 
-    None where `EventWeights` has to look closer: at a key that the event does not have, at a value
-    of another kind, or at a weight that may not be one.
+    `EventWeights` has to look at a key that the event does not have, at a value of another kind,
+    and at a weight that may not be one.
     """
-    found: list[Any]
-    if list(weights) == keys:
-        # No key has to be looked up.
-        found = list(weights.values())
-    else:
-        found = list(map(weights.get, keys))
-        lacking = found.count(None)
-        if len(found) - lacking != len(weights):
-            return None
-        if lacking:
-            found = [1.0 if weight is None else weight for weight in found]
+    if not weights:
+        return True
     # True equals 1 as a key of a dictionary, but is another value.
-    if not {value.__class__ for _, value in weights} <= _PLAIN:
-        return None
-    is_plain = {float, int}.issuperset(map(type, found))
-    return found if is_plain and min(found, default=0) >= 0 and sum(found) <= _MOST else None
+    if not (weights.keys() <= items and _PLAIN.issuperset(map(type, map(_value_of, weights)))):
+        return False
+    given = weights.values()
+    return _NUMBERS.issuperset(map(type, given)) and min(given) >= 0 and sum(given) <= _MOST
 
 
+_value_of = itemgetter(1)
 _PLAIN = frozenset((str, int, float))
+_NUMBERS = frozenset((int, float))
 _MOST = sys.float_info.max
 
 

@@ -72,7 +72,10 @@ class Searcher:
         """The mask of each view for EVERY_RULE."""
         self._combined: dict[int, tuple[object, object, NDArray[np.uint8]]] = {}
         """The last combination of two masks for each view."""
-        self._only_segment = self._find_only_segment()
+        self._only_segment = only = self._find_only_segment()
+        has_texts = only is not None and only.engine.rules.texts.size > 0
+        self._only_ranked = None if has_texts else only
+        """The same without text predicates: pairs do not tell how many values satisfy one."""
 
     def _find_only_segment(self) -> Segment | None:
         """The segment that alone answers with integers; None where more is to be done."""
@@ -192,7 +195,6 @@ class Searcher:
         candidates.sort(key=lambda candidate: -candidate[0])
         return [id for _, id in candidates[:n]]
 
-    @_announced
     def top(
         self,
         event: Event,
@@ -201,6 +203,24 @@ class Searcher:
         weights: Mapping[tuple[str, Any], float] | None = None,
     ) -> list[tuple[RuleId, float]]:
         """Find the `n` matching rules of the highest scores; of equal ones the oldest first."""
+        segment = self._only_ranked
+        if segment is not None:
+            (mask,) = self._masks_of(selection)
+            if weights is None:
+                return segment.engine.top_ids(segment.encode_pairs(event), n, mask)
+            plain = segment.encode_weighted_pairs(event, weights)
+            if plain is not None:
+                return segment.engine.top_ids(plain[0], n, mask, plain[1])
+        return self._top_of_parts(event, n, selection, weights)
+
+    @_announced
+    def _top_of_parts(
+        self,
+        event: Event,
+        n: int,
+        selection: Selection,
+        weights: Mapping[tuple[str, Any], float] | None,
+    ) -> list[tuple[RuleId, float]]:
         snapshot, joins = self.snapshot, self._joins
         flat: FlatEvent | None = None
         if joins is not None or snapshot.tail or not snapshot.views:

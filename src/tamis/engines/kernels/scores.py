@@ -9,11 +9,21 @@ last bit.
 
 from __future__ import annotations
 
+import numpy as np
+
 from tamis.encode.arrays import NEGATED, SET, TEXT
 from tamis.encode.kernel import event_kernel, kernel, part
 from tamis.engines.kernels.truth import atom_holds, find_code, load_event, unload_event
 
-__all__ = ["ROUNDING", "compute_score", "keep_best", "rank_rules", "score_rule"]
+__all__ = [
+    "ROUNDING",
+    "add_up_scores",
+    "compute_score",
+    "keep_best",
+    "rank_rules",
+    "score_atom",
+    "score_rule",
+]
 
 ROUNDING = 1.0 + 1e-9
 """A factor above what adding up the same scores in another order can change."""
@@ -23,7 +33,7 @@ _FAILED = -1.0
 
 
 @part
-def _score_atom(atoms, weight, events, loaded, row, atom, weights):
+def score_atom(atoms, weight, events, loaded, row, atom, weights):
     """The score of an atom whose weights begin at `weights`, or -1 if it does not hold."""
     table, codes = atoms
     span, text = loaded
@@ -59,7 +69,7 @@ def _score_conjunction(atoms, forms, weight, events, loaded, row, conjunction):
     """The sum of the scores of a conjunction's atoms, or -1 if one does not hold."""
     total = 0.0
     for i in range(forms.conjunction_start[conjunction], forms.conjunction_start[conjunction + 1]):
-        score = _score_atom(atoms, weight, events, loaded, row, forms.conjunction_atom[i], -1)
+        score = score_atom(atoms, weight, events, loaded, row, forms.conjunction_atom[i], -1)
         if score < 0:
             return _FAILED
         total += score
@@ -89,7 +99,7 @@ def compute_score(atoms, forms, scores, events, loaded, row, rule, stack):
         code = scores.code[place]
         if code >= 0:
             weights = scores.weights[place] if len(scores.weights) else -1
-            score = _score_atom(atoms, scores.weight, events, loaded, row, code, weights)
+            score = score_atom(atoms, scores.weight, events, loaded, row, code, weights)
             end = _end_of_and(scores.code, place, last) if score < 0 else -1
             if end >= 0:
                 # The AND fails whatever the other operands are, so they are skipped.
@@ -112,6 +122,53 @@ def compute_score(atoms, forms, scores, events, loaded, row, rule, stack):
         height += 1
         place += 1
     return stack[0]
+
+
+@part
+def _add_up_conjunction(atoms, forms, events, span, conjunction):
+    """The score of a rule that is a conjunction, has no weights, and holds."""
+    total = 0.0
+    for i in range(forms.conjunction_start[conjunction], forms.conjunction_start[conjunction + 1]):
+        atom = forms.conjunction_atom[i]
+        if atoms.table[atom, 1] & NEGATED == 0:
+            weight = 1.0
+            if len(events.weight):
+                weight = events.weight[span[atoms.table[atom, 0], 0]]
+            total += weight
+    return total
+
+
+@part
+def add_up_scores(atoms, forms, scores, events, span, rule):
+    """The score of a rule that is an AND of atoms and holds, without testing it; -1 for others.
+
+    No attribute of the event may have several values, and no rule may have text predicates.
+    """
+    if len(scores.start) == 0:
+        return _add_up_conjunction(atoms, forms, events, span, rule)
+    table, codes = atoms
+    first, last = scores.start[rule], scores.start[rule + 1]
+    if last - first > 1:
+        last -= 1
+        if scores.code[last] != -(2 * (last - first) + 1):
+            return _FAILED
+    total = 0.0
+    for place in range(first, last):
+        atom = scores.code[place]
+        if atom < 0:
+            return _FAILED
+        if table[atom, 1] & NEGATED:
+            continue
+        entry = span[table[atom, 0], 0]
+        own = 1.0
+        if len(scores.weights) and scores.weights[place] >= 0:
+            at = np.int64(scores.weights[place])
+            if table[atom, 1] & 3 == SET:
+                low = table[atom, 2]
+                at += find_code(codes, low, table[atom, 3], events.code[entry]) - low
+            own = scores.weight[at]
+        total += own * (events.weight[entry] if len(events.weight) else 1.0)
+    return total
 
 
 @kernel

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import NO_DOUBLES, NO_INT32, Choices, Events, rows_between
+from tamis.encode.arrays import NO_DOUBLES, Choices, Events, rows_between
 from tamis.encode.event_pairs import list_entries
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import BUFFER, Best, Engine, Parts, Scratch
@@ -54,7 +54,9 @@ _MOST_BEST, _MOST_VALUES = 16, 256
 class TopBlock(NamedTuple):
     """The addresses of what ranking needs, and how much room there is."""
 
+    block: NDArray[np.int64]
     addresses: AddressBlock
+    """The block, and what keeps its arrays alive."""
     workspace: TopWorkspace
     most: int
     values: int
@@ -279,9 +281,10 @@ class Tiles(Engine):
 
     def new_top_block(self, most: int, values: int, is_weighted: bool) -> TopBlock:
         """Allocate working memory for one thread to find the best rules."""
-        workspace = new_top_workspace(self.rules, self.order, most, values)
+        workspace = new_top_workspace(self.rules, self.order, self.ids, most, values)
         weights = self._tile_weights if is_weighted else NO_BOUNDS
-        return TopBlock(new_top_block(self.rules, weights, workspace), workspace, most, values)
+        addresses = new_top_block(self.rules, weights, workspace)
+        return TopBlock(addresses.block, addresses, workspace, most, values)
 
     def top_pairs(
         self,
@@ -291,15 +294,36 @@ class Tiles(Engine):
         weight: NDArray[np.float64] = NO_DOUBLES,
     ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
         """See `Engine.top_pairs`."""
-        n = min(n, self.rules.size)
-        if not n:
-            return NO_INT32, NO_DOUBLES
-        scratch = self._scratch()
-        assert isinstance(scratch, TilesScratch)
-        ranks = scratch.ranks(n, len(event) >> 1, len(weight) > 0)
-        chosen = _NO_MASK if mask is None else mask
-        found = top_event(scratch.block, ranks.addresses.block, event, weight, chosen, n)
+        ranks, found = self._find_best(event, n, mask, weight)
         return ranks.workspace.best[:found], ranks.workspace.score[:found]
+
+    def top_ids(
+        self,
+        event: NDArray[np.int32],
+        n: int,
+        mask: NDArray[np.uint8] | None = None,
+        weight: NDArray[np.float64] = NO_DOUBLES,
+    ) -> list[tuple[Any, float]]:
+        """See `Engine.top_ids`. The kernel looks up the ids."""
+        ranks, found = self._find_best(event, n, mask, weight)
+        ids, scores = ranks.workspace.best_id, ranks.workspace.score
+        return list(zip(ids[:found].tolist(), scores[:found].tolist(), strict=True))
+
+    def _find_best(
+        self,
+        event: NDArray[np.int32],
+        n: int,
+        mask: NDArray[np.uint8] | None,
+        weight: NDArray[np.float64],
+    ) -> tuple[TopBlock, int]:
+        """Find the best rules of an event; returns where they are, and how many."""
+        n = min(n, self.rules.size)
+        scratch: Any = self._scratch()
+        ranks: TopBlock = scratch.ranks(n, len(event) >> 1, len(weight) > 0)
+        if not n:
+            return ranks, 0
+        chosen = _NO_MASK if mask is None else mask
+        return ranks, top_event(scratch.block, ranks.block, event, weight, chosen, n)
 
     def _rank(
         self, events: Events, row: int, last: int, mask: NDArray[np.uint8], best: Best
@@ -312,7 +336,7 @@ class Tiles(Engine):
         events = rows_between(events, row, last)
         top_rows(
             scratch.block,
-            scratch.ranks(0, 0, len(events.weight) > 0).addresses.block,
+            scratch.ranks(0, 0, len(events.weight) > 0).block,
             *list_entries(events, len(self.arrays.levels)),
             events,
             0,

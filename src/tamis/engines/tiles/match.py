@@ -45,6 +45,8 @@ from tamis.engines.tiles.tile_and import (
     tile_holds,
 )
 from tamis.engines.tiles.workspace import (
+    ENTRY_AT,
+    KINDS_MASK,
     load_event,
     read_ages,
     read_atoms,
@@ -66,10 +68,6 @@ __all__ = [
 
 LIST, IN_ORDER, COUNT = range(3)
 """What is wanted: the ages of rules in any order, rising, or only their number."""
-
-_ENTRY_AT = 16
-_KINDS_MASK = (1 << _ENTRY_AT) - 1
-"""The parts of an item of `Workspace.entries`."""
 
 _ENTRY_WORDS = 9
 """The second prefetch of an entry comes so many words after the first."""
@@ -282,7 +280,7 @@ def _sift_block(arrays, age, workspace, block, lacks, tiles, entries):
         place = block + (word & OFFSET_MASK)
         prefetch(flat, place)
         prefetch(flat, place + _ENTRY_WORDS)
-        workspace.entries[k] = place << _ENTRY_AT | word >> KINDS_AT
+        workspace.entries[k] = place << ENTRY_AT | word >> KINDS_AT
         candidate = first + i if i < homes else np.int64(flat[others + i])
         workspace.candidates[k] = candidate
         prefetch(age, candidate)
@@ -305,7 +303,7 @@ def _test_entries(
             workspace.tried[program] = 1
             workspace.tried_list[tried] = program
             tried += 1
-        place, kinds = workspace.entries[k] >> _ENTRY_AT, workspace.entries[k] & _KINDS_MASK
+        place, kinds = workspace.entries[k] >> ENTRY_AT, workspace.entries[k] & KINDS_MASK
         if not entry_holds(
             atoms, forms, arrays.flat, widths, workspace, event_code, step, several, place, kinds,
             candidate,

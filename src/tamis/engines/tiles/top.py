@@ -7,11 +7,12 @@ older rule wins. The floor tells the least bound that a rule must have, given th
 a rule scores at most as if its weight were spent on the heaviest attributes of the event, on each
 of them no more than any rule spends on one attribute. The conjunctions of a tile are sorted by
 falling bounds, so those above the least bound are its first ones. Where an event weighs its values,
-their weights in each conjunction (`bounds.py`) bound all hits of a tile at once, and the hits that
-may score most are scored first.
+their weights in each conjunction (`bounds.py`) bound a whole tile before it is tested, and the hits
+that may score most are scored first. Flat entries follow, those of the highest bounds first.
 
 Where nothing has weights and conjunction i is rule i, bounds are scores. Else a rule whose bound
-reaches the floor is scored by its tree, as in every engine.
+reaches the floor is scored by its tree, as in every engine; if that is an AND of atoms, these are
+added up without testing them again.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -23,8 +24,8 @@ import numpy as np
 
 from tamis.encode.arrays import Events
 from tamis.encode.kernel import event_kernel, kernel, part
-from tamis.engines.kernels.bits import ALL_BITS, ONE, count_bits, lowest_bit
-from tamis.engines.kernels.scores import ROUNDING, compute_score, keep_best
+from tamis.engines.kernels.bits import ONE, count_bits, lowest_bit, prefetch
+from tamis.engines.kernels.scores import ROUNDING, add_up_scores, compute_score, keep_best
 from tamis.engines.kernels.truth import LoadedEvent
 from tamis.engines.kernels.truth import load_event as load_spans
 from tamis.engines.kernels.truth import unload_event as unload_spans
@@ -36,14 +37,22 @@ from tamis.engines.tiles.flat_groups import (
     HAS_TILES,
     HOMES_AT,
     KINDS_AT,
+    MOST_ENTRIES,
     OFFSET_MASK,
     entry_holds,
     read_widths,
 )
 from tamis.engines.tiles.groups import clear_visited, list_groups
-from tamis.engines.tiles.tile_and import locate_rows, multivalued_tile_holds, tile_holds
+from tamis.engines.tiles.tile_and import (
+    first_bits,
+    locate_rows,
+    multivalued_tile_holds,
+    tile_holds,
+)
 from tamis.engines.tiles.top_workspace import MOST_HEAVY, read_scores, read_top, read_weights
 from tamis.engines.tiles.workspace import (
+    ENTRY_AT,
+    KINDS_MASK,
     load_event,
     read_atoms,
     read_forms,
@@ -60,6 +69,10 @@ _ANY = -1.0
 _FEW = 4
 """So many hits of a tile are bounded one by one."""
 
+_ROUNDS = 4
+_FALL = 0.8
+"""In how many rounds entries are tested, and how far the bar falls from one to the next."""
+
 _LEAST_SUM = 1e-30
 """Sums below this may have lost their digits in single precision."""
 
@@ -71,33 +84,37 @@ _SLACK = np.float32(1.0001)
 
 
 @kernel
-def _rank_rule(block, ranks, events, row, mask, rule, best, best_score):
-    """Score a rule that holds, unless it is masked out or was scored before."""
+def _score_tree(block, ranks, events, row, rule):
+    """The score of a rule by its tree."""
     top = read_top(ranks)
-    if (len(mask) and not mask[rule]) or top.seen[rule]:
-        return
-    top.seen[rule] = 1
-    top.seen_list[top.tally[1]] = rule
-    top.tally[1] += 1
     loaded = LoadedEvent(top.span, top.text)
-    score = compute_score(
+    return compute_score(
         read_atoms(block), read_forms(block), read_scores(ranks), events, loaded, row, rule,
         top.stack,
     )  # fmt: skip
-    _keep(top, rule, score, best, best_score)
-
-
-@part
-def _keep(top, rule, score, best, best_score):
-    """Keep a rule if it is among the best."""
-    kept = keep_best(rule, score, top.order, best, best_score, top.tally[0])
-    top.tally[0] = kept
-    if kept == len(best):
-        top.floor[0] = best_score[kept - 1] / ROUNDING
-        top.floor[1] = _find_least_bound(top, top.floor[0])
 
 
 @kernel
+def _insert(ranks, rule, score, best, best_score):
+    """Keep a rule if it is among the best, and raise the floor."""
+    top = read_top(ranks)
+    kept = keep_best(rule, score, top.order, best, best_score, top.tally[0])
+    top.tally[0] = kept
+    if kept == len(best):
+        floor = best_score[kept - 1] / ROUNDING
+        if floor != top.floor[0]:
+            top.floor[0] = floor
+            top.floor[1] = _find_least_bound(top, floor)
+
+
+@part
+def _keep(ranks, top, rule, score, best, best_score):
+    """Keep a rule if it is among the best."""
+    if top.tally[0] < len(best) or score >= best_score[len(best) - 1]:
+        _insert(ranks, rule, score, best, best_score)
+
+
+@part
 def _find_least_bound(top, floor):
     """The least bound of a rule that may score as much as `floor`."""
     if floor <= 0:
@@ -146,8 +163,9 @@ def _list_heaviest(top, weights, events, row):
 
 @part
 def _rank_candidate(
-    block, ranks, forms, top, events, row, mask, is_exact, bound, candidate, best, best_score
-):
+    block, ranks, forms, top, events, row, mask, several, is_exact, bound, candidate, best,
+    best_score,
+):  # fmt: skip
     """Rank the rules of a candidate that holds and has a bound above the floor."""
     program = candidate - (len(forms.conjunction_start) - 1)
     if is_exact and program < 0:
@@ -157,29 +175,39 @@ def _rank_candidate(
         is_late = kept == len(best) and score == best_score[kept - 1]
         if is_late:
             is_late = top.order[candidate] > top.order[best[kept - 1]]
-        if not is_late and (len(mask) == 0 or mask[candidate]):
-            _keep_once(top, candidate, score, best, best_score)
+        # A rule that is its own conjunction may be filed in several places, too.
+        is_chosen = len(mask) == 0 or mask[candidate]
+        if not is_late and is_chosen and top.seen[candidate] == 0:
+            _see(top, candidate)
+            _keep(ranks, top, candidate, score, best, best_score)
         return
     first, last = np.int64(0), np.int64(1)
     if program < 0 and len(forms.owner):
         first, last = forms.owner_start[candidate], forms.owner_start[candidate + 1]
+    atoms, scores = read_atoms(block), read_scores(ranks)
     for i in range(first, last):
         rule = np.int64(candidate)
         if program >= 0:
             rule = np.int64(forms.program_rule[program])
         elif len(forms.owner):
             rule = np.int64(forms.owner[i])
-        _rank_rule(block, ranks, events, row, mask, rule, best, best_score)
+        if (len(mask) and not mask[rule]) or top.seen[rule]:
+            continue
+        _see(top, rule)
+        score = -1.0
+        if not several and len(top.text) == 0:
+            score = add_up_scores(atoms, forms, scores, events, top.span, rule)
+        if score < 0:
+            score = _score_tree(block, ranks, events, row, rule)
+        _keep(ranks, top, rule, score, best, best_score)
 
 
 @part
-def _keep_once(top, rule, score, best, best_score):
-    """Keep a rule that is its own conjunction, unless it was filed elsewhere, too."""
-    if top.seen[rule] == 0:
-        top.seen[rule] = 1
-        top.seen_list[top.tally[1]] = rule
-        top.tally[1] += 1
-        _keep(top, rule, score, best, best_score)
+def _see(top, rule):
+    """Note that a rule is scored."""
+    top.seen[rule] = 1
+    top.seen_list[top.tally[1]] = rule
+    top.tally[1] += 1
 
 
 # --- Tiles ---
@@ -194,56 +222,66 @@ def _first_tile(flat, block):
 
 
 @part
-def _best_tile(arrays, workspace, groups):
-    """The tile with the highest bound, or -1."""
-    best = np.int64(-1)
+def _list_tiles(arrays, workspace, groups):
+    """List the tiles of the groups, the one with the highest bound first; returns their number."""
+    count = 0
+    best = 0
     for i in range(groups):
         first, tiles = _first_tile(arrays.flat, workspace.groups[i])
         for tile in range(first, first + tiles):
-            if best < 0 or arrays.tile_bound[tile] > arrays.tile_bound[best]:
-                best = np.int64(tile)
-    return best
+            workspace.tiles[count] = tile
+            if arrays.tile_bound[tile] > arrays.tile_bound[workspace.tiles[best]]:
+                best = count
+            count += 1
+    if count:
+        promising = workspace.tiles[best]
+        workspace.tiles[best] = workspace.tiles[0]
+        workspace.tiles[0] = promising
+    return count
 
 
 @part
-def _first_bits(size):
-    """A word with its lowest bits set, up to all of them."""
-    return ALL_BITS if size >= WORD else (ONE << np.uint64(max(size, 0))) - ONE
-
-
-@part
-def _drop_below(arrays, workspace, tile, words, least):
-    """Clear the hits of a tile's run whose bounds are below the least one.
-
-    Bounds fall along a run; those of the tile's other conjunctions are looked at later. Returns how
-    many conjunctions of the run are left, and how many hits of the tile.
-    """
-    first, homes = arrays.tile[tile, 2], arrays.tile[tile, 3]
-    low, high = np.int64(0), np.int64(homes)
+def _count_above(arrays, tile, least):
+    """How many conjunctions of a tile's run have a bound of `least` or more: bounds fall."""
+    first = arrays.tile[tile, 2]
+    low, high = np.int64(0), np.int64(arrays.tile[tile, 3])
     while low < high:
         middle = (low + high) >> 1
         if arrays.bounds[arrays.bound[first + middle]] < least:
             high = middle
         else:
             low = middle + 1
-    left = np.int64(0)
-    for word in range(words):
-        kept = _first_bits(low - WORD * word) | ~_first_bits(homes - WORD * word)
-        workspace.hits[word] &= kept
-        left += np.int64(count_bits(workspace.hits[word]))
-    return low, left
-
-
-@kernel
-def _add_row(sums, row, factor):
-    """Add a row of weights to the sums."""
-    for i in range(len(row)):
-        sums[i] += factor * np.float32(row[i])
+    return low
 
 
 @part
-def _add_rows(weights, top, events, tile, size, low, homes):
+def _drop_below(arrays, workspace, tile, words, low):
+    """Clear the hits of a tile's run but the first `low` conjunctions; returns how many are left.
+
+    The bounds of the tile's other conjunctions are looked at later.
+    """
+    homes = arrays.tile[tile, 3]
+    left = np.int64(0)
+    for word in range(words):
+        kept = first_bits(low - WORD * word) | ~first_bits(homes - WORD * word)
+        workspace.hits[word] &= kept
+        left += np.int64(count_bits(workspace.hits[word]))
+    return left
+
+
+@part
+def _add_row(sums, weight, at, first, last, factor):
+    """Add the weights of a row, which begins at `at`, to the sums from `first` up to `last`."""
+    # Unsigned, so that Numba does not check for negative indices, and adds whole vectors.
+    begin = np.uint64(at)
+    for i in range(np.uint64(first), np.uint64(last)):
+        sums[i] += factor * np.float32(weight[begin + i])
+
+
+@kernel
+def _add_rows(ranks, weight_of, tile, size, low, homes):
     """Write what the first `low` conjunctions of a tile, and those of no run, may score."""
+    weights, top = read_weights(ranks), read_top(ranks)
     sums = top.sums
     sums[:low] = np.float32(0)
     sums[homes:size] = np.float32(0)
@@ -252,11 +290,32 @@ def _add_rows(weights, top, events, tile, size, low, homes):
         begin = top.span[weights.attribute[row], 0]
         # What an absent attribute would add does not matter: no hit needs it.
         if begin < top.span[weights.attribute[row], 1]:
-            factor = np.float32(events.weight[begin]) * weights.unit[tile] * _SLACK
-            _add_row(sums[:low], weights.weight[at : at + low], factor)
+            factor = np.float32(weight_of[begin]) * weights.unit[tile] * _SLACK
+            _add_row(sums, weights.weight, at, 0, low, factor)
             if homes < size:
-                _add_row(sums[homes:size], weights.weight[at + homes : at + size], factor)
+                _add_row(sums, weights.weight, at, homes, size, factor)
         at += size
+
+
+@kernel
+def _highest_of(sums):
+    """The highest of some sums, none of which is negative."""
+    highest = np.float32(0)
+    for i in range(len(sums)):
+        highest = max(highest, sums[i])
+    return highest
+
+
+@part
+def _may_reach(weights, top, tile, size, low, homes):
+    """Whether a conjunction whose sum is written may score as much as the floor."""
+    if top.floor[0] <= _LEAST_SUM:
+        return True
+    for word in range(WIDE):
+        if weights.is_loose[WIDE * tile + word]:
+            return True
+    highest = max(_highest_of(top.sums[:low]), _highest_of(top.sums[homes:size]))
+    return highest >= np.float32(top.floor[0])
 
 
 @part
@@ -284,11 +343,22 @@ def _take_highest(weights, workspace, top, tile, words):
     return place
 
 
-@kernel
-def _rank_tile(block, ranks, code, events, row, mask, several, is_exact, tile, best, best_score):
+@part
+def _rank_tile(
+    block, ranks, arrays, workspace, forms, top, weights, code, events, row, mask, several,
+    is_exact, tile, best, best_score,
+):  # fmt: skip
     """Score the rules of a tile that hold and could be among the best."""
-    arrays, workspace, forms = read_tiles(block), read_workspace(block), read_forms(block)
-    top, weights = read_top(ranks), read_weights(ranks)
+    size, first = arrays.tile[tile, 1], arrays.tile[tile, 2]
+    homes, others = arrays.tile[tile, 3], arrays.tile[tile, 4]
+    low = np.int64(homes)
+    if top.floor[0] > 0:
+        low = _count_above(arrays, tile, top.floor[1])
+    has_sums = len(weights.unit) > 0 and not several and low + size - homes > _FEW
+    if has_sums:
+        _add_rows(ranks, events.weight, tile, size, low, homes)
+        if not _may_reach(weights, top, tile, size, low, homes):
+            return
     if several:
         holds = multivalued_tile_holds(arrays, code, 1, workspace, tile)
     else:
@@ -296,21 +366,16 @@ def _rank_tile(block, ranks, code, events, row, mask, several, is_exact, tile, b
         holds = tile_holds(arrays, workspace, tile, 0, rows)
     if not holds:
         return
-    size, first = arrays.tile[tile, 1], arrays.tile[tile, 2]
-    homes, others = arrays.tile[tile, 3], arrays.tile[tile, 4]
     words = WIDE if size > NARROW * WORD else NARROW
-    low, left = np.int64(homes), np.int64(size)
-    if top.floor[0] > 0:
-        low, left = _drop_below(arrays, workspace, tile, words, top.floor[1])
-    if left > _FEW and len(weights.unit) and not several:
+    left = _drop_below(arrays, workspace, tile, words, low)
+    if has_sums and left > _FEW:
         # The best come first: they raise the floor above most of the others.
-        _add_rows(weights, top, events, tile, size, low, homes)
         bit = _take_highest(weights, workspace, top, tile, words)
         while bit >= 0:
             place = np.int64(first + bit if bit < homes else arrays.member[others + bit - homes])
             bound = arrays.bounds[arrays.bound[place]]
             _rank_candidate(
-                block, ranks, forms, top, events, row, mask, is_exact, bound, place, best,
+                block, ranks, forms, top, events, row, mask, several, is_exact, bound, place, best,
                 best_score,
             )  # fmt: skip
             bit = _take_highest(weights, workspace, top, tile, words)
@@ -323,50 +388,125 @@ def _rank_tile(block, ranks, code, events, row, mask, several, is_exact, tile, b
             bound = arrays.bounds[arrays.bound[place]]
             if bound >= top.floor[1]:
                 _rank_candidate(
-                    block, ranks, forms, top, events, row, mask, is_exact, bound, place, best,
-                    best_score,
+                    block, ranks, forms, top, events, row, mask, several, is_exact, bound, place,
+                    best, best_score,
                 )  # fmt: skip
+
+
+@kernel
+def _rank_tiles(block, ranks, code, events, row, mask, several, is_exact, groups, best, best_score):
+    """Score the rules of tiles that hold and could be among the best."""
+    arrays, workspace, forms = read_tiles(block), read_workspace(block), read_forms(block)
+    top, weights = read_top(ranks), read_weights(ranks)
+    for i in range(_list_tiles(arrays, workspace, groups)):
+        tile = np.int64(workspace.tiles[i])
+        if arrays.tile_bound[tile] >= top.floor[1]:
+            _rank_tile(
+                block, ranks, arrays, workspace, forms, top, weights, code, events, row, mask,
+                several, is_exact, tile, best, best_score,
+            )  # fmt: skip
 
 
 # --- Flat entries ---
 
 
-@kernel
-def _rank_block(
-    block, ranks, code, events, row, mask, several, is_exact, lacks, place, best, best_score,
-):  # fmt: skip
-    """Score the rules of a group's flat entries that hold and could be among the best."""
-    arrays, workspace, forms = read_tiles(block), read_workspace(block), read_forms(block)
-    atoms, top = read_atoms(block), read_top(ranks)
+@part
+def _sift_block(arrays, workspace, least, block, lacks, entries):
+    """List the entries of a block whose attributes the event has and whose bounds are high enough.
+
+    Returns how many are listed now, the highest of their bounds, and the place of the next block,
+    or -1.
+    """
     flat = arrays.flat
-    while place >= 0:
-        head = np.int64(flat[place])
-        count, homes = head & COUNT_MASK, head >> HOMES_AT & COUNT_MASK
-        at = place + (4 if head & HAS_TILES else 2)
-        following = np.int64(-1)
-        if head & HAS_MORE:
-            following = place + np.int64(flat[at])
-            at += 1
-        others = at + 2 * count - homes
-        for entry in range(count):
-            if flat[at + entry] & lacks:
-                continue
-            candidate = np.int64(flat[place + 1]) + entry
-            if entry >= homes:
-                candidate = np.int64(flat[others + entry])
+    head = np.int64(flat[block])
+    count, homes = head & COUNT_MASK, head >> HOMES_AT & COUNT_MASK
+    first = np.int64(flat[block + 1])
+    at = block + (4 if head & HAS_TILES else 2)
+    following = np.int64(-1)
+    if head & HAS_MORE:
+        following = block + np.int64(flat[at])
+        at += 1
+    directory = at + count
+    others = directory + count - homes
+    highest = np.float32(0)
+    for i in range(count):
+        if flat[at + i] & lacks:
+            continue
+        candidate = first + i if i < homes else np.int64(flat[others + i])
+        bound = arrays.bounds[arrays.bound[candidate]]
+        if bound >= least:
+            word = np.int64(flat[directory + i])
+            place = block + (word & OFFSET_MASK)
+            prefetch(flat, place)
+            workspace.entries[entries] = place << ENTRY_AT | word >> KINDS_AT
+            workspace.candidates[entries] = candidate
+            entries += 1
+            highest = max(highest, bound)
+    return entries, highest, following
+
+
+@part
+def _rank_entries(
+    block, ranks, arrays, workspace, forms, atoms, top, code, events, row, mask, several, is_exact,
+    entries, highest, best, best_score,
+):  # fmt: skip
+    """Score the rules of the listed entries that hold and could be among the best.
+
+    Those of the highest bounds come first, in a few rounds: they raise the floor above others.
+    """
+    widths = read_widths(arrays.width)
+    bar = float(highest)
+    for turn in range(_ROUNDS):
+        bar = bar * _FALL if turn + 1 < _ROUNDS else _ANY
+        left = 0
+        for k in range(entries):
+            entry, candidate = workspace.entries[k], workspace.candidates[k]
             bound = arrays.bounds[arrays.bound[candidate]]
             if bound < top.floor[1]:
                 continue
-            word = np.int64(flat[at + count + entry])
-            if entry_holds(
-                atoms, forms, flat, read_widths(arrays.width), workspace, code, 1, several,
-                place + (word & OFFSET_MASK), word >> KINDS_AT, candidate,
+            if bound < bar:
+                workspace.entries[left] = entry
+                workspace.candidates[left] = candidate
+                left += 1
+            elif entry_holds(
+                atoms, forms, arrays.flat, widths, workspace, code, 1, several,
+                entry >> ENTRY_AT, entry & KINDS_MASK, candidate,
             ):  # fmt: skip
                 _rank_candidate(
-                    block, ranks, forms, top, events, row, mask, is_exact, bound, candidate, best,
-                    best_score,
+                    block, ranks, forms, top, events, row, mask, several, is_exact, bound,
+                    candidate, best, best_score,
                 )  # fmt: skip
-        place = following
+        entries = left
+        if entries == 0:
+            break
+
+
+@kernel
+def _rank_flat(
+    block, ranks, code, events, row, mask, several, is_exact, lacks, groups, best, best_score,
+):  # fmt: skip
+    """Score the rules of flat entries that hold and could be among the best."""
+    arrays, workspace, forms = read_tiles(block), read_workspace(block), read_forms(block)
+    atoms, top = read_atoms(block), read_top(ranks)
+    entries = at = 0
+    highest = np.float32(0)
+    place = np.int64(-1)
+    while place >= 0 or at < groups or entries:
+        if place < 0 and at < groups:
+            place = workspace.groups[at]
+            at += 1
+        if place >= 0:
+            entries, bound, place = _sift_block(
+                arrays, workspace, top.floor[1], place, lacks, entries
+            )
+            highest = max(highest, bound)
+        is_last = place < 0 and at == groups
+        if is_last or entries + MOST_ENTRIES > len(workspace.entries):
+            _rank_entries(
+                block, ranks, arrays, workspace, forms, atoms, top, code, events, row, mask,
+                several, is_exact, entries, highest, best, best_score,
+            )  # fmt: skip
+            entries = 0
 
 
 # --- Events ---
@@ -390,16 +530,8 @@ def _find_best(block, ranks, attribute, code, first, last, events, row, mask, be
     _list_heaviest(top, read_weights(ranks), events, row)
     is_exact = len(scores.start) == 0 and len(events.weight) == 0 and not several
     fixed = (block, ranks, code, events, row, mask, several, is_exact)
-    promising = _best_tile(arrays, workspace, groups)
-    if promising >= 0:
-        _rank_tile(*fixed, promising, best, best_score)
-    for i in range(groups):
-        begin, tiles = _first_tile(arrays.flat, workspace.groups[i])
-        for tile in range(begin, begin + tiles):
-            if tile != promising and arrays.tile_bound[tile] >= top.floor[1]:
-                _rank_tile(*fixed, tile, best, best_score)
-    for i in range(groups):
-        _rank_block(*fixed, ~has, workspace.groups[i], best, best_score)
+    _rank_tiles(*fixed, groups, best, best_score)
+    _rank_flat(*fixed, ~has, groups, best, best_score)
     if several:
         clear_visited(workspace, groups)
     for i in range(top.tally[1]):
@@ -413,9 +545,9 @@ def _find_best(block, ranks, attribute, code, first, last, events, row, mask, be
 def top_event(block, ranks, event, weight, mask, n):
     """Find the `n` best rules of one event, given as pairs; see `load_event`.
 
-    Writes them to `TopWorkspace.best`, and returns how many there are. `weight` has the weight of
-    each pair, or is empty. Each text predicate must hold for one value at most, and for none if
-    there are weights.
+    Writes them to `TopWorkspace.best`, their ids to `best_id`, and returns how many there are.
+    `weight` has the weight of each pair, or is empty. Each text predicate must hold for one value
+    at most, and for none if there are weights.
     """
     top = read_top(ranks)
     attributes = len(top.span)
@@ -437,10 +569,14 @@ def top_event(block, ranks, event, weight, mask, n):
     events = Events(
         top.start, top.attribute, top.code, top.text_start, top.texts, weight, top.weight
     )
-    return _find_best(
+    found = _find_best(
         block, ranks, top.attribute, top.code, 0, size + texts, events, 0, mask, top.best[:n],
         top.score[:n],
     )  # fmt: skip
+    if len(top.ids):
+        for i in range(found):
+            top.best_id[i] = top.ids[top.best[i]]
+    return found
 
 
 @event_kernel

@@ -61,10 +61,17 @@ class TopWorkspace(NamedTuple):
     best: NDArray[np.int32]
     score: NDArray[np.float64]
     """The best rules of a single event, and their scores."""
+    ids: NDArray[np.int64]
+    best_id: NDArray[np.int64]
+    """The ids of all rules, if they are integers, and those of the best."""
 
 
 def new_top_workspace(
-    rules: EncodedRules, order: NDArray[np.int32], most: int, values: int
+    rules: EncodedRules,
+    order: NDArray[np.int32],
+    ids: NDArray[np.int64],
+    most: int,
+    values: int,
 ) -> TopWorkspace:
     """Allocate a workspace for the `most` best rules of an event of up to so many `values`."""
     return TopWorkspace(
@@ -87,6 +94,8 @@ def new_top_workspace(
         np.empty(0, np.float64),
         np.empty(most, np.int32),
         np.empty(most, np.float64),
+        np.ascontiguousarray(ids, np.int64),
+        np.empty(most, np.int64),
     )
 
 
@@ -125,6 +134,8 @@ _WORKSPACE_COLUMNS = {
     "weight": Column(np.float64),
     "best": Column(np.int32),
     "score": Column(np.float64),
+    "ids": Column(np.int64),
+    "best_id": Column(np.int64),
 }
 
 read_scores = make_reader(_TreeScores, 0, _SCORE_COLUMNS, "read_tree_scores")

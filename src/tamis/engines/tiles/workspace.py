@@ -20,6 +20,8 @@ from tamis.engines.tiles.arrays import COLUMNS, MOST_COLUMNS, WIDE, TileArrays
 from tamis.engines.tiles.flat_groups import MOST_ENTRIES
 
 __all__ = [
+    "ENTRY_AT",
+    "KINDS_MASK",
     "MOST_LEVELS",
     "Ages",
     "Forms",
@@ -34,6 +36,10 @@ __all__ = [
     "read_workspace",
     "unload_event",
 ]
+
+ENTRY_AT = 16
+KINDS_MASK = (1 << ENTRY_AT) - 1
+"""The parts of an item of `Workspace.entries`."""
 
 MOST_LEVELS = 64
 """The most keys of one value."""
