@@ -348,7 +348,7 @@ def test_the_best_of_rules_that_weigh_less_than_others(draw: Any) -> None:
 
 
 def test_a_rule_is_passed_over_by_conjunction() -> None:
-    """Its share of the highest weights is too low for one of them, and enough for another."""
+    """One of them scores too little by the rule's own weights, and another one enough."""
     parts = "({0} = 1 AND {1} = 1)", "({2} = 1 AND {3} = 1)"
     middle = " OR ".join(parts).format(*"abcd")
     rules = encode(

@@ -21,7 +21,6 @@ __all__ = [
     "compute_score",
     "keep_best",
     "rank_rules",
-    "score_atom",
     "score_rule",
 ]
 
@@ -33,7 +32,7 @@ _FAILED = -1.0
 
 
 @part
-def score_atom(atoms, weight, events, loaded, row, atom, weights):
+def _score_atom(atoms, weight, events, loaded, row, atom, weights):
     """The score of an atom whose weights begin at `weights`, or -1 if it does not hold."""
     table, codes = atoms
     span, text = loaded
@@ -69,7 +68,7 @@ def _score_conjunction(atoms, forms, weight, events, loaded, row, conjunction):
     """The sum of the scores of a conjunction's atoms, or -1 if one does not hold."""
     total = 0.0
     for i in range(forms.conjunction_start[conjunction], forms.conjunction_start[conjunction + 1]):
-        score = score_atom(atoms, weight, events, loaded, row, forms.conjunction_atom[i], -1)
+        score = _score_atom(atoms, weight, events, loaded, row, forms.conjunction_atom[i], -1)
         if score < 0:
             return _FAILED
         total += score
@@ -99,7 +98,7 @@ def compute_score(atoms, forms, scores, events, loaded, row, rule, stack):
         code = scores.code[place]
         if code >= 0:
             weights = scores.weights[place] if len(scores.weights) else -1
-            score = score_atom(atoms, scores.weight, events, loaded, row, code, weights)
+            score = _score_atom(atoms, scores.weight, events, loaded, row, code, weights)
             end = _end_of_and(scores.code, place, last) if score < 0 else -1
             if end >= 0:
                 # The AND fails whatever the other operands are, so they are skipped.

@@ -21,27 +21,23 @@ from numpy.typing import NDArray
 
 from tamis.encode.arrays import IF_ABSENT, NEGATED, SET
 from tamis.encode.kernel import kernel
-from tamis.encode.ragged import starts, take_lists
 from tamis.encode.rules import EncodedRules
 from tamis.engines.kernels.address_block import Column
 from tamis.engines.kernels.truth import find_code
 from tamis.engines.likelihood import estimate_likelihood
-from tamis.engines.normal_forms import AND, OR, are_normal, only_absorbed, take_parts
+from tamis.engines.normal_forms import only_absorbed
 from tamis.engines.score_bounds import bound_rules, round_up
 from tamis.engines.shared.arrays import SharedArrays
 from tamis.engines.shared.build import rank_atoms, sort_conjunctions
 
 __all__ = [
-    "LOOSE_COLUMNS",
     "RANKED_COLUMNS",
     "WEIGHT_COLUMNS",
-    "LooseRules",
     "RankedIndex",
     "Weights",
     "bound_weights",
     "index_absorbed",
     "index_own",
-    "list_loose",
 ]
 
 
@@ -58,9 +54,6 @@ class Weights(NamedTuple):
     for a negated atom that begins to hold, minus infinity for one that ceases to."""
     rule: NDArray[np.float32]
     """The most that each rule scores on an event without weights above 1."""
-    share: NDArray[np.float32]
-    """How far the weights of each rule come up to the highest ones of their atoms and codes, 1 at
-    most: it scores at most so much of the sum of worths. Empty if no rule has weights."""
 
 
 WEIGHT_COLUMNS = {
@@ -68,7 +61,6 @@ WEIGHT_COLUMNS = {
     "code": Column(np.float64),
     "change": Column(np.float32),
     "rule": Column(np.float32),
-    "share": Column(np.float32),
 }
 
 
@@ -109,31 +101,17 @@ RANKED_COLUMNS = {
 }
 
 
-class LooseRules(NamedTuple):
-    """The clauses of rules that sums do not bound, where their trees are ANDs of ORs of atoms."""
-
-    start: NDArray[np.int64]
-    atom: NDArray[np.int32]
-    """For each rule, the atoms of its clauses as they are written; ~atom for the last of each. None
-    for other rules."""
-
-
-LOOSE_COLUMNS = {"start": Column(np.int64), "atom": Column(np.int32)}
-
-
 def bound_weights(rules: EncodedRules, arrays: SharedArrays) -> Weights:
     """The highest weights in `rules`."""
     flags, scores = rules.atoms.flags, rules.scores
     atom = np.append((flags & NEGATED) == 0, False).astype(np.float64)
     code = np.zeros(len(rules.atoms.codes) if len(scores.weight) else 0)
-    share = np.zeros(rules.size if len(scores.weight) else 0)
     if len(scores.weight):
         atom[:] = 0
         _raise_weights(rules.atoms, scores, atom, code)
-        _find_shares(rules.atoms, scores, atom, code, share)
     change = np.empty(len(arrays.change))
     _weigh_changes(rules.atoms, arrays, atom, code, change)
-    return Weights(atom, code, round_up(change), round_up(bound_rules(rules)), round_up(share))
+    return Weights(atom, code, round_up(change), round_up(bound_rules(rules)))
 
 
 @kernel
@@ -172,27 +150,6 @@ def _raise_weights(atoms, scores, atom_weight, code_weight):
                 code_weight[low + i] = max(code_weight[low + i], weight)
 
 
-@kernel
-def _find_shares(atoms, scores, atom_weight, code_weight, share):
-    """Write the highest quotient of a rule's weight and the highest one of its atom or code."""
-    table, _ = atoms
-    for rule in range(len(share)):
-        for place in range(scores.start[rule], scores.start[rule + 1]):
-            atom = scores.code[place]
-            if atom < 0 or table[atom, 1] & NEGATED:
-                continue
-            own = scores.weights[place]
-            low = table[atom, 2]
-            is_set = table[atom, 1] & 3 == SET
-            for i in range(table[atom, 3] - low if is_set else 1):
-                weight = scores.weight[own + i] if own >= 0 else 1.0
-                highest = code_weight[low + i] if is_set else atom_weight[atom]
-                if weight >= highest:
-                    share[rule] = 1.0
-                elif weight / highest > share[rule]:
-                    share[rule] = weight / highest
-
-
 def index_own(
     rules: EncodedRules, arrays: SharedArrays, weights: Weights, sums: NDArray[np.bool_]
 ) -> RankedIndex:
@@ -214,23 +171,6 @@ def index_absorbed(rules: EncodedRules, weights: Weights) -> tuple[RankedIndex, 
     rank = rank_atoms(estimate_likelihood(rules, None), absent)
     dropped, index = sort_conjunctions(dropped, rank, absent)
     return _bound_index(dropped, tuple(index), weights, sums), sums
-
-
-def list_loose(rules: EncodedRules, sums: NDArray[np.bool_]) -> LooseRules:
-    """The clauses of the rules that are not `sums`."""
-    start, code = rules.scores.start, rules.scores.code
-    loose = np.flatnonzero(~sums)
-    start, code = take_lists(start, code, loose)
-    normal = are_normal(start, code, AND)
-    loose = loose[normal]
-    start, code = take_lists(start, code, np.flatnonzero(normal))
-    parts = take_parts(start, code, OR)
-    last = np.cumsum(parts.sizes[1]) - 1
-    atom = parts.atoms[1].copy()
-    atom[last] = ~atom[last]
-    sizes = np.zeros(rules.size, np.int64)
-    sizes[loose] = np.diff(parts.atoms[0])
-    return LooseRules(starts(sizes), atom)
 
 
 def _bound_index(

@@ -26,13 +26,11 @@ from tamis.engines.kernels.address_block import AddressBlock
 from tamis.engines.kernels.event_expressions import MAYBE, YES, ExpressionMatches
 from tamis.engines.shared.arrays import SharedArrays, new_workspace
 from tamis.engines.shared.bounds import (
-    LooseRules,
     RankedIndex,
     Weights,
     bound_weights,
     index_absorbed,
     index_own,
-    list_loose,
 )
 from tamis.engines.shared.build import build
 from tamis.engines.shared.check import check_shared
@@ -137,12 +135,11 @@ class Shared(Engine):
         return ExpressionMatches(np.sort(listed[verdicts == YES]), listed[verdicts == MAYBE])
 
     @computed_once
-    def _ranked(self) -> tuple[Weights, RankedIndex, RankedIndex, LooseRules]:
+    def _ranked(self) -> tuple[Weights, RankedIndex, RankedIndex]:
         """What bounds scores; computed for the first search for the best."""
         weights = bound_weights(self.rules, self.arrays)
         absorbed, sums = index_absorbed(self.rules, weights)
-        own = index_own(self.rules, self.arrays, weights, sums)
-        return weights, own, absorbed, list_loose(self.rules, sums)
+        return weights, index_own(self.rules, self.arrays, weights, sums), absorbed
 
     def _rank(
         self, events: Events, row: int, last: int, mask: NDArray[np.uint8], best: Best

@@ -5,8 +5,7 @@ its truth, and minus infinity where it fails: the sum over a conjunction says wh
 whether it can score enough. Groups come in the order of what they may score, in a few rounds, so
 that the worst score kept, the *floor*, rises early. Rules whose sums do not bound their scores, and
 programs, are listed if they may score enough on some event, and bounded after all others, by their
-clauses or trees. A rule of which the bound, times its share of the highest weights, reaches the
-floor is scored by its tree, as in every engine.
+trees. A rule whose bound reaches the floor is scored by its tree, as in every engine.
 """
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
@@ -24,15 +23,13 @@ from tamis.encode.kernel import event_kernel, kernel, part
 from tamis.encode.rules import EncodedRules
 from tamis.engines.kernels.address_block import AddressBlock, Column, make_reader
 from tamis.engines.kernels.bits import ONE, count_bits, prefetch
-from tamis.engines.kernels.scores import ROUNDING, keep_best, score_atom
+from tamis.engines.kernels.scores import ROUNDING, compute_score, keep_best
 from tamis.engines.kernels.truth import LoadedEvent, find_code, load_event, unload_event
 from tamis.engines.score_bounds import heaviest_weight
 from tamis.engines.shared.arrays import SharedArrays
 from tamis.engines.shared.bounds import (
-    LOOSE_COLUMNS,
     RANKED_COLUMNS,
     WEIGHT_COLUMNS,
-    LooseRules,
     RankedIndex,
     Weights,
 )
@@ -164,8 +161,7 @@ _SHARED_AT = _SCORES_AT + len(_SCORE_COLUMNS)
 _WEIGHTS_AT = _SHARED_AT + len(_SHARED_COLUMNS)
 _OWN_AT = _WEIGHTS_AT + len(WEIGHT_COLUMNS)
 _ABSORBED_AT = _OWN_AT + len(RANKED_COLUMNS)
-_LOOSE_AT = _ABSORBED_AT + len(RANKED_COLUMNS)
-_WORKSPACE_AT = _LOOSE_AT + len(LOOSE_COLUMNS)
+_WORKSPACE_AT = _ABSORBED_AT + len(RANKED_COLUMNS)
 
 _read_atoms = make_reader(AtomArrays, 0, _ATOM_COLUMNS)
 _read_forms = make_reader(FormArrays, _FORMS_AT, _FORM_COLUMNS)
@@ -174,7 +170,6 @@ _read_shared = make_reader(SharedArrays, _SHARED_AT, _SHARED_COLUMNS)
 _read_weights = make_reader(Weights, _WEIGHTS_AT, WEIGHT_COLUMNS)
 _read_own = make_reader(RankedIndex, _OWN_AT, RANKED_COLUMNS, "read_own")
 _read_absorbed = make_reader(RankedIndex, _ABSORBED_AT, RANKED_COLUMNS, "read_absorbed")
-_read_loose = make_reader(LooseRules, _LOOSE_AT, LOOSE_COLUMNS)
 _read_workspace = make_reader(TopWorkspace, _WORKSPACE_AT, _WORKSPACE_COLUMNS)
 
 
@@ -184,7 +179,6 @@ def new_top_block(
     weights: Weights,
     own: RankedIndex,
     absorbed: RankedIndex,
-    loose: LooseRules,
     workspace: TopWorkspace,
 ) -> AddressBlock:
     """The addresses of everything that `top_rows` reads and writes besides events."""
@@ -196,7 +190,6 @@ def new_top_block(
         (_read_weights, weights),
         (_read_own, own),
         (_read_absorbed, absorbed),
-        (_read_loose, loose),
         (_read_workspace, workspace),
     )
 
@@ -335,25 +328,6 @@ def _bound_tree(scores, worth, rule, stack):
 
 
 @part
-def _bound_loose(block, scores, worth, rule, stack):
-    """As `_bound_tree`, from the clauses of the rule if it is listed by clauses."""
-    loose = _read_loose(block)
-    first, last = loose.start[rule], loose.start[rule + 1]
-    if first == last:
-        return _bound_tree(scores, worth, rule, stack)
-    total = 0.0
-    clause = _FAILS
-    for i in range(first, last):
-        atom = loose.atom[i]
-        if atom >= 0:
-            clause = max(clause, worth[atom])
-        else:
-            total += max(clause, worth[~atom])
-            clause = _FAILS
-    return total
-
-
-@part
 def _decide(work, rule):
     """Note that a rule needs no further look."""
     work.seen[rule] = 1
@@ -372,35 +346,6 @@ def _list_loose(work, weights, heaviest, mask, rule):
         work.tally[2] += 1
 
 
-@part
-def _score_tree(atoms, scores, events, loaded, row, worth, rule, stack):
-    """The score of a rule that holds, as `compute_score`; only atoms of some worth are read."""
-    height = 0
-    for place in range(scores.start[rule], scores.start[rule + 1]):
-        code = scores.code[place]
-        if code >= 0:
-            score = worth[code]
-            if score > 0:
-                own = scores.weights[place] if len(scores.weights) else -1
-                score = score_atom(atoms, scores.weight, events, loaded, row, code, own)
-            stack[height] = score
-            height += 1
-            continue
-        operands = (-code - 1) >> 1
-        height -= operands
-        result = 0.0
-        if (-code - 1) & 1:
-            result = _FAILS
-            for i in range(height, height + operands):
-                result = max(result, stack[i])
-        else:
-            for i in range(height, height + operands):
-                result += stack[i]
-        stack[height] = result
-        height += 1
-    return stack[0]
-
-
 @kernel
 def _keep_rule(block, events, row, is_exact, rule, best, best_score):
     """Score a rule that holds, and keep it if it is among the best.
@@ -412,23 +357,13 @@ def _keep_rule(block, events, row, is_exact, rule, best, best_score):
         score = _bound_tree(scores, work.worth, rule, work.stack)
     else:
         loaded = LoadedEvent(work.span, work.text)
-        score = _score_tree(
-            _read_atoms(block), scores, events, loaded, row, work.worth, rule, work.stack
+        score = compute_score(
+            _read_atoms(block), _read_forms(block), scores, events, loaded, row, rule, work.stack
         )
-    if work.tally[0] == len(best) and score < best_score[len(best) - 1]:
-        return
     kept = keep_best(rule, score, work.order, best, best_score, work.tally[0])
     work.tally[0] = kept
     if kept == len(best):
         work.floor[0] = best_score[kept - 1] / ROUNDING
-
-
-@part
-def _may_reach(work, weights, rule, bound):
-    """Whether a rule may score as much as the floor, given what its atoms may at most."""
-    if len(weights.share) and work.floor[0] > 0:
-        bound *= np.float64(weights.share[rule])
-    return bound >= work.floor[0]
 
 
 @part
@@ -442,20 +377,19 @@ def _loses_tie(work, is_exact, rule, bound, best, best_score):
 def _rank_loose(block, events, row, is_exact, heaviest, best, best_score):
     """Rank the listed rules whose trees have a bound above the floor."""
     work, scores, weights = _read_workspace(block), _read_scores(block), _read_weights(block)
-    loose = _read_loose(block)
     count = work.tally[2]
     for i in range(count):
         if i + 2 * _AHEAD < count:
-            prefetch(loose.start, np.int64(work.loose[i + 2 * _AHEAD]))
+            prefetch(scores.start, np.int64(work.loose[i + 2 * _AHEAD]))
         if i + _AHEAD < count:
-            prefetch(loose.atom, loose.start[work.loose[i + _AHEAD]])
+            prefetch(scores.code, scores.start[work.loose[i + _AHEAD]])
         rule = work.loose[i]
         if weights.rule[rule] * heaviest < work.floor[0]:
             # The floor has risen since the rule was listed.
             continue
-        bound = _bound_loose(block, scores, work.worth, rule, work.stack)
+        bound = _bound_tree(scores, work.worth, rule, work.stack)
         is_old = not _loses_tie(work, is_exact, rule, bound, best, best_score)
-        if is_old and _may_reach(work, weights, rule, bound):
+        if bound >= work.floor[0] and is_old:
             _keep_rule(block, events, row, is_exact, rule, best, best_score)
 
 
@@ -488,9 +422,7 @@ def _rank_conjunction(
             _list_loose(work, weights, heaviest, mask, rule)
             continue
         is_old = not _loses_tie(work, is_exact, rule, most, best, best_score)
-        is_new = work.seen[rule] == 0 and (len(mask) == 0 or mask[rule])
-        # Another conjunction of a rule that is passed over may still score more.
-        if is_old and is_new and _may_reach(work, weights, rule, most):
+        if is_old and work.seen[rule] == 0 and (len(mask) == 0 or mask[rule]):
             _decide(work, rule)
             _keep_rule(block, events, row, is_exact, rule, best, best_score)
 
