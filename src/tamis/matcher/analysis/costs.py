@@ -104,7 +104,7 @@ class CostMeter:
     merge
         Builds a segment with all rules.
     fresh
-        Creates an empty matcher with the same settings.
+        Creates an empty matcher with the same logic and types, for a few rules.
     seed
         Draws the rules to measure, and events where there are none.
     """
