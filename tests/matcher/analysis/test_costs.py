@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 import tamis
+from tamis.expr.event import Event
 from tamis.matcher.analysis import costs
 
 PEOPLE = [{"age": age, "name": "abcabc" * 20, "country": "FR"} for age in range(20)]
@@ -40,6 +43,24 @@ def test_what_merging_gains_is_measured_on_a_copy() -> None:
     assert [part.name for part in found.parts] == ["segment 1"]
     assert found.merged is None
     assert "nothing" in found.advice[0]
+
+
+def test_rules_alone_do_not_have_the_default_engine_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Half of what the demo compiles were kernels for indexes of a few rules."""
+    engines: list[str] = []
+    measure = costs.CostMeter.measure
+
+    def note_engine(meter: costs.CostMeter, events: Iterable[Event]) -> costs.Costs:
+        engines.append(meter._fresh().stats()["engine"])
+        return measure(meter, events)
+
+    monkeypatch.setattr(costs.CostMeter, "measure", note_engine)
+    matcher = tamis.Matcher()
+    matcher.add("adults", "age >= 18")
+    assert matcher.costs(PEOPLE).measured == 1
+    assert engines == ["scan"]
 
 
 def test_the_words_say_what_was_measured() -> None:
