@@ -6,6 +6,7 @@ import inspect
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -89,6 +90,23 @@ def test_rules_and_events_do_not_load_pandas() -> None:
         """
     )
     assert loaded == "False"
+
+
+def test_the_command_does_not_load_pandas(tmp_path: Path) -> None:
+    (tmp_path / "rules.csv").write_text("id,rule\n1,a = 5\n")
+    (tmp_path / "events.jsonl").write_text('{"a": 5}\n')
+    printed = run(
+        f"""
+        import contextlib, os, sys
+        from tamis.cli import main
+        os.chdir({str(tmp_path)!r})
+        sys.argv = ["tamis", "match", "rules.csv", "events.jsonl"]
+        with contextlib.suppress(SystemExit):
+            main()
+        print("pandas" in sys.modules)
+        """
+    )
+    assert printed == '{"event":0,"rules":["1"]}\nFalse'
 
 
 @pytest.mark.parametrize(

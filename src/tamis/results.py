@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tamis.encode.arrow_arrays import to_numpy
 from tamis.errors import MissingExtraError, UnknownRuleError
 from tamis.matcher.rule import RuleId
 
@@ -125,7 +126,7 @@ def build_matrix(
     except ModuleNotFoundError:
         raise MissingExtraError("a matrix needs SciPy: pip install scipy") from None
     ids, columns = _number_rules(matches, rules)
-    rows = _read_pairs(matches)["event"].to_numpy()
+    rows = to_numpy(_read_pairs(matches)["event"])
     starts = np.searchsorted(rows, np.arange(events + 1))
     data = np.ones(len(columns), np.bool_)
     # scikit-learn takes no other kind of index.
@@ -242,7 +243,7 @@ def _number_rules(
         plain = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
         encoded = column.cast(plain).combine_chunks().dictionary_encode()
         distinct = encoded.dictionary.to_pylist()
-        codes = encoded.indices.to_numpy().astype(np.int64)
+        codes = to_numpy(encoded.indices).astype(np.int64)
     if rules is None:
         return distinct, codes
     wanted = {id: place for place, id in enumerate(rules)}

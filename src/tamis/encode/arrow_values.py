@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tamis.encode.arrow_arrays import to_arrow, to_numpy
 from tamis.errors import EventError, combine_errors
 from tamis.expr.numbers import MAX_DIGITS, number_of_decimal
 
@@ -148,8 +149,8 @@ def _read_times(path: str, values: pa.Array, rows: NDArray[np.int64] | None) -> 
     counts = values.cast(pa.int64())
     per_second = _PER_SECOND[kind.unit]
     if kind.unit == "ns":  # which cannot leave these years
-        floored = counts.fill_null(0).to_numpy() // 1000
-        counts = pa.array(floored, mask=values.is_null().to_numpy(zero_copy_only=False))
+        floored = to_numpy(counts.fill_null(0)) // 1000
+        counts = pa.array(floored, mask=to_numpy(values.is_null()))
     else:
         _check_days(path, counts, rows, _DAY * per_second)
         counts = pc.multiply(counts, 10**6 // per_second)
@@ -201,7 +202,7 @@ def _is_too_long(item: Decimal) -> bool:
 
 def _rows_where(is_bad: pa.Array, rows: NDArray[np.int64] | None) -> list[int]:
     """The rows of the values that are bad, rising; there is one."""
-    places = np.flatnonzero(is_bad.fill_null(False).to_numpy(zero_copy_only=False))
+    places = np.flatnonzero(to_numpy(is_bad.fill_null(False)))
     bad: list[int] = np.unique(places if rows is None else rows[places]).tolist()
     return bad
 
@@ -225,7 +226,7 @@ def list_lengths(values: pa.Array) -> NDArray[np.int64]:
     if pa.types.is_map(values.type):
         values = as_list(values)
     lengths = pc.fill_null(pc.list_value_length(values), 0)
-    result: NDArray[np.int64] = lengths.to_numpy(zero_copy_only=False).astype(np.int64)
+    result: NDArray[np.int64] = to_numpy(lengths).astype(np.int64)
     return result
 
 
@@ -253,11 +254,11 @@ def count_sizes(batch: pa.RecordBatch) -> tuple[NDArray[np.int64], NDArray[np.in
             items = as_list(array).flatten().field(1) if pa.types.is_map(kind) else array.flatten()
             pending.append((items, inner))
         else:
-            valid = array.is_valid().to_numpy(zero_copy_only=False)
+            valid = to_numpy(array.is_valid())
             np.add.at(values, rows[valid], 1)
             if is_string(kind):
                 lengths = pc.utf8_length(without_views(array)).fill_null(0)
-                np.add.at(characters, rows, lengths.to_numpy(zero_copy_only=False))
+                np.add.at(characters, rows, to_numpy(lengths))
     return values, characters
 
 
@@ -268,7 +269,7 @@ def map_columns(
     keys, items = as_list(values).flatten().flatten()
     items = without_views(items)
     keys = pc.dictionary_encode(readable(path, keys, rows))
-    numbers = keys.indices.to_numpy(zero_copy_only=False)
+    numbers = to_numpy(keys.indices)
     if len(keys.dictionary) < 1 << 16:
         numbers = numbers.astype(np.uint16)  # NumPy sorts these in linear time
     order = np.argsort(numbers, kind="stable")
@@ -277,4 +278,4 @@ def map_columns(
     for key, end in zip(keys.dictionary.to_pylist(), ends.tolist(), strict=True):
         here, begin, name = order[begin:end], end, within(path, key)
         if name in columns:
-            yield name, items.take(pa.array(here)), here
+            yield name, items.take(to_arrow(here)), here

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tamis.encode.arrow_arrays import to_arrow, to_numpy
 from tamis.encode.arrow_values import is_string
 from tamis.encode.dictionary import Axis
 from tamis.expr.numbers import MAX_DIGITS, number_of_decimal
@@ -29,13 +30,13 @@ def codes_of_array(axis: Axis, values: pa.Array) -> NDArray[np.int32]:
     if is_string(kind):
         return _encode_strings(axis, values)
     if pa.types.is_boolean(kind):
-        return axis.codes_of_booleans(values.to_numpy(zero_copy_only=False))
+        return axis.codes_of_booleans(to_numpy(values))
     if pa.types.is_floating(kind):
-        return axis.codes_of_doubles(values.cast(pa.float64()).to_numpy())
+        return axis.codes_of_doubles(to_numpy(values.cast(pa.float64())))
     if pa.types.is_uint64(kind):
         return _encode_unsigned(axis, values)
     if pa.types.is_integer(kind):
-        return axis.codes_of_ints(values.cast(pa.int64()).to_numpy())
+        return axis.codes_of_ints(to_numpy(values.cast(pa.int64())))
     if pa.types.is_decimal(kind):
         return _encode_decimals(axis, values)
     return axis.codes_of_times(_as_microseconds(values))
@@ -58,7 +59,7 @@ def codes_of_list(axis: Any, values: list[Any]) -> list[int]:
 
 
 def _encode_unsigned(axis: Axis, values: pa.Array) -> NDArray[np.int32]:
-    numbers = values.to_numpy()
+    numbers = to_numpy(values)
     codes = axis.codes_of_ints(numbers.view(np.int64))
     is_large = numbers > _INT64_MAX
     if is_large.any():
@@ -84,26 +85,26 @@ def _encode_decimals(axis: Axis, values: pa.Array) -> NDArray[np.int32]:
         else:
             codes[is_done] = axis.codes_of_ints(low[is_done])
     if not is_done.all():
-        rest = pc.dictionary_encode(values.filter(pa.array(~is_done)))
+        rest = pc.dictionary_encode(values.filter(to_arrow(~is_done)))
         numbers = [number_of_decimal(item) or 0 for item in rest.dictionary.to_pylist()]
-        codes[~is_done] = axis.codes_of_numbers(numbers)[rest.indices.to_numpy()]
+        codes[~is_done] = axis.codes_of_numbers(numbers)[to_numpy(rest.indices)]
     return codes
 
 
 def _as_microseconds(values: pa.Array) -> NDArray[np.int64]:
     stamps = values.cast(pa.timestamp("us", getattr(values.type, "tz", None)))
-    result: NDArray[np.int64] = stamps.cast(pa.int64()).to_numpy()
+    result: NDArray[np.int64] = to_numpy(stamps.cast(pa.int64()))
     return result
 
 
 def _encode_strings(axis: Axis, values: pa.Array) -> NDArray[np.int32]:
     mentioned = axis.string_array().cast(values.type)
     places = pc.index_in(values, value_set=mentioned)
-    codes: NDArray[np.int32] = places.fill_null(0).to_numpy().astype(np.int32)
+    codes: NDArray[np.int32] = to_numpy(places.fill_null(0)).astype(np.int32)
     codes = axis.strings_at + 2 * codes + 1
     if places.null_count:
-        missing = places.is_null().to_numpy(zero_copy_only=False)
-        codes[missing] = _gap_codes(axis, values.filter(pa.array(missing)))
+        missing = to_numpy(places.is_null())
+        codes[missing] = _gap_codes(axis, values.filter(to_arrow(missing)))
     return codes
 
 
@@ -113,5 +114,5 @@ def _gap_codes(axis: Axis, values: pa.Array) -> NDArray[np.int32] | int:
         return axis.strings_at
     encoded = pc.dictionary_encode(values)
     gaps = np.array([axis.code(text) for text in encoded.dictionary.to_pylist()], np.int32)
-    result: NDArray[np.int32] = gaps[encoded.indices.to_numpy()]
+    result: NDArray[np.int32] = gaps[to_numpy(encoded.indices)]
     return result

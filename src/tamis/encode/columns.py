@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import NO_DOUBLES, NO_INT32, Events
+from tamis.encode.arrow_arrays import to_arrow, to_numpy
 from tamis.encode.arrow_rows import read_rows
 from tamis.encode.arrow_values import (
     UnreadableValues,
@@ -186,13 +187,13 @@ class ColumnEncoder:
         given = [value_of_item(name, item) for item in values.dictionary.to_pylist()]
         results = [None if value is None else derived.how.of_one(value) for value in given]
         numbers, distinct = _number_values(results)
-        rows, places = _distinct_pairs(leaf.rows, numbers[values.indices.to_numpy()])
+        rows, places = _distinct_pairs(leaf.rows, numbers[to_numpy(values.indices)])
         distinct_codes = np.array([derived.axis.code(value) for value in distinct], np.int32)
         codes.append(_Entries(derived.number, rows, distinct_codes[places]))
         if derived.number in self._texts.attributes:
             # Text predicates are allowed only on functions that return strings.
             strings = pa.array(distinct, pa.large_string())
-            derived_values = pa.DictionaryArray.from_arrays(pa.array(places), strings)
+            derived_values = pa.DictionaryArray.from_arrays(to_arrow(places), strings)
             texts.append(_Leaf(derived.number, derived_values, rows))
 
     def _derive_by_row(self, batch: pa.RecordBatch, first: int, codes: list[_Entries]) -> None:
@@ -262,7 +263,7 @@ class ColumnEncoder:
         values = leaf.values
         if pa.types.is_dictionary(values.type):
             distinct = self._codes(_Leaf(leaf.attribute, values.dictionary, None))
-            codes: NDArray[np.int32] = distinct[values.indices.to_numpy()]
+            codes: NDArray[np.int32] = distinct[to_numpy(values.indices)]
             return codes
         return codes_of_array(axis, values)
 
@@ -270,14 +271,14 @@ class ColumnEncoder:
         """The text predicates that the values satisfy, for the events that may need them."""
         assert leaf.rows is not None
         needed = self._guards.rows_that_need(leaf.attribute, events)[leaf.rows]
-        rows, values = leaf.rows[needed], leaf.values.filter(pa.array(needed))
+        rows, values = leaf.rows[needed], leaf.values.filter(to_arrow(needed))
         if not pa.types.is_dictionary(values.type):
             values = pc.dictionary_encode(values)
         satisfied = [
             np.array(self._texts.match(leaf.attribute, value), np.int32)
             for value in values.dictionary.to_pylist()
         ]
-        indices = values.indices.to_numpy()
+        indices = to_numpy(values.indices)
         lengths = np.array([len(ids) for ids in satisfied], np.int64)[indices]
         by_row = [satisfied[i] for i in indices[lengths > 0]]
         texts = np.concatenate(by_row) if by_row else NO_INT32
@@ -330,12 +331,12 @@ def _drop_repeats(leaf: _Leaf) -> _Leaf:
     if pa.types.is_floating(values.type):
         values = pc.add(values.cast(pa.float64()), 0.0)  # turns -0.0 into 0.0
     encoded = pc.dictionary_encode(values)
-    keys = leaf.rows * (len(encoded.dictionary) + 1) + encoded.indices.to_numpy()
+    keys = leaf.rows * (len(encoded.dictionary) + 1) + to_numpy(encoded.indices)
     _, first = np.unique(keys, return_index=True)
     if len(first) == len(keys):
         return leaf
     kept = np.sort(first)
-    return _Leaf(leaf.attribute, leaf.values.take(pa.array(kept)), leaf.rows[kept])
+    return _Leaf(leaf.attribute, leaf.values.take(to_arrow(kept)), leaf.rows[kept])
 
 
 def _without_nulls(leaf: _Leaf) -> _Leaf:
@@ -344,7 +345,7 @@ def _without_nulls(leaf: _Leaf) -> _Leaf:
         values = values.dictionary_decode()
     if not values.null_count:
         return leaf._replace(values=values)
-    valid = values.is_valid().to_numpy(zero_copy_only=False)
+    valid = to_numpy(values.is_valid())
     rows = np.flatnonzero(valid) if leaf.rows is None else leaf.rows[valid]
     return _Leaf(leaf.attribute, values.drop_null(), rows)
 

@@ -14,6 +14,7 @@ from numba.core.registry import CPUDispatcher
 
 from tamis.encode.compiler.background import find_code
 from tamis.encode.compiler.cache import KernelCache
+from tamis.encode.compiler.inlining import KernelCompiler
 from tamis.forks import hold_during_forks
 
 __all__ = ["event_kernel", "kernel", "part"]
@@ -56,7 +57,8 @@ def part(function: Callable[..., Any]) -> Any:
 
 
 def _make(function: Callable[..., Any], per_event: bool) -> Any:
-    dispatcher: Any = numba.njit(nogil=True, _nrt=False, no_cfunc_wrapper=True)(function)
+    options = {"nogil": True, "_nrt": False, "no_cfunc_wrapper": True}
+    dispatcher: Any = numba.njit(pipeline_class=KernelCompiler, **options)(function)
     dispatcher._cache = KernelCache(dispatcher)
     # Numba asks this of an instance when it has no machine code for the types of a call.
     dispatcher._compile_for_args = functools.partial(find_code, dispatcher, per_event)

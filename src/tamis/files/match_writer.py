@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tamis.encode.arrow_arrays import to_numpy
 from tamis.errors import InputFileError
 from tamis.files.atomic import get_stdout, write_atomically
 from tamis.files.compression import compress
@@ -80,7 +81,7 @@ def _to_objects(matches: MatchBatch) -> Iterator[dict[str, Any]]:
             yield {"event": key, "matches": count}
         return
     rules: list[Any] = table["rule"].to_pylist()
-    bounds = np.searchsorted(table["event"].to_numpy(), np.arange(len(keys) + 1)).tolist()
+    bounds = np.searchsorted(to_numpy(table["event"]), np.arange(len(keys) + 1)).tolist()
     if "score" not in table.column_names:
         if details is not None:
             rules = [{"rule": id, **details.of(id)} for id in rules]

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tamis.encode.arrow_arrays import to_arrow, to_numpy
 from tamis.encode.json.texts import JsonTexts
 from tamis.errors import EventError, InputFileError, SchemaError
 from tamis.files.details import Details
@@ -99,11 +100,11 @@ class MatchBatch(NamedTuple):
         """The batch without the events that match no rule."""
         is_count = "matches" in self.table.column_names
         kept = self.table.filter(pc.greater(self.table["matches"], 0)) if is_count else self.table
-        hits, places = np.unique(kept["event"].to_numpy(), return_inverse=True)
+        hits, places = np.unique(to_numpy(kept["event"]), return_inverse=True)
         if len(hits) == len(self.keys):
             return self
         keys = [self.keys[event] for event in hits.tolist()]
-        return self._replace(keys=keys, table=kept.set_column(0, "event", pa.array(places)))
+        return self._replace(keys=keys, table=kept.set_column(0, "event", to_arrow(places)))
 
 
 def match_file(matcher: Matcher, path: Paths, query: Query) -> Iterator[MatchBatch]:
@@ -183,7 +184,7 @@ def _match_good(
     good = np.ones(len(keys), np.bool_)
     good[[event for event, _ in bad]] = False
     places = np.cumsum(good) - 1
-    event = pa.array(places[table["event"].to_numpy()])
+    event = to_arrow(places[to_numpy(table["event"])])
     is_line = isinstance(batch.events, JsonTexts)
     skipped = [
         InputFileError(

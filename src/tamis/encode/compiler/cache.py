@@ -106,7 +106,6 @@ class KernelCache(_Cache):  # type: ignore[misc]  # Numba's classes are untyped
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The kernel for some types of arguments, or None if it has to be compiled."""
-        target_context.refresh()
         for folder, target in _places(target_context.codegen().magic_tuple()):
             payload = _read(folder / self.file_name(sig, target))
             if payload is not None:

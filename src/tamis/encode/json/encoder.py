@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import Events
+from tamis.encode.arrow_arrays import to_numpy
 from tamis.encode.event_rows import merge_rows
 from tamis.encode.events import EventEncoder
 from tamis.encode.json.read import DOUBLE, OTHER, STRING, JsonEntries
@@ -142,7 +143,7 @@ class JsonEncoder:
         bounds, digits = starts(sizes), data[run_places(begin, sizes)]
         buffers = [None, pa.py_buffer(bounds), pa.py_buffer(digits)]
         numbers = pa.Array.from_buffers(pa.large_string(), len(places), buffers)
-        values = numbers.cast(pa.float64()).to_numpy()
+        values = to_numpy(numbers.cast(pa.float64()))
         attributes = entries.attribute[places]
         for attribute in np.unique(attributes).tolist():
             here = attributes == attribute

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tamis.encode.arrow_arrays import to_numpy
 from tamis.encode.arrow_values import without_views
 from tamis.encode.hashes import read_only
 from tamis.errors import EventError, SchemaError, combine_errors
@@ -49,7 +50,7 @@ class JsonTexts(NamedTuple):
         start = np.frombuffer(offsets, offset_type, size + 1, column.offset * offset_type.itemsize)
         begin, end = start[:-1].astype(np.int64), start[1:].astype(np.int64)
         if validity is not None and column.null_count:
-            begin[column.is_null().to_numpy(zero_copy_only=False)] = -1
+            begin[to_numpy(column.is_null())] = -1
         raw = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
         return cls(read_only(raw), begin, end)
 

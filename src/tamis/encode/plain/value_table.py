@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import DictionaryArrays
+from tamis.encode.arrow_arrays import to_arrow, to_numpy
 from tamis.encode.dictionary import FIRST, Dictionary
 from tamis.encode.kernel import kernel
 from tamis.encode.plain.piece_table import grow
@@ -167,9 +168,9 @@ def _sort_strings(
     start, places = starts(extra[chosen]), run_places(value[chosen], extra[chosen])
     buffers = [None, pa.py_buffer(start), pa.py_buffer(data[places])]
     strings = pa.Array.from_buffers(pa.large_binary(), len(chosen), buffers)
-    table = pa.table({"attribute": attribute[chosen], "string": strings})
+    table = pa.table({"attribute": to_arrow(attribute[chosen]), "string": strings})
     keys = [("attribute", "ascending"), ("string", "ascending")]
-    return pc.sort_indices(table, sort_keys=keys).to_numpy()
+    return to_numpy(pc.sort_indices(table, sort_keys=keys))
 
 
 @kernel

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tamis.encode.arrow_arrays import to_numpy
 from tamis.errors import EventError, RuleError
 from tamis.expr.functions.derive import bases_of
 from tamis.expr.html import draw_bars, write_box, write_table
@@ -316,8 +317,8 @@ class _Searched:
         else:
             table = self._matchers[0].match_many(events)
             assert isinstance(table, pa.Table)
-            rows = table["event"].to_numpy().astype(np.int64, copy=False)
-            rules = table["rule"].to_numpy().astype(np.int64, copy=False)
+            rows = to_numpy(table["event"]).astype(np.int64, copy=False)
+            rules = to_numpy(table["rule"]).astype(np.int64, copy=False)
         if self._size == 1 and not self.has_joins and not len(rules):
             return [(rows, rows)]
         order = np.argsort(rules, kind="stable")

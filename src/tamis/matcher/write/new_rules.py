@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tamis.encode.arrow_arrays import to_numpy
 from tamis.errors import RuleError
 from tamis.expr.model import LOGICS, Logic
 from tamis.matcher.ids import Ids
@@ -273,11 +274,11 @@ def _read_batch(
             return None
         for number, name in enumerate(LOGICS):
             is_named = pc.fill_null(pc.equal(own, name), False)
-            kinds[is_named.to_numpy(zero_copy_only=False)] = number
+            kinds[to_numpy(is_named)] = number
         if pc.any(pc.invert(pc.is_in(own, pa.array([*LOGICS, "", None], own.type)))).as_py():
             return None
     if is_integer:
-        ids = Ids(id.cast(pa.int64()).to_numpy())
+        ids = Ids(to_numpy(id.cast(pa.int64())))
     else:
         ids = Ids(np.empty(0, np.int64), Strings.of_arrow(id.cast(pa.large_string())))
     return ids, Strings.of_arrow(rule.cast(pa.large_string())), kinds

@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tamis.encode.arrow_arrays import to_numpy
 from tamis.errors import TamisError
 from tamis.expr.event import FlatEvent, flatten, has_unreadable, list_sizes
 from tamis.matcher.analysis.backtest import PastChunk
@@ -88,7 +89,7 @@ class PastLog:
     def _read_stored(
         self, file: LogFile, stored: pa.Table, attributes: frozenset[str]
     ) -> Iterator[PastChunk]:
-        numbers = stored[_SEQUENCE].to_numpy()
+        numbers = to_numpy(stored[_SEQUENCE])
         names = [name for name in stored.column_names if name in attributes]
         if not names:
             # A table without columns has no rows.
@@ -98,7 +99,7 @@ class PastLog:
             yield PastChunk(
                 batch,
                 numbers,
-                stored[_TIME].to_numpy(),
+                to_numpy(stored[_TIME]),
                 lambda place: self._log.find(int(numbers[place])).event,
             )
         following = int((stored.schema.metadata or {})[b"tamis.following"])

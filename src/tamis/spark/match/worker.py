@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 import tamis
+from tamis.encode.arrow_arrays import to_numpy
 from tamis.encode.json.reader import find_suspects
 from tamis.encode.json.texts import JsonTexts
 from tamis.encode.json.warm_up import are_worth_it
@@ -316,7 +317,7 @@ def _count_moments(times: pa.Array, default: datetime) -> NDArray[np.int64]:
 
     All rules with an end have ended after the last of these.
     """
-    moments = pc.fill_null(times, count_microseconds(default)).to_numpy()
+    moments = to_numpy(pc.fill_null(times, count_microseconds(default)))
     clipped: NDArray[np.int64] = moments.clip(
         count_microseconds(_EARLIEST), count_microseconds(_LATEST)
     )
@@ -346,7 +347,7 @@ def _match_encoded(
         lists = matcher.match_many(reader, form="lists", **rules)
     for batch in lists:
         found = batch.column(1)
-        event = np.repeat(batch.column(0).to_numpy(), pc.list_value_length(found).to_numpy())
+        event = np.repeat(to_numpy(batch.column(0)), to_numpy(pc.list_value_length(found)))
         ids = found.flatten()
         # Without rules, the matcher does not know that ids are texts.
         encoded = ids if pa.types.is_dictionary(ids.type) else ids.dictionary_encode()
@@ -363,7 +364,7 @@ def _match_lists(matcher: tamis.Matcher, events: Any, rules: dict[str, Any]) -> 
 def _merge_lists(tables: Sequence[pa.Table]) -> pa.RecordBatch:
     """Join the lists of all shards; each table has a row for each event."""
     columns = [table.column(1).combine_chunks() for table in tables]
-    sizes = [pc.list_value_length(column).to_numpy() for column in columns]
+    sizes = [to_numpy(pc.list_value_length(column)) for column in columns]
     parts = [_decode_dictionary(column.flatten()) for column in columns]
     # A shard without matches may not know the type of ids.
     kind = next((part.type for part in parts if len(part)), parts[0].type)
@@ -386,7 +387,7 @@ def _fill_missing(texts: list[str | None]) -> list[str]:
 
 
 def _add_counts(tables: Sequence[pa.Table]) -> pa.RecordBatch:
-    total = sum(table["matches"].to_numpy() for table in tables)
+    total = np.sum([to_numpy(table["matches"]) for table in tables], axis=0)
     return pa.record_batch([np.arange(len(total)), total], ["event", "matches"])
 
 
@@ -405,7 +406,7 @@ def _merge_best(tables: Sequence[pa.Table], by: str, n: int) -> pa.RecordBatch:
     if len(tables) == 1:
         return _one_batch(tables[0])
     parts = [
-        ScoredPart(*(table[name].to_numpy() for name in ("event", by, "rank"))) for table in tables
+        ScoredPart(*(to_numpy(table[name]) for name in ("event", by, "rank"))) for table in tables
     ]
     event, rank, position = select_best(parts, n)
     found = pa.concat_tables([table for table in tables if table.num_rows] or tables[:1])
