@@ -239,6 +239,22 @@ UNREADABLE: list[Any] = [
 ]
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_keys_without_types_stay_apart_from_those_with_types(order: int) -> None:
+    made = tamis.Matcher()
+    made.add_many([(1, "x = 1"), (2, "x = TRUE"), (3, "x = '1'"), (4, "x IS NULL"), (5, "y = 2")])
+    events: list[tuple[dict[str, Any], list[int]]] = [
+        ({"x": 1}, [1]),
+        ({"x": 1.0}, [1]),
+        ({"x": True}, [2]),
+        ({"x": "1", "y": 2}, [3, 5]),
+        ({"x": None, "y": np.int64(2)}, [4, 5]),
+        ({"x": float("nan")}, [4]),
+    ]
+    for event, ids in 2 * events[::order]:
+        assert made.match(event) == ids
+
+
 @pytest.mark.parametrize("event", UNREADABLE)
 def test_what_cannot_be_read_is_refused_also_after_values_were_remembered(event: Any) -> None:
     made = matcher()
@@ -262,15 +278,13 @@ def test_only_so_many_values_are_remembered(monkeypatch: pytest.MonkeyPatch) -> 
     encoder = RuleEncoder()
     encoder.add(tamis.parse("x > 5 AND y = 'a'"), "strong")
     events = EventEncoder(encoder.finish())
-    assert events._pair_of is not None
-    known: Any = events._pair_of
-    known = known.__self__
+    known = events._known
     for number in range(100):
         event = {"x": number, "y": "a" * 300, "unknown": number}
         assert events.encode_pairs(event).tolist() == to_pairs(events.encode(event), 2).tolist()
         assert len(known) <= 10
     # Neither a long string nor a value that no rule can see.
-    assert {name for name, _, _ in known} == {"x"}
+    assert {item[0] for item in known} == {"x"}
 
 
 def test_pairs_and_events_say_the_same() -> None:

@@ -19,6 +19,7 @@ from tamis.encode.event_rows import merge_rows
 from tamis.encode.guards import Guards
 from tamis.encode.known_pairs import (
     CONVERTED,
+    LOOKED_UP,
     DeclaredTypes,
     KnownKeys,
     KnownPairs,
@@ -209,7 +210,7 @@ class AxesEncoder:
         for name, value in event.items():
             kind = value.__class__
             found = axis_of(name)
-            if found is not None and kind in _LOOKED_UP:
+            if found is not None and kind in LOOKED_UP:
                 number, known, axis = found
                 code = known(value)
                 if code is None:
@@ -257,7 +258,7 @@ class AxesEncoder:
                 self._add_values(name, number, axis, values, rows, weights)
                 continue
             (value,) = values
-            code = known(value) if value.__class__ in _LOOKED_UP else None
+            code = known(value) if value.__class__ in LOOKED_UP else None
             rows.attribute.append(number)
             rows.code.append(axis.code(value) if code is None else code)
         if self._derived:
@@ -355,8 +356,8 @@ class EventEncoder(AxesEncoder):
         self._known = KnownPairs(
             self._axes, len(axes), _is_scalar, texts.attributes, texts.cached_match, declared
         )
-        self._pair_of = None if self._derived else self._known.__getitem__
-        """The pair of a value; None where pairs are not all that an event leads to."""
+        self._has_pairs = not self._derived
+        """Whether pairs are all that an event leads to."""
         self._declared = declared
         self._pair_of_key = KnownKeys(self._known).__getitem__
         self._weighs_pairs = not (self._derived or texts.attributes or declared is not None)
@@ -373,12 +374,11 @@ class EventEncoder(AxesEncoder):
         pairs = self._join_pairs(event)
         if pairs is None:
             return to_pairs(self.encode(event), self._attributes)
-        # Not bytes: kernels would be compiled once more, for an array that is read-only.
-        return np.frombuffer(bytearray(pairs), np.int32)
+        return np.frombuffer(pairs, np.int32)
 
     def encode_many(self, events: Iterable[Event], first: int = 0) -> Events:
         """Encode events given as mappings; an error names the event, counted from `first`."""
-        pairs: list[bytes] = []
+        pairs: list[bytes | bytearray] = []
         others: list[tuple[int, Event]] = []
         for number, event in enumerate(events, first):
             found = self._join_pairs(event) if 2 * len(others) <= len(pairs) + _FEW else None
@@ -395,26 +395,25 @@ class EventEncoder(AxesEncoder):
         places = np.array([number - first for number, _ in others])
         return merge_rows(self._split_pairs(pairs), encoded, places)
 
-    def _join_pairs(self, event: Event) -> bytes | None:
+    def _join_pairs(self, event: Event) -> bytearray | None:
         """The pairs of an event; None if it is unusual."""
-        pair_of = self._pair_of
-        if pair_of is None or event.__class__ is not dict:
+        known = self._known
+        if not self._has_pairs or event.__class__ is not dict:
             return None
         try:
-            if self._known.unseen >= _UNSEEN:
-                event = self._known.select_mentioned(event)
-            values = event.values()
-            return b"".join(map(pair_of, zip(event, values, map(type, values), strict=True)))
+            if known.unseen >= _UNSEEN:
+                event = known.select_mentioned(event)
+            return known.join_scalars(event)
         except Unusual:
             return None
         except TypeError:  # A list or an object cannot be looked up.
             pass
         try:
-            return self._known.join_nested(event)
+            return known.join_nested(event)
         except (Unusual, TypeError):
             return None
 
-    def _split_pairs(self, pairs: list[bytes]) -> Events:
+    def _split_pairs(self, pairs: Sequence[bytes | bytearray]) -> Events:
         """The events of pairs, where those of texts follow the string that satisfies them."""
         start = starts(np.fromiter(map(len, pairs), np.int64, len(pairs)) // _PAIR_BYTES)
         number, code = np.frombuffer(b"".join(pairs), np.int32).reshape(-1, 2).T
@@ -516,8 +515,7 @@ _PAIR_BYTES = 8
 _MANY = 64
 """From how many values of an attribute on they are looked up all at once."""
 
-_LOOKED_UP = frozenset((str, int, float, type(None)))
-_WEIGHED = _LOOKED_UP.union((datetime, date))
+_WEIGHED = LOOKED_UP.union((datetime, date))
 """Types whose equal values have equal codes; not booleans, since True equals 1."""
 
 

@@ -20,7 +20,15 @@ from tamis.expr.event import Event, FlatEvent, read_plain_list, value_of_item
 from tamis.expr.model import Value
 from tamis.expr.names import is_computed
 
-__all__ = ["CONVERTED", "DeclaredTypes", "KnownKeys", "KnownPairs", "Unusual", "is_name"]
+__all__ = [
+    "CONVERTED",
+    "LOOKED_UP",
+    "DeclaredTypes",
+    "KnownKeys",
+    "KnownPairs",
+    "Unusual",
+    "is_name",
+]
 
 _MOST: Final = 1 << 15
 """How many values are remembered; then all are forgotten."""
@@ -37,8 +45,9 @@ _LONGEST_LIST: Final = 64
 CONVERTED: Final = (date, Decimal, np.number, np.bool_)
 """The types of items that become values without being flattened; a time is a date, too."""
 
-_Item: TypeAlias = tuple[Any, Any, type]
-"""A name, a value, and the value's type: True equals 1, but is another value."""
+_Item: TypeAlias = tuple[Any, Any] | tuple[Any, Any, type]
+"""A name and a value, and the value's type if it is not in LOOKED_UP: True equals 1, but is another
+value."""
 
 _pack = Struct("ii").pack
 
@@ -95,6 +104,7 @@ class KnownPairs(dict[_Item, bytes]):
         "_axes",
         "_declared",
         "_find_texts",
+        "_has_types",
         "_is_scalar",
         "_mentioned",
         "_text_attributes",
@@ -118,6 +128,8 @@ class KnownPairs(dict[_Item, bytes]):
         self._texts_at = attributes
         self._declared = declared
         self._mentioned = frozenset(_with_objects([*axes, *(declared or ())]))
+        self._has_types = False
+        """Whether types are part of keys: an event had a value that needs it."""
         self.unseen = 0
 
     def __missing__(self, item: _Item) -> bytes:
@@ -128,7 +140,8 @@ class KnownPairs(dict[_Item, bytes]):
         Unusual
             The name is not a valid string, or the value is none of the usual ones.
         """
-        name, value, kind = item
+        name, value = item[:2]
+        kind = type(value)
         if not is_name(name):
             raise Unusual
         found, declared = self._axes.get(name), self._declared
@@ -181,7 +194,26 @@ class KnownPairs(dict[_Item, bytes]):
             self.unseen = 0
         return selected
 
-    def join_nested(self, event: dict[Any, Any]) -> bytes:
+    def join_scalars(self, event: dict[Any, Any]) -> bytearray:
+        """The pairs of an event without objects and lists.
+
+        They are no bytes, for which kernels would be compiled once more: as a read-only array.
+
+        Raises
+        ------
+        Unusual, TypeError
+            The event has to be encoded in another way.
+        """
+        values = event.values()
+        if not self._has_types:
+            if LOOKED_UP.issuperset(map(type, values)):
+                return bytearray().join(map(self.__getitem__, event.items()))
+            # The next event is probably of the same kind.
+            self._has_types = True
+        items = zip(event, values, map(type, values), strict=True)
+        return bytearray().join(map(self.__getitem__, items))
+
+    def join_nested(self, event: dict[Any, Any]) -> bytearray:
         """The pairs of an event with objects and lists.
 
         Raises
@@ -192,10 +224,10 @@ class KnownPairs(dict[_Item, bytes]):
         scalars: dict[str, Any] = {}
         lists: dict[str, list[Any]] = {}
         _unnest(event, "", scalars, lists, 1)
-        values = scalars.values()
-        items = zip(scalars, values, map(type, values), strict=True)
-        pairs = b"".join(map(self.__getitem__, items))
-        return b"".join([pairs, *(self._join_list(name, lists[name]) for name in lists)])
+        pairs = self.join_scalars(scalars)
+        for name in lists:
+            pairs += self._join_list(name, lists[name])
+        return pairs
 
     def _join_list(self, name: str, items: list[Any]) -> bytes:
         """The pairs of a list of strings or numbers."""
@@ -298,4 +330,6 @@ def _convert(name: str, item: Any) -> Value | None:
 
 _NAMED = frozenset((str, int, float))
 """Types whose equal values have equal pairs."""
-_REMEMBERED = _NAMED.union((bool, type(None)))
+LOOKED_UP: Final = _NAMED.union((type(None),))
+"""Types that need not be part of a key."""
+_REMEMBERED = LOOKED_UP.union((bool,))

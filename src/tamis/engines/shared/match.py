@@ -22,6 +22,9 @@ _AHEAD = 8
 _WORDS = 32
 """How many words of marks are read before their programs run."""
 
+_WORD_AT, _BIT = np.uint64(6), np.uint64(63)
+"""What to shift the number of a rule by to get its word of marks, and the mask of its bit there."""
+
 
 @kernel
 def holds_on(table, codes, event_code, begin, end, atom):
@@ -107,35 +110,41 @@ def _set_truth(atoms, arrays, events, row, truth, changed):
 
 
 @part
-def _mark(marks, rule):
-    """Mark a rule as found."""
-    marks[rule >> 6] |= ONE << np.uint64(rule & 63)
+def _mark(marks, rule, holds):
+    """Mark a rule as found if `holds` is 1 or true; without a branch, so nothing is to guess."""
+    # Unsigned, so that Numba does not check for negative indices.
+    number = np.uint64(rule)
+    marks[number >> _WORD_AT] |= np.uint64(holds) << (number & _BIT)
 
 
 @part
 def _mark_rules(entry, more, conjunction_atom, owner, truth, conjunctions, count, marks):
     """Mark the rules of the listed conjunctions that hold."""
+    # First those that are a rule each; the others are listed anew, by their rows in `more`.
+    rows = np.int64(0)
     for i in range(count):
-        if i + 2 * _AHEAD < count:
-            row = ~entry[conjunctions[i + 2 * _AHEAD], 2]
-            if row >= 0:
-                prefetch(more, np.int64(4 * row))
-        if i + _AHEAD < count:
-            row = ~entry[conjunctions[i + _AHEAD], 2]
-            if row >= 0:
-                prefetch(owner, np.int64(more[row, 2]))
-                prefetch(conjunction_atom, np.int64(more[row, 0]))
-        rule = entry[conjunctions[i], 2]
-        if rule >= 0:
-            _mark(marks, rule)
+        rule = np.int64(entry[conjunctions[i], 2])
+        _mark(marks, max(rule, 0), rule >= 0)
+        conjunctions[rows] = ~rule
+        rows += 1 if rule < 0 else 0
+    for i in range(rows):
+        if i + 2 * _AHEAD < rows:
+            prefetch(more, np.int64(4 * conjunctions[i + 2 * _AHEAD]))
+        if i + _AHEAD < rows:
+            row = conjunctions[i + _AHEAD]
+            prefetch(owner, np.int64(more[row, 2]))
+            prefetch(conjunction_atom, np.int64(more[row, 0]))
+        row = conjunctions[i]
+        first, end = more[row, 2], more[row, 3]
+        if first == end:
             continue
-        row = ~rule
         holds = np.uint8(1)
         for k in range(more[row, 0], more[row, 1]):
             holds &= truth[conjunction_atom[k]]
-        if holds:
-            for k in range(more[row, 2], more[row, 3]):
-                _mark(marks, owner[k])
+        _mark(marks, owner[first], holds)
+        if end - first > 1 and holds:
+            for k in range(first + 1, end):
+                _mark(marks, owner[k], True)
 
 
 @kernel
@@ -218,7 +227,7 @@ def _find_programs(arrays, workspace, changed):
                     for k in range(
                         arrays.program_run_start[run], arrays.program_run_start[run + 1]
                     ):
-                        _mark(marks, arrays.program_rule[k])
+                        _mark(marks, arrays.program_rule[k], True)
 
 
 @part

@@ -46,7 +46,9 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import GOTO_TRUE, IF_ABSENT, NEGATED, RANGE, SET, TEXT
 from tamis.encode.kernel import kernel, part
 from tamis.encode.rules import EncodedRules
+from tamis.engines.kernels.bits import ZERO
 from tamis.engines.kernels.truth import SEVERAL, find_code
+from tamis.engines.tiles.lanes import ATOM_LANES, find_failing
 
 __all__ = [
     "COUNT_MASK",
@@ -579,6 +581,15 @@ def _packed_atoms_hold(flat, widths, workspace, event_code, step, several, at, k
     negated_at = low_at - 1
     holds = True
     end = at + (kinds & _MOST_NARROW)
+    while not several:
+        failing = find_failing(
+            flat, at, end - at, workspace.code, attribute_mask, low_at, high_at, low_mask
+        )
+        holds &= failing == ZERO
+        at += ATOM_LANES
+        if at >= end:
+            at = end
+            break
     while at < end:
         word = np.int64(flat[at])
         at += 1
@@ -586,7 +597,7 @@ def _packed_atoms_hold(flat, widths, workspace, event_code, step, several, at, k
         code = np.int64(workspace.code[attribute])
         low, distance = word >> low_at & low_mask, word >> high_at
         inside = (low <= code) & (code - low <= distance)
-        if several and code == SEVERAL:
+        if code == SEVERAL:
             inside = _in_range(workspace, event_code, step, attribute, low, distance)
         holds &= inside != (word >> negated_at & 1 != 0)
     end = at + 2 * (kinds >> _WIDE_AT & _MOST_WIDE)

@@ -11,9 +11,10 @@ from tamis.encode.kernel import kernel, part
 from tamis.engines.kernels.bits import ONE, lowest_bit, prefetch
 from tamis.engines.kernels.truth import SEVERAL
 from tamis.engines.tiles.arrays import ALWAYS, EMPTY_SLOT, PLACE_BITS, PLACE_MASK, PRESENT_LEVEL
+from tamis.engines.tiles.flat_groups import COUNT_MASK
 from tamis.engines.tiles.workspace import MOST_LEVELS
 
-__all__ = ["clear_visited", "hash_of", "list_groups", "look_up"]
+__all__ = ["clear_visited", "hash_of", "list_groups", "look_up", "prefetch_heads"]
 
 _LINE = 16
 """The words of a cache line."""
@@ -85,6 +86,22 @@ def list_groups(arrays, workspace, attribute, code, step, first, last, several):
             count = look_up(arrays, workspace, keys, several, count)
             keys = 0
     return look_up(arrays, workspace, keys, several, count)
+
+
+@part
+def prefetch_heads(arrays, workspace, groups):
+    """Prefetch the signatures and the directories of the listed groups that are long.
+
+    `look_up` has prefetched two cache lines of each group; most have no more.
+    """
+    flat = arrays.flat
+    for i in range(groups):
+        place = workspace.groups[i]
+        end = place + 2 * (np.int64(flat[place]) & COUNT_MASK)
+        at = place + 2 * _LINE
+        while at < end:
+            prefetch(flat, at)
+            at += _LINE
 
 
 @part

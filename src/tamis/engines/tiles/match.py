@@ -36,7 +36,8 @@ from tamis.engines.tiles.flat_groups import (
     entry_holds,
     read_widths,
 )
-from tamis.engines.tiles.groups import clear_visited, list_groups
+from tamis.engines.tiles.groups import clear_visited, list_groups, prefetch_heads
+from tamis.engines.tiles.lanes import SIGNATURE_LANES, find_fitting
 from tamis.engines.tiles.tile_and import (
     list_columns,
     locate_listed,
@@ -258,8 +259,8 @@ def _sift_block(arrays, age, workspace, block, lacks, tiles, entries):
     first = np.int64(flat[block + 1])
     at = block + 2
     if head & HAS_TILES:
-        begin = np.int64(flat[at])
-        for tile in range(begin, begin + np.int64(flat[at + 1])):
+        first_tile = np.int64(flat[at])
+        for tile in range(first_tile, first_tile + np.int64(flat[at + 1])):
             workspace.tiles[tiles] = tile
             tiles += 1
             prefetch(arrays.tile, 5 * tile)
@@ -268,23 +269,23 @@ def _sift_block(arrays, age, workspace, block, lacks, tiles, entries):
     if head & HAS_MORE:
         following = block + np.int64(flat[at])
         at += 1
-    kept = entries
-    for i in range(count):
-        workspace.entries[kept] = i
-        kept += 1 if flat[at + i] & lacks == 0 else 0
     directory = at + count
     others = directory + count - homes
-    for k in range(entries, kept):
-        i = workspace.entries[k]
-        word = np.int64(flat[directory + i])
-        place = block + (word & OFFSET_MASK)
-        prefetch(flat, place)
-        prefetch(flat, place + _ENTRY_WORDS)
-        workspace.entries[k] = place << ENTRY_AT | word >> KINDS_AT
-        candidate = first + i if i < homes else np.int64(flat[others + i])
-        workspace.candidates[k] = candidate
-        prefetch(age, candidate)
-    return tiles, kept, following
+    for begin in range(0, count, SIGNATURE_LANES):
+        fitting = find_fitting(flat, at + begin, count - begin, lacks)
+        while fitting:
+            i = begin + np.int64(lowest_bit(fitting))
+            fitting = without_lowest_bit(fitting)
+            word = np.int64(flat[directory + i])
+            place = block + (word & OFFSET_MASK)
+            prefetch(flat, place)
+            prefetch(flat, place + _ENTRY_WORDS)
+            workspace.entries[entries] = place << ENTRY_AT | word >> KINDS_AT
+            candidate = first + i if i < homes else np.int64(flat[others + i])
+            workspace.candidates[entries] = candidate
+            entries += 1
+            prefetch(age, candidate)
+    return tiles, entries, following
 
 
 @part
@@ -340,6 +341,7 @@ def _find_rules(block, attribute, code, step, first, last, wanted, mask):
     # Where a rule may be found twice, marks keep it from being listed twice.
     use_marks = wanted == IN_ORDER or several or len(forms.owner) > 0
     groups = list_groups(arrays, workspace, attribute, code, step, first, last, several)
+    prefetch_heads(arrays, workspace, groups)
     tiles = entries = tried = 0
     at = 0
     place = np.int64(-1)

@@ -1,0 +1,136 @@
+"""Tests many signatures, or many narrow atoms of an entry, at once.
+
+Loops over them are short, and a processor that guesses wrong how short waits longer than the test
+takes. So one instruction works on several words, each in a *lane*, and the result has a bit for
+each lane. Words after the last one are not read, and their bits are 0.
+"""
+
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, misc"
+# Numba infers the types of intrinsics.
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
+
+__all__ = ["ATOM_LANES", "SIGNATURE_LANES", "find_failing", "find_fitting"]
+
+SIGNATURE_LANES, ATOM_LANES = 16, 8
+"""How many signatures and atoms are tested at once."""
+
+
+@intrinsic
+def find_fitting(typing_context, flat, place, count, lacks):  # noqa: ARG001  # passed by position
+    """The signatures from `place` on that need none of the attributes that an event lacks."""
+
+    def generate(context, builder, signature, arguments):
+        flat, place, count, lacks = arguments
+        is_read = _before(builder, SIGNATURE_LANES, count)
+        words = _load(builder, _data(context, builder, signature.args[0], flat), place, is_read)
+        needs = builder.and_(words, _fill(builder, SIGNATURE_LANES, lacks))
+        fits = builder.icmp_unsigned("==", needs, needs.type(None))
+        return _to_bits(builder, builder.and_(fits, is_read))
+
+    return types.uint64(flat, types.int64, types.int64, types.uint32), generate
+
+
+@intrinsic
+def find_failing(
+    typing_context, flat, place, count, code, attribute_mask, low_at, high_at, low_mask  # noqa: ARG001
+):  # fmt: skip
+    """The narrow atoms from `place` on that do not hold on an event with a `code` per attribute.
+
+    See `tamis.engines.tiles.flat_groups.read_widths` for the rest.
+    """
+
+    def generate(context, builder, signature, arguments):
+        flat, place, count, code, *widths = arguments
+        is_read = _before(builder, ATOM_LANES, count)
+        words = _load(builder, _data(context, builder, signature.args[0], flat), place, is_read)
+        attribute_mask, low_at, high_at, low_mask = (
+            _fill(builder, ATOM_LANES, builder.trunc(width, ir.IntType(32))) for width in widths
+        )
+        attributes = builder.and_(words, attribute_mask)
+        codes = _look_up(builder, _data(context, builder, signature.args[3], code), attributes)
+        low = builder.and_(builder.lshr(words, low_at), low_mask)
+        # A code below the lowest one becomes a great distance.
+        distance = builder.sub(codes, low)
+        is_outside = builder.icmp_unsigned(">", distance, builder.lshr(words, high_at))
+        negated_at = builder.sub(low_at, low_at.type([1] * ATOM_LANES))
+        is_negated = builder.trunc(builder.lshr(words, negated_at), is_outside.type)
+        return _to_bits(builder, builder.and_(builder.xor(is_outside, is_negated), is_read))
+
+    number = types.int64
+    return types.uint64(flat, number, number, code, number, number, number, number), generate
+
+
+def _data(context, builder, kind, array):
+    """Where the items of an array begin."""
+    return make_array(kind)(context, builder, array).data
+
+
+def _fill(builder, lanes, value):
+    """The same word in all lanes."""
+    undefined = ir.VectorType(ir.IntType(32), lanes)(ir.Undefined)
+    first = builder.insert_element(undefined, value, ir.IntType(32)(0))
+    return builder.shuffle_vector(first, undefined, undefined.type(None))
+
+
+def _before(builder, lanes, count):
+    """Flags of the first `count` lanes."""
+    end = _fill(builder, lanes, builder.trunc(count, ir.IntType(32)))
+    return builder.icmp_signed("<", end.type(list(range(lanes))), end)
+
+
+def _load(builder, data, place, is_read):
+    """The words of an array from `place` on, 0 where they are not read."""
+    lanes = is_read.type.count
+    words = ir.VectorType(ir.IntType(32), lanes)
+    pointer = builder.bitcast(builder.gep(data, [place]), words.as_pointer())
+    arguments = [pointer, ir.IntType(32)(4), is_read, words(None)]
+    kind = ir.FunctionType(words, [argument.type for argument in arguments])
+    name = f"llvm.masked.load.v{lanes}i32.p0"
+    load = cgutils.get_or_insert_function(builder.module, kind, name)
+    return builder.call(load, arguments)
+
+
+def _look_up(builder, data, places):
+    """The words of an array at these places."""
+    found = places.type(None)
+    for lane in map(ir.IntType(32), range(places.type.count)):
+        place = builder.zext(builder.extract_element(places, lane), ir.IntType(64))
+        found = builder.insert_element(found, builder.load(builder.gep(data, [place])), lane)
+    return found
+
+
+def _to_bits(builder, flags):
+    """A 64-bit word with a bit for each flag."""
+    bits = builder.bitcast(flags, ir.IntType(flags.type.count))
+    return builder.zext(bits, ir.IntType(64))
+
+
+# What the intrinsics do, for kernels that run as plain Python.
+
+
+def _find_fitting(flat, place, count, lacks):
+    words = flat[place : place + min(count, SIGNATURE_LANES)].tolist()
+    return _join_bits(word & int(lacks) == 0 for word in words)
+
+
+def _find_failing(flat, place, count, code, attribute_mask, low_at, high_at, low_mask):
+    words = flat[place : place + min(count, ATOM_LANES)].tolist()
+    distances = [int(code[w & attribute_mask]) - (w >> low_at & low_mask) for w in words]
+    return _join_bits(
+        (0 <= distance <= word >> high_at) == (word >> (low_at - 1) & 1)
+        for word, distance in zip(words, distances, strict=True)
+    )
+
+
+def _join_bits(flags):
+    return sum(1 << i for i, flag in enumerate(flags) if flag)
+
+
+find_fitting.plain, find_failing.plain = _find_fitting, _find_failing
