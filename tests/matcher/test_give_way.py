@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable
 
 import pytest
@@ -58,17 +57,23 @@ def test_a_change_waits_for_the_searches_that_have_begun(monkeypatch: pytest.Mon
 
 def test_a_change_does_not_wait_for_a_later_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_PATIENCE", 30)
-    naps: list[float] = []
+    change = threading.Thread(target=give_way)
+    later = threading.Event()
 
-    def begin_the_next_search(seconds: float) -> None:
-        naps.append(seconds)
-        (thread,) = module._searches
-        module._searches[thread] = object()
+    def search() -> None:
+        change.start()
+        change.join(0.1)
+        assert change.is_alive()
 
-    monkeypatch.setattr(time, "sleep", begin_the_next_search)
-    with SearchInAThread():
-        give_way()
-    assert len(naps) == 1
+    def search_twice() -> None:
+        announced(search)()
+        announced(lambda: later.wait(30))()
+
+    searches = threading.Thread(target=search_twice)
+    searches.start()
+    wait_until(lambda: change.ident is not None and not change.is_alive())
+    later.set()
+    searches.join()
 
 
 def test_a_change_does_not_wait_long() -> None:
@@ -78,9 +83,11 @@ def test_a_change_does_not_wait_long() -> None:
 
 
 def test_a_search_does_not_wait_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_PATIENCE", 30)
-    monkeypatch.setattr(time, "sleep", lambda _: pytest.fail("it waits"))
-    announced(give_way)()
+    monkeypatch.setattr(module, "_PATIENCE", threading.TIMEOUT_MAX)
+    change = threading.Thread(target=announced(give_way), daemon=True)
+    change.start()
+    change.join(30)
+    assert not change.is_alive()
 
 
 def test_a_search_that_fails_is_over() -> None:

@@ -17,7 +17,7 @@ from tamis.encode.compiler.cache import KernelCache
 from tamis.encode.compiler.inlining import KernelCompiler
 from tamis.forks import hold_during_forks
 
-__all__ = ["event_kernel", "kernel", "part"]
+__all__ = ["brief_kernel", "event_kernel", "kernel", "part"]
 
 # A thread that compiles or loads a kernel holds both, the second one within the first.
 hold_during_forks(global_compiler_lock._lock, rank=2)
@@ -47,6 +47,14 @@ def event_kernel(function: Callable[..., Any]) -> Any:
     return _make(function, per_event=True)
 
 
+def brief_kernel(function: Callable[..., Any]) -> Any:
+    """An event kernel that takes some microseconds, and keeps the interpreter's lock.
+
+    Beside threads that run Python, it takes tens of microseconds to get the lock back.
+    """
+    return _make(function, per_event=True, releases_lock=False)
+
+
 def part(function: Callable[..., Any]) -> Any:
     """A part of a kernel, inlined wherever it is called.
 
@@ -56,8 +64,8 @@ def part(function: Callable[..., Any]) -> Any:
     return numba.njit(inline="always", _nrt=False)(function)
 
 
-def _make(function: Callable[..., Any], per_event: bool) -> Any:
-    options = {"nogil": True, "_nrt": False, "no_cfunc_wrapper": True}
+def _make(function: Callable[..., Any], per_event: bool, releases_lock: bool = True) -> Any:
+    options = {"nogil": releases_lock, "_nrt": False, "no_cfunc_wrapper": True}
     dispatcher: Any = numba.njit(pipeline_class=KernelCompiler, **options)(function)
     dispatcher._cache = KernelCache(dispatcher)
     # Numba asks this of an instance when it has no machine code for the types of a call.

@@ -11,6 +11,7 @@ Searches in a matcher whose rules rest are not announced: they have little to wa
 from __future__ import annotations
 
 import time
+from _thread import LockType, allocate_lock
 from collections.abc import Callable
 from functools import wraps
 from threading import get_ident
@@ -26,11 +27,8 @@ _R = TypeVar("_R")
 _PATIENCE: Final = 1e-3
 """Seconds that a change waits for searches, at most."""
 
-_NAP: Final = 3e-5
-"""Seconds between two looks at them; the system adds some 60 µs."""
-
-_searches: Final[dict[int, object]] = {}
-"""The search of each thread that is in one."""
+_searches: Final[dict[int, LockType]] = {}
+"""For each thread that is in a search, a lock that it releases at the end."""
 call_in_child(_searches.clear)
 
 
@@ -39,12 +37,14 @@ def announced(search: Callable[_P, _R]) -> Callable[_P, _R]:
 
     @wraps(search)
     def announce(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        thread = get_ident()
-        _searches[thread] = object()
+        thread, running = get_ident(), allocate_lock()
+        running.acquire()
+        _searches[thread] = running
         try:
             return search(*args, **kwargs)
         finally:
             _searches.pop(thread, None)
+            running.release()
 
     return announce
 
@@ -56,6 +56,6 @@ def give_way() -> None:
     begun = _searches.copy()
     begun.pop(get_ident(), None)
     end = time.perf_counter() + _PATIENCE
-    for thread, search in begun.items():
-        while _searches.get(thread) is search and time.perf_counter() < end:
-            time.sleep(_NAP)
+    for running in begun.values():
+        if running.acquire(timeout=max(0.0, end - time.perf_counter())):
+            running.release()

@@ -434,6 +434,9 @@ def _check_payload(payload: Any) -> Any:
     return copy
 
 
+_NO_TAGS: Final[frozenset[str]] = frozenset()
+
+
 def check_tags(tags: Any) -> frozenset[str]:
     """Check tags, and return them as a set.
 
@@ -445,6 +448,8 @@ def check_tags(tags: Any) -> frozenset[str]:
     if isinstance(tags, str) or not isinstance(tags, Iterable):
         raise RuleError(f"tags are a list of strings, not {tags!r}")
     result = list(tags)
+    if not result:
+        return _NO_TAGS
     for tag in result:
         if not isinstance(tag, str):
             raise RuleError(f"a tag is a string, not {tag!r}")

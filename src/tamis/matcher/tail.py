@@ -24,6 +24,8 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 from weakref import WeakSet
 
+import msgspec
+
 from tamis.engines.betree.live_tree import LiveTree
 from tamis.expr.evaluate import evaluate_flat, refuse_unreadable_in
 from tamis.expr.event import Event, FlatEvent, has_unreadable
@@ -37,7 +39,11 @@ __all__ = ["NO_TAIL", "LazyEvent", "Tail", "TailRule", "is_warm", "warm_up"]
 MOST_WITHOUT_TREE = 64
 """How many rules may wait in buffers without trees."""
 
-RIPE = 1024
+RIPE_WITHOUT_TREE = 32
+"""From so many rules on, the background thread freezes a tail without trees: one by one, each
+would become a segment that every search looks into."""
+
+RIPE = 4096
 """From so many rules on, the background thread freezes a tail with trees although more come."""
 
 MOST = 16_384
@@ -50,11 +56,11 @@ _INSERTED_AT_ONCE: Final = 16
 _LIVELY: Final = 4_096
 """After a search, so many additions insert into the tree: there may be another search soon."""
 
-MOST_WAITING = RIPE
+MOST_WAITING = 1024
 """With so many rules waiting, additions insert them although there are no searches."""
 
 
-class TailRule(NamedTuple):
+class TailRule(msgspec.Struct, frozen=True, gc=False):
     """A rule that is in no segment yet."""
 
     rule: Rule
@@ -383,7 +389,7 @@ class Tail:
 
     def is_ripe(self) -> bool:
         """Whether to build a segment from it although more rules are coming."""
-        return self._lacks_tree or self._length >= RIPE
+        return self._length >= (RIPE_WITHOUT_TREE if self._lacks_tree else RIPE)
 
     def has_room(self, count: int) -> bool:
         """Whether `count` more rules may be added."""

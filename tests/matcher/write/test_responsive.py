@@ -11,14 +11,15 @@ from collections.abc import Iterator
 import pytest
 
 from tamis.matcher.write import responsive
-from tamis.matcher.write.responsive import clear_in_steps, keep_responsive
+from tamis.matcher.write.responsive import clear_in_steps, collect_in_steps, keep_responsive
 from tests.waiting import wait_until
 
 
 @pytest.fixture(autouse=True)
 def _restore_settings() -> Iterator[None]:
     # The threads of matchers that other tests have left behind change the settings, too.
-    wait_until(lambda: not responsive._interval._users and not responsive._collector._users)
+    settings = responsive._interval, responsive._collector, responsive._thresholds
+    wait_until(lambda: not any(setting._users for setting in settings))
     before = sys.getswitchinterval()
     yield
     sys.setswitchinterval(before)
@@ -57,6 +58,22 @@ def test_settings_of_the_caller_are_kept() -> None:
     with keep_responsive():
         sys.setswitchinterval(0.004)
     assert sys.getswitchinterval() == pytest.approx(0.004)
+
+
+def test_full_collections_are_rare_while_rules_change() -> None:
+    before = gc.get_threshold()
+    try:
+        gc.set_threshold(700, 10, 10)
+        with collect_in_steps():
+            youngest, young, old = gc.get_threshold()
+            assert youngest == 700
+            assert young < 10 < old
+        assert gc.get_threshold() == (700, 10, 10)
+        with collect_in_steps():
+            gc.set_threshold(800, 9, 8)
+        assert gc.get_threshold() == (800, 9, 8), "the application has set them meanwhile"
+    finally:
+        gc.set_threshold(*before)
 
 
 def test_the_last_of_several_threads_restores_the_settings() -> None:

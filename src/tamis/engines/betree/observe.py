@@ -9,7 +9,7 @@ them retires the nodes whose rank is too low.
 
 from __future__ import annotations
 
-from tamis.encode.kernel import kernel
+from tamis.encode.kernel import brief_kernel
 from tamis.engines.betree.arrays import CLOCK, LEAF, LENGTH, OWNER, PARENT, ROOT, USED
 from tamis.engines.betree.cost_model import learn_attributes, record_waste
 from tamis.engines.betree.expressions import count_tests_to_failure
@@ -18,7 +18,7 @@ from tamis.engines.betree.search import visit_nodes
 __all__ = ["learn", "search_and_count"]
 
 
-@kernel
+@brief_kernel
 def search_and_count(nodes, events, state, present, waste, useful, work):
     """Like `search`, but adds its cost to `work` (see `Work`); returns how many nodes it visited.
 
@@ -48,7 +48,7 @@ def search_and_count(nodes, events, state, present, waste, useful, work):
     return visits
 
 
-@kernel
+@brief_kernel
 def learn(nodes, books, present, size, visited, visits, waste, useful):
     """Count the event's attributes, and record the waste of each visited node.
 

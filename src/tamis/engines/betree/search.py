@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.kernel import event_kernel, kernel, part
+from tamis.encode.kernel import brief_kernel, kernel, part
 from tamis.engines.betree.arrays import (
     ATTRIBUTE,
     DIRECTORY,
@@ -90,7 +90,7 @@ def new_search_state(nodes: Nodes, attributes: int, texts: int, expressions: int
     )
 
 
-@kernel
+@brief_kernel
 def begin_search(events, row, state):
     """Load the event `row`; returns how many attributes it has."""
     load_event(events, row, state.loaded)
@@ -108,7 +108,7 @@ def begin_search(events, row, state):
     return size
 
 
-@kernel
+@brief_kernel
 def end_search(events, row, state):
     """Clear what `begin_search` wrote."""
     unload_event(events, row, state.loaded)
@@ -245,7 +245,7 @@ def search(nodes, events, state, present):
     return found
 
 
-@event_kernel
+@brief_kernel
 def find_matches(nodes, events, row, state):
     """Load the event `row`, `search`, and unload it."""
     found = search(nodes, events, state, begin_search(events, row, state))

@@ -64,7 +64,7 @@ from tamis.engines.betree.search import (
     find_matches,
     new_search_state,
 )
-from tamis.engines.betree.update import delete_all, insert_all, settle
+from tamis.engines.betree.update import delete_all, insert_all, insert_few, settle
 
 __all__ = ["MAX_CAPACITY", "MIN_PARTITION", "BeTree", "Work"]
 
@@ -211,9 +211,10 @@ class BeTree:
         conjunction_atom: NDArray[np.int32],
         preferred: NDArray[np.int32],
     ) -> None:
+        insert = insert_few if len(numbers) == 1 else insert_all
         done = ~0
         while done < 0:
-            done = insert_all(
+            done = insert(
                 self.nodes, self.books, numbers, *atoms, start, conjunction_atom, preferred, ~done
             )
             if done < 0:

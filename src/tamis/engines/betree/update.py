@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from tamis.encode.kernel import event_kernel, kernel
+from tamis.encode.kernel import brief_kernel, event_kernel, kernel
 from tamis.engines.betree.arrays import (
     LIMBO,
     LIMBO_END,
@@ -21,10 +21,10 @@ from tamis.engines.betree.expressions import pack, packed_length
 from tamis.engines.betree.insert import place_next, relieve_next
 from tamis.engines.betree.pools import lacks_room
 
-__all__ = ["delete_all", "insert_all", "settle"]
+__all__ = ["delete_all", "insert_all", "insert_few", "settle"]
 
 
-@kernel
+@brief_kernel
 def settle(nodes, books):
     """Take all pending steps; False if room is lacking."""
     state = books.state
@@ -69,6 +69,12 @@ def insert_all(nodes, books, numbers, table, codes, start, conjunction_atom, pre
         count_uses(books, limbo, at, 1)
         done += 1
     return ~done
+
+
+@brief_kernel
+def insert_few(nodes, books, numbers, table, codes, start, conjunction_atom, preferred, done):
+    """`insert_all` for so few conjunctions that other threads can wait meanwhile."""
+    return insert_all(nodes, books, numbers, table, codes, start, conjunction_atom, preferred, done)
 
 
 @kernel

@@ -13,7 +13,7 @@ import weakref
 from typing import Final, Protocol
 
 from tamis.forks import hold_during_forks
-from tamis.matcher.write.responsive import switch_often
+from tamis.matcher.write.responsive import collect_in_steps, switch_often
 
 __all__ = ["Worker"]
 
@@ -109,7 +109,7 @@ def _stop(shared: _Shared) -> None:
 
 def _run(owner: weakref.ref[_Owner], shared: _Shared) -> None:
     # Rules are changing. Readers must not wait for a writer that adds one after the other.
-    with switch_often():
+    with switch_often(), collect_in_steps():
         _work_until_idle(owner, shared)
 
 
