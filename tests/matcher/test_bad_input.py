@@ -424,6 +424,11 @@ def test_an_unknown_engine_is_refused(engine: Any) -> None:
         Matcher(engine=engine)
 
 
+def test_rules_in_the_place_of_an_engine() -> None:
+    with pytest.raises(UnknownEngineError, match="not by a dict; rules are added by Matcher.add"):
+        Matcher({"adults": "age >= 18"})  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("logic", ["", "STRONG", "fuzzy", None, 3])
 def test_an_unknown_logic_is_refused(logic: Any) -> None:
     with pytest.raises(RuleError, match="'strong' or 'weak'"):

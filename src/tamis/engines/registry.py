@@ -48,6 +48,11 @@ def load_engine(name: str) -> type[Engine]:
     UnknownEngineError
         There is no engine of that name.
     """
+    if not isinstance(name, str):
+        raise UnknownEngineError(
+            f"an engine is named by a string, not by a {type(name).__name__}; rules are added by "
+            "Matcher.add and Matcher.add_many"
+        )
     try:
         where = ENGINES[DEFAULT_ENGINE if name == "auto" else name]
     except KeyError:
