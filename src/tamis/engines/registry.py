@@ -48,16 +48,13 @@ def load_engine(name: str) -> type[Engine]:
     UnknownEngineError
         There is no engine of that name.
     """
-    if not isinstance(name, str):
-        raise UnknownEngineError(
-            f"an engine is named by a string, not by a {type(name).__name__}; rules are added by "
-            "Matcher.add and Matcher.add_many"
-        )
-    try:
-        where = ENGINES[DEFAULT_ENGINE if name == "auto" else name]
-    except KeyError:
+    where = (
+        ENGINES.get(DEFAULT_ENGINE if name == "auto" else name) if isinstance(name, str) else None
+    )
+    if where is None:
         known = ", ".join(["auto", *ENGINES])
-        raise UnknownEngineError(f"unknown engine {name!r}; expected one of {known}") from None
+        hint = "" if isinstance(name, str) else ". Matcher.add and Matcher.add_many add rules"
+        raise UnknownEngineError(f"unknown engine {name!r}; expected one of {known}{hint}")
     module, _, engine = where.partition(":")
     found: type[Engine] = getattr(import_module(module), engine)
     return found
