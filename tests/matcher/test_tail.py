@@ -158,6 +158,17 @@ def test_a_buffer_without_a_tree_stays_short(
     assert matcher.match(EVENT) == [*range(tail.MOST_WITHOUT_TREE), "next", "with a tree"]
 
 
+def test_a_few_rules_without_a_tree_wait_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tail, "_is_warm", False)
+    matcher = Matcher(engine="scan")
+    for number in range(tail.RIPE_WITHOUT_TREE - 1):
+        matcher.add(number, "x = 1")
+    assert not matcher._writer.compact(quiet=False)
+    matcher.add("last", "x = 1")
+    assert matcher._writer.compact(quiet=False)
+    assert buffers(matcher) == []
+
+
 def test_trees_are_loaded_once_many_rules_come_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tail, "_is_warm", False)
     monkeypatch.setattr(writer, "_SINGLES_BEFORE_TREES", 5)

@@ -43,7 +43,7 @@ RIPE_WITHOUT_TREE = 32
 """From so many rules on, the background thread freezes a tail without trees: one by one, each
 would become a segment that every search looks into."""
 
-RIPE = 1024
+RIPE = 4096
 """From so many rules on, the background thread freezes a tail with trees although more come."""
 
 MOST = 16_384
@@ -56,7 +56,7 @@ _INSERTED_AT_ONCE: Final = 16
 _LIVELY: Final = 4_096
 """After a search, so many additions insert into the tree: there may be another search soon."""
 
-MOST_WAITING = RIPE
+MOST_WAITING = 1024
 """With so many rules waiting, additions insert them although there are no searches."""
 
 
