@@ -304,3 +304,23 @@ def test_pairs_and_events_say_the_same() -> None:
         again = to_events(pairs, attributes)
         for field in ("start", "attribute", "code", "text_start", "text"):
             assert getattr(again, field).tolist() == getattr(one, field).tolist()
+
+
+@pytest.mark.parametrize("kind", ["integer", "double"])
+def test_a_schema_sees_the_types_of_equal_values(kind: str) -> None:
+    def answer(matcher: tamis.Matcher, event: dict[str, Any]) -> list[Any] | str:
+        try:
+            return matcher.match(event)
+        except tamis.SchemaError as error:
+            return str(error)
+
+    def matcher() -> tamis.Matcher:
+        made = tamis.Matcher(schema={"x": kind})
+        made.add_many([(n, f"x = {n}") for n in range(100)])
+        return made
+
+    events: list[dict[str, Any]] = [{"x": 1}, {"x": 1.0}, {"x": True}]
+    expected = [answer(matcher(), event) for event in events]
+    for step in (1, -1):
+        one = matcher()
+        assert [answer(one, event) for event in events[::step]] == expected[::step]

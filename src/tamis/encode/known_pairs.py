@@ -39,6 +39,9 @@ _LONGEST: Final = 256
 _MOST_LEVELS: Final = 16
 """The most levels of objects in objects."""
 
+_BEYOND: Final = 2.0**63
+"""Doubles from here on are not remembered: an equal integer has too many bits, and is refused."""
+
 _LONGEST_LIST: Final = 64
 """The most values of a list."""
 
@@ -171,6 +174,8 @@ class KnownPairs(dict[_Item, bytes]):
                 raise Unusual
             pairs += b"".join(_pack(self._texts_at + text, 1) for text in texts)
         if kind not in _REMEMBERED or (kind is str and len(item[1]) > _LONGEST):
+            return pairs
+        if kind is float and abs(item[1]) >= _BEYOND:
             return pairs
         if len(self) >= _MOST:
             self.clear()
