@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from typing import Any
+
 import numpy as np
 import pytest
 from numba.core import event
 
-from tamis.encode.kernel import kernel
+from tamis.encode.kernel import brief_kernel, event_kernel, kernel, part
 
 _ONE, _TWO = 1, 2
 
@@ -39,3 +43,72 @@ def test_no_kernel_is_compiled_for_a_literal(
     ended = [e for _, e in recorder.buffer if e.is_end]
     names = [e.data["dispatcher"].py_func.__name__ for e in ended]
     assert names == ["_add_from", "_add_tails"]
+
+
+@part
+def _is_even(number):
+    return number % 2 == 0
+
+
+@part
+def _count_even(values):
+    count = 0
+    for value in values:
+        if _is_even(value):
+            count += 1
+    return count
+
+
+@kernel
+def _count_even_twice(values):
+    return _count_even(values) + _count_even(values)
+
+
+def test_parts_are_inlined_by_our_own_pass(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    monkeypatch.setenv("TAMIS_KERNEL_CACHE", str(tmp_path_factory.mktemp("kernels")))
+    monkeypatch.setenv("TAMIS_KERNELS", "wait")
+    monkeypatch.setattr(_count_even_twice._cache, "load_overload", lambda *_: None)
+    with event.install_recorder("numba:run_pass") as recorder:
+        assert _count_even_twice(np.array([1, 2, 4, 5])) == 4
+    passes = [e.data["name"].split()[0] for _, e in recorder.buffer if e.is_start]
+    # The kernel, the part in both places, and the part's part in each of them.
+    assert passes.count("inline_parts") == 5
+    assert "inline_inlinables" not in passes
+    assert not _count_even.overloads, "a part is not compiled by itself"
+
+
+def _spin(steps):
+    total = np.uint64(1)
+    for i in range(steps):
+        total = total * np.uint64(6364136223846793005) + np.uint64(i)
+    return total
+
+
+_spin_briefly, _spin_aside = brief_kernel(_spin), event_kernel(_spin)
+
+
+@pytest.mark.parametrize(("spin", "others_run"), [(_spin_briefly, False), (_spin_aside, True)])
+def test_a_brief_kernel_keeps_other_threads_waiting(
+    monkeypatch: pytest.MonkeyPatch, spin: Any, others_run: bool
+) -> None:
+    monkeypatch.setenv("TAMIS_KERNELS", "wait")
+    spin(1)
+    steps, ticks, is_over = 400_000_000, 0, threading.Event()
+
+    def tick() -> None:
+        nonlocal ticks
+        while not is_over.is_set():
+            time.sleep(0.001)
+            ticks += 1
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    before = ticks
+    spin(steps)
+    during = ticks - before
+    is_over.set()
+    thread.join()
+    # A thread may still tick before the kernel begins, for as long as the interpreter lets it.
+    assert (during > 10) == others_run

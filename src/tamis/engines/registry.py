@@ -48,13 +48,12 @@ def load_engine(name: str) -> type[Engine]:
     UnknownEngineError
         There is no engine of that name.
     """
-    where = (
-        ENGINES.get(DEFAULT_ENGINE if name == "auto" else name) if isinstance(name, str) else None
-    )
-    if where is None:
-        known = ", ".join(["auto", *ENGINES])
+    known = {"auto": ENGINES[DEFAULT_ENGINE], **ENGINES}
+    if not isinstance(name, str) or name not in known:
         hint = "" if isinstance(name, str) else ". Matcher.add and Matcher.add_many add rules"
-        raise UnknownEngineError(f"unknown engine {name!r}; expected one of {known}{hint}")
-    module, _, engine = where.partition(":")
+        raise UnknownEngineError(
+            f"unknown engine {name!r}; expected one of {', '.join(known)}{hint}"
+        )
+    module, _, engine = known[name].partition(":")
     found: type[Engine] = getattr(import_module(module), engine)
     return found

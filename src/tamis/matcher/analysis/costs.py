@@ -41,10 +41,10 @@ _ALONE_EVENTS: Final = 50
 _GROUP: Final = 32
 _SLOWEST_GROUPS: Final = 4
 _SLOWEST_RULES: Final = 10
+_SUSPECTS: Final = 2 * _SLOWEST_RULES
+"""So many rules that seem slow are measured again."""
 _MORE_LOOKS: Final = 3
-"""How often rules that seem slow are measured again."""
-
-_SECOND_LOOK: Final = 2 * _SLOWEST_RULES
+"""How often they are."""
 _STANDS_OUT: Final = 1.25
 """Rules that take less than so many times the median are as fast as any."""
 _REPEATS: Final = 3
@@ -207,8 +207,8 @@ class CostMeter:
         measured.sort(key=lambda pair: -pair[0])
         # More looks at those that seem slow: the processor may have been busy for a while.
         for _ in range(_MORE_LOOKS):
-            again = [(min(cost, measure([rule])), rule) for cost, rule in measured[:_SECOND_LOOK]]
-            measured = sorted([*again, *measured[_SECOND_LOOK:]], key=lambda pair: -pair[0])
+            again = [(min(cost, measure([rule])), rule) for cost, rule in measured[:_SUSPECTS]]
+            measured = sorted([*again, *measured[_SUSPECTS:]], key=lambda pair: -pair[0])
         return [RuleCost(rule.id, rule.text, cost) for cost, rule in measured]
 
 
