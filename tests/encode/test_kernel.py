@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from typing import Any
 
 import numpy as np
 import pytest
+from numba import types
 from numba.core import event
 
+from tamis.encode.compiler.pipeline import InlineParts
 from tamis.encode.kernel import brief_kernel, event_kernel, kernel, part
 
 _ONE, _TWO = 1, 2
@@ -77,6 +80,38 @@ def test_parts_are_inlined_by_our_own_pass(
     assert passes.count("inline_parts") == 5
     assert "inline_inlinables" not in passes
     assert not _count_even.overloads, "a part is not compiled by itself"
+
+
+@kernel
+def _count_odd(values):
+    return len(values) - _count_even(values)
+
+
+@pytest.mark.parametrize("threshold", [700, 0])
+def test_garbage_is_collected_rarely_while_a_kernel_is_compiled(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, threshold: int
+) -> None:
+    """A collector that is turned off, by a threshold of 0, stays off."""
+    monkeypatch.setenv("TAMIS_KERNEL_CACHE", str(tmp_path_factory.mktemp("kernels")))
+    monkeypatch.setenv("TAMIS_KERNELS", "wait")
+    monkeypatch.setattr(_count_odd._cache, "load_overload", lambda *_: None)
+    during, lower = set(), InlineParts.run_pass
+
+    def run_pass(self: InlineParts, state: Any) -> Any:
+        during.add(gc.get_threshold()[0])
+        return lower(self, state)
+
+    monkeypatch.setattr(InlineParts, "run_pass", run_pass)
+    _count_odd.overloads.clear()
+    before = gc.get_threshold()
+    try:
+        gc.set_threshold(threshold)
+        _count_odd.compile((types.int64[::1],))
+        after = gc.get_threshold()
+    finally:
+        gc.set_threshold(*before)
+    assert after[0] == threshold
+    assert during == {200_000 if threshold else 0}
 
 
 def _spin(steps):

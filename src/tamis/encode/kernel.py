@@ -14,7 +14,7 @@ from numba.core.registry import CPUDispatcher
 
 from tamis.encode.compiler.background import find_code
 from tamis.encode.compiler.cache import KernelCache
-from tamis.encode.compiler.inlining import KernelCompiler
+from tamis.encode.compiler.pipeline import KernelCompiler
 from tamis.forks import hold_during_forks
 
 __all__ = ["brief_kernel", "event_kernel", "kernel", "part"]
