@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -87,12 +88,19 @@ class Program:
         return int(answer), int(compiled)
 
 
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the kernels of a program."""
+    folder = tmp_path_factory.mktemp("compiled")
+    assert Program(folder / "one", folder / "cache").run() == (21, 2)
+    return folder / "cache"
+
+
 @pytest.fixture
-def program(tmp_path: Path) -> Program:
-    """A program whose kernels are compiled."""
-    made = Program(tmp_path / "one", tmp_path / "cache")
-    assert made.run() == (21, 2)
-    return made
+def program(compiled: Path, tmp_path: Path) -> Program:
+    """A program whose kernels are compiled, with a cache of its own."""
+    shutil.copytree(compiled, tmp_path / "cache")
+    return Program(tmp_path / "one", tmp_path / "cache")
 
 
 def test_a_copy_in_another_folder_shares_the_kernels(program: Program, tmp_path: Path) -> None:
