@@ -15,6 +15,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
+from tamis.encode.bits import lowest_bit
+
 __all__ = [
     "ALL_BITS",
     "BYTE",
@@ -30,16 +32,6 @@ __all__ = [
 
 ZERO, ONE, EIGHT = np.uint64(0), np.uint64(1), np.uint64(8)
 BYTE, ALL_BITS = np.uint64(0xFF), ~np.uint64(0)
-
-
-@intrinsic
-def lowest_bit(typing_context, word):  # noqa: ARG001  # Numba passes them by position
-    """The position of the lowest set bit of a nonzero 64-bit word."""
-
-    def generate(context, builder, signature, arguments):  # noqa: ARG001  # as above
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
-
-    return types.uint64(types.uint64), generate
 
 
 @intrinsic
@@ -91,7 +83,6 @@ def prefetch(typing_context, array, place):  # noqa: ARG001  # as above
 
 
 # What the intrinsics do, for kernels that run as plain Python.
-lowest_bit.plain = lambda word: (int(word) & -int(word)).bit_length() - 1
 count_zeros_below.plain = lambda word: (int(word) & -int(word)).bit_length() - 1 if word else 64
 without_lowest_bit.plain = lambda word: np.uint64(int(word) & (int(word) - 1)) if word else ZERO
 count_bits.plain = lambda word: int(word).bit_count()
