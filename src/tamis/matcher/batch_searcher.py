@@ -76,8 +76,8 @@ class BatchSearcher:
                     numbers = chunk.numbers[begin:end]
                     if form == "pairs":
                         matches = self._match_pairs(events_of, selection, numbers)
-                        found = len(matches.event)
-                        yield from _split([to_arrow(matches.event), matches.rule], schema)
+                        found = len(matches.rule)
+                        yield from _split(list(matches), schema)
                     else:
                         lists = self._match_lists(events_of, selection)
                         found = len(lists.values)
@@ -88,22 +88,31 @@ class BatchSearcher:
         return _answer(events, schema, batches())
 
     def _match_pairs(
-        self, events: Sequence[Events], selection: Selection, numbers: NDArray[np.int64]
+        self,
+        events: Sequence[Events],
+        selection: Selection,
+        numbers: NDArray[np.int64],
     ) -> MergedMatches:
         """The matches of events with these numbers, which are encoded for each segment."""
-        chunks = self._match_integers(events, selection)
+        chunks = self._match_integers(events, selection, numbers)
         if chunks is not None:
-            return take_matches(chunks, numbers)
-        return merge_matches(self._segments, self._match_places(events, selection), numbers)
+            return take_matches(chunks)
+        places = self._match_places(events, selection)
+        return merge_matches(self._segments, places, numbers)
 
     def _match_lists(self, events: Sequence[Events], selection: Selection) -> pa.LargeListArray:
         """A list of matching rules for each event."""
-        chunks = self._match_integers(events, selection)
+        chunks = self._match_integers(events, selection, None)
         if chunks is not None:
             return take_lists(chunks)
         return merge_lists(self._segments, self._match_places(events, selection))
 
-    def _match_integers(self, events: Sequence[Events], selection: Selection) -> MatchChunks | None:
+    def _match_integers(
+        self,
+        events: Sequence[Events],
+        selection: Selection,
+        numbers: NDArray[np.int64] | None,
+    ) -> MatchChunks | None:
         """The ids that the only engine has written, if all ids are integers; else None."""
         if len(self._views) != 1:
             return None
@@ -111,7 +120,7 @@ class BatchSearcher:
         if ids.has_texts or not ids.has_numbers:
             return None
         mask = self._views[0].mask(selection)
-        return self._segments[0].engine.match_chunks(events[0], mask, with_ids=True)
+        return self._segments[0].engine.match_chunks(events[0], mask, True, numbers)
 
     def _match_places(self, events: Sequence[Events], selection: Selection) -> list[Matches]:
         return [
@@ -175,7 +184,8 @@ class BatchSearcher:
                         to_arrow(best.priority),
                     ]
                     yield from _split(columns, schema)
-                    rows = _affordable_rows(sum(len(part.rule) for part in matches), end - begin)
+                    found = sum(len(part.rule) for part in matches)
+                    rows = _affordable_rows(found, end - begin)
                     begin = end
 
         return _answer(events, schema, batches())

@@ -25,6 +25,7 @@ __all__ = [
     "ZERO",
     "count_bits",
     "count_zeros_below",
+    "find_nonzero",
     "lowest_bit",
     "prefetch",
     "without_lowest_bit",
@@ -66,6 +67,20 @@ def count_bits(typing_context, word):  # noqa: ARG001  # Numba passes them by po
 
 
 @intrinsic
+def find_nonzero(typing_context, words, first):  # noqa: ARG001  # Numba passes them by position
+    """A bit for each of the eight words from words[first] on: whether it is not 0."""
+
+    def generate(context, builder, signature, arguments):
+        data = make_array(signature.args[0])(context, builder, arguments[0]).data
+        eight = ir.VectorType(ir.IntType(64), 8)
+        pointer = builder.bitcast(builder.gep(data, [arguments[1]]), eight.as_pointer())
+        found = builder.icmp_unsigned("!=", builder.load(pointer, align=8), eight(None))
+        return builder.zext(builder.bitcast(found, ir.IntType(8)), ir.IntType(64))
+
+    return types.uint64(words, types.uint64), generate
+
+
+@intrinsic
 def prefetch(typing_context, array, place):  # noqa: ARG001  # as above
     """Start loading the cache line of array[place] of a flat array, without waiting for it."""
 
@@ -86,4 +101,7 @@ def prefetch(typing_context, array, place):  # noqa: ARG001  # as above
 count_zeros_below.plain = lambda word: (int(word) & -int(word)).bit_length() - 1 if word else 64
 without_lowest_bit.plain = lambda word: np.uint64(int(word) & (int(word) - 1)) if word else ZERO
 count_bits.plain = lambda word: int(word).bit_count()
+find_nonzero.plain = lambda words, first: sum(
+    np.uint64(1 << k) for k in range(8) if words[int(first) + k]
+)
 prefetch.plain = lambda array, place: None
