@@ -197,7 +197,9 @@ def test_tiles_find_what_scan_finds(name: str, several: float) -> None:
         places = None if mask is None else mask[tiles.order]
         assert sum(map(len, expected)) > 100
         assert rows_of(tiles, events, places) == expected
-        assert tiles.count(events, places).tolist() == list(map(len, expected))
+        for by_groups in (False, True):
+            tiles.__dict__["_counts_by_groups"] = by_groups
+            assert tiles.count(events, places).tolist() == list(map(len, expected))
 
 
 @pytest.mark.parametrize("room", [1, SLACK + 1, SLACK + 40, 4_000])
@@ -222,6 +224,16 @@ def test_matches_of_many_events_do_not_depend_on_the_size_of_buffers(
         assert np.concatenate(found.numbers).tolist() == np.repeat(numbers, np.diff(start)).tolist()
         # Two threads have a task each, and buffers of their own.
         assert len(found.rules) > (2 if room == 4_000 else 20)
+
+
+def test_few_flat_entries_are_counted_by_groups() -> None:
+    random = Random(3)
+    tiled = Tiles(encode(SETS["several keys"](random), random))
+    assert tiled._counts_by_groups
+    alone: list[Expr] = [
+        And((Predicate("key", Op.EQ, (i,)), Predicate("a", Op.GT, (i,)))) for i in range(900)
+    ]
+    assert not Tiles(encode(alone, random))._counts_by_groups
 
 
 @pytest.mark.parametrize("several", [0, 0.3])

@@ -43,8 +43,9 @@ from tamis.forks import computed_once
 
 __all__ = ["Tiles"]
 
-_BATCH = 64
-"""With at least this many events, `count_rows` walks the groups once for all of them."""
+_BATCH, _MOST_FLAT = 64, 0.05
+"""With at least this many events, `count_rows` walks the groups once for all of them, if no larger
+part of the conjunctions is tested one by one."""
 
 _LEAST_ROOM = 1 << 16
 """How many matches an output buffer has room for at least, and the first one of some events."""
@@ -232,7 +233,7 @@ class Tiles(Engine):
             found = self._label(room[: counts[:done].sum()], with_ids=False)
             out[: len(found)] = found
             return row + done
-        if size >= _BATCH and self._counts_plainly(mask):
+        if size >= _BATCH and self._counts_by_groups and self._counts_plainly(mask):
             done = int(count_rows(block, scratch.batch, *entries, 0, size, counts))
             if done > 0:
                 return row + done
@@ -282,6 +283,12 @@ class Tiles(Engine):
         elif self.first_id is None:
             take(self._ids_by_age, ages, ages)
         return ages
+
+    @computed_once
+    def _counts_by_groups(self) -> bool:
+        """Whether most conjunctions stand in tiles: for others it is faster event by event."""
+        in_tiles = int(self.arrays.tile[:-1, 1].sum())
+        return in_tiles >= (1 - _MOST_FLAT) * (len(self.rules.forms.conjunction_start) - 1)
 
     def _counts_plainly(self, mask: NDArray[np.uint8]) -> bool:
         """Whether each hit is one rule: no mask, shared conjunctions, programs or texts."""
