@@ -21,6 +21,7 @@ from tamis.engines.base import Engine
 from tamis.engines.kernels.marks import SLACK
 from tamis.engines.likelihood import estimate_likelihood
 from tamis.engines.scan import Scan
+from tamis.engines.threads import set_threads
 from tamis.engines.tiles import Tiles, columns
 from tamis.engines.tiles import engine as engine_module
 from tamis.engines.tiles.arrays import (
@@ -224,6 +225,24 @@ def test_matches_of_many_events_do_not_depend_on_the_size_of_buffers(
         assert np.concatenate(found.numbers).tolist() == np.repeat(numbers, np.diff(start)).tolist()
         # Two threads have a task each, and buffers of their own.
         assert len(found.rules) > (2 if room == 4_000 else 20)
+
+
+def test_few_events_with_many_matches_are_divided_among_threads() -> None:
+    random = Random(4)
+    rules = encode(SETS["few values"](random), random)
+    tiles, numbers = Tiles(rules), np.arange(40)
+    tiles.ids = tiles.order.astype(np.int64)
+    events = EventEncoder(rules).encode_many(some_events(random, "abcd", 40, 0))
+    set_threads(4)
+    try:
+        whole, divided = (
+            tiles.match_chunks(events, None, True, numbers, expected) for expected in (0, 10_000)
+        )
+    finally:
+        set_threads(None)
+    assert (len(whole.numbers), len(divided.numbers)) == (1, 4)
+    assert np.concatenate(whole.rules).tolist() == np.concatenate(divided.rules).tolist()
+    assert whole.numbers[0].tolist() == np.concatenate(divided.numbers).tolist()
 
 
 def test_few_flat_entries_are_counted_by_groups() -> None:

@@ -32,6 +32,8 @@ BUFFER = 1 << 20
 
 _LEAST_ROWS, _MOST_ROWS = 512, 8192
 """The fewest and the most events of one task; fewer events than the first run in one thread."""
+_LEAST_MATCHES = 1 << 16
+"""With so many matches, fewer events make a task."""
 
 
 class Matches(NamedTuple):
@@ -307,9 +309,15 @@ class Engine:
         )
         return found
 
-    def match(self, events: Events, mask: NDArray[np.uint8] | None = None) -> Matches:
-        """Find the rules that each event matches, among those whose `mask` is set."""
-        start, found, _ = self.match_chunks(events, mask, with_ids=False)
+    def match(
+        self, events: Events, mask: NDArray[np.uint8] | None = None, expected: int = 0
+    ) -> Matches:
+        """Find the rules that each event matches, among those whose `mask` is set.
+
+        `expected` says how many there may be of an event, if that is known: where there are many,
+        few events are divided among threads, too.
+        """
+        start, found, _ = self.match_chunks(events, mask, with_ids=False, expected=expected)
         return Matches(start, found[0] if len(found) == 1 else np.concatenate(found or [NO_INT64]))
 
     def match_chunks(
@@ -318,13 +326,15 @@ class Engine:
         mask: NDArray[np.uint8] | None = None,
         with_ids: bool = False,
         numbers: NDArray[np.int64] | None = None,
+        expected: int = 0,
     ) -> MatchChunks:
         """As `match`, in chunks that are not copied; with ids of rules instead of their places.
 
         `numbers` has a number for each event, to be written for each of its rules.
         """
         counts = np.zeros(_size(events), np.int64)
-        tasks = list(self._run_tasks(events, mask, counts, True, with_ids, numbers))
+        rows = _rows_per_task(len(counts), expected)
+        tasks = list(self._run_tasks(events, mask, counts, rows, True, with_ids, numbers))
         found = [part for task in tasks for part in task.rules]
         of_events = [] if numbers is None else [task.numbers for task in tasks]
         return MatchChunks(starts(counts), found, of_events)
@@ -340,7 +350,8 @@ class Engine:
     def count(self, events: Events, mask: NDArray[np.uint8] | None = None) -> NDArray[np.int64]:
         """Count the rules that each event matches, among those whose `mask` is set."""
         counts = np.zeros(_size(events), np.int64)
-        for _ in self._run_tasks(events, mask, counts, False, False, None):
+        rows = _rows_per_task(len(counts))
+        for _ in self._run_tasks(events, mask, counts, rows, False, False, None):
             pass
         return counts
 
@@ -444,14 +455,14 @@ class Engine:
         events: Events,
         mask: NDArray[np.uint8] | None,
         counts: NDArray[np.int64],
+        rows: int,
         keep: bool,
         with_ids: bool,
         numbers: NDArray[np.int64] | None,
     ) -> Iterator[_TaskMatches]:
-        """Fill `counts`, and yield the matches of one range of rows after another if kept."""
+        """Fill `counts`, and yield the matches of `rows` rows after another if kept."""
         chosen = self.all_rules if mask is None else mask
         size = len(counts)
-        rows = _rows_per_task(size)
 
         def run_rows(row: int) -> _TaskMatches:
             last = min(row + rows, size)
@@ -511,6 +522,10 @@ def _size(events: Events) -> int:
     return len(events.start) - 1
 
 
-def _rows_per_task(size: int) -> int:
-    """How many of `size` events make one task, so that every thread gets a share."""
-    return max(_LEAST_ROWS, min(_MOST_ROWS, -(-size // thread_count())))
+def _rows_per_task(size: int, expected: int = 0) -> int:
+    """How many of `size` events make one task, so that every thread gets a share.
+
+    An event is expected to have so many matches.
+    """
+    least = min(_LEAST_ROWS, max(1, _LEAST_MATCHES // max(expected, 1)))
+    return max(least, min(_MOST_ROWS, -(-size // thread_count())))
