@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tamis.encode import number_columns
 from tamis.encode.columns import ColumnEncoder
+from tamis.encode.compiler.plain import run_plainly
 from tamis.encode.number_columns import NumberColumn
 from tamis.encode.rules import RuleEncoder
 
@@ -69,6 +71,41 @@ def test_one_pass_gives_the_codes_of_single_values(rows, whole, double, skip):
     assert rows_of(both.encode(batch)) == rows_of(expected)
 
 
+@pytest.mark.parametrize("plain", [False, True])
+@pytest.mark.parametrize("nulls", [0, 0.1, 0.97])
+def test_long_columns_have_the_codes_of_single_values(nulls, plain, monkeypatch):
+    if plain:
+        for name in ("count_numbers", "fill_numbers"):
+            found = getattr(number_columns, name)
+            monkeypatch.setattr(f"tamis.encode.columns.{name}", run_plainly(found))
+    random = np.random.default_rng(4)
+    size, both = 2_500, encoder()
+
+    def column(values, kind):
+        return pa.array(values, kind, mask=random.random(size) < nulls)
+
+    whole = pa.record_batch(
+        {
+            "x": column(random.integers(-3, 130, size), pa.int32()),
+            "y": column(random.choice([0.1, 2.5, -0.5, 1e300, np.nan, 7.0], size), pa.float64()),
+        }
+    )
+    for first, rows in ((0, size), (0, 64), (1, 63), (3, 1_029), (1_023, 1_100), (2_437, 63)):
+        batch = whole.slice(first, rows)
+        assert rows_of(both.encode(batch)) == rows_of(by_value(both, monkeypatch, batch))
+
+
+def test_integers_next_to_all_that_rules_mention(monkeypatch):
+    rules = RuleEncoder()
+    for text in ("x > 5 AND x < 9.5", "z = 4611686018427387904", "u > 5000 OR u < 1"):
+        rules.add_text(text, "strong")
+    both, values = ColumnEncoder(rules.finish()), [4, 5, 6, 8, 9, 10, 11, 0, 1, 2, 4999, 5000, 5001]
+    edges = [2**62 - 1, 2**62, 2**62 + 1, 2**63 - 1, -(2**63), None]
+    numbers = pa.array(values + edges, pa.int64())
+    batch = pa.record_batch({"x": numbers, "z": numbers, "u": numbers})
+    assert rows_of(both.encode(batch)) == rows_of(by_value(both, monkeypatch, batch))
+
+
 def test_integers_beyond_the_doubles_keep_their_codes(monkeypatch):
     edge = [2**53, 2**53 + 1, -(2**63), -(2**63) + 1, 2**63 - 1, None]
     batch = pa.record_batch({"x": pa.array(edge, pa.int64())})
@@ -80,8 +117,8 @@ def test_plain_columns_take_the_one_pass(monkeypatch):
     taken = []
     of = NumberColumn.of
 
-    def note(attribute, values, axis):
-        column = of(attribute, values, axis)
+    def note(attribute, values):
+        column = of(attribute, values)
         taken.append(column is not None)
         return column
 

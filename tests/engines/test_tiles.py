@@ -18,9 +18,12 @@ from tamis.encode.arrays import Events
 from tamis.encode.events import EventEncoder
 from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.base import Engine
+from tamis.engines.kernels.marks import SLACK
 from tamis.engines.likelihood import estimate_likelihood
 from tamis.engines.scan import Scan
+from tamis.engines.threads import set_threads
 from tamis.engines.tiles import Tiles, columns
+from tamis.engines.tiles import engine as engine_module
 from tamis.engines.tiles.arrays import (
     BY_CUTS,
     BY_TEXT,
@@ -195,7 +198,61 @@ def test_tiles_find_what_scan_finds(name: str, several: float) -> None:
         places = None if mask is None else mask[tiles.order]
         assert sum(map(len, expected)) > 100
         assert rows_of(tiles, events, places) == expected
-        assert tiles.count(events, places).tolist() == list(map(len, expected))
+        for by_groups in (False, True):
+            tiles.__dict__["_counts_by_groups"] = by_groups
+            assert tiles.count(events, places).tolist() == list(map(len, expected))
+
+
+@pytest.mark.parametrize("room", [1, SLACK + 1, SLACK + 40, 4_000])
+def test_matches_of_many_events_do_not_depend_on_the_size_of_buffers(
+    room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_module, "_LEAST_ROOM", room)
+    monkeypatch.setattr(engine_module, "BUFFER", 2 * room)
+    random = Random(room)
+    rules = encode(SETS["few values"](random), random)
+    scan, tiles = Scan(rules), Tiles(rules)
+    tiles.ids = 10 * tiles.order.astype(np.int64) + 3
+    events = EventEncoder(rules).encode_many(some_events(random, "abcd", 1_100, 0.1))
+    chosen = np.array([random.random() < 0.5 for _ in range(rules.size)], np.uint8)
+    numbers = np.arange(1_100) * 7 + 5
+    for mask in (None, chosen):
+        start, ages = scan.match(events, mask)
+        places = None if mask is None else mask[tiles.order]
+        found = tiles.match_chunks(events, places, True, numbers)
+        assert found.start.tolist() == start.tolist()
+        assert np.concatenate(found.rules).tolist() == (10 * ages + 3).tolist()
+        assert np.concatenate(found.numbers).tolist() == np.repeat(numbers, np.diff(start)).tolist()
+        # Two threads have a task each, and buffers of their own.
+        assert len(found.rules) > (2 if room == 4_000 else 20)
+
+
+def test_few_events_with_many_matches_are_divided_among_threads() -> None:
+    random = Random(4)
+    rules = encode(SETS["few values"](random), random)
+    tiles, numbers = Tiles(rules), np.arange(40)
+    tiles.ids = tiles.order.astype(np.int64)
+    events = EventEncoder(rules).encode_many(some_events(random, "abcd", 40, 0))
+    set_threads(4)
+    try:
+        whole, divided = (
+            tiles.match_chunks(events, None, True, numbers, expected) for expected in (0, 10_000)
+        )
+    finally:
+        set_threads(None)
+    assert (len(whole.numbers), len(divided.numbers)) == (1, 4)
+    assert np.concatenate(whole.rules).tolist() == np.concatenate(divided.rules).tolist()
+    assert whole.numbers[0].tolist() == np.concatenate(divided.numbers).tolist()
+
+
+def test_few_flat_entries_are_counted_by_groups() -> None:
+    random = Random(3)
+    tiled = Tiles(encode(SETS["several keys"](random), random))
+    assert tiled._counts_by_groups
+    alone: list[Expr] = [
+        And((Predicate("key", Op.EQ, (i,)), Predicate("a", Op.GT, (i,)))) for i in range(900)
+    ]
+    assert not Tiles(encode(alone, random))._counts_by_groups
 
 
 @pytest.mark.parametrize("several", [0, 0.3])

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-__all__ = ["to_arrow", "to_numpy"]
+__all__ = ["new_integers", "to_arrow", "to_numpy"]
 
 
 def to_arrow(array: NDArray[Any]) -> pa.Array:
@@ -23,6 +23,15 @@ def to_arrow(array: NDArray[Any]) -> pa.Array:
         values = np.ascontiguousarray(array)
     kind = pa.from_numpy_dtype(array.dtype)
     return pa.Array.from_buffers(kind, len(array), [None, pa.py_buffer(values)])
+
+
+def new_integers(size: int) -> NDArray[np.int64]:
+    """An array of so many integers with any contents, in memory of Arrow's pool.
+
+    The pool keeps the memory of large arrays that were freed. NumPy gives it back to the system,
+    which clears every page that it hands out again; that takes longer than to fill it.
+    """
+    return np.frombuffer(pa.allocate_buffer(8 * max(size, 1)), np.int64)[:size]
 
 
 def to_numpy(values: pa.Array | pa.ChunkedArray) -> NDArray[Any]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import NO_DOUBLES, NO_INT32, Events
+from tamis.encode.arrays import NO_DOUBLES, NO_INT32, NO_INT64, Events
 from tamis.encode.arrow_arrays import to_arrow, to_numpy
 from tamis.encode.arrow_rows import read_rows
 from tamis.encode.arrow_values import (
@@ -30,7 +30,12 @@ from tamis.encode.derived import DerivedAttribute, DerivedAttributes
 from tamis.encode.dictionary import ABSENT
 from tamis.encode.guards import Guards
 from tamis.encode.kernel import kernel
-from tamis.encode.number_columns import NumberColumn
+from tamis.encode.number_columns import (
+    NumberColumn,
+    NumberEncoder,
+    count_numbers,
+    fill_numbers,
+)
 from tamis.encode.rules import EncodedRules
 from tamis.errors import EventError
 from tamis.expr.event import Event, FlatEvent, Kind, flatten, value_key, value_of_item
@@ -101,6 +106,11 @@ class ColumnEncoder:
         self._names = list(self._attributes)
         self._axes = rules.dictionary.axes
         self._by_value, self._by_row = self._group_derived()
+        self._numbers = NumberEncoder(self._axes)
+        self._plain: dict[str, int] = {}
+        """The attributes whose columns of plain numbers are read as they are."""
+        if conform is None:
+            self._plain = {name: i for name, i in known.items() if i not in self._by_value}
         self._texts = rules.texts
         self._guards = Guards(rules, sorted(rules.texts.attributes), texts=True)
         self._columns = columns_of(self._attributes)
@@ -120,23 +130,14 @@ class ColumnEncoder:
         AttributeConflict
             Two columns have values of one attribute.
         """
-        numbers: list[NumberColumn] = []
         codes: list[_Entries] = []
         texts: list[_Leaf] = []
         self._check_names(batch)
-        last = -1
         try:
-            leaves = sorted(self._leaves(batch), key=lambda leaf: leaf.attribute)
+            numbers, leaves = self._split_columns(batch)
         except UnreadableValues as unreadable:
             raise unreadable.error(first) from None
         for leaf in leaves:
-            if leaf.attribute == last:
-                raise AttributeConflict
-            last = leaf.attribute
-            column = self._number_column(leaf)
-            if column is not None:
-                numbers.append(column)
-                continue
             leaf = _without_nulls(leaf)
             rows = np.arange(batch.num_rows) if leaf.rows is None else leaf.rows
             for derived in self._by_value.get(leaf.attribute, ()):
@@ -148,13 +149,13 @@ class ColumnEncoder:
                 texts.append(leaf._replace(rows=rows))
         if self._by_row:
             self._derive_by_row(batch, first, codes)
-        start, attribute, code = _assemble(numbers, codes, batch.num_rows)
+        start, attribute, code = _assemble(self._numbers.describe(numbers), codes, batch.num_rows)
         no_texts = np.zeros_like(start), NO_INT32
         events = Events(start, attribute, code, *no_texts, NO_DOUBLES, NO_DOUBLES)
         if not texts:
             return events
         satisfied = [self._text_entries(leaf, events) for leaf in texts]
-        text_start, _, text = _assemble([], satisfied, batch.num_rows)
+        text_start, _, text = _assemble(NO_INT64, satisfied, batch.num_rows)
         return events._replace(text_start=text_start, text=text)
 
     def _check_names(self, batch: pa.RecordBatch) -> None:
@@ -214,9 +215,26 @@ class ColumnEncoder:
         """The rows of a batch as mappings, with only the attributes that rules mention."""
         return read_rows(batch, self._attributes, first)
 
-    def _leaves(self, batch: pa.RecordBatch) -> Iterator[_Leaf]:
-        for name, column in zip(batch.schema.names, batch.columns, strict=True):
-            yield from self._walk(name, column, None)
+    def _split_columns(self, batch: pa.RecordBatch) -> tuple[list[NumberColumn], list[_Leaf]]:
+        """The columns of plain numbers that have a value, and the values of other attributes."""
+        numbers: list[NumberColumn] = []
+        leaves: list[_Leaf] = []
+        for name, values in zip(batch.schema.names, batch.columns, strict=True):
+            attribute = self._plain.get(name)
+            column = None if attribute is None else NumberColumn.of(attribute, values)
+            if column is None:
+                for leaf in self._walk(name, values, None):
+                    found = self._number_column(leaf)
+                    if found is None:
+                        leaves.append(leaf)
+                    else:
+                        numbers.append(found)
+            elif values.null_count < len(values):
+                numbers.append(column)
+        attributes = {part.attribute for part in numbers} | {leaf.attribute for leaf in leaves}
+        if len(attributes) < len(numbers) + len(leaves):
+            raise AttributeConflict
+        return numbers, sorted(leaves, key=lambda leaf: leaf.attribute)
 
     def _walk(self, path: str, values: pa.Array, rows: NDArray[np.int64] | None) -> Iterator[_Leaf]:
         kind = values.type
@@ -256,7 +274,7 @@ class ColumnEncoder:
         number = leaf.attribute
         if leaf.rows is not None or number in self._by_value or number >= len(self._axes):
             return None
-        return NumberColumn.of(number, leaf.values, self._axes[number])
+        return NumberColumn.of(number, leaf.values)
 
     def _codes(self, leaf: _Leaf) -> NDArray[np.int32]:
         axis = self._axes[leaf.attribute]
@@ -351,20 +369,20 @@ def _without_nulls(leaf: _Leaf) -> _Leaf:
 
 
 def _assemble(
-    numbers: list[NumberColumn], entries: list[_Entries], size: int
+    numbers: NDArray[np.int64], entries: list[_Entries], size: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
-    """The entries of all attributes, row by row, as in `Events`."""
+    """The entries of all attributes, row by row, as in `Events`; see `NumberEncoder.describe`."""
     start = np.zeros(size + 1, np.int64)
-    for column in numbers:
-        column.count_rows(start)
+    if len(numbers):
+        count_numbers(numbers, start)
     for entry in entries:
         _count(entry.rows, start)
     np.cumsum(start, out=start)
     attribute = np.empty(start[-1], np.int32)
     code = np.empty(start[-1], np.int32)
     cursor = start[:-1].copy()
-    for column in numbers:
-        column.fill_rows(cursor, attribute, code)
+    if len(numbers):
+        fill_numbers(numbers, cursor, attribute, code)
     for entry in entries:
         _fill(entry.rows, entry.codes, entry.attribute, cursor, attribute, code)
     return start, attribute, code

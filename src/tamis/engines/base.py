@@ -14,12 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tamis.encode.arrays import NO_DOUBLES, NO_INT32, NO_INT64, Choices, Events
+from tamis.encode.arrow_arrays import new_integers
 from tamis.encode.event_pairs import to_events
 from tamis.encode.ragged import starts
 from tamis.encode.rules import EncodedRules
 from tamis.engines.kernels.event_expressions import ExpressionMatches, match_expression
 from tamis.engines.kernels.scores import rank_rules
-from tamis.engines.kernels.sorting import sort_rows
+from tamis.engines.kernels.sorting import repeat, sort_rows
 from tamis.engines.kernels.truth import LoadedEvent, new_loaded_event
 from tamis.engines.threads import map_in_threads, thread_count
 from tamis.forks import computed_once
@@ -31,6 +32,8 @@ BUFFER = 1 << 20
 
 _LEAST_ROWS, _MOST_ROWS = 512, 8192
 """The fewest and the most events of one task; fewer events than the first run in one thread."""
+_LEAST_MATCHES = 1 << 16
+"""With so many matches, fewer events make a task."""
 
 
 class Matches(NamedTuple):
@@ -49,6 +52,15 @@ class MatchChunks(NamedTuple):
     """Where the rules of each event begin, and last where those of the last one end."""
     rules: list[NDArray[np.integer]]
     """The rules of all events, the oldest first within an event; a chunk ends with an event."""
+    numbers: list[NDArray[np.int64]]
+    """The number of the event of each rule, if numbers were given; in chunks of their own."""
+
+
+class _TaskMatches(NamedTuple):
+    """The matches of some consecutive events, as in `MatchChunks`."""
+
+    rules: list[NDArray[np.integer]]
+    numbers: NDArray[np.int64]
 
 
 class Tops(NamedTuple):
@@ -297,19 +309,35 @@ class Engine:
         )
         return found
 
-    def match(self, events: Events, mask: NDArray[np.uint8] | None = None) -> Matches:
-        """Find the rules that each event matches, among those whose `mask` is set."""
-        start, found = self.match_chunks(events, mask, with_ids=False)
+    def match(
+        self, events: Events, mask: NDArray[np.uint8] | None = None, expected: int = 0
+    ) -> Matches:
+        """Find the rules that each event matches, among those whose `mask` is set.
+
+        `expected` says how many there may be of an event, if that is known: where there are many,
+        few events are divided among threads, too.
+        """
+        start, found, _ = self.match_chunks(events, mask, with_ids=False, expected=expected)
         return Matches(start, found[0] if len(found) == 1 else np.concatenate(found or [NO_INT64]))
 
     def match_chunks(
-        self, events: Events, mask: NDArray[np.uint8] | None = None, with_ids: bool = False
+        self,
+        events: Events,
+        mask: NDArray[np.uint8] | None = None,
+        with_ids: bool = False,
+        numbers: NDArray[np.int64] | None = None,
+        expected: int = 0,
     ) -> MatchChunks:
-        """As `match`, in chunks that are not copied; with ids of rules instead of their places."""
+        """As `match`, in chunks that are not copied; with ids of rules instead of their places.
+
+        `numbers` has a number for each event, to be written for each of its rules.
+        """
         counts = np.zeros(_size(events), np.int64)
-        tasks = self._run_tasks(events, mask, counts, True, with_ids)
-        found = [part for parts in tasks for part in parts]
-        return MatchChunks(starts(counts), found)
+        rows = _rows_per_task(len(counts), expected)
+        tasks = list(self._run_tasks(events, mask, counts, rows, True, with_ids, numbers))
+        found = [part for task in tasks for part in task.rules]
+        of_events = [] if numbers is None else [task.numbers for task in tasks]
+        return MatchChunks(starts(counts), found, of_events)
 
     def _sort_rows(self, start: NDArray[np.int64], rules: NDArray[np.int32]) -> None:
         """Sort the rules of each event by age, in place."""
@@ -322,7 +350,8 @@ class Engine:
     def count(self, events: Events, mask: NDArray[np.uint8] | None = None) -> NDArray[np.int64]:
         """Count the rules that each event matches, among those whose `mask` is set."""
         counts = np.zeros(_size(events), np.int64)
-        for _ in self._run_tasks(events, mask, counts, False, False):
+        rows = _rows_per_task(len(counts))
+        for _ in self._run_tasks(events, mask, counts, rows, False, False, None):
             pass
         return counts
 
@@ -426,17 +455,24 @@ class Engine:
         events: Events,
         mask: NDArray[np.uint8] | None,
         counts: NDArray[np.int64],
+        rows: int,
         keep: bool,
         with_ids: bool,
-    ) -> Iterator[list[NDArray[np.integer]]]:
-        """Fill `counts`, and yield the matches of one range of rows after another if kept."""
+        numbers: NDArray[np.int64] | None,
+    ) -> Iterator[_TaskMatches]:
+        """Fill `counts`, and yield the matches of `rows` rows after another if kept."""
         chosen = self.all_rules if mask is None else mask
         size = len(counts)
-        rows = _rows_per_task(size)
 
-        def run_rows(row: int) -> list[NDArray[np.integer]]:
+        def run_rows(row: int) -> _TaskMatches:
             last = min(row + rows, size)
-            return self._run_rows(events, row, last, chosen, counts, keep, with_ids)
+            found = self._run_rows(events, row, last, chosen, counts, keep, with_ids)
+            if numbers is None:
+                return _TaskMatches(found, NO_INT64)
+            start = starts(counts[row:last])
+            of_events = new_integers(start[-1])
+            repeat(numbers[row:last], start, of_events)
+            return _TaskMatches(found, of_events)
 
         return map_in_threads(run_rows, range(0, size, rows))
 
@@ -486,6 +522,10 @@ def _size(events: Events) -> int:
     return len(events.start) - 1
 
 
-def _rows_per_task(size: int) -> int:
-    """How many of `size` events make one task, so that every thread gets a share."""
-    return max(_LEAST_ROWS, min(_MOST_ROWS, -(-size // thread_count())))
+def _rows_per_task(size: int, expected: int = 0) -> int:
+    """How many of `size` events make one task, so that every thread gets a share.
+
+    An event is expected to have so many matches.
+    """
+    least = min(_LEAST_ROWS, max(1, _LEAST_MATCHES // max(expected, 1)))
+    return max(least, min(_MOST_ROWS, -(-size // thread_count())))

@@ -67,7 +67,7 @@ class BatchSearcher:
         schema = schema_of_matches(form, id_type(self._segments))
 
         def batches() -> Iterator[pa.RecordBatch]:
-            rows = _FIRST_ROWS
+            rows, expected = _FIRST_ROWS, 0
             for chunk in self._encoder.encode(events):
                 begin, size = 0, len(chunk.numbers)
                 while begin < size:
@@ -75,35 +75,48 @@ class BatchSearcher:
                     events_of = [rows_between(part, begin, end) for part in chunk.parts]
                     numbers = chunk.numbers[begin:end]
                     if form == "pairs":
-                        matches = self._match_pairs(events_of, selection, numbers)
-                        found = len(matches.event)
-                        yield from _split([to_arrow(matches.event), matches.rule], schema)
+                        matches = self._match_pairs(events_of, selection, numbers, expected)
+                        found = len(matches.rule)
+                        yield from _split(list(matches), schema)
                     else:
-                        lists = self._match_lists(events_of, selection)
+                        lists = self._match_lists(events_of, selection, expected)
                         found = len(lists.values)
                         yield pa.record_batch([to_arrow(numbers), lists], schema=schema)
-                    rows = _affordable_rows(found, end - begin)
+                    rows, expected = _affordable_rows(found, end - begin), found // (end - begin)
                     begin = end
 
         return _answer(events, schema, batches())
 
     def _match_pairs(
-        self, events: Sequence[Events], selection: Selection, numbers: NDArray[np.int64]
+        self,
+        events: Sequence[Events],
+        selection: Selection,
+        numbers: NDArray[np.int64],
+        expected: int,
     ) -> MergedMatches:
         """The matches of events with these numbers, which are encoded for each segment."""
-        chunks = self._match_integers(events, selection)
+        chunks = self._match_integers(events, selection, numbers, expected)
         if chunks is not None:
-            return take_matches(chunks, numbers)
-        return merge_matches(self._segments, self._match_places(events, selection), numbers)
+            return take_matches(chunks)
+        places = self._match_places(events, selection, expected)
+        return merge_matches(self._segments, places, numbers)
 
-    def _match_lists(self, events: Sequence[Events], selection: Selection) -> pa.LargeListArray:
+    def _match_lists(
+        self, events: Sequence[Events], selection: Selection, expected: int
+    ) -> pa.LargeListArray:
         """A list of matching rules for each event."""
-        chunks = self._match_integers(events, selection)
+        chunks = self._match_integers(events, selection, None, expected)
         if chunks is not None:
             return take_lists(chunks)
-        return merge_lists(self._segments, self._match_places(events, selection))
+        return merge_lists(self._segments, self._match_places(events, selection, expected))
 
-    def _match_integers(self, events: Sequence[Events], selection: Selection) -> MatchChunks | None:
+    def _match_integers(
+        self,
+        events: Sequence[Events],
+        selection: Selection,
+        numbers: NDArray[np.int64] | None,
+        expected: int,
+    ) -> MatchChunks | None:
         """The ids that the only engine has written, if all ids are integers; else None."""
         if len(self._views) != 1:
             return None
@@ -111,11 +124,15 @@ class BatchSearcher:
         if ids.has_texts or not ids.has_numbers:
             return None
         mask = self._views[0].mask(selection)
-        return self._segments[0].engine.match_chunks(events[0], mask, with_ids=True)
+        return self._segments[0].engine.match_chunks(events[0], mask, True, numbers, expected)
 
-    def _match_places(self, events: Sequence[Events], selection: Selection) -> list[Matches]:
+    def _match_places(
+        self, events: Sequence[Events], selection: Selection, expected: int
+    ) -> list[Matches]:
+        """The matches in each segment; an event is expected to have so many in all of them."""
+        each = expected // max(len(self._views), 1)
         return [
-            view.segment.engine.match(part, view.mask(selection))
+            view.segment.engine.match(part, view.mask(selection), each)
             for view, part in zip(self._views, events, strict=True)
         ]
 
@@ -160,13 +177,13 @@ class BatchSearcher:
         schema = pa.schema(zip(["event", "rank", "rule", "priority"], types, strict=True))
 
         def batches() -> Iterator[pa.RecordBatch]:
-            rows = _FIRST_ROWS
+            rows, expected = _FIRST_ROWS, 0
             for numbers, parts in self._encoder.encode(events):
                 begin = 0
                 while begin < len(numbers):
                     end = min(begin + rows, len(numbers))
                     some = [rows_between(part, begin, end) for part in parts]
-                    matches = self._match_places(some, selection)
+                    matches = self._match_places(some, selection, expected)
                     best = merge_firsts(self._segments, matches, n)
                     columns = [
                         to_arrow(numbers[begin + best.event]),
@@ -175,7 +192,8 @@ class BatchSearcher:
                         to_arrow(best.priority),
                     ]
                     yield from _split(columns, schema)
-                    rows = _affordable_rows(sum(len(part.rule) for part in matches), end - begin)
+                    found = sum(len(part.rule) for part in matches)
+                    rows, expected = _affordable_rows(found, end - begin), found // (end - begin)
                     begin = end
 
         return _answer(events, schema, batches())

@@ -176,4 +176,4 @@ def _to_table(
             parts = [Matches(np.zeros(len(numbers) + 1, np.int64), NO_INT32)]
         return pa.table([to_arrow(numbers), merge_lists(segments, parts)], schema=schema)
     merged = merge_matches(segments, parts, numbers)
-    return pa.table([to_arrow(merged.event), merged.rule], schema=schema)
+    return pa.table(list(merged), schema=schema)

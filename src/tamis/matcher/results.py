@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import NO_DOUBLES, NO_INT64
 from tamis.encode.arrow_arrays import to_arrow
 from tamis.engines.base import MatchChunks, Matches, Tops
-from tamis.engines.kernels.sorting import repeat
 from tamis.matcher.ids import id_column
 from tamis.matcher.segment import Segment
 
@@ -33,9 +32,10 @@ __all__ = [
 class MergedMatches(NamedTuple):
     """A row for each match."""
 
-    event: NDArray[np.int64]
+    event: pa.ChunkedArray
+    """The numbers of the events."""
     rule: pa.ChunkedArray
-    """The ids."""
+    """The ids. Its chunks may be others than those of `event`."""
 
 
 class _MergedTops(NamedTuple):
@@ -79,14 +79,16 @@ def id_type(segments: Sequence[Segment]) -> pa.DataType:
     return id_column([(segment.ids, NO_INT64) for segment in segments], None).type
 
 
-def take_matches(chunks: MatchChunks, numbers: NDArray[np.int64]) -> MergedMatches:
-    """The matches of one segment whose chunks are integer ids; `numbers` are those of the events.
+def take_matches(chunks: MatchChunks) -> MergedMatches:
+    """The matches of one segment whose chunks are integer ids.
 
     Arrow takes over the memory of the chunks.
     """
-    event = np.empty(chunks.start[-1], np.int64)
-    repeat(numbers, chunks.start, event)
-    return MergedMatches(event, pa.chunked_array(map(to_arrow, chunks.rules), pa.int64()))
+    return MergedMatches(_join(chunks.numbers), _join(chunks.rules))
+
+
+def _join(chunks: Sequence[NDArray[np.integer]]) -> pa.ChunkedArray:
+    return pa.chunked_array(map(to_arrow, chunks), pa.int64())
 
 
 def take_lists(chunks: MatchChunks) -> pa.LargeListArray:
@@ -105,10 +107,10 @@ def merge_matches(
     events = [np.repeat(numbers, np.diff(part.start)) for part in parts]
     places = [(segment.ids, part.rule) for segment, part in zip(segments, parts, strict=True)]
     if len(parts) == 1:
-        return MergedMatches(events[0], id_column(places, None))
+        return MergedMatches(_join(events), id_column(places, None))
     event = np.concatenate(events)
     order = np.argsort(event, kind="stable")
-    return MergedMatches(event[order], id_column(places, order))
+    return MergedMatches(_join([event[order]]), id_column(places, order))
 
 
 def merge_lists(segments: Sequence[Segment], parts: Sequence[Matches]) -> pa.LargeListArray:

@@ -15,7 +15,6 @@ a fork, a block is as valid in the child as the arrays are.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -23,11 +22,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
-from numba.np.arrayobj import make_array, populate_array
+from numba.np.arrayobj import make_array
 from numba.np.numpy_support import from_dtype
 from numpy.typing import NDArray
+
+from tamis.encode.addresses import generate_view, read_memory
 
 __all__ = ["AddressBlock", "Column", "make_reader"]
 
@@ -99,8 +99,9 @@ def make_reader(
     def define(typing_context, block):  # noqa: ARG001  # Numba passes them by position
         def generate(context, builder, signature, arguments):
             data = make_array(signature.args[0])(context, builder, arguments[0]).data
+            number = ir.IntType(64)
             views = [
-                _view(context, builder, data, 2 * (first + i), array, width)
+                generate_view(context, builder, data, number(2 * (first + i)), array, width)
                 for i, (array, width) in enumerate(zip(arrays, widths, strict=True))
             ]
             return context.make_tuple(builder, signature.return_type, views)
@@ -120,39 +121,11 @@ def _array_type(column: Column) -> types.Array:
     return types.Array(from_dtype(np.dtype(column.dtype)), 2 if column.width else 1, "C")
 
 
-def _view(context, builder, data, place, array, width):
-    """An array over the address and the length at `place`, without a reference count."""
-
-    def number(value):
-        return ir.Constant(ir.IntType(64), value)
-
-    address, length = (builder.load(builder.gep(data, [number(at)])) for at in (place, place + 1))
-    item = context.get_data_type(array.dtype)
-    size = context.get_abi_sizeof(item)
-    view = make_array(array)(context, builder)
-    populate_array(
-        view,
-        data=builder.inttoptr(address, item.as_pointer()),
-        shape=cgutils.pack_array(builder, [length, number(width)] if width else [length]),
-        strides=cgutils.pack_array(
-            builder, [number(size * width), number(size)] if width else [number(size)]
-        ),
-        itemsize=number(size),
-        meminfo=None,
-        parent=None,
-    )
-    return view._getvalue()
-
-
 def _read_plainly(reader: Any, block: NDArray[np.int64]) -> tuple[Any, ...]:
     """What a reader reads, as NumPy arrays, for kernels that run as plain Python."""
     definition = reader._defn
     arrays = []
     for place, column in enumerate(definition.columns.values(), definition.first):
         address, length = block[2 * place : 2 * place + 2].tolist()
-        shape = (length, column.width) if column.width else (length,)
-        dtype = np.dtype(column.dtype)
-        size = dtype.itemsize * int(np.prod(shape))
-        memory = (ctypes.c_uint8 * size).from_address(address)
-        arrays.append(np.frombuffer(memory, dtype).reshape(shape))
+        arrays.append(read_memory(address, length, column.dtype, column.width))
     return definition.kind(*arrays)  # type: ignore[no-any-return]  # the NamedTuple

@@ -15,6 +15,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
+from tamis.encode.bits import lowest_bit
+
 __all__ = [
     "ALL_BITS",
     "BYTE",
@@ -23,6 +25,7 @@ __all__ = [
     "ZERO",
     "count_bits",
     "count_zeros_below",
+    "find_nonzero",
     "lowest_bit",
     "prefetch",
     "without_lowest_bit",
@@ -30,16 +33,6 @@ __all__ = [
 
 ZERO, ONE, EIGHT = np.uint64(0), np.uint64(1), np.uint64(8)
 BYTE, ALL_BITS = np.uint64(0xFF), ~np.uint64(0)
-
-
-@intrinsic
-def lowest_bit(typing_context, word):  # noqa: ARG001  # Numba passes them by position
-    """The position of the lowest set bit of a nonzero 64-bit word."""
-
-    def generate(context, builder, signature, arguments):  # noqa: ARG001  # as above
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
-
-    return types.uint64(types.uint64), generate
 
 
 @intrinsic
@@ -74,6 +67,20 @@ def count_bits(typing_context, word):  # noqa: ARG001  # Numba passes them by po
 
 
 @intrinsic
+def find_nonzero(typing_context, words, first):  # noqa: ARG001  # Numba passes them by position
+    """A bit for each of the eight words from words[first] on: whether it is not 0."""
+
+    def generate(context, builder, signature, arguments):
+        data = make_array(signature.args[0])(context, builder, arguments[0]).data
+        eight = ir.VectorType(ir.IntType(64), 8)
+        pointer = builder.bitcast(builder.gep(data, [arguments[1]]), eight.as_pointer())
+        found = builder.icmp_unsigned("!=", builder.load(pointer, align=8), eight(None))
+        return builder.zext(builder.bitcast(found, ir.IntType(8)), ir.IntType(64))
+
+    return types.uint64(words, types.uint64), generate
+
+
+@intrinsic
 def prefetch(typing_context, array, place):  # noqa: ARG001  # as above
     """Start loading the cache line of array[place] of a flat array, without waiting for it."""
 
@@ -91,8 +98,10 @@ def prefetch(typing_context, array, place):  # noqa: ARG001  # as above
 
 
 # What the intrinsics do, for kernels that run as plain Python.
-lowest_bit.plain = lambda word: (int(word) & -int(word)).bit_length() - 1
 count_zeros_below.plain = lambda word: (int(word) & -int(word)).bit_length() - 1 if word else 64
 without_lowest_bit.plain = lambda word: np.uint64(int(word) & (int(word) - 1)) if word else ZERO
 count_bits.plain = lambda word: int(word).bit_count()
+find_nonzero.plain = lambda words, first: sum(
+    np.uint64(1 << k) for k in range(8) if words[int(first) + k]
+)
 prefetch.plain = lambda array, place: None

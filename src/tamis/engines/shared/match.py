@@ -19,6 +19,9 @@ __all__ = ["holds_on", "match_rows"]
 _AHEAD = 8
 """How many runs, conjunctions or programs ahead of time their data is prefetched."""
 
+_FEW = 2
+"""How many rules of a word of marks are listed without looking whether there are as many."""
+
 _WORDS = 32
 """How many words of marks are read before their programs run."""
 
@@ -292,8 +295,7 @@ def _read_marks(arrays, forms, workspace, keep, mask, out, found):
                 found += np.int64(count_bits(rest))
                 continue
             if len(mask) == 0 and found + 2 * SLACK <= len(out):
-                first_rule = np.uint64(64 * word)
-                found = np.int64(list_bits(rest, first_rule, out, np.uint64(found)))
+                found = np.int64(list_bits(rest, 64 * word, _FEW, out, np.uint64(found)))
                 continue
             while rest:
                 rule = 64 * word + np.int64(lowest_bit(rest))

@@ -15,12 +15,14 @@ from typing import Any, ClassVar, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import NO_DOUBLES, Choices, Events, rows_between
+from tamis.encode.arrays import NO_DOUBLES, NO_INT64, Choices, Events, rows_between
+from tamis.encode.arrow_arrays import new_integers
 from tamis.encode.event_pairs import list_entries
 from tamis.encode.rules import EncodedRules
 from tamis.engines.base import BUFFER, Best, Engine, Parts, Scratch
 from tamis.engines.kernels.address_block import AddressBlock
 from tamis.engines.kernels.event_expressions import ExpressionMatches, find_repeats
+from tamis.engines.kernels.marks import SLACK
 from tamis.engines.kernels.sorting import take
 from tamis.engines.shared.engine import Shared, shares_atoms
 from tamis.engines.tiles.arrays import TileArrays
@@ -41,8 +43,15 @@ from tamis.forks import computed_once
 
 __all__ = ["Tiles"]
 
-_BATCH = 64
-"""With at least this many events, `count_rows` walks the groups once for all of them."""
+_BATCH, _MOST_FLAT = 64, 0.05
+"""With at least this many events, `count_rows` walks the groups once for all of them, if no larger
+part of the conjunctions is tested one by one."""
+
+_LEAST_ROOM = 1 << 16
+"""How many matches an output buffer has room for at least, and the first one of some events."""
+
+_MARGIN = 1.05
+"""How many times as many matches the next buffer has room for as the events so far predict."""
 
 _NO_MASK: Final = np.empty(0, np.uint8)
 
@@ -211,15 +220,20 @@ class Tiles(Engine):
         counts: NDArray[np.int64],
         keep: bool = True,
     ) -> int:
-        """See `Engine.run`. Here `out` has 64-bit integers, in the order of ages."""
+        """See `Engine.run`. What is written is in the order of ages."""
         assert isinstance(scratch, TilesScratch)
         block, size, counts = scratch.block, last - row, counts[row:last]
         entries = list_entries(rows_between(events, row, last), len(self.arrays.levels))
         if keep:
-            done = int(match_rows(block, *entries, mask, 0, size, IN_ORDER, 0, out, counts))
-            self._label(out[: counts[:done].sum()], with_ids=False)
+            if len(out) < self.rules.size:
+                return row
+            # The kernel may write to what comes after the rules.
+            room = new_integers(len(out) + SLACK)
+            done = int(match_rows(block, *entries, mask, 0, size, IN_ORDER, 0, room, counts))
+            found = self._label(room[: counts[:done].sum()], with_ids=False)
+            out[: len(found)] = found
             return row + done
-        if size >= _BATCH and self._counts_plainly(mask):
+        if size >= _BATCH and self._counts_by_groups and self._counts_plainly(mask):
             done = int(count_rows(block, scratch.batch, *entries, 0, size, counts))
             if done > 0:
                 return row + done
@@ -241,21 +255,23 @@ class Tiles(Engine):
         assert isinstance(scratch, TilesScratch)
         parts: list[NDArray[np.integer]] = []
         if not keep:
-            # A count takes no room, but the kernel looks whether there is some.
-            room = np.empty(self.rules.size, np.int64)
             while row < last:
-                row = self.run(events, row, last, mask, scratch, room, counts, keep)
+                row = self.run(events, row, last, mask, scratch, NO_INT64, counts, keep)
             return parts
         entries = list_entries(rows_between(events, row, last), len(self.arrays.levels))
         offset = (self.first_id or 0) if with_ids else 0
-        size, counts, at = last - row, counts[row:last], 0
+        size, counts, at, room = last - row, counts[row:last], 0, _LEAST_ROOM
         while at < size:
-            # Memory that is never written to is never used, so a chunk may be too large.
-            out = np.empty(self.rules.size + (BUFFER if size > 1 else 0), np.int64)
+            out = new_integers(room)
             done = int(
                 match_rows(scratch.block, *entries, mask, at, size, IN_ORDER, offset, out, counts)
             )
-            parts.append(self._label(out[: counts[at:done].sum()], with_ids))
+            if done > at:
+                parts.append(self._label(out[: counts[at:done].sum()], with_ids))
+                expected = int(_MARGIN * counts[:done].mean() * (size - done))
+                room = max(_LEAST_ROOM, min(expected, BUFFER))
+            else:
+                room = SLACK + self.rules.size
             at = done
         return parts
 
@@ -267,6 +283,12 @@ class Tiles(Engine):
         elif self.first_id is None:
             take(self._ids_by_age, ages, ages)
         return ages
+
+    @computed_once
+    def _counts_by_groups(self) -> bool:
+        """Whether most conjunctions stand in tiles: for others it is faster event by event."""
+        in_tiles = int(self.arrays.tile[:-1, 1].sum())
+        return in_tiles >= (1 - _MOST_FLAT) * (len(self.rules.forms.conjunction_start) - 1)
 
     def _counts_plainly(self, mask: NDArray[np.uint8]) -> bool:
         """Whether each hit is one rule: no mask, shared conjunctions, programs or texts."""

@@ -363,4 +363,4 @@ def match_choices(block, choices, present, mask, room):
         clear_visited(workspace, groups)
     for i in range(doubtful):
         room.doubt[room.undecided[i]] = 0
-    return list_marked(workspace.marks, workspace.line_words, workspace.found), doubtful
+    return list_marked(workspace.marks, workspace.line_words, 0, workspace.found), doubtful

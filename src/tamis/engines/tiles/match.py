@@ -67,8 +67,9 @@ __all__ = [
     "match_rows",
 ]
 
-LIST, IN_ORDER, COUNT = range(3)
-"""What is wanted: the ages of rules in any order, rising, or only their number."""
+LIST, COUNT, IN_ORDER, _MARK = range(4)
+"""What is wanted: the ages of rules in any order, rising, or only their number; or the rules are
+only to be marked."""
 
 _ENTRY_WORDS = 9
 """The second prefetch of an entry comes so many words after the first."""
@@ -339,7 +340,7 @@ def _find_rules(block, attribute, code, step, first, last, wanted, mask):
     has, several = load_event(arrays, workspace, attribute, code, step, first, last)
     lacks = ~has
     # Where a rule may be found twice, marks keep it from being listed twice.
-    use_marks = wanted == IN_ORDER or several or len(forms.owner) > 0
+    use_marks = wanted >= IN_ORDER or several or len(forms.owner) > 0
     groups = list_groups(arrays, workspace, attribute, code, step, first, last, several)
     prefetch_heads(arrays, workspace, groups)
     tiles = entries = tried = 0
@@ -372,10 +373,10 @@ def _find_rules(block, attribute, code, step, first, last, wanted, mask):
     if several:
         clear_visited(workspace, groups)
     unload_event(arrays, workspace, attribute, step, first, last)
-    if use_marks:
+    if use_marks and wanted != _MARK:
         if wanted == COUNT:
             return count_marked(workspace.marks, workspace.line_words)
-        return list_marked(workspace.marks, workspace.line_words, out)
+        return list_marked(workspace.marks, workspace.line_words, 0, out)
     return found
 
 
@@ -393,21 +394,23 @@ def match_event(block, event, mask, wanted):
 def match_rows(block, start, attribute, code, mask, row, last, wanted, offset, out, counts):
     """Match the events from `row` up to, but not including, `last`.
 
-    The entries of event i are start[i] to start[i + 1]; see `load_event`. Writes the ages of their
-    rules plus `offset` to `out`, event after event, and the number of each event's rules to
-    `counts`. Stops before an event for which `out` might lack room. Returns the first row that was
-    not matched.
+    The entries of event i are start[i] to start[i + 1]; see `load_event`. Writes the number of each
+    event's rules to `counts`, and unless only that is wanted, the ages of the rules plus `offset`
+    to `out`, rising, event after event. Stops at an event for which `out` lacks room, which must be
+    for SLACK more ages than the event has. Returns the first row that was not matched.
     """
-    ages = read_workspace(block).found
-    size = len(read_ages(block).age)
+    workspace = read_workspace(block)
     found = 0
-    while row < last and len(out) - found >= size:
-        count = _find_rules(block, attribute, code, 1, start[row], start[row + 1], wanted, mask)
-        counts[row] = count
-        if wanted != COUNT:
-            at = np.uint64(found)
-            for i in range(np.uint64(count)):
-                out[at + i] = offset + ages[i]
+    while row < last:
+        first, end = start[row], start[row + 1]
+        if wanted == COUNT:
+            counts[row] = _find_rules(block, attribute, code, 1, first, end, COUNT, mask)
+        else:
+            _find_rules(block, attribute, code, 1, first, end, _MARK, mask)
+            count = list_marked(workspace.marks, workspace.line_words, offset, out[found:])
+            if count < 0:
+                break
+            counts[row] = count
             found += count
         row += 1
     return row
