@@ -126,12 +126,16 @@ def list_columns(arrays, code_of, workspace, tile, listed):
 
     Returns how many columns are listed now.
     """
-    for column in range(arrays.tile[tile, 0], arrays.tile[tile + 1, 0]):
-        if code_of[arrays.ideal[column, 0]] != arrays.ideal[column, 1]:
-            workspace.columns[listed] = column
-            listed += 1
-            prefetch(arrays.columns, np.int64(8 * column))
-    return listed
+    # Without branches: no processor guesses which columns these are. Unsigned, so that Numba does
+    # not check for negative indices.
+    at = np.uint64(listed)
+    for column in range(np.uint64(arrays.tile[tile, 0]), np.uint64(arrays.tile[tile + 1, 0])):
+        workspace.columns[at] = column
+        code = code_of[np.uint64(arrays.ideal[column, 0])]
+        at += np.uint64(code != arrays.ideal[column, 1])
+    for i in range(np.uint64(listed), at):
+        prefetch(arrays.columns, 8 * np.int64(workspace.columns[i]))
+    return np.int64(at)
 
 
 @part
