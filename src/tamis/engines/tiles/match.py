@@ -180,22 +180,30 @@ def _take_tile(block, tile, use_marks, wanted, mask, found):
 
 @kernel
 def _take_held(block, held, use_marks, wanted, mask, found):
-    """List, mark or count the rules of the conjunctions that hold; see `_test_narrow`."""
+    """List, mark or count the rules of the candidates that hold; returns how many are listed."""
     forms, age, workspace = read_forms(block), read_ages(block).age, read_workspace(block)
     out = workspace.found
-    if use_marks:
-        for k in range(held):
-            mark_conjunction(forms, age, workspace, mask, workspace.held[k])
-    elif wanted == COUNT and len(mask) == 0:
-        found += held
-    elif len(mask) == 0 and found + held <= len(out):
+    is_plain = len(mask) == 0 and len(forms.program_rule) == 0 and not use_marks
+    if wanted == COUNT and len(mask) == 0 and not use_marks:
+        return found + held
+    if is_plain and found + held <= len(out):
+        # Nothing else is done here, so the processor waits for many ages at once.
         at = np.uint64(found)
         for k in range(np.uint64(held)):
             out[at + k] = age[np.uint64(workspace.held[k])]
-        found += held
-    else:
-        for k in range(held):
-            found = _list_rule(age, mask, workspace.held[k], out, found)
+        return found + held
+    conjunctions = len(forms.conjunction_start) - 1
+    for k in range(held):
+        candidate = workspace.held[k]
+        rule = candidate
+        if candidate >= conjunctions:
+            rule = np.int64(forms.program_rule[candidate - conjunctions])
+        if not use_marks:
+            found = _list_rule(age, mask, rule, out, found)
+        elif candidate >= conjunctions:
+            mark_rule(age, workspace, mask, rule)
+        else:
+            mark_conjunction(forms, age, workspace, mask, candidate)
     return found
 
 
@@ -351,15 +359,16 @@ def _sift(block, groups, at, place, lacks, tiles):
 def _test_narrow(block, entries):
     """Test the narrow atoms of the listed entries, up to ATOM_LANES of each.
 
-    Writes the conjunctions that hold to `Workspace.held`. Entries that might hold, but have more
+    Writes the candidates that hold to `Workspace.held`. Entries that might hold, but have more
     atoms, stay listed. Returns how many there are of both. Without branches, since no processor
     guesses which entries hold and which have more atoms.
     """
-    arrays, workspace = read_tiles(block), read_workspace(block)
+    arrays, age, workspace = read_tiles(block), read_ages(block).age, read_workspace(block)
     attribute_mask, low_at, high_at, low_mask, _, _ = read_widths(arrays.width)
     held = rest = ZERO
     for k in range(np.uint64(entries)):
         entry, candidate = workspace.entries[k], workspace.candidates[k]
+        prefetch(age, candidate)
         place, kinds = entry >> ENTRY_AT, entry & KINDS_MASK
         failing = find_failing(
             arrays.flat, place, kinds & MOST_NARROW, workspace.code, attribute_mask, low_at,
@@ -374,13 +383,13 @@ def _test_narrow(block, entries):
 
 
 @kernel
-def _test_entries(
-    block, event_code, step, several, entries, tried, use_marks, wanted, mask, found
-):  # fmt: skip
-    """Test the listed entries; returns how many rules are listed and programs tried now."""
+def _test_entries(block, event_code, step, several, entries, held, tried):
+    """Test the listed entries; adds the candidates that hold to the `held` ones.
+
+    Returns how many candidates hold, and how many programs were tried.
+    """
     atoms, arrays, forms = read_atoms(block), read_tiles(block), read_forms(block)
-    age, workspace = read_ages(block).age, read_workspace(block)
-    widths, out = read_widths(arrays.width), workspace.found
+    widths, workspace = read_widths(arrays.width), read_workspace(block)
     conjunctions = len(forms.conjunction_start) - 1
     for k in range(entries):
         candidate = workspace.candidates[k]
@@ -392,22 +401,13 @@ def _test_entries(
             workspace.tried_list[tried] = program
             tried += 1
         place, kinds = workspace.entries[k] >> ENTRY_AT, workspace.entries[k] & KINDS_MASK
-        if not entry_holds(
+        if entry_holds(
             atoms, forms, arrays.flat, widths, workspace, event_code, step, several, place, kinds,
             candidate,
         ):  # fmt: skip
-            continue
-        if use_marks:
-            if program >= 0:
-                mark_rule(age, workspace, mask, np.int64(forms.program_rule[program]))
-            else:
-                mark_conjunction(forms, age, workspace, mask, candidate)
-        elif wanted == COUNT and len(mask) == 0:
-            found += 1
-        else:
-            rule = np.int64(forms.program_rule[program]) if program >= 0 else candidate
-            found = _list_rule(age, mask, rule, out, found)
-    return found, tried
+            workspace.held[held] = candidate
+            held += 1
+    return held, tried
 
 
 # --- Events ---
@@ -433,12 +433,11 @@ def _find_rules(block, attribute, code, step, first, last, wanted, mask):
         is_last = place < 0 and at == groups
         if is_last:
             found = _match_tiles(block, code, step, several, tiles, use_marks, wanted, mask, found)
+        held = np.int64(0)
         if not several:
             held, entries = _test_narrow(block, entries)
-            found = _take_held(block, held, use_marks, wanted, mask, found)
-        found, tried = _test_entries(
-            block, code, step, several, entries, tried, use_marks, wanted, mask, found
-        )
+        held, tried = _test_entries(block, code, step, several, entries, held, tried)
+        found = _take_held(block, held, use_marks, wanted, mask, found)
     for i in range(tried):
         workspace.tried[workspace.tried_list[i]] = 0
     if several:
