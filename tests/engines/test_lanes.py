@@ -1,4 +1,4 @@
-"""Lanes: the same bits as word by word, and nothing is read after the last word."""
+"""Lanes: the same results as word by word, and nothing is read after the last word."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
+from numba.core.registry import cpu_target
 
 from tamis.engines.tiles.flat_groups import choose_widths, read_widths
 from tamis.engines.tiles.lanes import (
     ATOM_LANES,
     SIGNATURE_LANES,
+    copy_chosen,
     find_failing,
     find_fitting,
 )
@@ -32,6 +34,32 @@ def _fitting(flat: Any, place: Any, count: Any, lacks: Any) -> Any:
 def _failing(flat: Any, place: Any, count: Any, code: Any, widths: Any) -> Any:
     mask, low_at, high_at, low_mask = widths
     return find_failing(flat, place, count, code, mask, low_at, high_at, low_mask)
+
+
+@pytest.mark.parametrize("instructions", ["of this machine", "of any machine"])
+def test_chosen_numbers_are_copied_one_after_another(
+    monkeypatch: pytest.MonkeyPatch, instructions: str
+) -> None:
+    if instructions == "of any machine":
+        code_of_numba = type(cpu_target.target_context.codegen())
+        monkeypatch.setattr(code_of_numba, "magic_tuple", lambda _: ("", "", ""))
+
+    @numba.njit(_nrt=False)
+    def copy(items: Any, first: Any, chosen: Any, out: Any, at: Any) -> Any:
+        return copy_chosen(items, first, chosen, out, at)
+
+    random = np.random.default_rng(1)
+    items = random.integers(0, 1 << 31, 70, np.int32)
+    masks = [0, 1, 1 << 63, (1 << 64) - 1, *random.integers(0, 1 << 64, 20, np.uint64).tolist()]
+    masks += [mask & masks[-1] & masks[-2] for mask in masks] + [mask | masks[-3] for mask in masks]
+    for mask in masks:
+        chosen = items[[6 + i for i in range(64) if mask >> i & 1]]
+        for function in (copy, copy_chosen.plain):
+            out = np.full(3 + 64, -1, np.int32)
+            end = function(items, np.uint64(6), np.uint64(mask), out, np.uint64(3))
+            assert end == 3 + len(chosen)
+            assert out[3:end].tolist() == chosen.tolist()
+            assert out[:3].tolist() == [-1] * 3
 
 
 @pytest.mark.parametrize("count", range(SIGNATURE_LANES + 5))

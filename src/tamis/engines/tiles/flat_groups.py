@@ -57,6 +57,7 @@ __all__ = [
     "HOMES_AT",
     "KINDS_AT",
     "MOST_ENTRIES",
+    "MOST_NARROW",
     "OFFSET_MASK",
     "FlatEntries",
     "build_flat_groups",
@@ -77,13 +78,13 @@ OFFSET_MASK, KINDS_AT = 0xFFFF, 16
 """The parts of a word of the directory: an offset, and the numbers of atoms of each form."""
 
 _NARROW, _WIDE, _BITS, _GENERAL = range(4)
-_MOST_NARROW, _MOST_WIDE, _MOST_BITS, _MOST_GENERAL = 31, 15, 15, 6
+MOST_NARROW, _MOST_WIDE, _MOST_BITS, _MOST_GENERAL = 31, 15, 15, 6
 _WIDE_AT, _BITS_AT, _GENERAL_AT = 5, 9, 13
 _GOES_ON = 7
 """In place of the number of general atoms: more atoms follow."""
 _BY_FORMS = _GOES_ON << _GENERAL_AT
 """The numbers of atoms of an entry that has none here."""
-_MOST_WORDS = _MOST_NARROW + 2 * _MOST_WIDE + 3 * _MOST_BITS + _MOST_GENERAL
+_MOST_WORDS = MOST_NARROW + 2 * _MOST_WIDE + 3 * _MOST_BITS + _MOST_GENERAL
 """The most words of an entry's atoms, so that offsets reach those of all entries of a block."""
 
 _MOST_LISTED, _MOST_DISTANCE = 5, 255
@@ -198,14 +199,14 @@ def _count_forms(table, codes, sizes, width, start, conjunction_atom, candidate,
 @kernel
 def _count_parts(narrow, wide, bits):
     """How many words with numbers of atoms an entry needs, that of the directory included."""
-    parts = max(-(-narrow // _MOST_NARROW), -(-wide // _MOST_WIDE), -(-bits // _MOST_BITS))
+    parts = max(-(-narrow // MOST_NARROW), -(-wide // _MOST_WIDE), -(-bits // _MOST_BITS))
     return max(parts, 1)
 
 
 @kernel
 def _kinds_of(narrow, wide, bits, general, number):
     """The numbers of atoms in one part of an entry."""
-    here = min(max(narrow - number * _MOST_NARROW, 0), _MOST_NARROW)
+    here = min(max(narrow - number * MOST_NARROW, 0), MOST_NARROW)
     here |= min(max(wide - number * _MOST_WIDE, 0), _MOST_WIDE) << _WIDE_AT
     here |= min(max(bits - number * _MOST_BITS, 0), _MOST_BITS) << _BITS_AT
     is_last = number + 1 == _count_parts(narrow, wide, bits)
@@ -282,7 +283,7 @@ def _write_atoms(
             flat[at] = kinds
             at += 1
         narrow_at = at
-        wide_at = at + (kinds & _MOST_NARROW)
+        wide_at = at + (kinds & MOST_NARROW)
         bits_at = wide_at + 2 * (kinds >> _WIDE_AT & _MOST_WIDE)
         at = bits_at + 3 * (kinds >> _BITS_AT & _MOST_BITS)
         # How many atoms of these forms come before, in any part.
@@ -293,7 +294,7 @@ def _write_atoms(
                 continue
             form = _form_of(table, codes, sizes, width, atom)
             if form == _NARROW:
-                is_here, to = narrows // _MOST_NARROW == number, narrow_at
+                is_here, to = narrows // MOST_NARROW == number, narrow_at
                 narrows += 1
                 narrow_at += is_here
             elif form == _WIDE:
@@ -310,7 +311,7 @@ def _write_atoms(
             if is_here:
                 _write_atom(table, codes, sizes, width, atom, form, flat, to)
             if form != _GENERAL and _is_strong(table, atom):
-                if narrows // _MOST_NARROW == number:
+                if narrows // MOST_NARROW == number:
                     flat[narrow_at] = np.int64(table[atom, 0]) | np.int64(1) << width[0]
                     narrow_at += 1
                 narrows += 1
@@ -402,7 +403,7 @@ def _entry_fits(flat, width, at, kinds, attributes, atoms):
         return True
     mask = (np.int64(1) << width[0]) - 1
     while True:
-        narrow, wide = kinds & _MOST_NARROW, kinds >> _WIDE_AT & _MOST_WIDE
+        narrow, wide = kinds & MOST_NARROW, kinds >> _WIDE_AT & _MOST_WIDE
         bits, general = kinds >> _BITS_AT & _MOST_BITS, kinds >> _GENERAL_AT
         if at + narrow + 2 * wide + 3 * bits + (1 if general == _GOES_ON else general) > len(flat):
             return False
@@ -580,7 +581,7 @@ def _packed_atoms_hold(flat, widths, workspace, event_code, step, several, at, k
     attribute_mask, low_at, high_at, low_mask, wide_high_at, wide_low_mask = widths
     negated_at = low_at - 1
     holds = True
-    end = at + (kinds & _MOST_NARROW)
+    end = at + (kinds & MOST_NARROW)
     while not several:
         failing = find_failing(
             flat, at, end - at, workspace.code, attribute_mask, low_at, high_at, low_mask

@@ -1,4 +1,4 @@
-"""Tests many signatures, or many narrow atoms of an entry, at once.
+"""Tests many signatures, or many narrow atoms of an entry, at once, or copies many numbers.
 
 Loops over them are short, and a processor that guesses wrong how short waits longer than the test
 takes. So one instruction works on several words, each in a *lane*, and the result has a bit for
@@ -10,13 +10,14 @@ each lane. Words after the last one are not read, and their bits are 0.
 
 from __future__ import annotations
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-__all__ = ["ATOM_LANES", "SIGNATURE_LANES", "find_failing", "find_fitting"]
+__all__ = ["ATOM_LANES", "SIGNATURE_LANES", "copy_chosen", "find_failing", "find_fitting"]
 
 SIGNATURE_LANES, ATOM_LANES = 16, 8
 """How many signatures and atoms are tested at once."""
@@ -67,6 +68,68 @@ def find_failing(
     return types.uint64(flat, number, number, code, number, number, number, number), generate
 
 
+@intrinsic
+def copy_chosen(typing_context, items, first, chosen, out, at):  # noqa: ARG001  # as above
+    """Copy items[first + i] for each bit i of a word to `out`, from `at` on.
+
+    Reads 64 items, and overwrites up to 64. Returns the place after the last one copied.
+    """
+
+    def generate(context, builder, signature, arguments):
+        items, first, chosen, out, at = arguments
+        has_table = "+avx2" in context.codegen().magic_tuple()[2].split(",")
+        pack, lanes = (_pack_by_table, 8) if has_table else (_pack, 16)
+        source, target = (
+            _data(context, builder, kind, array)
+            for kind, array in ((signature.args[0], items), (signature.args[3], out))
+        )
+        words = ir.VectorType(ir.IntType(32), lanes).as_pointer()
+        for begin in range(0, 64, lanes):
+            place = builder.add(first, first.type(begin))
+            read = builder.load(builder.bitcast(builder.gep(source, [place]), words), align=4)
+            bits = builder.trunc(builder.lshr(chosen, chosen.type(begin)), ir.IntType(lanes))
+            to = builder.bitcast(builder.gep(target, [at]), words)
+            builder.store(pack(builder, read, bits), to, align=4)
+            at = builder.add(at, builder.zext(builder.ctpop(bits), at.type))
+        return at
+
+    number = types.uint64
+    return number(items, number, number, out, number), generate
+
+
+def _pack(builder, items, bits):
+    """The items whose bits are set, in the first lanes."""
+    is_chosen = builder.bitcast(bits, ir.VectorType(ir.IntType(1), items.type.count))
+    arguments = [items, is_chosen, items.type(ir.Undefined)]
+    name = f"llvm.experimental.vector.compress.v{items.type.count}i32"
+    return _call(builder, name, items.type, arguments)
+
+
+def _pack_by_table(builder, items, bits):
+    """The same for eight items: AVX2 permutes lanes, in an order from a table of all bytes."""
+    name = "tamis.order_of_bits"
+    table = builder.module.globals.get(name)
+    if table is None:
+        kind = ir.ArrayType(ir.IntType(64), len(_ORDER_OF_BITS))
+        table = cgutils.global_constant(builder, name, kind(_ORDER_OF_BITS))
+    row = builder.load(builder.gep(table, [bits.type(0), builder.zext(bits, ir.IntType(32))]))
+    order = builder.zext(builder.bitcast(row, ir.VectorType(ir.IntType(8), 8)), items.type)
+    return _call(builder, "llvm.x86.avx2.permd", items.type, [items, order])
+
+
+_ORDER_OF_BITS = [
+    sum(bit << 8 * i for i, bit in enumerate(bit for bit in range(8) if byte >> bit & 1))
+    for byte in range(256)
+]
+"""For each byte, the places of the bits that are set, a byte each."""
+
+
+def _call(builder, name, kind, arguments):
+    """Call an instruction of LLVM by its name."""
+    function = ir.FunctionType(kind, [argument.type for argument in arguments])
+    return builder.call(cgutils.get_or_insert_function(builder.module, function, name), arguments)
+
+
 def _data(context, builder, kind, array):
     """Where the items of an array begin."""
     return make_array(kind)(context, builder, array).data
@@ -91,10 +154,7 @@ def _load(builder, data, place, is_read):
     words = ir.VectorType(ir.IntType(32), lanes)
     pointer = builder.bitcast(builder.gep(data, [place]), words.as_pointer())
     arguments = [pointer, ir.IntType(32)(4), is_read, words(None)]
-    kind = ir.FunctionType(words, [argument.type for argument in arguments])
-    name = f"llvm.masked.load.v{lanes}i32.p0"
-    load = cgutils.get_or_insert_function(builder.module, kind, name)
-    return builder.call(load, arguments)
+    return _call(builder, f"llvm.masked.load.v{lanes}i32.p0", words, arguments)
 
 
 def _look_up(builder, data, places):
@@ -129,8 +189,15 @@ def _find_failing(flat, place, count, code, attribute_mask, low_at, high_at, low
     )
 
 
+def _copy_chosen(items, first, chosen, out, at):
+    places = [int(first) + i for i in range(64) if int(chosen) >> i & 1]
+    out[int(at) : int(at) + len(places)] = items[places]
+    return np.uint64(int(at) + len(places))
+
+
 def _join_bits(flags):
     return sum(1 << i for i, flag in enumerate(flags) if flag)
 
 
 find_fitting.plain, find_failing.plain = _find_fitting, _find_failing
+copy_chosen.plain = _copy_chosen

@@ -49,7 +49,7 @@ _APART, HALF_BYTES = 32, 64
 """The parts of a place: a row; whether it stands apart; else which of its counts to use, and
 whether these have four bits."""
 
-_TWO, _FOUR, _TOP_BYTE = np.uint64(2), np.uint64(4), np.uint64(56)
+_TWO, _THREE, _FOUR, _TOP_BYTE = np.uint64(2), np.uint64(3), np.uint64(4), np.uint64(56)
 _LOW_HALVES, _LOW_WORD = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0xFFFFFFFF)
 _ONES = np.uint64(0x0101010101010101)
 """A product with this has the sum of all bytes in its top byte."""
@@ -126,12 +126,16 @@ def list_columns(arrays, code_of, workspace, tile, listed):
 
     Returns how many columns are listed now.
     """
-    for column in range(arrays.tile[tile, 0], arrays.tile[tile + 1, 0]):
-        if code_of[arrays.ideal[column, 0]] != arrays.ideal[column, 1]:
-            workspace.columns[listed] = column
-            listed += 1
-            prefetch(arrays.columns, np.int64(8 * column))
-    return listed
+    # Without branches: no processor guesses which columns these are. Unsigned, so that Numba does
+    # not check for negative indices.
+    at = np.uint64(listed)
+    for column in range(np.uint64(arrays.tile[tile, 0]), np.uint64(arrays.tile[tile + 1, 0])):
+        workspace.columns[at] = column
+        code = code_of[np.uint64(arrays.ideal[column, 0])]
+        at += np.uint64(code != arrays.ideal[column, 1])
+    for i in range(np.uint64(listed), at):
+        prefetch(arrays.columns, 8 * np.int64(workspace.columns[i]))
+    return np.int64(at)
 
 
 @part
@@ -145,14 +149,17 @@ def _prefetch_cuts(arrays, column):
 
 @part
 def locate_listed(arrays, code_of, workspace, first, last):
-    """Find and prefetch the rows of listed columns for the codes of an event's attributes."""
+    """Find and prefetch the rows of listed columns for the codes of an event's attributes.
+
+    Indices are unsigned, so that Numba does not check for negative ones.
+    """
     for i in range(first, min(first + _AHEAD, last)):
         _prefetch_cuts(arrays, workspace.columns[i])
-    for i in range(first, last):
-        if i + _AHEAD < last:
-            _prefetch_cuts(arrays, workspace.columns[i + _AHEAD])
-        column = workspace.columns[i]
-        code = code_of[arrays.ideal[column, 0]]
+    for i in range(np.uint64(first), np.uint64(last)):
+        if i + np.uint64(_AHEAD) < np.uint64(last):
+            _prefetch_cuts(arrays, np.uint64(workspace.columns[i + np.uint64(_AHEAD)]))
+        column = np.uint64(workspace.columns[i])
+        code = code_of[np.uint64(arrays.ideal[column, 0])]
         if arrays.columns[column, 0] & BY_TEXT:
             code = 0 if code == 0 else 1 + workspace.text[arrays.columns[column, 5]]
         place = _place(arrays, column, code)
@@ -184,12 +191,13 @@ def _narrow_holds(arrays, workspace, tile, at, rows):
     a, b = first_bits(size), first_bits(size - WORD)
     bits = arrays.bits
     for i in range(rows):
-        place = workspace.place[at + i]
-        row = place >> _ROW_AT
-        c, d = bits[row], bits[row + 1]
-        counts = ZERO if place & _APART else bits[row + NARROW]
-        here, middle, toggles = count_toggles(counts, place)
-        at_word = row + NARROW + 1
+        place = workspace.place[np.uint64(at + i)]
+        row = np.uint64(place >> _ROW_AT)
+        c, d = bits[row], bits[row + ONE]
+        here = middle = toggles = np.int64(0)
+        if place & _APART == 0:
+            here, middle, toggles = count_toggles(bits[row + np.uint64(NARROW)], place)
+        at_word = np.int64(row) + NARROW + 1
         if toggles > 8 * (NARROW - 1):
             at_word = np.int64(bits[at_word])
         first, last = min(here, middle), max(here, middle)
@@ -227,27 +235,28 @@ def _wide_holds(arrays, workspace, tile, at, rows):
     a, b, c, d = ALL_BITS, ALL_BITS, first_bits(size - 2 * WORD), first_bits(size - 3 * WORD)
     bits, line = arrays.bits, workspace.row
     for i in range(rows):
-        place = workspace.place[at + i]
-        row = place >> _ROW_AT
-        counts = ZERO if place & _APART else bits[row + WIDE]
-        here, middle, toggles = count_toggles(counts, place)
+        place = workspace.place[np.uint64(at + i)]
+        row = np.uint64(place >> _ROW_AT)
+        here = middle = toggles = np.int64(0)
+        if place & _APART == 0:
+            here, middle, toggles = count_toggles(bits[row + np.uint64(WIDE)], place)
         if here == middle:
             a &= bits[row]
-            b &= bits[row + 1]
-            c &= bits[row + 2]
-            d &= bits[row + 3]
+            b &= bits[row + ONE]
+            c &= bits[row + _TWO]
+            d &= bits[row + _THREE]
         else:
             line[0] = bits[row]
-            line[1] = bits[row + 1]
-            line[2] = bits[row + 2]
-            line[3] = bits[row + 3]
+            line[1] = bits[row + ONE]
+            line[2] = bits[row + _TWO]
+            line[3] = bits[row + _THREE]
             first, last = min(here, middle), max(here, middle)
             inside = WIDE - 2 if toggles > 8 * (WIDE - 1) else WIDE
-            named = _toggle_word(bits, row + WIDE + 1, inside, first >> 3)
+            named = _toggle_word(bits, np.int64(row) + WIDE + 1, inside, first >> 3)
             named >>= np.uint64(8 * (first & 7))
             for k in range(first, last):
                 if k & 7 == 0:
-                    named = _toggle_word(bits, row + WIDE + 1, inside, k >> 3)
+                    named = _toggle_word(bits, np.int64(row) + WIDE + 1, inside, k >> 3)
                 line[(named >> np.uint64(6)) & np.uint64(3)] ^= ONE << (named & _BIT)
                 named >>= EIGHT
             a &= line[0]

@@ -110,6 +110,8 @@ class Workspace(NamedTuple):
     """Flat entries to test: the place of the atoms, and their numbers in the lowest 16 bits."""
     candidates: NDArray[np.int64]
     """The candidates of these entries."""
+    held: NDArray[np.int64]
+    """Those of the candidates that hold."""
     marks: NDArray[np.uint64]
     """A bit for each rule by age, set if it was found."""
     lines: NDArray[np.uint8]
@@ -141,6 +143,7 @@ def new_workspace(rules: EncodedRules, arrays: TileArrays) -> Workspace:
         np.empty(groups, np.int64),
         np.empty(groups, np.int64),
         np.zeros(len(arrays.slot), np.uint8),
+        np.empty(_ENTRIES + MOST_ENTRIES, np.int64),
         np.empty(_ENTRIES + MOST_ENTRIES, np.int64),
         np.empty(_ENTRIES + MOST_ENTRIES, np.int64),
         *new_marks(rules.size),
@@ -178,6 +181,7 @@ _WORKSPACE_COLUMNS = {
     "visited": Column(np.uint8),
     "entries": Column(np.int64),
     "candidates": Column(np.int64),
+    "held": Column(np.int64),
     "marks": Column(np.uint64),
     "lines": Column(np.uint8),
     "line_words": Column(np.uint64),
