@@ -63,7 +63,7 @@ from tamis.matcher.write.state import (
 
 __all__ = ["Writer"]
 
-_SINGLES_BEFORE_TREES = 512
+_SINGLES_BEFORE_TREES = 64
 """After so many rules that came one by one, the kernels of the tail's trees are worth loading."""
 
 _MOST_SEGMENTS: Final = 24
