@@ -309,7 +309,8 @@ def test_a_rule_takes_few_bytes_besides_its_atoms() -> None:
     assert arrays.bits.nbytes < 45 * size
 
 
-def test_an_engine_is_freed_with_the_last_search() -> None:
+@pytest.mark.parametrize("is_prepared", [False, True], ids=["", "prepared"])
+def test_an_engine_is_freed_with_the_last_search(is_prepared: bool) -> None:
     """Not by the collector of garbage: indexes are large, and it may look for them much later."""
     random = Random(4)
     rules = encode(conjunctions(random, 200, "abc", small, 0.0), random)
@@ -318,6 +319,8 @@ def test_an_engine_is_freed_with_the_last_search() -> None:
     gc.disable()
     try:
         engine = Tiles(rules)
+        if is_prepared:
+            engine.prepare()
         engine.find_places(pairs)
         engine.top_pairs(pairs, 3)
         engine.count(events)

@@ -143,6 +143,14 @@ class Tiles(Engine):
         """Allocate working memory for one thread."""
         return TilesScratch(self)
 
+    def prepare(self) -> None:
+        """See `Engine.prepare`."""
+        if self.first_id is None:
+            _ = self._ids_by_age
+        scratch = self.new_scratch()
+        _ = scratch.block
+        self._spares.append(scratch)
+
     @computed_once
     def _ids_by_age(self) -> NDArray[np.int64]:
         places = self.place_of_age
