@@ -7,6 +7,8 @@ predicates, and conjunctions that are filed in several places.
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -15,6 +17,7 @@ import numpy as np
 import pytest
 
 from tamis.encode.arrays import Events
+from tamis.encode.event_pairs import to_pairs
 from tamis.encode.events import EventEncoder
 from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.base import Engine
@@ -361,3 +364,25 @@ def test_a_rule_takes_few_bytes_besides_its_atoms() -> None:
     # Rows of up to eight positions, all with room for toggles, took 67 bytes.
     assert arrays.tile[:-1, 1].sum() > 0.8 * size, "most rules stand in tiles"
     assert arrays.bits.nbytes < 45 * size
+
+
+@pytest.mark.parametrize("is_prepared", [False, True], ids=["", "prepared"])
+def test_an_engine_is_freed_with_the_last_search(is_prepared: bool) -> None:
+    """Not by the collector of garbage: indexes are large, and it may look for them much later."""
+    random = Random(4)
+    rules = encode(conjunctions(random, 200, "abc", small, 0.0), random)
+    events = EventEncoder(rules).encode({"key": 1, "a": 3})
+    pairs = to_pairs(events, len(rules.dictionary.axes))
+    gc.disable()
+    try:
+        engine = Tiles(rules)
+        if is_prepared:
+            engine.prepare()
+        engine.find_places(pairs)
+        engine.top_pairs(pairs, 3)
+        engine.count(events)
+        freed = weakref.ref(engine)
+        del engine
+        assert freed() is None
+    finally:
+        gc.enable()

@@ -311,3 +311,52 @@ def test_the_background_work_has_trees_observe_events() -> None:
     assert matcher._writer.maintain(quiet=False)
     assert part.buffer.tree._tree.books.presence[-1] == 50
     assert matcher.match({"a": 1, "b3": 8}) == [8]
+
+
+def test_rules_of_a_frozen_tail_are_freed_once_no_reader_sees_them() -> None:
+    matcher = Matcher(engine="scan")
+    for number in range(5):
+        matcher.add(number, f"x = {number} OR y LIKE 'a%'")
+    (part,) = matcher._writer.snapshot.tail._slices
+    part.buffer.insert_waiting(5)
+    buffer, reader = part.buffer, matcher._writer.snapshot
+    del part
+    matcher._writer.maintain(quiet=False)
+    matcher._writer.freeze_tail(reader)
+    matcher._writer.maintain(quiet=False)
+    assert [entry.rule.id for entry in reader.tail] == [0, 1, 2, 3, 4]
+    matcher.add("new", "x = 1")
+    del reader
+    matcher._writer.maintain(quiet=False)
+    assert not buffer.entries
+    assert buffer.tree is not None
+    assert not any(buffer.tree.containers())
+    assert matcher.match(EVENT) == list(matcher.match(EVENT)) == [1, "new"]
+
+
+def test_in_quiet_times_an_old_tail_is_left_to_its_reader() -> None:
+    matcher = Matcher(engine="scan")
+    matcher.add("a", "x = 1")
+    reader = matcher._writer.snapshot
+    matcher._writer.maintain(quiet=False)
+    assert matcher._writer._remains._buffers
+    while matcher._writer.maintain(quiet=True):
+        pass
+    assert not matcher._writer._remains._buffers
+    assert [entry.rule.id for entry in reader.tail] == ["a"]
+
+
+def test_a_new_segment_knows_the_values_that_events_had() -> None:
+    matcher = Matcher()
+    matcher.add_many([(number, f"x = {number} OR y = TRUE") for number in range(300)])
+    events = [*EVENTS, {"x": 7}, {"x": 7, "y": True}, {"y": False}, {"x": "7"}, {"z": 1}]
+    matcher.add("new", "x = 7 AND y IS NULL")
+    before = [matcher.match(event) for event in events]
+    matcher._writer.freeze_tail(matcher._writer.snapshot)
+    old, new = (view.segment for view in matcher._writer.snapshot.views)
+    seen, known = old._encoders.events.last_seen(100), new._encoders.events.last_seen(100)
+    assert set(known) <= set(seen)
+    assert ("x", 7) in [item[:2] for item in known]
+    assert len(new.engine._spares) == 1
+    assert [matcher.match(event) for event in events] == before
+    assert not new.engine._spares

@@ -1,14 +1,32 @@
-"""Merges encoded events row by row."""
+"""Merges encoded events row by row.
+
+It also puts single events after each other.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import Events
+from tamis.encode.arrays import NO_DOUBLES, Events
 from tamis.encode.ragged import run_places, starts
 
-__all__ = ["merge_rows"]
+__all__ = ["concatenate_events", "merge_rows"]
+
+
+def concatenate_events(events: Sequence[Events]) -> Events:
+    """Single events, without weights, after each other."""
+    return Events(
+        starts(len(event.code) for event in events),
+        np.concatenate([event.attribute for event in events]),
+        np.concatenate([event.code for event in events]),
+        starts(len(event.text) for event in events),
+        np.concatenate([event.text for event in events]),
+        NO_DOUBLES,
+        NO_DOUBLES,
+    )
 
 
 def merge_rows(events: Events, others: Events, rows: NDArray[np.int64]) -> Events:

@@ -413,6 +413,14 @@ class EventEncoder(AxesEncoder):
         except (Unusual, TypeError):
             return None
 
+    def last_seen(self, most: int) -> list[Any]:
+        """The values that were encoded last, for `recall`, but no more than `most`."""
+        return list(self._known)[-most:]
+
+    def recall(self, values: Iterable[Any]) -> None:
+        """Encode values that another encoder has seen, before events need them."""
+        self._known.recall(values)
+
     def _split_pairs(self, pairs: Sequence[bytes | bytearray]) -> Events:
         """The events of pairs, where those of texts follow the string that satisfies them."""
         start = starts(np.fromiter(map(len, pairs), np.int64, len(pairs)) // _PAIR_BYTES)

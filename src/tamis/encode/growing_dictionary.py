@@ -96,14 +96,14 @@ class _OrderedCodes:
         The range of codes. The first one is for what is below all mentioned values.
     """
 
-    __slots__ = ("_after_last", "_before_first", "_beyond", "_codes", "_values")
+    __slots__ = ("_after_last", "_before_first", "_beyond", "_codes", "values")
 
     def __init__(self, codes: dict[Any, int], first: int, last: int) -> None:
         self._codes = codes
         # Events with integers of more than 64 bits, which equal such doubles, must not find them.
         self._beyond: dict[Any, int] = {}
         self._before_first, self._after_last = first - 1, last + 1
-        self._values: list[Any] = []
+        self.values: list[Any] = []
 
     def code(self, value: Any) -> int | None:
         """The code of a value that rules mention; None for all others."""
@@ -112,7 +112,7 @@ class _OrderedCodes:
 
     def around(self, value: Any) -> tuple[int, int]:
         """The codes of the neighbours, below and above, of a value that has no code."""
-        values = self._values
+        values = self.values
         while True:
             at = bisect_right(values, value)
             below = values[at - 1] if at else None
@@ -131,7 +131,7 @@ class _OrderedCodes:
             return below + 1, above - 1, False
         code = min(max(self._ideal_code(value, below, above), below + 2), above - 2)
         (self._beyond if _is_beyond(value) else self._codes)[value] = code
-        insort(self._values, value)
+        insort(self.values, value)
         return code, code, True
 
     def _known(self, value: Any) -> int:
@@ -141,7 +141,7 @@ class _OrderedCodes:
 
     def _ideal_code(self, value: Any, below: int, above: int) -> int:
         """The best code for a value: distances of codes should reflect distances of values."""
-        values, room = self._values, above - below
+        values, room = self.values, above - below
         if not values:
             return below + room // 2
         lowest, highest = values[0], values[-1]
@@ -190,6 +190,10 @@ class _GrowingAxis:
         }
         self._strings = 0
 
+    def containers(self) -> list[list[Any] | dict[Any, Any]]:
+        """What holds an item for each value."""
+        return [self.exact, *(ordered.values for ordered in self._ordered.values())]
+
     def code(self, value: Value) -> int:
         """The code of an event's value."""
         if value.__class__ is bool:
@@ -233,6 +237,11 @@ class GrowingDictionary:
         """The axes of all attributes, as `AxesEncoder` takes them."""
         self._encoded: dict[int, _Encoded] = {}
         """Encoded atoms by identity; rules that were read by the fast text reader share atoms."""
+
+    def containers(self) -> list[list[Any] | dict[Any, Any] | set[Any]]:
+        """What holds many objects; freeing all at once takes milliseconds."""
+        axes: list[_GrowingAxis] = [found[2] for found in self.axes.values()]  # type: ignore[misc]
+        return [self._encoded, *(container for axis in axes for container in axis.containers())]
 
     def encode(self, atoms: Iterable[Atom], table: list[int], codes: list[int]) -> bool:
         """Append the rows of a conjunction of atoms to `table`, flat, and their codes to `codes`.

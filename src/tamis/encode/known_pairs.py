@@ -7,6 +7,7 @@ the values one by one (docs/decisions/0017).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import date
 from decimal import Decimal
 from math import isfinite
@@ -51,6 +52,9 @@ CONVERTED: Final = (date, Decimal, np.number, np.bool_)
 _Item: TypeAlias = tuple[Any, Any] | tuple[Any, Any, type]
 """A name and a value, and the value's type if it is not in LOOKED_UP: True equals 1, but is another
 value."""
+
+_WITH_TYPE: Final = 3
+"""The length of an item with a type."""
 
 _pack = Struct("ii").pack
 
@@ -181,6 +185,15 @@ class KnownPairs(dict[_Item, bytes]):
             self.clear()
         self[item] = pairs
         return pairs
+
+    def recall(self, items: Iterable[_Item]) -> None:
+        """Remember values that another set of rules has seen, before events need them."""
+        unseen = self.unseen
+        for item in items:
+            with suppress(Unusual):
+                self[item]
+            self._has_types |= len(item) == _WITH_TYPE
+        self.unseen = unseen
 
     def select_mentioned(self, event: dict[Any, Any]) -> dict[Any, Any]:
         """What rules may see of an event; all of it if a name may not be valid.

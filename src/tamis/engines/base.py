@@ -176,6 +176,8 @@ class Engine:
         """The ids of the rules, if they are integers: what `find_ids` and `match_chunks` answer
         with. Set before the first search, and never changed."""
         self._local = threading.local()
+        self._spares: list[Scratch] = []
+        """Working memory for threads to come."""
 
     @classmethod
     def choose(cls, rules: EncodedRules) -> type[Engine]:  # noqa: ARG003  most engines take all
@@ -229,6 +231,11 @@ class Engine:
     def new_scratch(self) -> Scratch:
         """Allocate working memory for one thread."""
         return Scratch(self.rules)
+
+    def prepare(self) -> None:
+        """Do what the first search of a thread would have to do."""
+        _ = self.first_id, self.place_of_age
+        self._spares.append(self.new_scratch())
 
     def run(
         self,
@@ -505,7 +512,11 @@ class Engine:
         try:
             scratch: Scratch = self._local.scratch
         except AttributeError:
-            scratch = self._local.scratch = self.new_scratch()
+            try:
+                scratch = self._spares.pop()
+            except IndexError:
+                scratch = self.new_scratch()
+            self._local.scratch = scratch
         return scratch
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +32,12 @@ from tamis.matcher.rule_columns import RuleColumns
 from tamis.matcher.schema import Schema
 from tamis.matcher.segment_joins import SegmentJoins
 from tamis.matcher.selection import Tagged
+from tamis.matcher.write.responsive import giving_way
 
 __all__ = ["Segment"]
+
+_RECALLED: Final = 4096
+"""How many values a new segment takes over from another one."""
 
 
 class Segment:
@@ -159,6 +163,16 @@ class Segment:
         """Encode one event that the schema has already read."""
         check_time()
         return self._encoders.events.encode_flat([event])
+
+    def prepare(self, other: Segment | None) -> None:
+        """Do what the first searches would have to do.
+
+        They may have values that searches in another segment had. Gives way to other searches.
+        """
+        self.engine.prepare()
+        if other is not None:
+            values = other._encoders.events.last_seen(_RECALLED)
+            self._encoders.events.recall(giving_way(values))
 
     def encode_weighted(self, event: FlatEvent, weights: EventWeights) -> Events:
         """Encode one event with weights of its values."""

@@ -11,7 +11,8 @@ takes ten times as long to insert as to evaluate, so rules are inserted only onc
 searched for: what is added while nobody searches becomes a segment without having been in a tree.
 
 The background thread has the trees adapt to the events that they match, and removes rules from
-them that no snapshot sees any more (`Tail.adapt`).
+them that no snapshot sees any more (`Tail.adapt`). It also frees buffers of which no snapshot sees
+a part (`Remains`).
 
 Trees need kernels that take a second to load, and a minute to compile where none are cached. So
 there are none before a call of `warm_up`: the background thread calls it once many rules have come
@@ -33,8 +34,14 @@ from tamis.expr.model import Atom, Expr, Op, Predicate
 from tamis.expr.weights import RuleWeights
 from tamis.matcher.rule import Rule, RuleId
 from tamis.matcher.schema import Schema
+from tamis.matcher.write.responsive import (
+    Container,
+    age_objects,
+    clear_in_steps,
+    keep_responsive,
+)
 
-__all__ = ["NO_TAIL", "LazyEvent", "Tail", "TailRule", "is_warm", "warm_up"]
+__all__ = ["NO_TAIL", "LazyEvent", "Remains", "Tail", "TailRule", "is_warm", "warm_up"]
 
 MOST_WITHOUT_TREE = 64
 """How many rules may wait in buffers without trees."""
@@ -203,6 +210,14 @@ class _Buffer:
         self._purged.update(dead)
         self.tree.remove(dead)
         return bool(dead)
+
+    def clear_in_steps(self) -> None:
+        """Free all rules; nothing else may use the buffer any more."""
+        size = len(self.entries)
+        containers: list[Container] = [self.entries, self._last_place, self._earlier_place]
+        with keep_responsive():
+            clear_in_steps(containers if self.tree is None else containers + self.tree.containers())
+            age_objects(size)
 
     def after_fork(self) -> None:
         """In a forked child: replace a tree that a thread of the parent was using."""
@@ -400,6 +415,29 @@ class Tail:
         """In a forked child: repair what threads of the parent were using."""
         for part in self._slices:
             part.buffer.after_fork()
+
+
+class Remains:
+    """Frees the rules of buffers that no tail sees any more, a little at a time.
+
+    The last one to drop a tail is often a reader, which would wait while all its rules are freed.
+    One thread at a time may use it.
+    """
+
+    def __init__(self) -> None:
+        self._buffers: list[_Buffer] = []
+
+    def free(self, tail: Tail, quiet: bool) -> None:
+        """Free the buffers of earlier calls that no tail sees, and remember those of `tail`.
+
+        In quiet times others may be left to their readers: there may be no more calls.
+        """
+        newest = [part.buffer for part in tail._slices]
+        earlier = [buffer for buffer in self._buffers if buffer not in newest]
+        for buffer in earlier:
+            if not buffer.tails:
+                buffer.clear_in_steps()
+        self._buffers = newest if quiet else newest + [b for b in earlier if b.tails]
 
 
 NO_TAIL: Final = Tail()

@@ -57,7 +57,7 @@ from tamis.engines.betree.arrays import (
     USED,
     WORDS_USED,
 )
-from tamis.engines.betree.tree import choose_capacity
+from tamis.engines.betree.tree import _FEW_EVENTS, choose_capacity
 from tamis.engines.papers.betree import Betree, BetreeBatch
 from tamis.engines.papers.betree.leaves import BY_ROW
 from tamis.engines.papers.betree.statistics import rarest_attributes
@@ -600,6 +600,23 @@ def test_an_observed_tree_tests_hardly_more_than_one_that_knew_everything() -> N
     assert after.matches == aim.matches
     assert tree.recycled > 0
     check(tree, expressions, range(len(expressions)))
+
+
+@pytest.mark.parametrize("size", [_FEW_EVENTS, 2 * _FEW_EVENTS], ids=["few", "many"])
+def test_events_observed_at_once_adapt_a_tree_as_one_by_one(size: int) -> None:
+    random, expressions = Random(8), everything(8, 300)
+    rows = expressions.encode([randoms.event(random, EVERYTHING) for _ in range(size)])
+    alive = list(range(len(expressions)))
+    at_once, one_by_one = (expressions.build_tree(alive, max_capacity=3) for _ in range(2))
+    for _ in range(3):
+        at_once.observe(rows)
+        for row in range(size):
+            one_by_one.observe(rows_between(rows, row, row + 1))
+    assert at_once.recycled == one_by_one.recycled > 0
+    assert np.array_equal(at_once.books.presence, one_by_one.books.presence)
+    assert np.array_equal(at_once.books.home, one_by_one.books.home)
+    assert at_once.measure_work(rows) == one_by_one.measure_work(rows)
+    check(at_once, expressions, alive)
 
 
 def test_a_c_node_that_costs_more_than_it_gains_is_recycled_with_all_below() -> None:

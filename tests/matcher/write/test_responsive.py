@@ -11,7 +11,13 @@ from collections.abc import Iterator
 import pytest
 
 from tamis.matcher.write import responsive
-from tamis.matcher.write.responsive import clear_in_steps, collect_in_steps, keep_responsive
+from tamis.matcher.write.responsive import (
+    age_objects,
+    clear_in_steps,
+    collect_in_steps,
+    giving_way,
+    keep_responsive,
+)
 from tests.waiting import wait_until
 
 
@@ -151,3 +157,38 @@ def test_containers_are_cleared() -> None:
     assert not items
     assert not numbers
     assert not names
+
+
+def test_items_pass_while_the_caller_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    last, given = -1, []
+    monkeypatch.setattr(responsive, "give_way", lambda: given.append(last))
+    for item in giving_way(iter(range(100))):
+        assert item == last + 1
+        last = item
+    assert given == [31, 63, 95, 99]
+
+
+def test_young_objects_become_old_after_work_on_many_rules() -> None:
+    gc.collect()
+    kept = [[number] for number in range(100)]
+    with keep_responsive():
+        age_objects(10)
+        assert _count_among(kept, gc.get_objects(generation=2)) == 0
+        age_objects(10_000)
+        assert _count_among(kept, gc.get_objects(generation=2)) == 100
+    assert gc.get_freeze_count() == 0
+
+
+def test_objects_that_an_application_has_frozen_stay_frozen() -> None:
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        age_objects(10_000)
+        assert gc.get_freeze_count() >= frozen - 100  # Some may have been freed meanwhile.
+    finally:
+        gc.unfreeze()
+
+
+def _count_among(items: list[list[int]], objects: list[object]) -> int:
+    there = set(map(id, objects))
+    return sum(id(item) in there for item in items)

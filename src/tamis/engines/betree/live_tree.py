@@ -15,10 +15,12 @@ import threading
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
 from tamis.encode.arrays import NO_INT32, AtomArrays, Events
+from tamis.encode.event_rows import concatenate_events
 from tamis.encode.events import AxesEncoder
 from tamis.encode.growing_dictionary import CODES, GrowingDictionary
 from tamis.engines.betree.tree import BeTree
@@ -41,7 +43,10 @@ _SAMPLE = 256
 """… the last of them."""
 
 _ENOUGH = 32
-"""How many events are kept before they are observed."""
+"""How many events are kept before they are observed, …"""
+
+_AT_ONCE = 64
+"""… and how many are observed at once, while searches wait."""
 
 _NUMBERS = np.arange(1024, dtype=np.int32)
 
@@ -71,6 +76,10 @@ class LiveTree:
     def nbytes(self) -> int:
         """The size of the tree."""
         return self._tree.nbytes
+
+    def containers(self) -> list[list[Any] | dict[Any, Any] | set[Any]]:
+        """What holds many objects; freeing all at once takes milliseconds."""
+        return [self._owner, self.doubtful, *self._dictionary.containers()]
 
     def is_busy(self) -> bool:
         """Whether a thread is changing or searching the tree right now."""
@@ -115,15 +124,18 @@ class LiveTree:
     def adapt(self, least: int = _ENOUGH) -> bool:
         """Observe the events that were kept, if there are at least so many.
 
-        Returns whether there were. The lock is free between two of them.
+        Returns whether there were. Many are observed at once: between two short times that one
+        thread holds the lock, another one that waits for it often does not get it.
         """
-        if len(self._sample) < least:
+        size = len(self._sample)
+        if size < least:
             return False
-        for _ in range(len(self._sample)):
-            event = self._sample.popleft()
+        for done in range(0, size, _AT_ONCE):
+            count = min(size - done, _AT_ONCE)
+            events = concatenate_events([self._sample.popleft() for _ in range(count)])
             with self._lock:
                 self._tree.ensure_attributes(len(self._dictionary.axes), CODES)
-                self._tree.observe(event)
+                self._tree.observe(events)
         return True
 
     def remove(self, numbers: Iterable[int]) -> None:

@@ -9,16 +9,43 @@ them retires the nodes whose rank is too low.
 
 from __future__ import annotations
 
-from tamis.encode.kernel import brief_kernel
+from tamis.encode.kernel import brief_kernel, event_kernel, kernel
 from tamis.engines.betree.arrays import CLOCK, LEAF, LENGTH, OWNER, PARENT, ROOT, USED
 from tamis.engines.betree.cost_model import learn_attributes, record_waste
 from tamis.engines.betree.expressions import count_tests_to_failure
-from tamis.engines.betree.search import visit_nodes
+from tamis.engines.betree.search import begin_search, end_search, visit_nodes
+from tamis.engines.betree.update import settle
 
-__all__ = ["learn", "search_and_count"]
+__all__ = ["observe_all", "observe_few", "search_and_count"]
+
+
+@event_kernel
+def observe_all(nodes, books, events, row, state, waste, useful, work):
+    """Match the events from `row` on, and adapt the tree to the cost of each.
+
+    `waste` and `useful` have room for all c-nodes; `useful` is zero before and after. Adds the cost
+    to `work`, see `search_and_count`. Returns how many events are done.
+
+    Where room is lacking, returns ~done, as `insert_all` does.
+    """
+    while settle(nodes, books):
+        if row == len(events.start) - 1:
+            return row
+        present = begin_search(events, row, state)
+        visits = search_and_count(nodes, events, state, present, waste, useful, work)
+        end_search(events, row, state)
+        _learn(nodes, books, state.present, present, state.visited, visits, waste, useful)
+        row += 1
+    return ~row
 
 
 @brief_kernel
+def observe_few(nodes, books, events, row, state, waste, useful, work):
+    """`observe_all` for so few events that other threads can wait meanwhile."""
+    return observe_all(nodes, books, events, row, state, waste, useful, work)
+
+
+@event_kernel
 def search_and_count(nodes, events, state, present, waste, useful, work):
     """Like `search`, but adds its cost to `work` (see `Work`); returns how many nodes it visited.
 
@@ -48,11 +75,11 @@ def search_and_count(nodes, events, state, present, waste, useful, work):
     return visits
 
 
-@brief_kernel
-def learn(nodes, books, present, size, visited, visits, waste, useful):
+@kernel
+def _learn(nodes, books, present, size, visited, visits, waste, useful):
     """Count the event's attributes, and record the waste of each visited node.
 
-    From below, so that a node knows of matches below.
+    From below, so that a node knows of matches below. Clears `useful`.
     """
     learn_attributes(books, present, size)
     books.state[CLOCK] += 1
@@ -62,3 +89,4 @@ def learn(nodes, books, present, size, visited, visits, waste, useful):
         if useful[c] and c != ROOT:
             above = nodes.cnode[c, PARENT]
             useful[above if above >= 0 else nodes.pnode[~above, OWNER]] = 1
+        useful[c] = 0

@@ -56,7 +56,7 @@ from tamis.engines.betree.arrays import (
     Nodes,
 )
 from tamis.engines.betree.compact import compact_nodes
-from tamis.engines.betree.observe import learn, search_and_count
+from tamis.engines.betree.observe import observe_all, observe_few, search_and_count
 from tamis.engines.betree.search import (
     SearchState,
     begin_search,
@@ -64,7 +64,7 @@ from tamis.engines.betree.search import (
     find_matches,
     new_search_state,
 )
-from tamis.engines.betree.update import delete_all, insert_all, insert_few, settle
+from tamis.engines.betree.update import delete_all, insert_all, insert_few
 
 __all__ = ["MAX_CAPACITY", "MIN_PARTITION", "BeTree", "Work"]
 
@@ -81,6 +81,9 @@ MIN_PARTITION = 3
 
 _MOST_RETIRED = 64
 """The most nodes that are recycled after one event."""
+
+_FEW_EVENTS = 64
+"""So many events are observed while other threads wait."""
 
 _FEWEST = 8
 """How many nodes the pools have room for at first."""
@@ -253,14 +256,15 @@ class BeTree:
 
         The capacity of l-nodes follows the share of expressions that an event matches.
         """
-        work = np.zeros(4, np.int64)
-        for row in range(len(events.start) - 1):
-            state = self._search_state()
-            present, *counted = self._search_counting(events, row, state, work)
-            learn(self.nodes, self.books, state.present, present, state.visited, *counted)
-            while not self._is_settled():
+        work, size = np.zeros(4, np.int64), len(events.start) - 1
+        observe = observe_few if size <= _FEW_EVENTS else observe_all
+        done = ~0
+        while done < 0:
+            state, room = self._search_state(), self._counting_room()
+            done = observe(self.nodes, self.books, events, ~done, state, *room, work)
+            if done < 0:
                 self._grow()
-        tested = len(self) * (len(events.start) - 1)
+        tested = len(self) * size
         if tested and self._adapts_capacity:
             self.books.state[MAX_CAP] = choose_capacity(int(work[3]) / tested)
 
@@ -281,12 +285,16 @@ class BeTree:
 
         How many nodes it visits, the waste at each, and which c-nodes have matches.
         """
-        waste = np.empty(len(self.nodes.cnode), np.int64)
-        useful = np.zeros(len(self.nodes.cnode), np.uint8)
+        waste, useful = self._counting_room()
         present = begin_search(events, row, state)
         visits = search_and_count(self.nodes, events, state, present, waste, useful, work)
         end_search(events, row, state)
         return present, visits, waste, useful
+
+    def _counting_room(self) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+        """Room for the waste of each c-node, and for whether it has matches."""
+        nodes = len(self.nodes.cnode)
+        return np.empty(nodes, np.int64), np.zeros(nodes, np.uint8)
 
     def _search_state(self) -> SearchState:
         """The tree's own search state, allocated again when the tree has outgrown it."""
@@ -299,9 +307,6 @@ class BeTree:
         if state is None or is_outgrown:
             state = self._state = self.new_search_state()
         return state
-
-    def _is_settled(self) -> bool:
-        return bool(settle(self.nodes, self.books))
 
     def _ensure_numbers(self, size: int) -> None:
         home = self.books.home

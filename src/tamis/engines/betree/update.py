@@ -24,7 +24,7 @@ from tamis.engines.betree.pools import lacks_room
 __all__ = ["delete_all", "insert_all", "insert_few", "settle"]
 
 
-@brief_kernel
+@kernel
 def settle(nodes, books):
     """Take all pending steps; False if room is lacking."""
     state = books.state

@@ -10,6 +10,7 @@ is evaluated when an atom of its cover holds. docs/decisions/0007 and 0017 have 
 
 from __future__ import annotations
 
+import weakref
 from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -82,7 +83,8 @@ class TilesScratch(Scratch):
 
     def __init__(self, engine: Tiles) -> None:
         super().__init__(engine.rules)
-        self._engine = engine
+        # The engine has this memory of each thread: it is freed with the last search, not later.
+        self._engine: Tiles = weakref.proxy(engine)
         self._workspace = new_workspace(engine.rules, engine.arrays)
         self.found = self._workspace.found
         """The ages of the rules that the last single event matched."""
@@ -149,6 +151,14 @@ class Tiles(Engine):
     def new_scratch(self) -> TilesScratch:
         """Allocate working memory for one thread."""
         return TilesScratch(self)
+
+    def prepare(self) -> None:
+        """See `Engine.prepare`."""
+        if self.first_id is None:
+            _ = self._ids_by_age
+        scratch = self.new_scratch()
+        _ = scratch.block
+        self._spares.append(scratch)
 
     @computed_once
     def _ids_by_age(self) -> NDArray[np.int64]:

@@ -134,6 +134,8 @@ class SharedReader:
         self._adapt = adapt
         self._shapes = Shapes()
         self._reader = self.bulk_reader()
+        self._outdated: list[dict[Any, Any] | list[Any]] = []
+        """What earlier readers remembered. Each rule frees a little of it: all takes 13 ms."""
         self._lock = threading.Lock()
 
     def bulk_reader(self) -> BulkReader:
@@ -152,8 +154,21 @@ class SharedReader:
         """As :meth:`BulkReader.read_tree`."""
         with self._lock:
             if len(self._reader.atoms.atoms) > _REMEMBERED:
+                self._outdated += self._reader.caches
                 self._reader = self.bulk_reader()
+            if self._outdated:
+                self._free_some()
             return self._reader.read_tree(text, logic)
+
+    def _free_some(self) -> None:
+        items = self._outdated[-1]
+        if isinstance(items, list):
+            del items[-_FREED_AT_ONCE:]
+        else:
+            for _ in range(min(len(items), _FREED_AT_ONCE)):
+                items.popitem()
+        if not items:
+            self._outdated.pop()
 
     def after_fork(self) -> None:
         """In a forked child: another thread may have been reading a rule, and held the lock."""
@@ -163,3 +178,6 @@ class SharedReader:
 
 _REMEMBERED = 65_536
 """How many distinct atoms a `SharedReader` remembers before it starts anew."""
+
+_FREED_AT_ONCE = 64
+"""How many of the items of an earlier reader each rule frees."""

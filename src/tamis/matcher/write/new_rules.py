@@ -30,7 +30,7 @@ from tamis.matcher.rule_columns import RuleColumns, RuleColumnsBuilder
 from tamis.matcher.rule_limits import RuleLimits
 from tamis.matcher.string_column import Strings
 from tamis.matcher.write.bad_rules import BadRule, refuse
-from tamis.matcher.write.responsive import take_in_steps
+from tamis.matcher.write.responsive import giving_way, take_in_steps
 
 __all__ = ["FEW_RULES", "NewRules", "read_rules"]
 
@@ -172,7 +172,7 @@ class _Collector:
     def add_rules(self, rules: list[Rule]) -> None:
         """Add rules that were checked."""
         rows: list[Row] = []
-        for place, rule in enumerate(rules, len(self._columns)):
+        for place, rule in enumerate(giving_way(rules), len(self._columns)):
             try:
                 rows.append(_make_row(rule))
                 if isinstance(rule.source, str) and rule.weights is None:

@@ -36,8 +36,9 @@ from tamis.forks import call_in_child
 from tamis.matcher.give_way import give_way
 from tamis.matcher.inputs import EventChunk
 from tamis.matcher.rule import Rule, RuleId
+from tamis.matcher.segment import Segment
 from tamis.matcher.snapshot import Snapshot, View, is_id
-from tamis.matcher.tail import NO_TAIL, Tail, is_warm, warm_up
+from tamis.matcher.tail import NO_TAIL, Remains, Tail, is_warm, warm_up
 from tamis.matcher.write.background import Worker
 from tamis.matcher.write.bad_rules import BadRule, refuse
 from tamis.matcher.write.builder import SegmentBuilder
@@ -46,7 +47,7 @@ from tamis.matcher.write.journal import Journal
 from tamis.matcher.write.merge_policy import Load, find_run_to_merge
 from tamis.matcher.write.new_rules import NewRules
 from tamis.matcher.write.release_memory import release_memory
-from tamis.matcher.write.responsive import keep_responsive
+from tamis.matcher.write.responsive import age_objects, keep_responsive
 from tamis.matcher.write.state import (
     EMPTY,
     Batch,
@@ -63,7 +64,7 @@ from tamis.matcher.write.state import (
 
 __all__ = ["Writer"]
 
-_SINGLES_BEFORE_TREES = 512
+_SINGLES_BEFORE_TREES = 64
 """After so many rules that came one by one, the kernels of the tail's trees are worth loading."""
 
 _MOST_SEGMENTS: Final = 24
@@ -157,6 +158,7 @@ class Writer:
         self.watchers: list[Callable[[int, Change], None]] = []
         self._singles = 0
         """How many rules came one by one, or a few at a time."""
+        self._remains = Remains()
         _writers.add(self)
         if journal is not None:
             self._wake_worker()
@@ -338,6 +340,7 @@ class Writer:
             warm_up()
             is_compiled()
             return True
+        self._remains.free(self.snapshot.tail, quiet)
         adapted = not quiet and self.snapshot.tail.adapt()
         return self.compact(quiet) or adapted
 
@@ -379,7 +382,10 @@ class Writer:
 
         Without `wait`, nothing happens while another thread writes.
         """
-        segment = snapshot.frozen_tail
+        with keep_responsive():
+            segment = snapshot.frozen_tail
+            self._prepare(segment)
+            age_objects(len(segment))
         if not wait and self._writing.locked():
             return
         with self._writing:
@@ -392,12 +398,19 @@ class Writer:
         with keep_responsive():
             ages = number_merged_rules(views)
             segment = self._builder.merge(views, sample)
+            self._prepare(segment)
+            age_objects(len(segment))
         with self._writing:
             state = replace_views(self._state(), views, segment, ages)
             # None if all rules were replaced in the meantime.
             if state is not None:
                 self._swap(state)
         release_memory(len(segment))
+
+    def _prepare(self, segment: Segment) -> None:
+        """Have a new segment ready for searches like those in the largest one."""
+        views = self.snapshot.views
+        segment.prepare(max(views, key=lambda view: view.size).segment if views else None)
 
     def _take_snapshot(self, function: Callable[[], None]) -> Snapshot:
         """Call a function between two changes, and return the snapshot of that moment."""
