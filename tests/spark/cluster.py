@@ -239,8 +239,12 @@ def _start_session(master: str, sizes: Sizes, folder: Path) -> Any:
 
 
 def jvm_options() -> str:
-    """What `tests/conftest.py` sets for short-lived JVMs; nothing outside of tests."""
-    return os.environ.get("SPARK_SUBMIT_OPTS", "")
+    """What `tests/conftest.py` sets for short-lived JVMs; nothing outside of tests.
+
+    Executors refuse settings of Spark among them.
+    """
+    options = os.environ.get("SPARK_SUBMIT_OPTS", "").split()
+    return " ".join(option for option in options if not option.startswith("-Dspark."))
 
 
 def environment(**others: str) -> dict[str, str]:

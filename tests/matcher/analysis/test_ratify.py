@@ -65,8 +65,8 @@ def test_a_false_match_in_a_batch_is_reported(monkeypatch: pytest.MonkeyPatch) -
     made = matcher(engine="scan")
     honest = Scan.match
 
-    def eager(self: Scan, events: Any, mask: Any = None) -> Any:
-        found = honest(self, events, mask)
+    def eager(self: Scan, events: Any, *others: Any) -> Any:
+        found = honest(self, events, *others)
         count = len(found.start) - 1
         rules = np.tile(np.arange(len(self.order), dtype=np.int32), count)
         return found._replace(start=np.arange(count + 1) * len(self.order), rule=rules)
