@@ -22,8 +22,8 @@ from tests.schedule import LongestFirst
 os.environ.setdefault("TAMIS_KERNELS", "wait")
 
 # A Spark of the tests lasts for seconds, and its tables are small. The JVM's second compiler takes
-# longer to make its code faster than the jobs take; without it they need half of the CPU time. So
-# does Spark, which compiles classes for each plan; without them it is a seventh less again.
+# longer to make its code faster than the jobs take; without it they need half of the CPU time.
+# Spark itself compiles classes for each plan; without these they need a seventh less again.
 os.environ.setdefault(
     "SPARK_SUBMIT_OPTS",
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
