@@ -1,7 +1,8 @@
 # People and CI run the same targets. A target that needs Python first creates .venv from the
 # locks; it uses nothing else that is installed on the machine.
 
-PYTHON ?= python3
+# Debian's own Python if it is new enough: it is what most users have.
+PYTHON ?= $(or $(shell /usr/bin/python3 -c 'import sys; sys.version_info >= (3, 11) and print(sys.executable)' 2>/dev/null),python3)
 ARGS ?=
 PART ?=
 SECONDS ?= 300
@@ -32,10 +33,10 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: architecture attack audit bench clean cluster compare compatibility coverage crash demo docs experiments format fuzz help kernels lint lock page parts peers pictures test venv wheel
+.PHONY: architecture attack audit bench clean cluster compare compatibility coverage crash demo docs experiments format fuzz help kernels lint lock page parts peers pictures test test-pythons venv wheel
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(or $(wildcard $(INSTALLED)),$(DEMO)) ## match 336,776 real flights against 100,000 alert rules, on Spark
 	@$(BIN)/tamis demo $(ARGS)
@@ -47,6 +48,9 @@ test: parts ## run the tests on all cores; ARGS="-k name" picks some, ARGS=-n0 u
 
 parts: $(INSTALLED) ## install what some tests run against: a browser, Kafka, PostgreSQL
 	@bash scripts/install-parts
+
+test-pythons: ## run the tests on every promised Python; ARGS=3.13 picks one, ARGS=--fast some tests on the newest
+	@$(PYTHON) scripts/test_pythons.py $(ARGS)
 
 kernels: $(INSTALLED) ## compile the kernels of a wheel, which the tests call
 	@$(WHEEL_CPU) $(BIN)/tamis warmup >/dev/null

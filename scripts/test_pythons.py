@@ -1,0 +1,242 @@
+"""Run the tests on every promised Python, and write which did: ``make test-pythons``.
+
+Each row of the table in docs/release.md is a clean clone of the last commit, with an environment
+of its own. The promised versions are the classifiers of pyproject.toml. Of each, the newest patch
+that can be had is tried: an interpreter of this machine, or that of a newer Debian, which is
+unpacked beside the project where debootstrap may do so. Two rows use the oldest Python that is
+promised: with the locked packages, and with the lowest ones that pyproject.toml allows.
+
+``--fast`` runs the rooms that depend most on Python and its packages, on the newest Python only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+PAGE: Final = ROOT / "docs" / "release.md"
+BEGIN: Final = "<!-- The table of Pythons; `make test-pythons` writes it. -->"
+END: Final = "<!-- End of the table of Pythons. -->"
+CLONES: Final = ROOT / "build" / "pythons"
+
+DEBIANS: Final = {(3, 13): "trixie", (3, 14): "sid"}
+"""The releases of Debian whose own Python is of a version."""
+
+SHOWN: Final = ("numpy", "numba", "pyarrow", "pandas", "pyspark")
+"""The packages whose versions stand in the table."""
+
+LOWEST: Final = ("numpy", "numba", "pyarrow", "pandas", "pyspark", "msgspec", "sqlglot", "typer")
+"""The packages of which the lowest declared version is tried."""
+
+FAST: Final = (
+    "tests/expr tests/encode tests/contract tests/matcher tests/files tests/joins tests/pubsub"
+)
+
+Version = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Row:
+    """An interpreter and packages that the tests run on."""
+
+    name: str
+    python: str
+    debian: Path | None = None
+    """The folder of the Debian that the interpreter is part of, if not of this machine."""
+    lowest: bool = False
+
+
+def main() -> None:
+    """Run the rows that were named, all without names; exits with 1 if a test failed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("names", nargs="*", help="rows to run, such as 3.12 or 3.11-lowest")
+    parser.add_argument("--fast", action="store_true", help="some rooms, on the newest Python")
+    options = parser.parse_args()
+    rows = list(find_rows())
+    if options.fast:
+        rows = rows[-1:]
+    elif options.names:
+        rows = [row for row in rows if row.name in options.names]
+    if not rows:
+        sys.exit(f"test-pythons: there is no row {', '.join(options.names)}")
+    failed = [row.name for row in rows if not run(row, fast=options.fast)]
+    if failed:
+        sys.exit(f"test-pythons: tests failed on {', '.join(failed)}")
+
+
+def promised() -> list[Version]:
+    """The versions that pyproject.toml names, the oldest first."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    found = re.findall(r"Python :: (\d+)\.(\d+)\b", "\n".join(project["classifiers"]))
+    return sorted((int(major), int(minor)) for major, minor in found)
+
+
+def find_rows() -> Iterator[Row]:
+    """The rows of the table, the oldest Python first."""
+    for version in promised():
+        number = "{}.{}".format(*version)
+        here = find_interpreters(number)
+        if version == promised()[0] and here:
+            oldest = min(here)[1]
+            yield Row(f"{number}-lowest", oldest, lowest=True)
+            yield Row(f"{number}-oldest", oldest)
+            if min(here)[0] == max(here)[0]:
+                continue
+        release = DEBIANS.get(version)
+        debian = unpack_debian(release) if release else None
+        if debian is not None and (debian / f"usr/bin/python{number}").exists():
+            yield Row(number, f"/usr/bin/python{number}", debian)
+        elif here:
+            yield Row(number, max(here)[1])
+        else:
+            print(f"test-pythons: no Python {number} can be had here", file=sys.stderr)
+
+
+def find_interpreters(number: str) -> list[tuple[int, str]]:
+    """The interpreters of a version on this machine, each behind its patch."""
+    folders = [Path(folder).resolve() for folder in os.get_exec_path()]
+    folders += (Path.home() / ".pyenv" / "versions").glob("*/bin")
+    found = []
+    for folder in dict.fromkeys(folders):
+        python = folder / f"python{number}"
+        ask = [str(python), "-c", "import sys; print(sys.version_info.micro)"]
+        if "shims" not in folder.parts and python.exists():
+            done = subprocess.run(ask, capture_output=True, text=True, check=False)
+            if done.returncode == 0:
+                found.append((int(done.stdout), str(python)))
+    return found
+
+
+def unpack_debian(release: str) -> Path | None:
+    """The folder with a minimal Debian of a release, or None if it cannot be made."""
+    folder = Path.home() / ".cache" / "tamis" / "debian" / release
+    if (folder / "usr/bin/python3").exists():
+        return folder
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        return None
+    if shutil.which("debootstrap") is None:
+        subprocess.run(["apt-get", "-qq", "update"], check=False, stdout=subprocess.DEVNULL)
+        install = ["apt-get", "-qq", "install", "-y", "--no-install-recommends", "debootstrap"]
+        if subprocess.run(install, check=False, stdout=subprocess.DEVNULL).returncode:
+            return None
+    print(f"test-pythons: unpacking Debian {release}", flush=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    aside = folder.with_name(f".{release}-{os.getpid()}")
+    packages = "python3,python3-venv,make,git,ca-certificates,procps"
+    command = ["debootstrap", "--variant=minbase", f"--include={packages}", release, str(aside)]
+    if subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode:
+        shutil.rmtree(aside, ignore_errors=True)
+        return None
+    return aside.rename(folder)
+
+
+def run(row: Row, *, fast: bool) -> bool:
+    """Test a clean clone with an interpreter; write the row, unless only a part was run."""
+    clone = CLONES / row.name
+    shutil.rmtree(clone, ignore_errors=True)
+    clone.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
+    report = clone / "build" / "tests.xml"
+    report.parent.mkdir()
+    print(f"test-pythons: {row.name}", flush=True)
+    make = ["make", "--silent", f"PYTHON={row.python}"]
+    inside(row, clone, [*make, "venv"])
+    if row.lowest:
+        install_lowest(clone)
+    chosen = FAST if fast else ""
+    inside(row, clone, [*make, "test", f"ARGS=--junitxml={report} {chosen}"], check=False)
+    counts = ET.parse(report).getroot()[0].attrib
+    bad = int(counts["failures"]) + int(counts["errors"])
+    if not fast:
+        write(row, clone, counts)
+    return bad == 0 and int(counts["tests"]) > 0
+
+
+def inside(row: Row, clone: Path, command: list[str], *, check: bool = True) -> None:
+    """Run a command in a clone, and in the Debian of the interpreter if it has one."""
+    if row.debian is not None:
+        script = str(ROOT / "scripts" / "inside-debian")
+        command = ["bash", script, str(row.debian), str(clone), *command]
+    environment = {**os.environ, "HYPOTHESIS_PROFILE": "ci"}
+    subprocess.run(command, cwd=clone, env=environment, check=check)
+
+
+def install_lowest(clone: Path) -> None:
+    """Install the lowest packages that pyproject.toml allows, and what goes with them."""
+    project = tomllib.loads((clone / "pyproject.toml").read_text("utf-8"))["project"]
+    needs = project["dependencies"] + project["optional-dependencies"]["spark"]
+    lowest = []
+    for need in needs:
+        name, version = re.findall(r"^([\w-]+).*?>=([\d.]+)", need)[0]
+        if name in LOWEST:
+            lowest.append(f"{name}=={version}" + (".*" if version.count(".") < 2 else ""))
+    pins = clone / "build" / "lowest.txt"
+    pins.write_text("\n".join(lowest), "utf-8")
+    solved = clone / "build" / "solved.txt"
+    python = str(clone / ".venv" / "bin" / "python")
+    tools = str(clone / "build" / "uv")
+    for command in (
+        f"{python} -m venv {tools}",
+        f"{tools}/bin/pip install --quiet --disable-pip-version-check uv",
+        f"{tools}/bin/uv pip compile --quiet --extra dev --constraint {pins} --python {python} "
+        f"--no-emit-index-url pyproject.toml -o {solved}",
+        f"{python} -m pip install --quiet --disable-pip-version-check --no-deps --no-compile "
+        f"--no-build-isolation -r {solved}",
+    ):
+        subprocess.run(command.split(), check=True, cwd=clone)
+
+
+def write(row: Row, clone: Path, counts: dict[str, str]) -> None:
+    """Put the row of an interpreter into the page, in the place of an older one."""
+    lines = [line for line in table_rows() if not line.startswith(f"| {row.name} |")]
+    lines.append(describe(row, clone, counts))
+    lines.sort(key=lambda line: line.split("|")[1])
+    title = f"| | Python | {', '.join(SHOWN)} | passed | failed | skipped | minutes | day |"
+    table = "\n".join([title, "| --- | --- | --- | ---: | ---: | ---: | ---: | --- |", *lines])
+    text = PAGE.read_text("utf-8")
+    before, _, rest = text.partition(BEGIN)
+    PAGE.write_text(f"{before}{BEGIN}\n\n{table}\n\n{END}{rest.partition(END)[2]}", "utf-8")
+
+
+def table_rows() -> list[str]:
+    """The rows that the page has."""
+    table = PAGE.read_text("utf-8").partition(BEGIN)[2].partition(END)[0]
+    return [line for line in table.splitlines() if re.match(r"\| \d", line)]
+
+
+def describe(row: Row, clone: Path, counts: dict[str, str]) -> str:
+    """The row of the table: versions, and how many tests passed."""
+    versions = clone / "build" / "versions.json"
+    script = (
+        "import importlib.metadata as m, json, pathlib, platform;"
+        f"found = [platform.python_version(), *map(m.version, {SHOWN})];"
+        f"pathlib.Path({str(versions)!r}).write_text(json.dumps(found))"
+    )
+    inside(row, clone, [str(clone / ".venv" / "bin" / "python"), "-c", script])
+    version, *packages = json.loads(versions.read_text("utf-8"))
+    bad = int(counts["failures"]) + int(counts["errors"])
+    skipped = int(counts["skipped"])
+    passed = int(counts["tests"]) - bad - skipped
+    minutes = float(counts["time"]) / 60
+    day = datetime.datetime.now(datetime.UTC).date()
+    return (
+        f"| {row.name} | {version} | {', '.join(packages)} | {passed:,} | {bad:,} | {skipped:,} "
+        f"| {minutes:.0f} | {day} |"
+    )
+
+
+if __name__ == "__main__":
+    main()
