@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import inspect
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -115,7 +116,10 @@ def _describe_own_code(value: Any) -> str:
 
 def _describe_code(code: types.CodeType) -> tuple[Any, ...]:
     """What a code object does, without its lines, its file and its docstring."""
-    documented = bool(code.co_consts) and isinstance(code.co_consts[0], str)
+    # From Python 3.14 on a flag says so, and any text may come first.
+    flag = getattr(inspect, "CO_HAS_DOCSTRING", None)
+    begins_with_text = bool(code.co_consts) and isinstance(code.co_consts[0], str)
+    documented = begins_with_text if flag is None else bool(code.co_flags & flag)
     return (
         code.co_code.hex(),
         code.co_names,
@@ -153,7 +157,7 @@ def _describe(value: Any) -> Any:
         return type(value).__name__, repr(value)
     if isinstance(value, Type):
         return _describe_type(value)
-    if isinstance(value, np.dtype | types.BuiltinFunctionType) or value is ...:
+    if isinstance(value, np.dtype | types.BuiltinFunctionType | slice) or value is ...:
         return str(value)
     raise TypeError(f"a kernel uses {value!r}, whose changes would go unnoticed")
 
