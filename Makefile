@@ -33,7 +33,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: architecture attack audit bench clean cluster compare compatibility coverage crash demo docs experiments format fuzz help kernels lint lock page parts peers pictures test test-pythons venv wheel
+.PHONY: attack audit bench clean cluster compare compatibility coverage crash demo docs experiments format fuzz help kernels lint lock page parts peers pictures test test-pythons venv wheel
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,9 +84,6 @@ lint: $(INSTALLED) ## check style (ruff) and types (mypy)
 format: $(INSTALLED) ## format the code
 	@$(BIN)/ruff check --fix-only .
 	@$(BIN)/ruff format .
-
-architecture: $(INSTALLED) ## write the table of files in ARCHITECTURE.md
-	@$(BIN)/python scripts/architecture.py
 
 bench: $(INSTALLED) ## run all benchmarks, about 40 minutes
 	@for file in benchmarks/bench_*.py; do \

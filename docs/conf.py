@@ -2,14 +2,15 @@
 
 The pages are plain Markdown that reads well on a code host, so what only Sphinx needs is added
 here, while it reads them: tables of contents follow from the links of index pages, links to the
-files at the root of the project lead to their copies in `project`, and drawings are put into the
-page, where they take the colours of its theme.
+files at the root of the project lead to their copies in `project`, the list of files is made, and
+drawings are put into the page, where they take the colours of its theme.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,6 +18,9 @@ from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 import tamis
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from scripts.file_list import list_files
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -110,8 +114,9 @@ def find_others(docname: str, pages: list[str], known: set[str]) -> list[str]:
 
 
 def prepare_page(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Add a table of contents to an index page, and lead links to files of the root to copies."""
-    text = _ROOT_FILE.sub(lambda m: f"](/project/{m[1].lower()}.md{m[2]})", source[0])
+    """Add the list of files and tables of contents; lead links to files of the root to copies."""
+    text = source[0].replace("<!-- The list of files: `make docs` puts it here. -->", list_files())
+    text = _ROOT_FILE.sub(lambda m: f"](/project/{m[1].lower()}.md{m[2]})", text)
     if is_index(docname):
         pages = find_contents(docname, text)
         pages += find_others(docname, pages, set(app.env.found_docs))
