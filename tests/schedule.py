@@ -46,9 +46,9 @@ _LONGEST: Final = (
     "tests/attack",
     "tests/matcher/storage",
     "tests/encode/compiler",
-    "tests/test_wheel.py",
+    "tests/repo/test_wheel.py",
     "tests/cli",
-    "tests/test_docs.py",
+    "tests/repo/test_docs.py",
     _SITE,
 )
 """What takes long, the longest first, and tests without kernels, which come before most of it. The
@@ -65,7 +65,7 @@ class LongestFirst(LoadFileScheduling):  # type: ignore[misc]  # xdist has no ty
             return _OWN_SPARK[file]
         if file.startswith("tests/spark/"):
             return _SESSION
-        if file.startswith("tests/site/"):
+        if file.startswith("tests/repo/site/"):
             return _SITE
         if file == "tests/test_experiments.py":
             # The name ends with the paper and the figure.

@@ -69,7 +69,7 @@ print(len(compiled.buffer))
 def test_warmup_leaves_nothing_to_compile(tmp_path: Path) -> None:
     """Only the kernels that a warmup calls are there, so that those of other tests do not help.
 
-    `tests/test_wheel.py` tries those of the default engine.
+    `tests/repo/test_wheel.py` tries those of the default engine.
     """
     kernels, engines = tmp_path / "kernels", ["scan"]
     compile_kernels(ROOT, kernels, {}, engines)

@@ -14,7 +14,7 @@ from pathlib import Path
 import tamis
 from scripts.build_wheel import copy_tree
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def read_containerfile() -> list[tuple[str, str]]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 from markdown_it import MarkdownIt
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class Block(NamedTuple):

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "tutorials" / "first-alerts.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "tutorials" / "first-alerts.md"
 MARK = "--- end of block ---"
 
 

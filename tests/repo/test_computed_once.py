@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tamis.forks import computed_once
 
-SOURCE = Path(__file__).resolve().parent.parent / "src" / "tamis"
+SOURCE = Path(__file__).resolve().parents[2] / "src" / "tamis"
 
 
 class Slow:

@@ -15,7 +15,7 @@ import pytest
 
 import tamis
 
-SOURCE = Path(__file__).resolve().parent.parent / "src"
+SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 SKIPPED = {
     "tamis.client": 1,

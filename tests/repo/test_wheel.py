@@ -15,7 +15,7 @@ import pytest
 from tests.cli.test_warmup import USES
 from tests.encode.compiler.test_background import ANSWERS
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 CPU = "NUMBA_CPU_"
 """How the settings begin by which ``make test`` has kernels compiled for the CPU of a wheel."""
