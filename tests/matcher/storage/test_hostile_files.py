@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 import tamis
 from tamis import CorruptFileError, Matcher
-from tamis.matcher.storage import array_file, segment_file
+from tamis.matcher.storage import segment_file
 from tamis.matcher.storage.array_file import map_sections, write_sections
 
 SCRIPT = Path(__file__).with_name("hostile_segments.py")
@@ -113,15 +115,15 @@ def test_directory_with_a_hostile_entry_is_refused(
 ) -> None:
     (path,) = index.glob("segment-*")
     sections = map_sections(path, "segment")
-    real = array_file.msgspec.json.encode
+    real: Callable[[Any], bytes] = msgspec.json.encode
 
     def encode(directory: Any) -> bytes:
-        content = array_file.msgspec.to_builtins(directory)
+        content = msgspec.to_builtins(directory)
         content["sections"]["order"][field] = value
         return real(content)
 
     with monkeypatch.context() as patch:
-        patch.setattr(array_file.msgspec.json, "encode", encode)
+        patch.setattr(msgspec.json, "encode", encode)
         write_sections(path, "segment", sections.about, sections.arrays)
     with pytest.raises(CorruptFileError, match=r"its part 'order' (lies outside|has the type)"):
         tamis.open(index)
@@ -137,6 +139,20 @@ def test_defect_in_a_check_is_not_a_damaged_file(
     monkeypatch.setattr(segment_file, "check_order", fail)
     with pytest.raises(error, match="a defect"):
         tamis.open(index)
+
+
+def test_weight_of_an_operator_is_refused(tmp_path: Path) -> None:
+    matcher = Matcher()
+    for number in range(50):
+        matcher.add(number, "x = 1 AND y = 2", weights={("x", 1): 2.0})
+    matcher.save(tmp_path / "index")
+    (path,) = (tmp_path / "index").glob("segment-*")
+    arrays = map_sections(path, "segment").arrays
+    weights = arrays["rules.scores.weights"].copy()
+    weights[arrays["rules.scores.code"] < 0] = 0
+    change(tmp_path / "index", rules__scores__weights=weights)
+    with pytest.raises(CorruptFileError):
+        tamis.open(tmp_path / "index")
 
 
 def test_texts_that_are_not_utf8(index: Path) -> None:
