@@ -60,7 +60,8 @@ FAST: Final = (
 )
 """What depends most on Python and its packages, and needs no compiled kernels."""
 
-FAST_ENGINES: Final = "not test_engines or tiles or scan or shared"
+FAST_ENGINES: Final = "not test_engines or (tiles and evaluate and not satisfied)"
+"""Of the contract suite, the default engine and what runs fast without compiled kernels."""
 
 LONGEST: Final = "3h"
 """How long the tests of a row may take."""
