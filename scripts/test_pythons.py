@@ -6,7 +6,9 @@ that can be had is tried: an interpreter of this machine, or that of a newer Deb
 unpacked beside the project where debootstrap may do so. Two rows use the oldest Python that is
 promised: with the locked packages, and with the lowest ones that pyproject.toml allows.
 
-``--fast`` runs the rooms that depend most on Python and its packages, on the newest Python only.
+``--fast`` runs the tests that depend most on Python and its packages, on the newest Python that is
+here already and newer than this one; without such a Python it does nothing. It compiles no kernels:
+those that are not on disk run as plain Python.
 """
 
 from __future__ import annotations
@@ -40,10 +42,29 @@ SHOWN: Final = ("numpy", "numba", "pyarrow", "pandas", "pyspark")
 LOWEST: Final = ("numpy", "numba", "pyarrow", "pandas", "pyspark", "msgspec", "sqlglot", "typer")
 """The packages of which the lowest declared version is tried."""
 
-FAST: Final = tuple(
-    f"tests/{room}" for room in "expr encode contract matcher files joins pubsub".split()
+FAST: Final = (
+    *(
+        "tests/test_patterns.py",
+        "tests/test_public.py",
+        "tests/expr/text",
+        "tests/expr/test_model.py",
+    ),
+    *("tests/expr/test_evaluate.py", "tests/expr/test_json.py", "tests/encode/test_checks.py"),
+    *("tests/encode/test_events.py", "tests/matcher/write/test_defects.py"),
+    *("tests/matcher/test_matcher.py", "tests/matcher/storage/test_stored_formats.py"),
+    *("tests/matcher/storage/test_hostile_files.py", "tests/matcher/storage/test_store.py"),
+    *("tests/matcher/storage/test_documents.py", "tests/files/test_formats.py"),
+    *("tests/files/test_rule_reader.py", "tests/joins/test_evaluate.py"),
+    *("tests/pubsub/test_collection.py", "tests/importers/test_malformed.py"),
+    "tests/contract/test_engines.py",
 )
-"""The rooms that depend most on Python and its packages."""
+"""What depends most on Python and its packages, and needs no compiled kernels."""
+
+FAST_ENGINES: Final = "not test_engines or (tiles and evaluate and not satisfied)"
+"""Of the contract suite, the default engine and what runs fast without compiled kernels."""
+
+LONGEST: Final = "3h"
+"""How long the tests of a row may take."""
 
 Version = tuple[int, int]
 
@@ -67,9 +88,13 @@ def main() -> None:
     options = parser.parse_args()
     versions = promised()
     if options.fast:
-        rows = next(filter(None, map(find_rows, reversed(versions))))[-1:]
+        newer = [version for version in versions if version > sys.version_info[:2]]
+        rows = [row for version in newer for row in find_rows(version, unpack=False)][-1:]
+        if not rows:
+            print("test-pythons: there is no Python here that is newer than this one")
     else:
-        rows = [row for version in versions for row in find_rows(version)]
+        wanted = [v for v in versions if not options.names or is_named(v, options.names)]
+        rows = [row for version in wanted for row in find_rows(version)]
     if options.names:
         rows = [row for row in rows if row.name in options.names]
         if len(rows) < len(options.names):
@@ -86,13 +111,21 @@ def promised() -> list[Version]:
     return sorted((int(major), int(minor)) for major, minor in found)
 
 
-def find_rows(version: Version) -> list[Row]:
-    """The rows of a version: none if no interpreter can be had here."""
+def is_named(version: Version, names: list[str]) -> bool:
+    """Whether one of the names is that of a row of a version."""
+    return "{}.{}".format(*version) in [name.partition("-")[0] for name in names]
+
+
+def find_rows(version: Version, *, unpack: bool = True) -> list[Row]:
+    """The rows of a version: none if no interpreter can be had here.
+
+    Without `unpack`, only what is on this machine already is looked at.
+    """
     number = "{}.{}".format(*version)
     here = sorted(find_interpreters(number))
     release = DEBIANS.get(version)
-    debian = unpack_debian(release) if release else None
-    if debian is not None and (debian / f"usr/bin/python{number}").exists():
+    debian = find_debian(release, number, unpack=unpack) if release else None
+    if debian is not None:
         return [Row(number, f"/usr/bin/python{number}", debian)]
     if not here:
         print(f"test-pythons: no Python {number} can be had here", file=sys.stderr)
@@ -121,18 +154,29 @@ def find_interpreters(number: str) -> list[tuple[int, str]]:
     return found
 
 
-def unpack_debian(release: str) -> Path | None:
-    """The folder with a minimal Debian of a release, or None if it cannot be made."""
+def find_debian(release: str, number: str, *, unpack: bool) -> Path | None:
+    """The folder of a Debian in which a Python runs, or None; it is unpacked if there is none."""
     folder = Path.home() / ".cache" / "tamis" / "debian" / release
-    if (folder / "usr/bin/python3").exists():
-        return folder
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+    if unpack and not folder.exists() and not unpack_debian(release, folder):
         return None
+    python = f"/usr/bin/python{number}"
+    if not (folder / python[1:]).exists():
+        return None
+    # It may have been unpacked by a user with more rights.
+    CLONES.mkdir(parents=True, exist_ok=True)
+    row = Row(number, python, folder)
+    return folder if inside(row, CLONES, [python, "-c", ""], quiet=True) else None
+
+
+def unpack_debian(release: str, folder: Path) -> bool:
+    """Unpack a minimal Debian of a release into a folder. Returns whether that was possible."""
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        return False
     if shutil.which("debootstrap") is None:
         subprocess.run(["apt-get", "-qq", "update"], check=False, stdout=subprocess.DEVNULL)
         install = ["apt-get", "-qq", "install", "-y", "--no-install-recommends", "debootstrap"]
         if subprocess.run(install, check=False, stdout=subprocess.DEVNULL).returncode:
-            return None
+            return False
     print(f"test-pythons: unpacking Debian {release}", flush=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
     aside = folder.with_name(f".{release}-{os.getpid()}")
@@ -140,8 +184,9 @@ def unpack_debian(release: str) -> Path | None:
     command = ["debootstrap", "--variant=minbase", f"--include={packages}", release, str(aside)]
     if subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode:
         shutil.rmtree(aside, ignore_errors=True)
-        return None
-    return aside.rename(folder)
+        return False
+    aside.rename(folder)
+    return True
 
 
 def run(row: Row, *, fast: bool) -> bool:
@@ -152,25 +197,37 @@ def run(row: Row, *, fast: bool) -> bool:
     subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
     report = clone / "build" / "tests.xml"
     report.parent.mkdir()
-    print(f"test-pythons: {row.name}", flush=True)
-    inside(row, clone, ["make", "--silent", f"PYTHON={row.python}", "venv"])
+    print(f"test-pythons: {row.name}, {row.python}", flush=True)
+    if not inside(row, clone, ["make", "--silent", f"PYTHON={row.python}", "venv"]):
+        return False
     if row.lowest:
         install_lowest(clone)
     if fast:
-        return inside(row, clone, ["bash", "scripts/test-twice", *FAST])
-    inside(row, clone, ["make", "--silent", "test", f"ARGS=--junitxml={report}"])
+        pytest = [".venv/bin/python", "-m", "pytest", "-q", "-n", "auto", "--dist", "loadfile"]
+        picked = ["-m", "not slow", "-k", FAST_ENGINES, *FAST]
+        return inside(row, clone, ["env", "TAMIS_KERNELS=plain", *pytest, *picked])
+    inside(
+        row, clone, ["timeout", LONGEST, "make", "--silent", "test", f"ARGS=--junitxml={report}"]
+    )
+    if not report.exists():
+        print(f"test-pythons: the tests of {row.name} did not end", file=sys.stderr)
+        return False
     counts = ET.parse(report).getroot()[0].attrib
     write(row, clone, counts)
     return int(counts["failures"]) + int(counts["errors"]) == 0 < int(counts["tests"])
 
 
-def inside(row: Row, clone: Path, command: list[str]) -> bool:
+def inside(row: Row, clone: Path, command: list[str], *, quiet: bool = False) -> bool:
     """Run a command in a clone, and in the Debian of the interpreter if it has one."""
+    output = subprocess.DEVNULL if quiet else None
     if row.debian is not None:
         script = str(ROOT / "scripts" / "inside-debian")
         command = ["bash", script, str(row.debian), str(clone), *command]
     environment = {**os.environ, "HYPOTHESIS_PROFILE": "ci"}
-    return subprocess.run(command, cwd=clone, env=environment, check=False).returncode == 0
+    done = subprocess.run(
+        command, cwd=clone, env=environment, check=False, stdout=output, stderr=output
+    )
+    return done.returncode == 0
 
 
 def install_lowest(clone: Path) -> None:
@@ -187,11 +244,12 @@ def install_lowest(clone: Path) -> None:
     solved = clone / "build" / "solved.txt"
     python = str(clone / ".venv" / "bin" / "python")
     tools = str(clone / "build" / "uv")
+    uv = re.findall(r"^UV := (\S+)", (clone / "Makefile").read_text("utf-8"), re.MULTILINE)[0]
     pip = "install --quiet --disable-pip-version-check"
     solve = f"--quiet --no-emit-index-url --extra dev --constraint {pins} --python {python}"
     for command in (
         f"{python} -m venv {tools}",
-        f"{tools}/bin/pip {pip} uv",
+        f"{tools}/bin/pip {pip} {uv}",
         f"{tools}/bin/uv pip compile {solve} pyproject.toml -o {solved}",
         f"{python} -m pip {pip} --no-deps --no-compile --no-build-isolation -r {solved}",
     ):

@@ -31,6 +31,8 @@ A message names the culprit and, where there is one, the fix. It is one line lon
 from __future__ import annotations
 
 import errno
+import reprlib
+import warnings
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -57,7 +59,12 @@ __all__ = [
     "UnknownRuleError",
     "UnknownSubscriptionError",
     "combine_errors",
+    "refusal_of",
+    "report_defect",
 ]
+
+_QUOTED = 200
+"""How many characters of a rule are quoted that a defect refuses."""
 
 _EXCERPT = 60
 """How many characters of a rule's text are shown on each side of the caret."""
@@ -291,6 +298,36 @@ def combine_errors(errors: Mapping[int, EventError | SchemaError]) -> EventError
     combined = type(errors[number])(f"event {number}: {errors[number]}")
     combined.refused = MappingProxyType(dict(errors))
     return combined
+
+
+def refusal_of(error: Exception, source: object) -> RuleError | SchemaError:
+    """The error that refuses the rule `source` alone, while `error` is being handled.
+
+    An exception that nobody expects is a defect of Tamis. It refuses one rule, and not the batch
+    that it came with. An error that says nothing about the rule is raised.
+    """
+    if isinstance(error, RuleError | SchemaError):
+        return error
+    if isinstance(error, TamisError | MemoryError):
+        raise error
+    text = repr(source[:_QUOTED]) if isinstance(source, str) else reprlib.repr(source)
+    refusal = RuleError(
+        f"Tamis cannot read this rule because of a defect of its own, please report it: {error!r}, "
+        f"in {text}"
+    )
+    refusal.__cause__ = error
+    return refusal
+
+
+def report_defect(error: Exception) -> None:
+    """Warn that a fast way failed for a reason that nobody expects; the careful way follows."""
+    if isinstance(error, MemoryError):
+        raise error
+    warnings.warn(
+        f"Tamis takes a slower way because of a defect of its own, please report it: {error!r}",
+        RuntimeWarning,
+        stacklevel=3,
+    )
 
 
 def _excerpt(text: str, position: int) -> str:

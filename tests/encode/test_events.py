@@ -130,7 +130,7 @@ class Colour(str):
         (Colour("a"), "a"),
         (np.datetime64("2024-02-29T12:00:00.000001", "us"), datetime(2024, 2, 29, 12, 0, 0, 1)),
         (np.datetime64("2024-02-29", "D"), datetime(2024, 2, 29)),
-        (np.datetime64("NaT"), None),
+        (np.datetime64("NaT", "us"), None),
         (pd.Timestamp("2024-02-29 12:00"), datetime(2024, 2, 29, 12)),
         (pd.NaT, None),
         (date(2024, 2, 29), datetime(2024, 2, 29)),

@@ -136,6 +136,8 @@ def test_a_rollout_reaches_all_or_none() -> None:
         (strategy(constraint("REGEX", "(a")), "pattern"),
         (strategy(constraint("NUM_EQ", "five")), "not a number"),
         (strategy(constraint("NUM_EQ", "inf")), "not a number"),
+        (strategy(constraint("NUM_EQ", "1_000")), "not a number"),
+        (strategy(constraint("NUM_EQ", "\u0661")), "not a number"),
         (strategy(constraint("DATE_AFTER", "soon")), "not a time"),
         (strategy(constraint("SOUNDS_LIKE", ["a"])), "'SOUNDS_LIKE' is not supported"),
         (strategy({"operator": "IN", "values": ["a"]}), "contextName"),

@@ -153,8 +153,8 @@ def test_streams_end_when_the_server_stops(tmp_path: Path) -> None:
         started = threading.Event()
         thread = threading.Thread(target=follow)
         thread.start()
-        assert started.wait(10)
-    thread.join(10)
+        assert started.wait(60)
+    thread.join(60)
     assert ended.is_set()
     assert '"message":"stopped"' in served.access_log()
 

@@ -285,6 +285,8 @@ def _fit_the_stack(scores, table):
                 operands = (-code - 1) >> 1
                 if operands > height or height - operands >= scores.depth:
                     return False
+                if len(scores.weights) and scores.weights[i] != -1:
+                    return False
                 height += 1 - operands
         if height != 1:
             return False

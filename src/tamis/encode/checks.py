@@ -24,6 +24,7 @@ from tamis.encode.kernel import kernel
 
 __all__ = [
     "ArrayError",
+    "NamedArrays",
     "check_lengths",
     "check_lists",
     "check_numbers",
@@ -34,6 +35,7 @@ __all__ = [
     "check_types",
     "read_hints",
     "refuse",
+    "scalar_of",
 ]
 
 
@@ -49,6 +51,13 @@ def refuse(name: str, reason: str) -> NoReturn:
     raise ArrayError(f"{name!r} {reason}")
 
 
+class NamedArrays(dict[str, NDArray[Any]]):
+    """The arrays of a file by name; to look up one that is missing raises `ArrayError`."""
+
+    def __missing__(self, name: str) -> NoReturn:
+        refuse(name, "is missing")
+
+
 def check_types(arrays: tuple[Any, ...], **widths: int) -> None:
     """Check that the arrays of a NamedTuple have the types that it declares.
 
@@ -61,14 +70,24 @@ def check_types(arrays: tuple[Any, ...], **widths: int) -> None:
             if type(value) is not int:
                 refuse(name, "is not a number")
         elif not (isinstance(hint, type) and issubclass(hint, tuple)):
-            (number,) = get_args(get_args(hint)[1])
-            check_type(name, value, number, widths.get(name))
+            check_type(name, value, scalar_of(hint), widths.get(name))
 
 
 @functools.cache
 def read_hints(kind: type) -> dict[str, Any]:
     """The types that a NamedTuple declares; they take longer to read than a small array."""
     return get_type_hints(kind)
+
+
+@functools.cache
+def scalar_of(hint: Any) -> type[np.generic]:
+    """The type of the numbers in ``NDArray[…]``, however deep this version of NumPy nests it."""
+    parts = list(get_args(hint))
+    for part in parts:
+        if isinstance(part, type) and issubclass(part, np.generic):
+            return part
+        parts += get_args(part)
+    raise TypeError(f"{hint} does not declare an array of a type")
 
 
 def check_type(

@@ -103,6 +103,8 @@ class RuleEncoder:
         self, scalars: frozenset[str] = frozenset(), reader: BulkReader | None = None
     ) -> None:
         self.size = 0
+        self._is_whole = True
+        """Whether no exception has left a part of a rule."""
         self._scalars = scalars
         self._reader = BulkReader() if reader is None else reader
         self._atoms = self._reader.atoms.atoms
@@ -149,6 +151,8 @@ class RuleEncoder:
 
     def finish(self) -> EncodedRules:
         """Encode all rules that were added."""
+        if not self._is_whole:
+            raise RuntimeError("a rule was added in part")
         dictionary = Dictionary.of(atom.predicate for atom in self._atoms)
         dictionary.load()
         texts = number_text_predicates(self._atoms)
@@ -208,7 +212,7 @@ class RuleEncoder:
         return known.form.renumber(rule.atoms + extra)
 
     def _append(self, form: _Form, weights: RuleWeights | None = None) -> None:
-        rule = self.size
+        rule, self._is_whole = self.size, False
         for conjunction in form.conjunctions:
             known = len(self._conjunctions)
             number = self._conjunctions.setdefault(tuple(sorted(set(conjunction))), known)
@@ -229,6 +233,7 @@ class RuleEncoder:
             ]
         self._scores.append(form.score)
         self.size += 1
+        self._is_whole = True
 
     def _form_arrays(self) -> FormArrays:
         conjunction_end, conjunction_atom = self._conjunction_atoms.arrays()

@@ -21,7 +21,7 @@ from tamis.encode.arrays import (
     TextArrays,
 )
 from tamis.encode.check_rules import check_rules
-from tamis.encode.checks import check_lists, check_type, refuse
+from tamis.encode.checks import check_lengths, check_lists, check_type, refuse
 from tamis.encode.dictionary import Dictionary
 from tamis.encode.ragged import narrow_starts
 from tamis.encode.rules import EncodedRules
@@ -70,17 +70,15 @@ def from_arrays(arrays: Mapping[str, NDArray[Any]], check_size: int | None = Non
     Raises
     ------
     ArrayError
-        The arrays contradict each other.
-    KeyError
-        An array is missing.
+        The arrays contradict each other. One that is missing raises what `arrays` raises.
     """
 
     def group(name: str, fields: tuple[str, ...]) -> dict[str, Any]:
         return {field: arrays[f"{name}.{field}"] for field in fields}
 
     scores = group("scores", ScoreArrays._fields)
-    scores["depth"] = int(scores["depth"][0])
-    size = int(arrays["size"][0])
+    scores["depth"] = _read_number(arrays, "scores.depth")
+    size = _read_number(arrays, "size")
     rules = (
         AtomArrays(**group("atoms", AtomArrays._fields)),
         _read_forms(group("forms", FormArrays._fields), check_size is not None),
@@ -95,6 +93,12 @@ def from_arrays(arrays: Mapping[str, NDArray[Any]], check_size: int | None = Non
             refuse("size", f"is {size:,}, not {check_size:,}")
         check_rules(size, *rules, dictionary, texts)
     return EncodedRules(size, *rules, Dictionary(dictionary), TextIndex(texts))
+
+
+def _read_number(arrays: Mapping[str, NDArray[Any]], name: str) -> int:
+    check_type(name, arrays[name], np.int64)
+    check_lengths(1, **{name: arrays[name]})
+    return int(arrays[name][0])
 
 
 def _read_forms(fields: dict[str, Any], check: bool) -> FormArrays:

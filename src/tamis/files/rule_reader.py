@@ -20,7 +20,9 @@ from tamis.errors import (
     InputFileError,
     RuleError,
     RuleSyntaxError,
+    SchemaError,
     UnknownRuleError,
+    refusal_of,
 )
 from tamis.files.csv_records import read_records
 from tamis.files.json_lines import read_objects
@@ -122,8 +124,9 @@ def load_rules(
                 for record in records:
                     try:
                         rules.append(_build_unique_rule(source, record, logic, places))
-                    except RuleError as error:
-                        located = _locate_error(source, error, record.number)
+                    except Exception as error:
+                        refusal = refusal_of(error, record.fields.get("rule"))
+                        located = _locate_error(source, refusal, record.number)
                         if not skip_bad:
                             raise located from error
                         bad.append(located)
@@ -166,7 +169,9 @@ def load_rule(matcher: Matcher, path: str, id: str, *, logic: str = "strong") ->
     raise UnknownRuleError(f"{display_path(path)}: there is no rule {id!r}")
 
 
-def _locate_error(source: Source, error: RuleError, number: int | None) -> InputFileError:
+def _locate_error(
+    source: Source, error: RuleError | SchemaError, number: int | None
+) -> InputFileError:
     message = error.summary if isinstance(error, RuleSyntaxError) else str(error)
     return source.error(message, number)
 

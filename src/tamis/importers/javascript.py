@@ -6,13 +6,14 @@ import math
 import re
 from typing import Any, Final
 
+from tamis.expr.lexemes import NUMERAL
 from tamis.expr.model import Op
 from tamis.importers.predicates import COMPARISONS
 
 __all__ = ["as_number", "compare", "loosely_equal", "number_text", "strictly_equal"]
 
 _EXPONENT_FROM: Final = 1e21
-_NUMERAL: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NUMERAL: Final = re.compile(rf"[+-]?{NUMERAL}")
 
 
 def as_number(value: Any) -> float:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from tamis.errors import DuplicateRuleError, RuleError
+from tamis.errors import DuplicateRuleError, refusal_of
 from tamis.expr.weights import RuleWeights
 from tamis.importers.entries import Entry, Identify
 from tamis.matcher.rule import Rule, RuleId
+from tamis.matcher.write.bad_rules import BadRule
 
 __all__ = ["Imported", "Refused", "import_entries"]
 
@@ -68,11 +69,12 @@ def import_entries(
             rule = build(id, content)
             if rule.weights:
                 RuleWeights.of(rule.weights, rule.expr)
-        except RuleError as error:
-            id = error.rule_id if id is None else id
-            result.refused.append(Refused(id, entry.place, error.message))
         except RecursionError:
             result.refused.append(Refused(id, entry.place, "the rule is nested too deep"))
+        except Exception as error:
+            refusal = BadRule.of(id, refusal_of(error, entry.content))
+            id = getattr(error, "rule_id", None) if id is None else id
+            result.refused.append(Refused(id, entry.place, refusal.message))
         else:
             places[id] = entry.place
             result.rules.append(rule)

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from tamis.errors import RuleError
 from tamis.expr.functions.terms import Attribute, call, name_of
+from tamis.expr.lexemes import NUMERAL
 from tamis.expr.model import FALSE, TRUE, Expr, Op, Predicate, all_of, any_of
 from tamis.importers.entries import Entry, RuleSource, read_entries
 from tamis.importers.predicates import (
@@ -37,6 +38,7 @@ from tamis.matcher.rule import Rule, RuleId, check_id, make_rule
 
 __all__ = ["read"]
 
+_NUMERAL: Final = re.compile(rf"[+-]?{NUMERAL}")
 _SEMVER: Final = (
     r"^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)"
     r"(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$"
@@ -237,9 +239,10 @@ def _parse_scalars(text: str) -> list[int | bool]:
 
 
 def _parse_number(value: Any) -> int | float:
+    is_numeral = isinstance(value, str) and _NUMERAL.fullmatch(value.strip())
     try:
-        number = float(value) if isinstance(value, str) or is_number(value) else None
-    except (ValueError, OverflowError):
+        number = float(value) if is_numeral or is_number(value) else None
+    except OverflowError:
         number = None
     if number is None or number - number != 0:
         raise RuleError(f"{value!r} is not a number")

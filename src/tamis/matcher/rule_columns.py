@@ -402,7 +402,13 @@ class RuleColumns:
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> RuleColumns:
-        """Reassemble columns from the result of `arrays`; nothing is copied."""
+        """Reassemble columns from the result of `arrays`; nothing is copied.
+
+        Raises
+        ------
+        ArrayError
+            They cannot be taken apart.
+        """
 
         def strings(name: str) -> Strings:
             return Strings(arrays[f"{name}_start"], arrays[f"{name}_data"])
@@ -417,7 +423,7 @@ class RuleColumns:
             strings("weights"),
             strings("payloads"),
             _Tags(strings("tag_names"), arrays["tag_start"], arrays["tag"]),
-            Validities(arrays["lives"].reshape(-1, 3)),
+            Validities.of_array(arrays["lives"]),
             _Subscriptions(strings("subscription_names"), arrays["subscription"])
             if has_subscriptions
             else _UNSUBSCRIBED,

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tamis.encode.checks import check_lengths, check_numbers, check_type
+from tamis.encode.checks import check_lengths, check_numbers, check_type, refuse
 from tamis.errors import RuleError
 from tamis.expr.times import count_microseconds, to_timestamp
 
@@ -167,6 +167,13 @@ class Validities:
         if len(self.numbers):
             return self.numbers
         return np.tile(np.array(ALWAYS, np.int64), (count, 1))
+
+    @classmethod
+    def of_array(cls, numbers: NDArray[np.int64]) -> Validities:
+        """The validities whose numbers lie end to end, as a file has them."""
+        if numbers.size % 3:
+            refuse("lives", f"has {numbers.size:,} entries, not three for each rule")
+        return cls(numbers.reshape(-1, 3))
 
     def check(self, size: int) -> None:
         """Check the validities of `size` rules that were read from a file."""

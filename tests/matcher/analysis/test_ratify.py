@@ -33,10 +33,12 @@ def test_a_sound_index_agrees() -> None:
     found = matcher(rules).ratify(seconds=0, seed=1, processes=2)
     assert found.agrees
     assert (found.rules, found.events) == (150, 8)
-    longer = matcher(rules, logic="weak").ratify(seconds=2, sample=100, processes=0)
+    made, seconds = matcher(rules, logic="weak"), 2.0
+    # A slow machine needs longer for more than the first events.
+    while (longer := made.ratify(seconds=seconds, sample=100, processes=0)).events <= 8:
+        seconds *= 2
     assert longer.agrees
     assert longer.rules == 100
-    assert longer.events > 8
     assert longer.matches > 100
 
 

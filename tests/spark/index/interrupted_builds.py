@@ -1,8 +1,9 @@
-"""A script that kills builders at random moments; `test_interrupted_builds.py` runs it.
+"""A script that kills builders; `test_interrupted_builds.py` runs it.
 
 Each round forks a builder that publishes version after version, with the functions of executors but
-without Spark, kills it, and reads the index. The first version is published before any fork, so
-that kernels are loaded once.
+without Spark, kills it, and reads the index. A builder is killed once it has published so many
+versions, and in every other round while it writes one: on a slow machine as on a fast one. The
+first version is published before any fork, so that kernels are loaded once.
 
 Usage: python interrupted_builds.py FOLDER ROUNDS SEED
 """
@@ -58,8 +59,21 @@ def build_for_ever(path: Path, out: int) -> None:
         os.write(out, f"{publish(path, write).number}\n".encode())
 
 
-def kill_builder(path: Path, seconds: float) -> int:
-    """Fork a builder and kill it; return the last version it reported as published, or 0."""
+def kill_builder(path: Path, versions: int, is_writing: bool, random: Random) -> int:
+    """Fork a builder and kill it; return the last version it reported as published, or 0.
+
+    Parameters
+    ----------
+    path
+        The index.
+    versions
+        How many versions the builder publishes before.
+    is_writing
+        Whether it is killed while it writes the next one, at any moment otherwise.
+    random
+        Draws how long to wait.
+    """
+    before = find_asides(path)
     out, into = os.pipe()
     child = os.fork()
     if child == 0:
@@ -68,11 +82,27 @@ def kill_builder(path: Path, seconds: float) -> int:
         finally:
             os._exit(1)
     os.close(into)
-    time.sleep(seconds)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
     with os.fdopen(out) as reported:
-        return max([0, *map(int, reported.read().split())])
+        published = [int(reported.readline()) for _ in range(versions)]
+        time.sleep(random.uniform(0, 0.05))
+        while is_writing and not stops_while_writing(child, path, before):
+            os.kill(child, signal.SIGCONT)
+            time.sleep(random.uniform(0, 0.005))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        return max([0, *published, *map(int, reported.read().split())])
+
+
+def stops_while_writing(child: int, path: Path, before: set[str]) -> bool:
+    """Stop a builder. Returns whether there is a folder now that it had not finished."""
+    os.kill(child, signal.SIGSTOP)
+    os.waitpid(child, os.WUNTRACED)
+    return not find_asides(path) <= before
+
+
+def find_asides(path: Path) -> set[str]:
+    """The folders of versions that are not finished."""
+    return {entry.name for entry in (path / "versions").glob(".aside-*")}
 
 
 def check_in_fork(path: Path, published: int) -> dict[str, Any]:
@@ -95,7 +125,6 @@ def check_in_fork(path: Path, published: int) -> dict[str, Any]:
 
 def check_index(path: Path, published: int) -> dict[str, Any]:
     names = [entry.name for entry in (path / "versions").iterdir()]
-    asides = sum(name.startswith(".aside-") for name in names)
     numbers = sorted(int(name) for name in names if name.isdigit())
     assert numbers == list(range(1, numbers[-1] + 1)), numbers
     assert [version.number for version in versions(path)] == numbers
@@ -106,18 +135,16 @@ def check_index(path: Path, published: int) -> dict[str, Any]:
             with tamis.open(shard.path, read_only=True, verify=True) as matcher:
                 texts |= {id: matcher.rule(id).text for id in matcher}
         assert texts == RULES
-    return {"asides": asides, "versions": len(numbers)}
+    return {"asides": len(find_asides(path)), "versions": len(numbers)}
 
 
 if __name__ == "__main__":
     path, rounds, random = Path(sys.argv[1]), int(sys.argv[2]), Random(int(sys.argv[3]))
     published = publish(path, write).number
-    started = time.monotonic()
-    published = publish(path, write).number
-    build_seconds = time.monotonic() - started
     results = []
-    for _ in range(rounds):
-        published = max(published, kill_builder(path, random.uniform(0, 2 * build_seconds)))
+    for number in range(rounds):
+        killed = kill_builder(path, random.choice([0, 0, 1, 2]), number % 2 == 1, random)
+        published = max(published, killed)
         results.append(check_in_fork(path, published))
         published = current(path).number
     sys.stdout.write(json.dumps(results))

@@ -47,7 +47,10 @@ def kill_jobs(
         target = done_before + random.choice([0, 1, 1, 2])
         while count_done() < target and job.poll() is None:
             time.sleep(0.01)
-        time.sleep(random.uniform(0, 1.5) if target > done_before else random.uniform(0, 6))
+        # A fast job would be done within that time, and could not be killed.
+        end = time.monotonic() + random.uniform(0, 1.5 if target > done_before else 6)
+        while time.monotonic() < end and count_done() <= max(target, done_before + 1):
+            time.sleep(random.uniform(0, 0.05))
         killed += job.poll() is None
         _kill(job)
     _wait_for(waiting, b"ready")

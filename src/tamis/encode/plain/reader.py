@@ -45,7 +45,7 @@ from tamis.encode.ragged import run_places, starts, take_lists
 from tamis.encode.rules import EncodedRules
 from tamis.encode.text_predicates import TextIndex
 from tamis.encode.values import pack_numbers
-from tamis.errors import RuleError
+from tamis.errors import RuleError, report_defect
 from tamis.expr.model import Atom, Logic, Not, Op, Predicate, Value
 from tamis.expr.names import is_computed
 from tamis.expr.normalize import atom_of
@@ -265,6 +265,9 @@ class PlainReader:
             if self._adapt is not None:
                 predicate = self._adapt(predicate)
         except RuleError:
+            return None
+        except Exception as error:
+            report_defect(error)
             return None
         if is_computed(predicate.attribute):
             return None

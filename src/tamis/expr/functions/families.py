@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from tamis.errors import RuleError
 from tamis.expr.event import Kind, kind_of, value_key
 from tamis.expr.functions.scalar import Type
+from tamis.expr.lexemes import STRING
 from tamis.expr.model import Value
 from tamis.expr.text.literals import read_literal, spell
 
@@ -76,7 +77,7 @@ def condition_text(family: Family, values: tuple[Value, ...]) -> str:
     return text if family.literals else f"({text})"
 
 
-_LITERAL: Final = re.compile(r"(?:TIMESTAMP )?'[^']*+(?:''[^']*+)*+'|[^,()'\s]++")
+_LITERAL: Final = re.compile(rf"(?:TIMESTAMP )?{STRING}|[^,()'\s]+")
 
 
 def condition_literals(text: str) -> tuple[Value, ...]:

@@ -24,6 +24,7 @@ from tamis.expr.event import Kind, kind_of
 from tamis.expr.functions.semver import semver_key
 from tamis.expr.functions.time_patterns import time_reader
 from tamis.expr.functions.versions import version_key
+from tamis.expr.lexemes import NUMERAL
 from tamis.expr.model import Value
 from tamis.expr.numbers import LongDecimal
 from tamis.expr.text import literals
@@ -165,9 +166,7 @@ def _of_number(compute: Callable[[Any], int | Fraction]) -> Callable[[], Scalar]
     return lambda: scalar
 
 
-_NUMERAL: Final = re.compile(
-    r"\s*(?:(?P<whole>[+-]?[0-9]{1,19})|[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)\s*"
-)
+_NUMERAL: Final = re.compile(rf"\s*(?:(?P<whole>[+-]?[0-9]{{1,19}})|[+-]?{NUMERAL})\s*")
 """Decimal digits; up to 19 of them may be an integer of 64 bits, which a double would round."""
 
 

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-from tamis.errors import RuleError
+from tamis.errors import RuleError, TamisError, report_defect
 from tamis.expr.atom_table import AtomTable
 from tamis.expr.model import Expr, Logic, Predicate, map_predicates
 from tamis.expr.normalize import nnf
@@ -76,20 +76,31 @@ class BulkReader:
         RuleError
             `text` is not a rule, or `adapt` refuses a predicate.
         """
+        try:
+            rule = self._read_fast(text, logic)
+        except TamisError:
+            raise
+        except Exception as error:
+            report_defect(error)
+            rule = None
+        return self.normalize(parse(text), logic) if rule is None else rule
+
+    def _read_fast(self, text: str, logic: Logic) -> NormalRule | None:
+        """The rule by one of the fast roads; None if none is open to it."""
         rule = self._two_levels.read(text, logic)
         if rule is not None:
             return rule
         split = self._shapes.split(text)
-        if split is not None:
-            template, literals = split
-            normal = self._normal_template(template, logic)
-            try:
-                if normal is not None:
-                    return TemplateRule(normal, normal.number_atoms(literals))
-                return self.normalize(template.fill(literals), logic)
-            except RuleError:
-                pass  # The parser knows where in the text the culprit stands.
-        return self.normalize(parse(text), logic)
+        if split is None:
+            return None
+        template, literals = split
+        normal = self._normal_template(template, logic)
+        try:
+            if normal is not None:
+                return TemplateRule(normal, normal.number_atoms(literals))
+            return self.normalize(template.fill(literals), logic)
+        except RuleError:
+            return None  # The parser knows where in the text the culprit stands.
 
     def parse(self, text: str) -> Expr:
         """The rule as it is written: what :func:`~tamis.expr.text.grammar.parse` gives, faster."""

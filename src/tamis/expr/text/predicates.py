@@ -14,6 +14,7 @@ from typing import Final
 
 from tamis.errors import RuleError
 from tamis.expr import validate
+from tamis.expr.lexemes import NUMERAL, STRING, WORD
 from tamis.expr.model import Op, Predicate, is_unicode
 from tamis.expr.names import is_computed
 from tamis.expr.text.grammar import parse
@@ -22,32 +23,30 @@ from tamis.expr.text.tokens import RESERVED
 
 __all__ = ["is_half_between", "read_predicate"]
 
-_NAME = r"""(?:[A-Za-z_]\w*+|"[^"]++"|`[^`]++`)"""
-_PATH = rf"{_NAME}(?:\.{_NAME})*+"
-_STRING = r"'[^']*+(?:''[^']*+)*+'"
-_VALUE = (
-    rf"(?:(?:DATE\ |TIMESTAMP\ )?+{_STRING}|-?[0-9]++(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+"
-    r"|TRUE|FALSE)"
-)
+_NAME = rf"""(?:{WORD}|"[^"]+"|`[^`]+`)"""
+_PATH = rf"{_NAME}(?:\.{_NAME})*"
+_VALUE = rf"(?:(?:DATE\ |TIMESTAMP\ )?{STRING}|-?{NUMERAL}|TRUE|FALSE)"
 _PREDICATE: Final = re.compile(
     rf"""({_PATH})\ ?
     (?: (=|<>|!=|<=|>=|<|>)\ ?({_VALUE})
-      | (NOT\ )?+
-        (?: IN\ ?\(({_VALUE}(?:,\ ?{_VALUE})*+)\)
+      | (NOT\ )?
+        (?: IN\ ?\((.*)\)
           | BETWEEN\ ({_VALUE})\ AND\ ({_VALUE})
-          | (I?LIKE)\ ({_STRING})
+          | (I?LIKE)\ ({STRING})
         )
-      | IS\ (NOT\ )?+NULL
+      | IS\ (NOT\ )?NULL
     )""",
-    re.VERBOSE | re.ASCII,
+    re.VERBOSE | re.ASCII | re.DOTALL,
 )
 _TERM: Final = re.compile(
-    rf"(?:NOT\ )?+(?:[A-Za-z_]\w*+\(|{_PATH}\ ?(?:[-+*/%]|[<>=!]{{1,2}}\ ?[A-Za-z_\"`]))", re.ASCII
+    rf"(?:NOT\ )?(?:{WORD}\(|{_PATH}\ ?(?:[-+*/%]|[<>=!]{{1,2}}\ ?[A-Za-z_\"`]))", re.ASCII
 )
 """How a predicate begins that may hold a function, arithmetic, or two attributes."""
-_HALF: Final = re.compile(rf"{_PATH}\ (?:NOT\ )?+BETWEEN\ {_VALUE}", re.ASCII)
+_HALF: Final = re.compile(rf"{_PATH}\ (?:NOT\ )?BETWEEN\ {_VALUE}", re.ASCII)
 _NAMES: Final = re.compile(_NAME, re.ASCII)
-_VALUES: Final = re.compile(_VALUE, re.ASCII)
+_ITEM: Final = re.compile(rf"({_VALUE})(?:,\ ?|\Z)", re.ASCII)
+_MOST_QUOTES: Final = 1_000
+"""A text with more doubled quotes than that is parsed: a pattern remembers where each one is."""
 _COMPARISONS: Final = {
     "<>": (Op.EQ, True),
     "!=": (Op.EQ, True),
@@ -57,7 +56,7 @@ _COMPARISONS: Final = {
 
 def read_predicate(text: str) -> Predicate | None:
     """The predicate that `text` spells; None if it spells none, or one that is not common."""
-    match = _PREDICATE.fullmatch(text)
+    match = _PREDICATE.fullmatch(text) if text.count("''") <= _MOST_QUOTES else None
     if match is None:
         return _parse_predicate(text) if _TERM.match(text) else None
     path, comparison, value, negation, listed, low, high, like, pattern, is_not = match.groups()
@@ -69,9 +68,10 @@ def read_predicate(text: str) -> Predicate | None:
             op, negated = _COMPARISONS[comparison]
             return Predicate(attribute, op, (read_literal(value),), negated)
         negated = negation is not None
-        if listed:
-            values = tuple([read_literal(source) for source in _VALUES.findall(listed)])
-            return Predicate(attribute, Op.IN, values, negated)
+        if listed is not None:
+            sources = _split_list(listed)
+            values = tuple([read_literal(source) for source in sources])
+            return Predicate(attribute, Op.IN, values, negated) if values else None
         if low:
             return Predicate(
                 attribute, Op.BETWEEN, (read_literal(low), read_literal(high)), negated
@@ -90,6 +90,12 @@ def _parse_predicate(text: str) -> Predicate | None:
     except RuleError:
         return None
     return expr if isinstance(expr, Predicate) else None
+
+
+def _split_list(listed: str) -> list[str]:
+    """The literals between commas; none if anything else is between them."""
+    is_whole = listed[-1:] not in (",", " ") and not _ITEM.sub("", listed)
+    return _ITEM.findall(listed) if is_whole else []
 
 
 def is_half_between(text: str) -> bool:

@@ -18,7 +18,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple, TypeAlias
 
-from tamis.errors import RuleError
+from tamis.errors import RuleError, report_defect
+from tamis.expr.lexemes import NUMERAL, STRING
 from tamis.expr.model import Expr, Predicate, Value, predicates
 from tamis.expr.text import literals
 from tamis.expr.text.grammar import parse, parse_template
@@ -27,13 +28,11 @@ from tamis.expr.text.templates import Leaf, Slot, Template
 __all__ = ["Shapes"]
 
 _PIECES: Final = re.compile(
-    r"""(?=["'`0-9])(?:             # a cheap test first: it is tried at each character
-        ("[^"]*+"|`[^`]*+`)         # a quoted name belongs to the shape
-      | ( '[^']*+(?:''[^']*+)*+'
-        | (?<![\w.])[0-9]++
-          (?: (?:\.[0-9]*+(?:[eE][+-]?[0-9]++)?+|[eE][+-]?[0-9]++) ()   # marks a double
-            | ()                                                        # marks an integer
-          )(?![\w.])
+    rf"""(?=["'`0-9])(?:            # a cheap test first: it is tried at each character
+        ("[^"]*"|`[^`]*`)           # a quoted name belongs to the shape
+      | ( {STRING}
+        | (?<![\w.])(?: [0-9]+(?![\w.]) ()        # marks an integer
+                     | {NUMERAL}(?![\w.]) () )    # marks a double
         )
     )""",
     re.VERBOSE,
@@ -41,7 +40,7 @@ _PIECES: Final = re.compile(
 """Splits a text into what is between matches, and for each match its four groups."""
 
 _STRIDE: Final = 5
-_NAME, _LITERAL, _DOUBLE, _INTEGER = 1, 2, 3, 4
+_NAME, _LITERAL, _INTEGER, _DOUBLE = 1, 2, 3, 4
 
 _KEYWORD: Final = re.compile(r"\b(DATE|TIMESTAMP|ESCAPE)\s*\Z", re.IGNORECASE)
 """A word right before a string that restricts what the string may be."""
@@ -71,14 +70,16 @@ class Shapes:
 
     def parse(self, text: str) -> Expr:
         """As :func:`tamis.expr.text.grammar.parse`, but faster for shapes seen before."""
-        split = self.split(text)
-        if split is None:
-            return parse(text)
-        template, literals = split
         try:
-            return template.fill(literals)
+            split = self.split(text)
+            if split is not None:
+                template, literals = split
+                return template.fill(literals)
         except RuleError:
-            return parse(text)
+            pass
+        except Exception as error:
+            report_defect(error)
+        return parse(text)
 
     def split(self, text: str) -> tuple[Template, list[str]] | None:
         """The template of `text` and its literals; None if it has to be parsed in full."""

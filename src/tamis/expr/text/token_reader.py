@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from tamis.errors import PatternError, RuleError, RuleSyntaxError, RuleTooLargeError
+from tamis.expr.lexemes import NUMERAL
 from tamis.expr.model import FLIPPED, Op, Value, value_of_literal
 from tamis.expr.names import is_computed
 from tamis.expr.text.literals import read_day, read_number, read_timestamp, spell
@@ -32,7 +33,7 @@ LITERALS: Final = (STRING, NUMBER, BOOLEAN, "-", ".")
 """Kinds of tokens that begin a literal; a type's name may, too."""
 
 _TYPES: Final[dict[str, Callable[[str], Value]]] = {"DATE": read_day, "TIMESTAMP": read_timestamp}
-_NUMERAL: Final = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NUMERAL: Final = re.compile(NUMERAL)
 _HINTS: Final = {
     ";": "a text holds one rule",
     "--": "a rule cannot contain comments",

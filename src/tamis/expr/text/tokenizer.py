@@ -56,10 +56,9 @@ _KINDS: Final[dict[TokenType, str]] = {
     TokenType.NUMBER: NUMBER,
 }
 
-_QUOTED: Final = re.compile(
-    r"""'[^']*+(?:''[^']*+)*+'|"[^"]*+(?:""[^"]*+)*+"|`[^`]*+(?:``[^`]*+)*+`|(['"`])"""
-)
-"""A whole string or quoted name; group 1 is a quote that is never closed."""
+_QUOTED: Final = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`|(['"`])""")
+"""A string or a quoted name up to its next quote: one with a doubled quote is several that touch.
+Group 1 is a quote that is never closed."""
 
 _WORDS: Final = re.compile(_QUOTED.pattern + r"|(\bAND\b|\bOR\b|\bNOT\b|\()", re.IGNORECASE)
 _MAX_WORDS: Final = 3 * MAX_NODES
@@ -122,9 +121,12 @@ def _refuse_huge(text: str) -> None:
 
 
 def _unclosed_quote_error(text: str) -> RuleSyntaxError:
+    start = end = 0
     for match in _QUOTED.finditer(text):
+        is_doubled = match.start() == end and text[start] == match[0][0]
+        start, end = start if is_doubled else match.start(), match.end()
         if match[1]:
             what = "string" if match[1] == "'" else "name"
             message = f"the {what} that starts here is not closed"
-            return RuleSyntaxError(message, text=text, position=match.start())
+            return RuleSyntaxError(message, text=text, position=start)
     return RuleSyntaxError("the text cannot be read", text=text, position=0)

@@ -28,6 +28,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.encode.checks import NamedArrays
 from tamis.engines.threads import map_in_threads
 from tamis.errors import CorruptFileError
 from tamis.matcher.storage.atomic import open_regular, storage_errors, write_atomically
@@ -41,6 +42,7 @@ _HEADER: Final = struct.Struct("<8sIIQQ")
 _START: Final = _HEADER.size + CHECKSUM.size
 """Where the directory begins."""
 _ALIGNMENT: Final = 64
+_TYPES: Final = frozenset(np.dtype(kind).str for kind in "?bBhHiIlLfd")
 _CHECKED_AT_ONCE: Final = 1 << 20
 _LARGE: Final = 1 << 24
 """Bytes; threads share the work on a file that is larger than the second."""
@@ -80,21 +82,21 @@ class Sections:
         self.path = path
         self.about = directory.about
         self._sections = directory.sections
-        self.arrays = {name: _array(data, section) for name, section in self._sections.items()}
+        self.arrays = NamedArrays((n, _array(data, s)) for n, s in self._sections.items())
 
-    def group(self, name: str) -> dict[str, NDArray[Any]]:
+    def group(self, name: str) -> NamedArrays:
         """The arrays whose names begin with `name` and a dot, by the rest of their names."""
         return select_group(self.arrays, name)
 
 
-def select_group(arrays: Mapping[str, NDArray[Any]], name: str) -> dict[str, NDArray[Any]]:
+def select_group(arrays: Mapping[str, NDArray[Any]], name: str) -> NamedArrays:
     """The arrays whose names begin with `name` and a dot, by the rest of their names."""
     prefix = f"{name}."
-    return {
-        full.removeprefix(prefix): array
+    return NamedArrays(
+        (full.removeprefix(prefix), array)
         for full, array in arrays.items()
         if full.startswith(prefix)
-    }
+    )
 
 
 def write_sections(
@@ -215,7 +217,10 @@ def _decode_directory(path: Path, kind: str, encoded: bytes, length: int) -> _Di
     if directory.kind != kind:
         _refuse(path, f"it is a {directory.kind}, not a {kind}")
     for name, section in directory.sections.items():
-        if section.at % _ALIGNMENT or section.at + section.nbytes > length:
+        if section.dtype not in _TYPES:
+            _refuse(path, f"its part {name!r} has the type {section.dtype!r}")
+        is_misplaced = section.at % _ALIGNMENT or min(0, section.at, *section.shape) < 0
+        if is_misplaced or section.at + section.nbytes > length:
             _refuse(path, f"its part {name!r} lies outside of it")
     return directory
 

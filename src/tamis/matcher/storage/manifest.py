@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.encode.checks import ArrayError
 from tamis.errors import CorruptFileError
 from tamis.matcher.storage.array_file import map_sections, write_sections
 from tamis.matcher.storage.file_names import MANIFEST
@@ -89,7 +90,7 @@ def read_manifest(folder: Path) -> Manifest:
         about = msgspec.convert(sections.about, _About)
         removed = sections.group("removed")
         views = tuple(StoredView(f, removed[str(i)]) for i, f in enumerate(about.segments))
-    except (KeyError, msgspec.MsgspecError) as error:
+    except (ArrayError, msgspec.MsgspecError) as error:
         raise CorruptFileError(f"the manifest is damaged: {error}", path=str(path)) from error
     return Manifest(
         about.settings,

@@ -16,7 +16,7 @@ from tamis.encode.plain.weights import weigh_rules
 from tamis.encode.reorder import reorder_rules
 from tamis.encode.rules import EncodedRules, RuleEncoder
 from tamis.engines.base import Engine
-from tamis.errors import DuplicateRuleError, RuleError, SchemaError
+from tamis.errors import DuplicateRuleError, RuleError, refusal_of, report_defect
 from tamis.expr.functions.derive import make_comparable
 from tamis.expr.joins.received import bind_predicate, bind_received, mentions_received
 from tamis.expr.model import TRUE, Expr, Predicate, predicates
@@ -89,8 +89,8 @@ class SegmentBuilder:
                 if rule.id in entries:
                     raise DuplicateRuleError(_TWICE)
                 entries[rule.id] = self.read_rule(rule)
-            except (RuleError, SchemaError) as error:
-                refuse(rule.id, error, bad)
+            except Exception as error:
+                refuse(rule.id, refusal_of(error, rule.source), bad)
         kept = tuple(entries.values())
         return Batch([entry.rule for entry in kept], kept, None)
 
@@ -113,8 +113,8 @@ class SegmentBuilder:
                         self.read_rule(new.rule(place))  # It may say more about what is wrong.
                         raise new.unstorable[place]
                     self._encode(others, new.rule(place))
-            except (RuleError, SchemaError) as error:
-                refuse(id, error, bad)
+            except Exception as error:
+                refuse(id, refusal_of(error, new.rule(place).source), bad)
                 refused.append(place)
                 continue
             if place in repeated:
@@ -134,12 +134,14 @@ class SegmentBuilder:
         count = len(are_texts)
         needs_none = self.schema.has_levels or (count < _LEAST_FOR_KERNELS and not is_loaded())
         if needs_none or (count < _LEAST_FOR_COMPILER and not is_compiled()):
-            return PlainRules(
-                np.zeros(count, np.bool_), RuleEncoder().finish(), np.empty(0, np.uint8)
-            )
-        reader = PlainReader(self._adapt, self.schema.adapted, self.schema.scalars)
-        reader.add(sources.start, sources.data, new.columns.kinds & np.uint8(1))
-        return reader.finish(are_texts)
+            return _no_plain(count)
+        try:
+            reader = PlainReader(self._adapt, self.schema.adapted, self.schema.scalars)
+            reader.add(sources.start, sources.data, new.columns.kinds & np.uint8(1))
+            return reader.finish(are_texts)
+        except Exception as error:
+            report_defect(error)
+            return _no_plain(count)
 
     def read_rule(self, rule: Rule) -> TailRule:
         """Read a rule for the tail.
@@ -228,6 +230,11 @@ class SegmentBuilder:
         """Whether a rule is a text that `_expand` leaves as it is, and has no weights."""
         is_text = isinstance(rule.source, str) and rule.weights is None
         return is_text and not self.schema.has_levels and not mentions_received(rule.source)
+
+
+def _no_plain(count: int) -> PlainRules:
+    """What kernels read where they read none of `count` rules."""
+    return PlainRules(np.zeros(count, np.bool_), RuleEncoder().finish(), np.empty(0, np.uint8))
 
 
 def _weigh(

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tamis.encode.arrow_arrays import to_numpy
-from tamis.errors import RuleError
+from tamis.errors import RuleError, SchemaError, refusal_of
 from tamis.expr.model import LOGICS, Logic
 from tamis.matcher.ids import Ids
 from tamis.matcher.inputs import to_arrow
@@ -50,7 +50,7 @@ class NewRules(NamedTuple):
     columns: RuleColumns
     objects: dict[int, Rule]
     """The rules, by place, that are more than a text: models, and rules with weights."""
-    unstorable: dict[int, RuleError]
+    unstorable: dict[int, RuleError | SchemaError]
     """Why rules, by place, have no columns: their texts or weights are not valid."""
 
     @classmethod
@@ -140,7 +140,7 @@ class _Collector:
         self._limits = limits
         self._columns = RuleColumnsBuilder()
         self._objects: dict[int, Rule] = {}
-        self._unstorable: dict[int, RuleError] = {}
+        self._unstorable: dict[int, RuleError | SchemaError] = {}
 
     def finish(self) -> NewRules:
         return NewRules(self._columns.finish(), self._objects, self._unstorable)
@@ -177,9 +177,9 @@ class _Collector:
                 rows.append(_make_row(rule))
                 if isinstance(rule.source, str) and rule.weights is None:
                     continue
-            except RuleError as error:
+            except Exception as error:
                 rows.append(Row(rule.id, 0, ""))
-                self._unstorable[place] = error
+                self._unstorable[place] = refusal_of(error, rule.source)
             self._objects[place] = rule
         self._columns.add_rows(rows)
 
@@ -192,8 +192,8 @@ class _Collector:
                 if self._limits is not None:
                     self._limits.check(rule)
                 read.append(rule)
-            except RuleError as error:
-                refuse(_find_id(item), error, self._bad)
+            except Exception as error:
+                refuse(_find_id(item), refusal_of(error, _find_source(item)), self._bad)
         return read
 
     def _read_item(self, item: Any) -> Rule:
@@ -234,6 +234,15 @@ def _find_id(item: Any) -> Any:
     if isinstance(item, Mapping):
         return item.get("id")
     return item[0] if isinstance(item, tuple | list) and item else None
+
+
+def _find_source(item: Any) -> Any:
+    """The rule in an item of `add_many`, as far as it has one."""
+    if isinstance(item, Rule):
+        return item.source
+    if isinstance(item, Mapping):
+        return item.get("rule")
+    return item[1] if isinstance(item, tuple | list) and len(item) > 1 else item
 
 
 def _read_pairs(items: list[Any]) -> tuple[Ids, Strings] | None:

@@ -9,10 +9,10 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tamis.errors import RuleError, RuleSyntaxError, SchemaError
+from tamis.errors import RuleError, RuleSyntaxError, SchemaError, refusal_of
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.rule import OPTIONAL_FIELDS, read_texts, rule_of_fields
-from tamis.matcher.write.bad_rules import BadRule
+from tamis.matcher.write.bad_rules import BadRule, refuse
 
 __all__ = [
     "DELETED",
@@ -104,11 +104,8 @@ def _read_rules(rules: pa.Table, logic: str, bad: list[BadRule] | None) -> Itera
             try:
                 source = _read_source(fields[RULE])
                 yield rule_of_fields({**read_texts(fields), RULE: source}, logic)
-            except RuleError as error:
-                error.rule_id = fields[ID]
-                if bad is None:
-                    raise
-                bad.append(BadRule.of(fields[ID], error))
+            except Exception as error:
+                refuse(fields[ID], refusal_of(error, fields[RULE]), bad)
 
 
 def _read_source(text: str | None) -> Any:
