@@ -8,7 +8,14 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-__all__ = ["spell_events", "spell_value"]
+__all__ = ["Spelled", "spell_events", "spell_value"]
+
+
+class Spelled(str):
+    """A number that is spelled already."""
+
+    __slots__ = ()
+
 
 _SPACES = ("", "", "", "", " ", "\t", " \r\n")
 _SHORT = {'"': '"', "\\": "\\", "/": "/", "\b": "b", "\f": "f", "\n": "n", "\r": "r", "\t": "t"}
@@ -28,7 +35,14 @@ def spell_events(events: Iterable[dict[str, Any]], seed: object = 0) -> Iterator
 def spell_value(random: Random, value: Any, wild: float) -> str:
     """A text that any reader of JSON reads as `value`, unusual with a probability of `wild`."""
     if isinstance(value, dict):
-        pairs = [pair for name, item in value.items() for pair in _pairs(random, name, item, wild)]
+        pairs: list[str] = []
+        for name, item in value.items():
+            space, key = _space(random, wild), _spell_string(random, name, wild / 4)
+            pairs.append(f"{space}{key}{space}:{space}{spell_value(random, item, wild)}{space}")
+            if random.random() < wild / 4:
+                # The key is there twice, and the last one counts.
+                decoy = f"{_spell_string(random, name, wild / 4)}:{random.choice(_DECOYS)}"
+                pairs.insert(random.randrange(len(pairs)), decoy)
         return "{" + _space(random, wild) + ",".join(pairs) + "}"
     if isinstance(value, list):
         items = [
@@ -36,6 +50,8 @@ def spell_value(random: Random, value: Any, wild: float) -> str:
             for item in value
         ]
         return f"[{','.join(items)}]"
+    if isinstance(value, Spelled):
+        return str(value)
     if isinstance(value, str):
         return _spell_string(random, value, wild)
     if isinstance(value, float):
@@ -43,15 +59,6 @@ def spell_value(random: Random, value: Any, wild: float) -> str:
     if value == 0 and value is not False and random.random() < wild:
         return "-0"
     return json.dumps(value)
-
-
-def _pairs(random: Random, name: str, item: Any, wild: float) -> Iterator[str]:
-    """A key and its value; before it, the key may be there with a value that does not count."""
-    if random.random() < wild / 4:
-        yield f"{_spell_string(random, name, wild)}:{random.choice(_DECOYS)}"
-    key = _spell_string(random, name, wild / 4)
-    space = _space(random, wild)
-    yield f"{space}{key}{space}:{space}{spell_value(random, item, wild)}{space}"
 
 
 def _space(random: Random, wild: float) -> str:
