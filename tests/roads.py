@@ -58,8 +58,8 @@ THRESHOLDS: Final = [
     Threshold("encode.text_predicates", "_MOST_CACHED", 1, _HUGE),
     Threshold("encode.text_predicates", "_MOST_PLACES", 0, _HUGE),
     # Searching.
-    Threshold("engines.base", "_LEAST_ROWS", 1, _HUGE),
-    Threshold("engines.base", "_MOST_ROWS", 3, _HUGE),
+    Threshold("engines.base", "_LEAST_ROWS", 9, _HUGE),
+    Threshold("engines.base", "_MOST_ROWS", 9, _HUGE),
     Threshold("engines.base", "BUFFER", 8, 1 << 22),
     Threshold("engines.tiles.engine", "BUFFER", 8, 1 << 22),
     Threshold("engines.tiles.engine", "_LEAST_ROOM", 8, 1 << 20),
@@ -68,7 +68,7 @@ THRESHOLDS: Final = [
     Threshold("engines.tiles.engine", "_MOST_VALUES", 1, 4096),
     Threshold("engines.shared.engine", "_LEAST", 0, _HUGE),
     Threshold("engines.shared.engine", "_USES", 0, 8),
-    Threshold("matcher.batch_searcher", "_FIRST_ROWS", 1, _HUGE),
+    Threshold("matcher.batch_searcher", "_FIRST_ROWS", 5, _HUGE),
     Threshold("matcher.batch_searcher", "_MOST_ROWS", 5, _HUGE),
     Threshold("matcher.ids", "_FEW", 0, _HUGE),
     Threshold("matcher.matcher", "_SMALL_TAIL", 0, _HUGE),
@@ -82,10 +82,12 @@ the codes of a guard. Events draw both sides of those."""
 
 
 @contextmanager
-def set_thresholds(side: Side | Random) -> Iterator[None]:
-    """Set all thresholds low or high; random numbers decide for each of them."""
+def set_thresholds(side: Side | Random, within: str = "") -> Iterator[None]:
+    """Set the thresholds of a package low or high; random numbers decide for each of them."""
     with ExitStack() as stack:
         for module, name, low, high in THRESHOLDS:
+            if not module.startswith(within):
+                continue
             chosen = side.choice(SIDES) if isinstance(side, Random) else side
             owner = import_module(f"tamis.{module}")
             if chosen != "usual":
