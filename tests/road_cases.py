@@ -12,7 +12,14 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-__all__ = ["FUNCTIONS", "draw_event", "draw_functions", "draw_rule", "to_json_event"]
+__all__ = [
+    "FUNCTIONS",
+    "draw_event",
+    "draw_functions",
+    "draw_guarded",
+    "draw_rule",
+    "to_json_event",
+]
 
 WORDS = ("", "bob", "Bob", "o", "OO", "rob%", "é", "x_y", "🙂", "a long word, longer than others")
 TAGS = ("a", "ab", "b", "o")
@@ -32,12 +39,27 @@ _TEXTS = (
     "{s} RLIKE 'b$'", "{s} NOT RLIKE '^[a-z]+$'", "{s} RLIKE '[bo]{{2}}'",
     "{s} LIKE 'x!_%' ESCAPE '!'",
 )  # fmt: skip
-FUNCTIONS = (
-    "k % 3 = {k}", "k + 1 > {k}", "k + n.x > 3", "k < n.x", "x * 2 = 1", "abs(x) >= {x}",
-    "length(u) > 2", "upper({s}) = 'BOB'", "lower({s}) LIKE '%o%'", "substr(u, 1, 2) = 'bo'",
-    "size(tags) = {k}", "superset(tags, ('a', 'b'))", "size(nums) > 1", "contains(u, 'bo')",
-    "length(n.s) <= 3", "month(at) = 2", "big % 2 = 1", "u = w", "length(w) % 2 = 1",
+_GUARDS = ("k = {k}", "n.x = {k}", "big = {big}", "tags = '{tag}'", "flag = TRUE")
+OF_NUMBERS = (
+    "k % 3 = {k}", "k + 1 > {k}", "x * 2 = 1", "abs(x) >= {x}", "size(tags) = {k}",
+    "superset(tags, ('a', 'b'))", "size(nums) > 1", "month(at) = 2",
 )  # fmt: skip
+"""Functions, none of them of the attributes that most text predicates are about."""
+FUNCTIONS = (
+    *OF_NUMBERS, "k + n.x > 3", "k < n.x", "length(u) > 2", "upper({s}) = 'BOB'",
+    "lower({s}) LIKE '%o%'", "substr(u, 1, 2) = 'bo'", "contains(u, 'bo')", "length(n.s) <= 3",
+    "big % 2 = 1", "u = w", "length(w) % 2 = 1",
+)  # fmt: skip
+
+
+def draw_guarded(random: Random, functions: Sequence[str]) -> str:
+    """A rule in which an equality guards each text predicate.
+
+    One rule without a guard, and all texts of its attribute are looked at.
+    """
+    if random.random() < 0.3:
+        return _fill(random, random.choice((*functions, *_PLAIN)))
+    return _fill(random, f"{random.choice(_GUARDS)} AND {random.choice(_TEXTS)}")
 
 
 def draw_rule(random: Random, functions: Sequence[str] = FUNCTIONS, depth: int = 3) -> str:
@@ -54,7 +76,11 @@ def draw_rule(random: Random, functions: Sequence[str] = FUNCTIONS, depth: int =
 
 def _draw_leaf(random: Random, functions: Sequence[str]) -> str:
     pool = random.choice((_PLAIN, _PLAIN, _TEXTS, _TEXTS, functions or _PLAIN))
-    return random.choice(pool).format(
+    return _fill(random, random.choice(pool))
+
+
+def _fill(random: Random, form: str) -> str:
+    return form.format(
         s=random.choice(("u", "u", "w", "n.s", "tags")),
         k=random.randint(0, 4),
         x=random.choice((-1.5, 0.1, 0.5, 2.0)),
@@ -75,14 +101,14 @@ def draw_event(random: Random, is_columnar: bool = False) -> dict[str, Any]:
     """An event; where it is columnar, an attribute has one type in all events."""
     event: dict[str, Any] = {
         "k": random.randint(0, 4),
-        "u": random.choice(WORDS),
-        "w": random.choice(WORDS),
+        "u": _draw_word(random),
+        "w": _draw_word(random),
         "x": random.choice((-1.5, -0.0, 0.1, 0.5, 2.0, 1e300)),
         "big": random.choice(BIG),
         "flag": random.choice((True, False)),
         "tags": random.choices(TAGS, k=random.randint(0, 3)),
         "nums": [random.choice((0.0, 1.0, 2.5)) for _ in range(random.randint(0, 3))],
-        "n": {"x": random.randint(0, 4), "s": random.choice(WORDS)},
+        "n": {"x": random.randint(0, 4), "s": _draw_word(random)},
         "d": random.choice(DECIMALS),
         "at": random.choice(TIMES),
         "wide": [f"w{n}" for n in random.sample(range(100), random.choice((0, 1, 80)))],
@@ -99,6 +125,11 @@ def draw_event(random: Random, is_columnar: bool = False) -> dict[str, Any]:
             event["n.s"] = "bob"
     present = random.choice((0.3, 0.8, 1.0))
     return {name: item for name, item in event.items() if random.random() < present}
+
+
+def _draw_word(random: Random) -> str:
+    """A word, often one that no other event has: what was looked at before needs no guard."""
+    return random.choice(WORDS) + random.choice(("", str(random.getrandbits(16))))
 
 
 def to_json_event(event: dict[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,15 @@ from tamis.expr.evaluate import score
 from tamis.expr.model import LOGICS, predicates
 from tamis.files.matching import Query, match_file
 from tests.json_spelling import spell_events
-from tests.road_cases import FUNCTIONS, draw_event, draw_functions, draw_rule, to_json_event
+from tests.road_cases import (
+    FUNCTIONS,
+    OF_NUMBERS,
+    draw_event,
+    draw_functions,
+    draw_guarded,
+    draw_rule,
+    to_json_event,
+)
 from tests.roads import ROADS, Side, count_roads, set_thresholds
 
 RULES, EVENTS, TIMES = 80, 30, 40
@@ -52,8 +60,10 @@ class Workload(NamedTuple):
 def draw_workload(kind: str, seed: int) -> Workload:
     """Rules and events; `kind` says what events hold: anything, columns, or JSON."""
     random = Random(f"{kind} {seed}")
-    functions = [[], FUNCTIONS, *(draw_functions(random) for _ in range(seed))][seed]
-    rules = [_draw_rule(random, functions) for _ in range(RULES)]
+    functions = ([], OF_NUMBERS, FUNCTIONS)[seed] if seed < 3 else draw_functions(random)
+    draw = draw_guarded if seed % 2 else draw_rule
+    texts = [draw(random, functions) for _ in range(RULES)]
+    rules = [_draw_rule(random, text) for text in [*texts, "wide = 'w7'"]]
     events = [draw_event(random, is_columnar=kind == "columns") for _ in range(EVENTS)]
     if kind == "JSON":
         events = [to_json_event(event) for event in events]
@@ -61,13 +71,12 @@ def draw_workload(kind: str, seed: int) -> Workload:
     for event in events:
         found = [(i, score(r.text, event, r.logic, r.weights)) for i, r in enumerate(rules)]
         scores.append([(rule, points) for rule, points in found if points is not None])
-    share = sum(map(len, scores)) / (RULES * EVENTS)
+    share = sum(map(len, scores)) / (len(rules) * EVENTS)
     assert 0.02 < share < 0.9, "rules that always or never hold prove nothing"
     return Workload(rules, events, scores)
 
 
-def _draw_rule(random: Random, functions: Sequence[str]) -> Rule:
-    text = draw_rule(random, functions)
+def _draw_rule(random: Random, text: str) -> Rule:
     weights = None
     if random.random() < 0.4:
         values = {
@@ -187,13 +196,16 @@ class Case(NamedTuple):
     add: Callable[[tamis.Matcher, list[Rule]], None] = add_at_once
     engine: str = "auto"
     seed: int = 1
-    """0: no rule has a function; 1: all functions are used; else some."""
+    """0: no rule has a function; 1: those of numbers are used; 2: all; else some. Odd: text
+    predicates have guards."""
 
 
 JSON = [
-    Case(container, side, KERNELS)
-    for container in ("JSON", "JSON, large", "JSON, binary", "JSON, chunked")
-    for side in ("low", "usual")
+    Case("JSON", "low", KERNELS),
+    *(
+        Case(container, "usual", KERNELS)
+        for container in ("JSON", "JSON, large", "JSON, binary", "JSON, chunked")
+    ),
 ]
 CASES = [
     Case("list", "low", {*MAPPINGS, "codes of a list at once", "threads"}),
@@ -215,7 +227,7 @@ CASES = [
     Case("JSON", "low", KERNELS, add_in_chunks),
     Case("JSON", "usual", KERNELS, add_singly),
     Case("JSON", "usual", {"JSON by kernels", "guards", "text predicates"}, seed=0),
-    *(Case("JSON", "low", {"JSON by kernels", "guards"}, seed=seed) for seed in range(2, 6)),
+    *(Case("JSON", "low", {"JSON by kernels", "guards"}, seed=seed) for seed in (2, 3, 4)),
     Case("JSON", "high", {"JSON decoded", *MAPPINGS}),
     Case("JSON", "usual", KERNELS, engine="scan"),
 ]
@@ -294,7 +306,7 @@ SINGLE: list[tuple[Side, Callable[[tamis.Matcher, list[Rule]], None], int, set[s
     ("high", add_at_once, 1, {*MAPPINGS, "one event, then pairs", "one event"}),
     ("high", add_at_once, 0, {"pairs of scalars", "pairs of nested values", "one event"}),
     ("usual", add_singly, 1, {"tail"}),
-    ("usual", add_in_chunks, 0, {"one event", "weighted values"}),
+    ("usual", add_in_chunks, 0, {"one event"}),
 ]
 
 
