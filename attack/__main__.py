@@ -22,6 +22,7 @@ __all__ = ["PARTS", "main", "write_table"]
 
 PARTS: Final[dict[str, Callable[[Budget], Report]]] = {
     "differential": differential.run,
+    "json": differential.run_json,
     "fuzz": fuzz.run,
     "kills": kills.run,
     "power_cut": power_cut.run,

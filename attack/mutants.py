@@ -21,6 +21,8 @@ import tamis
 from attack import failing_disk, fuzz, leaks, oracle, power_cut, threads
 from attack.campaign import Budget, Report
 from attack.differential import run as differential
+from tamis.encode.events import EventEncoder
+from tamis.encode.json.encoder import JsonEncoder
 from tamis.expr import evaluate, normalize, patterns
 from tamis.expr.model import Atom, Op, Predicate
 from tamis.expr.text import grammar, shapes
@@ -183,6 +185,43 @@ def _counted_once_too_often() -> AbstractContextManager[Any]:
     return _replace(tamis.Matcher, "count_many", change)
 
 
+def _guards_before_captures() -> AbstractContextManager[Any]:
+    """Text predicates of JSON are guarded by what kernels have read, and nothing else."""
+
+    def change(right: Any) -> Any:
+        def entries(self: Any, *arguments: Any) -> Any:
+            return self._events.add_texts(*right(self, *arguments)), []
+
+        return entries
+
+    return _replace(JsonEncoder, "_entries", change)
+
+
+def _captures_by_themselves() -> AbstractContextManager[Any]:
+    """Text predicates of what Python reads of JSON are guarded by nothing else."""
+
+    def change(right: Any) -> Any:
+        def encode_entries(self: Any, *arguments: Any) -> Any:
+            return self.add_texts(*right(self, *arguments)), []
+
+        return encode_entries
+
+    return _replace(EventEncoder, "encode_entries", change)
+
+
+def _long_doubles_cut() -> AbstractContextManager[Any]:
+    """Of a long double in JSON, the last digit is not read."""
+
+    def change(right: Any) -> Any:
+        def encode_doubles(self: Any, data: Any, entries: Any, places: Any) -> None:
+            shorter = entries._replace(end=entries.end - (entries.end - entries.begin > 18))
+            right(self, data, shorter, places)
+
+        return encode_doubles
+
+    return _replace(JsonEncoder, "_encode_doubles", change)
+
+
 # --- Wrong oracles ---
 
 
@@ -337,6 +376,11 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "a segment is dropped": Mutant(_segment_dropped, _differential("batch")),
     "a document is forgotten": Mutant(_newest_document_forgotten, _differential("join"), 0.2),
     "a match is counted twice": Mutant(_counted_once_too_often, _differential("schema")),
+    "guards come before captures": Mutant(
+        _guards_before_captures, _differential("json"), rounds=40
+    ),
+    "captures have own guards": Mutant(_captures_by_themselves, _differential("json"), rounds=40),
+    "a long double is cut": Mutant(_long_doubles_cut, _differential("json"), rounds=40),
     "the oracle excludes an end": Mutant(_oracle_with_open_ends, _differential("sql")),
     "the oracle sees one value": Mutant(_oracle_with_one_value, _differential("batch")),
     "a log record is lost": Mutant(_record_lost, power_cut.run, 0.2, 2),

@@ -25,6 +25,7 @@ from attack.case import Case
 from attack.differential.apply import apply_script, build_matcher
 from attack.differential.containers import CONTAINERS, to_table
 from attack.differential.draw import events_of_expression
+from attack.differential.json_texts import check_json
 from attack.oracle import Oracle, as_written, flatten, read_literal, score
 
 __all__ = ["CHECKS", "find_fault"]
@@ -444,5 +445,6 @@ CHECKS: Final[dict[str, Callable[[Case], str | None]]] = {
     "command": check_command,
     "expression": check_expression,
     "text": check_text,
+    "json": check_json,
 }
 """What is wrong with a case, or None."""

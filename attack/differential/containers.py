@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from decimal import Decimal
 from typing import Any, Final
 
 import pyarrow as pa
@@ -33,6 +34,8 @@ def _find_type(items: list[Any]) -> pa.DataType | None:
         return pa.null()
     if any(isinstance(value, float) for value in present):
         kind = pa.float64()
+    elif any(isinstance(value, Decimal) for value in present):
+        kind = pa.decimal128(38, 20)
     elif any(isinstance(value, datetime) for value in present):
         kind = pa.timestamp("us", "UTC")
     else:

@@ -8,7 +8,7 @@ from attack.campaign import Budget, Report
 from attack.differential.checks import find_fault
 from attack.differential.draw import DRAW
 
-__all__ = ["ROUND", "run"]
+__all__ = ["ROUND", "run", "run_json"]
 
 ROUND: Final = (
     *("batch",) * 4,
@@ -23,14 +23,20 @@ ROUND: Final = (
     "command",
     "expression",
     "text",
+    "json",
 )
 """The checks in the order in which they take turns; batches decide the most in a second."""
 
 
-def run(budget: Budget, checks: tuple[str, ...] = ROUND) -> Report:
+def run_json(budget: Budget) -> Report:
+    """Compare JSON with columns, and nothing else."""
+    return run(budget, ("json",), "json")
+
+
+def run(budget: Budget, checks: tuple[str, ...] = ROUND, part: str = "differential") -> Report:
     """Draw cases and check them."""
-    report = Report("differential")
-    for number, random in budget.start_rounds("differential"):
+    report = Report(part)
+    for number, random in budget.start_rounds(part):
         case = DRAW[checks[number % len(checks)]](random, budget.size)
         message = find_fault(case)
         report.tried[case.check] += case.decisions

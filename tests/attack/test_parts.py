@@ -13,6 +13,7 @@ from attack.differential.checks import CHECKS, find_fault
 from attack.differential.draw import DRAW, SMALL
 
 SMOKE = {
+    "json": Budget(1, rounds=2, size=SMALL),
     "fuzz": Budget(1, rounds=14, size=0.05),
     "kills": Budget(1, rounds=1, size=0.1),
     "power_cut": Budget(1, rounds=1, size=0.12),

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tamis.encode.arrays import NO_DOUBLES, Events
 from tamis.encode.ragged import run_places, starts
 
-__all__ = ["concatenate_events", "merge_rows"]
+__all__ = ["concatenate_events", "merge_lists", "merge_rows"]
 
 
 def concatenate_events(events: Sequence[Events]) -> Events:
@@ -35,8 +35,8 @@ def merge_rows(events: Events, others: Events, rows: NDArray[np.int64]) -> Event
     Rows are distinct and rising. No attribute of a row has entries on both sides, and there are no
     weights.
     """
-    start, places, other_places = _merge_lists(events.start, others.start, rows)
-    text_start, text_places, other_text_places = _merge_lists(
+    start, places, other_places = _merge_starts(events.start, others.start, rows)
+    text_start, text_places, other_text_places = _merge_starts(
         events.text_start, others.text_start, rows
     )
     attribute, code = np.empty(start[-1], np.int32), np.empty(start[-1], np.int32)
@@ -47,7 +47,23 @@ def merge_rows(events: Events, others: Events, rows: NDArray[np.int64]) -> Event
     return Events(start, attribute, code, text_start, text, events.weight, events.text_weight)
 
 
-def _merge_lists(
+def merge_lists(
+    lists: tuple[NDArray[np.int64], NDArray[np.int32]],
+    others: tuple[NDArray[np.int64], NDArray[np.int32]],
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Lists, given by where they begin and their items, each followed by that of others."""
+    (start, items), (other_start, other_items) = lists, others
+    if not len(items):
+        return other_start, other_items
+    merged_start, places, other_places = _merge_starts(
+        start, other_start, np.arange(len(start) - 1)
+    )
+    merged = np.empty(merged_start[-1], np.int32)
+    merged[places], merged[other_places] = items, other_items
+    return merged_start, merged
+
+
+def _merge_starts(
     start: NDArray[np.int64], other_start: NDArray[np.int64], rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Where merged lists begin, and where the items of either side come to lie."""

@@ -15,7 +15,7 @@ from tamis.encode.column_codes import codes_of_list
 from tamis.encode.derived import DerivedAttribute, DerivedAttributes, ReadValues
 from tamis.encode.dictionary import ABSENT
 from tamis.encode.event_pairs import to_pairs
-from tamis.encode.event_rows import merge_rows
+from tamis.encode.event_rows import merge_lists, merge_rows
 from tamis.encode.guards import Guards
 from tamis.encode.known_pairs import (
     CONVERTED,
@@ -41,7 +41,7 @@ from tamis.expr.model import Value, is_unicode
 from tamis.expr.numbers import INT_MAX, INT_MIN
 from tamis.expr.weights import EventWeights, are_plain_weights
 
-__all__ = ["AxesEncoder", "EventEncoder", "KnownAxis"]
+__all__ = ["AxesEncoder", "EventEncoder", "KnownAxis", "StringAt"]
 
 _ONE_ROW = [np.array([0, size], np.int64) for size in range(64)]
 """`Events.start` of a single event, by its number of entries: the case that must be fast."""
@@ -62,8 +62,8 @@ KnownAxis: TypeAlias = tuple[int, Callable[[Any], int | None], _Axis]
 """An attribute's number, the codes of the values that rules mention, and the axis for others."""
 
 
-class _Text(NamedTuple):
-    """A string of an attribute with text predicates."""
+class StringAt(NamedTuple):
+    """A string of an attribute with text predicates, in one of several events."""
 
     row: int
     attribute: int
@@ -84,7 +84,7 @@ class _Rows:
         self.start = [0]
         self.attribute: list[int] = []
         self.code: list[int] = []
-        self.texts: list[_Text] = []
+        self.texts: list[StringAt] = []
         self.weight: list[float] = []
 
     def add_codes(self, attribute: int, codes: NDArray[np.int32]) -> None:
@@ -222,7 +222,7 @@ class AxesEncoder:
                 add_attribute(number)
                 add_code(code)
                 if kind is str and number in texts:
-                    rows.texts.append(_Text(len(rows.start) - 1, number, value))
+                    rows.texts.append(StringAt(len(rows.start) - 1, number, value))
             elif found is not None and kind is bool:
                 add_attribute(found[0])
                 add_code(found[2].code(value))
@@ -308,7 +308,7 @@ class AxesEncoder:
             rows.code += codes
             if number in self._text_attributes:
                 row = len(rows.start) - 1
-                rows.texts += [_Text(row, number, v) for v in values if isinstance(v, str)]
+                rows.texts += [StringAt(row, number, v) for v in values if isinstance(v, str)]
             return
         for value in values:
             rows.attribute.append(number)
@@ -318,7 +318,7 @@ class AxesEncoder:
                 weight = weights.get(name, value)
                 rows.weight.append(weight)
             if isinstance(value, str) and number in self._text_attributes:
-                rows.texts.append(_Text(len(rows.start) - 1, number, value, weight))
+                rows.texts.append(StringAt(len(rows.start) - 1, number, value, weight))
 
 
 class EventEncoder(AxesEncoder):
@@ -378,6 +378,15 @@ class EventEncoder(AxesEncoder):
 
     def encode_many(self, events: Iterable[Event], first: int = 0) -> Events:
         """Encode events given as mappings; an error names the event, counted from `first`."""
+        return self.add_texts(*self.encode_entries(events, first))
+
+    def encode_entries(
+        self, events: Iterable[Event], first: int = 0
+    ) -> tuple[Events, list[StringAt]]:
+        """Encode events, or parts of events, but for the strings that the second result lists.
+
+        Whether these need their text predicates depends on all entries of an event.
+        """
         pairs: list[bytes | bytearray] = []
         others: list[tuple[int, Event]] = []
         for number, event in enumerate(events, first):
@@ -386,14 +395,15 @@ class EventEncoder(AxesEncoder):
                 others.append((number, event))
             pairs.append(found or b"")
         if not others:
-            return self._split_pairs(pairs)
+            return self._split_pairs(pairs), []
         rows = _Rows()
         self._add_all(self._add, others, rows)
-        encoded = self._finish(rows)
+        encoded = rows.events()
         if len(others) == len(pairs):
-            return encoded
-        places = np.array([number - first for number, _ in others])
-        return merge_rows(self._split_pairs(pairs), encoded, places)
+            return encoded, rows.texts
+        places = [number - first for number, _ in others]
+        merged = merge_rows(self._split_pairs(pairs), encoded, np.array(places))
+        return merged, [text._replace(row=places[text.row]) for text in rows.texts]
 
     def _join_pairs(self, event: Event) -> bytearray | None:
         """The pairs of an event; None if it is unusual."""
@@ -474,32 +484,22 @@ class EventEncoder(AxesEncoder):
             return None
         return np.frombuffer(pairs, np.int32), weight
 
-    def with_texts_at(
-        self,
-        start: NDArray[np.int64],
-        attribute: NDArray[np.int32],
-        code: NDArray[np.int32],
-        texts: Sequence[tuple[int, int, str]],
-    ) -> Events:
-        """Events of these entries, and the text predicates that strings satisfy.
-
-        Each string has a row and an attribute; these are rising by row.
-        """
-        no_texts = np.zeros_like(start), NO_INT32
-        events = Events(start, attribute, code, *no_texts, NO_DOUBLES, NO_DOUBLES)
-        return self._with_texts(events, [_Text(*text) for text in texts]) if texts else events
-
     def _finish(self, rows: _Rows) -> Events:
-        events = rows.events()
-        return self._with_texts(events, rows.texts) if rows.texts else events
+        return self.add_texts(rows.events(), rows.texts)
 
-    def _with_texts(self, events: Events, texts: Sequence[_Text]) -> Events:
-        """`events` with the text predicates that they satisfy and may need."""
+    def add_texts(self, events: Events, strings: Sequence[StringAt]) -> Events:
+        """`events` with the text predicates that strings of theirs satisfy and that may be needed.
+
+        `events` has all its entries: guards are among them. The strings are rising by row, and none
+        of them has its predicates already.
+        """
+        if not strings:
+            return events
         sizes = np.zeros(len(events.start), np.int64)
         satisfied: list[int] = []
         weights: list[float] = []
         needed: dict[int, list[bool]] = {}
-        for row, attribute, value, weight in texts:
+        for row, attribute, value, weight in strings:
             found = self._texts.cached_match(attribute, value)
             if found is None:
                 if attribute not in needed:
@@ -511,9 +511,12 @@ class EventEncoder(AxesEncoder):
             satisfied += found
             weights += [weight] * len(found)
             sizes[row + 1] += len(found)
+        text_start, text = merge_lists(
+            (events.text_start, events.text), (np.cumsum(sizes), np.array(satisfied, np.int32))
+        )
         return events._replace(
-            text_start=np.cumsum(sizes),
-            text=np.array(satisfied, np.int32),
+            text_start=text_start,
+            text=text,
             text_weight=np.array(weights) if len(events.weight) else NO_DOUBLES,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from random import Random
 
 import numpy as np
@@ -266,3 +267,38 @@ def test_a_hash_collision_is_no_match(plain: Segment, monkeypatch: pytest.Monkey
     texts = to_texts([f'{{"n{i}": 1, "b": "s{i}", "a": {i}}}'.encode() for i in range(500)])
     by_kernels = describe(plain, lambda: encoder.encode(texts))
     assert by_kernels == describe(plain, lambda: plain.encode_chunk(texts.events()))
+
+
+def test_a_key_that_comes_again_after_an_object_with_its_path_counts_once(plain: Segment) -> None:
+    texts = [
+        b'{"c.f": "p", "c": {"f": "q"}, "c.f": "x"}',
+        b'{"c": {"d.e": 6, "d": {"e": 1}, "d.e": 1}}',
+        b'{"c": {"f": "p"}, "c.f": "q"}',
+    ]
+    by_kernels, by_mappings = encode_both(plain, to_texts(texts))
+    assert by_kernels == by_mappings
+
+
+GUARDED = ["a = 1 AND b LIKE '%o%'", "a = 2 AND b LIKE 'x%'", "b = 'bob' AND u LIKE 'u%'"]
+
+
+@pytest.mark.parametrize(
+    "function", ["a % 3 = 1", "length(b) > 1", "length(u) > 1 AND a % 2 = 1", "c.d IS NULL"]
+)
+def test_guards_of_text_predicates_may_be_captured(function: str) -> None:
+    """What Python reads and what kernels read guard each other's texts."""
+    matcher = tamis.Matcher()
+    matcher.add_many([*enumerate(GUARDED), (9, function)])
+    lines = [
+        '{"a": 1, "b": "bob", "u": "uu"}',
+        '{"a": 2, "b": "xo"}',
+        '{"u": "u", "b": "b\\u006fb"}',
+    ]
+    texts = to_texts([line.encode() for line in lines])
+    (view,) = matcher._snapshot.frozen_views
+    events = view.segment.encode_texts(texts)
+    found = view.segment.engine.match(events)
+    expected = [matcher.match(event) for event in texts.events()]
+    ids = view.segment.ids.array(found.rule).tolist()
+    assert [sorted(ids[a:b]) for a, b in pairwise(found.start)] == expected
+    assert expected[0][:1] == [0]

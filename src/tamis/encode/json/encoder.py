@@ -8,6 +8,7 @@ such as a double of many digits. What it reads is encoded by the encoder of mapp
 from __future__ import annotations
 
 from collections.abc import Collection
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -15,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tamis.encode.arrays import Events
+from tamis.encode.arrays import NO_DOUBLES, NO_INT32, Events
 from tamis.encode.arrow_arrays import to_numpy
 from tamis.encode.event_rows import merge_rows
-from tamis.encode.events import EventEncoder
+from tamis.encode.events import EventEncoder, StringAt
 from tamis.encode.json.read import DOUBLE, OTHER, STRING, JsonEntries
 from tamis.encode.json.reader import ReadTexts, read_texts
 from tamis.encode.json.tables import JsonTables, build_tables, first_segment
@@ -72,17 +73,20 @@ class JsonEncoder:
             # Two threads may both build them; either result is right.
             tables = self._tables = build_tables(self._dictionary, self._captured)
         read = read_texts(tables, texts)
+        events, strings = self._entries(texts, read)
         rows, rest = self._read_rest(texts, read, first)
-        events = self._finish(texts, read)
-        if not rows:
-            return events
-        try:
-            others = self._events.encode_many(rest)
-        except (EventError, SchemaError) as error:
-            raise combine_errors(
-                {first + rows[at]: reason for at, reason in error.refused.items()}  # type: ignore[misc]  # as `combine_errors` got them
-            ) from None
-        return merge_rows(events, others, np.array(rows))
+        if rows:
+            try:
+                others, more = self._events.encode_entries(rest)
+            except (EventError, SchemaError) as error:
+                raise combine_errors(
+                    {first + rows[at]: reason for at, reason in error.refused.items()}  # type: ignore[misc]  # as `combine_errors` got them
+                ) from None
+            events = merge_rows(events, others, np.array(rows))
+            strings += [string._replace(row=rows[string.row]) for string in more]
+            strings.sort(key=itemgetter(0))
+        # Last, as any entry may guard a text predicate, whoever has read it.
+        return self._events.add_texts(events, strings)
 
     def _read_rest(
         self, texts: JsonTexts, read: ReadTexts, first: int
@@ -114,8 +118,8 @@ class JsonEncoder:
             self._has_blank = len(self._events.encode_many([{}]).attribute) > 0
         return self._has_blank
 
-    def _finish(self, texts: JsonTexts, read: ReadTexts) -> Events:
-        """The events of what kernels have read."""
+    def _entries(self, texts: JsonTexts, read: ReadTexts) -> tuple[Events, list[StringAt]]:
+        """What kernels have read, and the strings among it that may satisfy text predicates."""
         entries = read.entries
         doubles = np.flatnonzero(entries.kind == DOUBLE)
         if len(doubles):
@@ -128,12 +132,11 @@ class JsonEncoder:
         }
         for place, value in others.items():
             entries.code[place] = self._axes[entries.attribute[place]].code(value)
-        return self._events.with_texts_at(
-            read.start,
-            entries.attribute,
-            entries.code,
-            self._list_texts(texts, read, others) if self._texts else (),
+        no_texts = np.zeros_like(read.start), NO_INT32
+        events = Events(
+            read.start, entries.attribute, entries.code, *no_texts, NO_DOUBLES, NO_DOUBLES
         )
+        return events, self._list_strings(texts, read, others) if self._texts else []
 
     def _encode_doubles(
         self, data: NDArray[np.uint8], entries: JsonEntries, places: NDArray[np.int64]
@@ -149,23 +152,23 @@ class JsonEncoder:
             here = attributes == attribute
             entries.code[places[here]] = self._axes[attribute].codes_of_doubles(values[here])
 
-    def _list_texts(
+    def _list_strings(
         self, texts: JsonTexts, read: ReadTexts, others: dict[int, Any]
-    ) -> list[tuple[int, int, str]]:
-        """The row, attribute and value of each string of an attribute with text predicates."""
+    ) -> list[StringAt]:
+        """The strings of attributes with text predicates."""
         entries = read.entries
         has_texts = np.zeros(len(self._axes), np.bool_)
         has_texts[list(self._texts)] = True
         strings = (entries.kind == STRING) | (entries.kind == OTHER)
         places = np.flatnonzero(strings & has_texts[entries.attribute])
         rows = np.searchsorted(read.start, places, "right") - 1
-        found: list[tuple[int, int, str]] = []
+        found: list[StringAt] = []
         for row, place in zip(rows.tolist(), places.tolist(), strict=True):
             value = others.get(place)
             if value is None:
                 value = texts.data[entries.begin[place] : entries.end[place]].tobytes().decode()
             if isinstance(value, str):
-                found.append((row, int(entries.attribute[place]), value))
+                found.append(StringAt(row, int(entries.attribute[place]), value))
         return found
 
 

@@ -407,8 +407,10 @@ def _read_row(tables, data, at, end, row, entries, count, captures, scratch, ins
                     if tables.path_attribute[path] == CAPTURED:
                         key_begin, key_end = begin, at
                         capture_begin = np.int64(0)
-                    elif scratch.instance[path] == scratch.stack_instance[depth - 1]:
-                        return left, instances  # a key twice: the last one counts
+                    elif scratch.instance[path] >= scratch.stack_instance[depth - 1]:
+                        # A key twice: the last one counts. Or an object inside had the path, and
+                        # nothing says any more whether this object had it before.
+                        return left, instances
                     else:
                         scratch.instance[path] = scratch.stack_instance[depth - 1]
             else:

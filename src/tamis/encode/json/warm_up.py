@@ -21,15 +21,16 @@ __all__ = ["are_worth_it", "is_compiled"]
 
 _KERNELS: Final = (read.read_rows, tables._file_paths, tables._file_strings)
 
-_LEAST: Final = 1024
-"""Fewer texts are read without kernels, unless these are loaded."""
+_LEAST = 1024
+_LEAST_LOADED = 1
+"""Fewer texts are read without kernels: before these are loaded, and since."""
 
 _known = False
 
 
 def are_worth_it(texts: int) -> bool:
     """Whether to read so many texts by kernels."""
-    return _known or (texts >= _LEAST and is_compiled())
+    return texts >= (_LEAST_LOADED if _known else _LEAST) and is_compiled()
 
 
 def is_compiled() -> bool:
