@@ -10,7 +10,7 @@ import errno
 import os
 import random as random_module
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +20,13 @@ from unittest.mock import patch
 import tamis
 from attack import failing_disk, fuzz, leaks, oracle, power_cut, threads
 from attack.campaign import Budget, Report
+from attack.differential import draw
 from attack.differential import run as differential
+from tamis.encode.compiler.plain import run_plainly
+from tamis.engines.betree import expressions, tree
+from tamis.engines.betree.arrays import TESTED
+from tamis.engines.kernels import event_expressions
+from tamis.engines.papers.betree import Betree
 from tamis.expr import evaluate, normalize, patterns
 from tamis.expr.model import Atom, Op, Predicate
 from tamis.expr.text import grammar, shapes
@@ -183,6 +189,58 @@ def _counted_once_too_often() -> AbstractContextManager[Any]:
     return _replace(tamis.Matcher, "count_many", change)
 
 
+def _mutate_kernel(
+    kernels: Sequence[tuple[Any, str]], callers: Sequence[Any], name: str, wrong: Any, engine: str
+) -> AbstractContextManager[Any]:
+    """Run some kernels of an engine as plain Python, with a wrong part in those that call it.
+
+    Only this engine is drawn.
+    """
+
+    @contextmanager
+    def inject() -> Iterator[None]:
+        with ExitStack() as stack:
+            stack.enter_context(patch.object(tamis, "engines", lambda: [engine]))
+            stack.enter_context(patch.object(draw, "FAVOURITES", ()))
+            for caller in callers:
+                names = run_plainly(caller).__wrapped__.__globals__  # type: ignore[attr-defined]  # of functools.wraps
+                stack.enter_context(patch.dict(names, {name: wrong}))
+            for owner, kernel in kernels:
+                plain: Any = run_plainly(getattr(owner, kernel))
+                plain = staticmethod(plain) if isinstance(owner, type) else plain
+                stack.enter_context(patch.object(owner, kernel, plain))
+            yield
+
+    return inject()
+
+
+def _run_behind_lists() -> AbstractContextManager[Any]:
+    """A run that is tested again stays behind the lists, where packed l-nodes take it for one."""
+
+    def test_again(word: Any, entry: int) -> None:
+        word[entry + TESTED] += 3
+
+    kernels = [(tree, name) for name in ("insert_all", "delete_all", "observe_all", "observe_few")]
+    kernels.append((Betree, "kernel"))  # compiled, it may leave its arrays
+    callers = (expressions.unsubsume, expressions.unsubsume_all)
+    return _mutate_kernel(kernels, callers, "_test_again", test_again, "betree")
+
+
+def _empty_range_possible() -> AbstractContextManager[Any]:
+    """A range of codes that ends before it begins counts as one that an event may meet."""
+
+    def overlap(low: int, high: int, first: int, last: int) -> bool:
+        return low <= last and first <= high
+
+    return _mutate_kernel(
+        [(event_expressions, "_write_verdicts")],
+        (event_expressions._is_possible,),
+        "_overlap",
+        overlap,
+        "scan",
+    )
+
+
 # --- Wrong oracles ---
 
 
@@ -337,6 +395,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "a segment is dropped": Mutant(_segment_dropped, _differential("batch")),
     "a document is forgotten": Mutant(_newest_document_forgotten, _differential("join"), 0.2),
     "a match is counted twice": Mutant(_counted_once_too_often, _differential("schema")),
+    "a run stays behind the lists": Mutant(_run_behind_lists, _differential("engine"), 0.1, 30),
+    "an empty range is possible": Mutant(_empty_range_possible, _differential("expression"), 0.3),
     "the oracle excludes an end": Mutant(_oracle_with_open_ends, _differential("sql")),
     "the oracle sees one value": Mutant(_oracle_with_one_value, _differential("batch")),
     "a log record is lost": Mutant(_record_lost, power_cut.run, 0.2, 2),
