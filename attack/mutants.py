@@ -220,7 +220,9 @@ def _run_behind_lists() -> AbstractContextManager[Any]:
     def test_again(word: Any, entry: int) -> None:
         word[entry + TESTED] += 3
 
-    kernels = [(tree, name) for name in ("insert_all", "delete_all", "observe_all", "observe_few")]
+    kernels: list[tuple[Any, str]] = [
+        (tree, name) for name in ("insert_all", "delete_all", "observe_all", "observe_few")
+    ]
     kernels.append((Betree, "kernel"))  # compiled, it may leave its arrays
     callers = (expressions.unsubsume, expressions.unsubsume_all)
     return _mutate_kernel(kernels, callers, "_test_again", test_again, "betree")
