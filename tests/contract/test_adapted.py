@@ -70,6 +70,8 @@ def test_engine_keeps_its_answers_as_it_adapts_changes_and_is_stored(
         else:
             _churn(matcher, step)
         check(matcher, step.events, step.expected)
+        for event, expected in list(zip(step.events, step.expected, strict=True))[::5]:
+            assert {rule_id for rule_id, _ in matcher.top(event, n=5_000)} == set(expected)
     matcher.close()
 
 
