@@ -75,7 +75,8 @@ class FailingAllocations:
                 for name in names.split():
                     failing = self._wrap(getattr(module, name), name)
                     stack.enter_context(patch.object(module, name, failing))
-            for owner, name, function in _functions():
+            for owner, name in _functions():
+                function = vars(owner)[name]
                 failing = self._wrap(getattr(function, "__func__", function), name)
                 kind = type(function) if hasattr(function, "__func__") else None
                 stack.enter_context(patch.object(owner, name, kind(failing) if kind else failing))
@@ -99,22 +100,22 @@ class FailingAllocations:
 
 
 @cache
-def _functions() -> tuple[tuple[Any, str, Any], ...]:
-    """The functions and methods that write: where they stand, under which name, and what is there.
+def _functions() -> tuple[tuple[Any, str], ...]:
+    """The functions and methods that write: where they stand, and under which name.
 
     Without those that Python calls by itself, except to make an object.
     """
-    found: list[tuple[Any, str, Any]] = []
+    found: list[tuple[Any, str]] = []
     modules = [m for name, m in list(sys.modules.items()) if name.startswith("tamis.")]
     for module in modules:
         for name, value in list(vars(module).items()):
             if not str(getattr(value, "__module__", None)).startswith(_WRITING):
                 continue
             if isinstance(value, FunctionType):
-                found.append((module, name, value))
+                found.append((module, name))
             elif isinstance(value, type) and value.__module__ == module.__name__:
                 found += [
-                    (value, inner, method)
+                    (value, inner)
                     for inner, method in vars(value).items()
                     if isinstance(method, FunctionType | staticmethod | classmethod)
                     and (inner == "__init__" or not inner.startswith("__"))
@@ -218,13 +219,25 @@ class _Work:
         if found[0] not in ((after,) if must_be_new else (self._state, after)):
             return "then neither the state before nor the one after is there"
         self._state = found[0]
-        if self._random.random() < 0.05:
-            self._matcher.close()
-            self._matcher = tamis.open(self._index, sync=False)
-            reopened = read_state(self._matcher)
-            return None if reopened == found[0] else "then close and open change what is there"
+        choice = self._random.random()
+        if choice < 0.05:
+            return self._reopen()
+        if choice < 0.2:
+            return self._make_other_change()
         # A record that was appended before the failure stays until the next change drops it.
-        return self._compare_copy([found[0], after]) if self._random.random() < 0.2 else None
+        return self._compare_copy([found[0], after]) if choice < 0.3 else None
+
+    def _reopen(self) -> str | None:
+        self._matcher.close()
+        self._matcher = tamis.open(self._index, sync=False)
+        same = read_state(self._matcher) == self._state
+        return None if same else "then close and open change what is there"
+
+    def _make_other_change(self) -> str | None:
+        self._matcher.add("other", "x = 0")
+        wrong = self._compare_copy([read_state(self._matcher)])
+        self._matcher.remove("other")
+        return f"after another change, {wrong}" if wrong else None
 
     def _compare_copy(self, possible: list[State]) -> str | None:
         """Open a copy of the directory, as after a kill, and compare."""

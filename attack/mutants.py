@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
 import tamis
-from attack import failing_disk, fuzz, leaks, oracle, power_cut, threads
+from attack import failing_disk, fuzz, leaks, memory, oracle, power_cut, threads
 from attack.campaign import Budget, Report
 from attack.differential import draw
 from attack.differential import run as differential
@@ -31,7 +31,7 @@ from tamis.expr import evaluate, normalize, patterns
 from tamis.expr.model import Atom, Op, Predicate
 from tamis.expr.text import grammar, shapes
 from tamis.joins.document_store import DocumentStore
-from tamis.matcher.storage import atomic, directory, log
+from tamis.matcher.storage import atomic, directory, log, store
 from tamis.matcher.validity import Validity
 
 __all__ = ["MUTANTS", "Mutant", "find_failure", "run"]
@@ -330,6 +330,11 @@ def _half_written() -> AbstractContextManager[Any]:
     return patch.object(log, "write_all", write_all)
 
 
+def _failed_record_kept() -> AbstractContextManager[Any]:
+    """The record of a change that failed after it was written stays in the log."""
+    return patch.object(store.Store, "undo", lambda self: self.confirm())
+
+
 def _stale_reads() -> AbstractContextManager[Any]:
     """Now and then a match does not see the newest rule."""
     chance = random_module.Random(1)
@@ -406,6 +411,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "a rename comes too early": Mutant(_renamed_before_synced, power_cut.run, 0.3, 3),
     "errors are raw": Mutant(_raw_errors, failing_disk.run, 0.3, 1),
     "a short write is taken": Mutant(_half_written, failing_disk.run, 0.3, 4),
+    "a failed record is kept": Mutant(_failed_record_kept, memory.run, 0.2, 3),
     "a read is stale": Mutant(_stale_reads, threads.run, 1, 20),
     "a batch is torn": Mutant(_torn_batch, threads.run, 1, 300),
     "events are kept": Mutant(_events_kept, leaks.run, 0.02, 1),
