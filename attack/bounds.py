@@ -31,7 +31,10 @@ ENGINES: Final = ("tiles", "shared", "scan", "betree", "betree-batch")
 """The engines of the product, and those of the papers that share their kernels."""
 
 CONTRACT: Final = ("tests/contract", "-k", " or ".join(ENGINES[:4]))
-FILES: Final = ("tests/matcher/storage", "tests/files/test_broken_files.py")
+FILES: Final = (
+    *(f"tests/matcher/storage/test_{name}.py" for name in ("hostile_files", "corruption", "store")),
+    "tests/files/test_broken_files.py",
+)
 SMALL: Final = ("tests/engines/test_lanes.py", "tests/engines/test_address_block.py")
 """What a smoke runs: few kernels, which are compiled in seconds."""
 
@@ -43,9 +46,9 @@ _ROOT: Final = Path(__file__).resolve().parents[1]
 def run(budget: Budget) -> Report:
     """Run tests, random cases and changed files with bounds checks; less if the size is below 1."""
     report = Report("bounds")
-    suites = [CONTRACT, FILES] if budget.size >= 1 else [SMALL]
-    for suite in suites:
-        _run_tests(suite, report)
+    suites = {"the contract": CONTRACT, "hostile files": FILES}
+    for name, suite in suites.items() if budget.size >= 1 else [("small kernels", SMALL)]:
+        _run_tests(name, suite, report)
     if budget.size >= 1:
         _run_cases(budget, report)
     return report
@@ -63,12 +66,12 @@ def _run_process(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
     )
 
 
-def _run_tests(suite: Sequence[str], report: Report) -> None:
+def _run_tests(name: str, suite: Sequence[str], report: Report) -> None:
     done = _run_process(["-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", *suite])
     passed = re.search(r"(\d+) passed", done.stdout)
-    report.tried[f"tests of {suite[0].removeprefix('tests/')}"] += int(passed[1]) if passed else 0
+    report.tried[f"tests of {name}"] += int(passed[1]) if passed else 0
     if done.returncode:
-        report.failures.append(f"tests of {suite[0]}: {(done.stdout + done.stderr)[-2_000:]}")
+        report.failures.append(f"tests of {name}: {(done.stdout + done.stderr)[-2_000:]}")
 
 
 def _run_cases(budget: Budget, report: Report) -> None:
