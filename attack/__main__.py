@@ -14,7 +14,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from attack import failing_disk, fuzz, kills, leaks, lines, mutants, power_cut, threads
+from attack import (
+    bounds,
+    failing_disk,
+    fuzz,
+    kills,
+    leaks,
+    lines,
+    memory,
+    mutants,
+    power_cut,
+    threads,
+)
 from attack.campaign import Budget, Report
 from attack.differential import run as differential
 
@@ -27,15 +38,17 @@ PARTS: Final[dict[str, Callable[[Budget], Report]]] = {
     "kills": kills.run,
     "power_cut": power_cut.run,
     "failing_disk": failing_disk.run,
+    "memory": memory.run,
     "lines": lines.run,
     "threads": threads.run,
     "leaks": leaks.run,
+    "bounds": bounds.run,
     "mutants": mutants.run,
 }
 """The parts of the campaign, in the order in which they run."""
 
 _SHARES: Final = {"differential": 0.4, "fuzz": 0.15, "kills": 0.15}
-"""How the seconds of a whole campaign are shared; the other parts have 0.06 each."""
+"""How the seconds of a whole campaign are shared; the other parts have 0.04 each."""
 
 BEGIN: Final = "<!-- The table of the long run; `make attack TABLE=…` writes it. -->"
 END: Final = "<!-- End of the table of the long run. -->"
@@ -54,7 +67,7 @@ def main() -> None:
     print(f"attack: SEED={seed} SECONDS={asked.seconds:g} PART={' '.join(parts)}", flush=True)
     failed = False
     for part in parts:
-        share = 1.0 if len(parts) == 1 else _SHARES.get(part, 0.06)
+        share = 1.0 if len(parts) == 1 else _SHARES.get(part, 0.04)
         start = time.monotonic()
         report = PARTS[part](Budget(seed, asked.seconds * share))
         seconds = time.monotonic() - start

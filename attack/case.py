@@ -38,8 +38,14 @@ class Case:
 
     @property
     def decisions(self) -> int:
-        """How many pairs of a rule and an event it has."""
-        return len(self.rules) * len(self.events)
+        """How many pairs of a rule and an event it has; rules that are removed do not count."""
+        left: set[Any] = set()
+        for rule in self.rules:
+            if "rule" in rule:
+                left.add(rule["id"])
+            elif "id" in rule:
+                left.discard(rule["id"])
+        return len(left) * len(self.events)
 
 
 def save_case(case: Case, message: str, folder: Path = CASES) -> Path:

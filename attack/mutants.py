@@ -10,7 +10,7 @@ import errno
 import os
 import random as random_module
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,16 +18,22 @@ from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
 import tamis
-from attack import failing_disk, fuzz, leaks, oracle, power_cut, threads
+from attack import failing_disk, fuzz, leaks, memory, oracle, power_cut, threads
 from attack.campaign import Budget, Report
+from attack.differential import draw
 from attack.differential import run as differential
+from tamis.encode.compiler.plain import run_plainly
 from tamis.encode.events import EventEncoder
 from tamis.encode.json.encoder import JsonEncoder
+from tamis.engines.betree import expressions, tree
+from tamis.engines.betree.arrays import TESTED
+from tamis.engines.kernels import event_expressions
+from tamis.engines.papers.betree import Betree
 from tamis.expr import evaluate, normalize, patterns
 from tamis.expr.model import Atom, Op, Predicate
 from tamis.expr.text import grammar, shapes
 from tamis.joins.document_store import DocumentStore
-from tamis.matcher.storage import atomic, directory, log
+from tamis.matcher.storage import atomic, directory, log, store
 from tamis.matcher.validity import Validity
 
 __all__ = ["MUTANTS", "Mutant", "find_failure", "run"]
@@ -222,6 +228,60 @@ def _long_doubles_cut() -> AbstractContextManager[Any]:
     return _replace(JsonEncoder, "_encode_doubles", change)
 
 
+def _mutate_kernel(
+    kernels: Sequence[tuple[Any, str]], callers: Sequence[Any], name: str, wrong: Any, engine: str
+) -> AbstractContextManager[Any]:
+    """Run some kernels of an engine as plain Python, with a wrong part in those that call it.
+
+    Only this engine is drawn.
+    """
+
+    @contextmanager
+    def inject() -> Iterator[None]:
+        with ExitStack() as stack:
+            stack.enter_context(patch.object(tamis, "engines", lambda: [engine]))
+            stack.enter_context(patch.object(draw, "FAVOURITES", ()))
+            for caller in callers:
+                names = run_plainly(caller).__wrapped__.__globals__  # type: ignore[attr-defined]  # of functools.wraps
+                stack.enter_context(patch.dict(names, {name: wrong}))
+            for owner, kernel in kernels:
+                plain: Any = run_plainly(getattr(owner, kernel))
+                plain = staticmethod(plain) if isinstance(owner, type) else plain
+                stack.enter_context(patch.object(owner, kernel, plain))
+            yield
+
+    return inject()
+
+
+def _run_behind_lists() -> AbstractContextManager[Any]:
+    """A run that is tested again stays behind the lists, where packed l-nodes take it for one."""
+
+    def test_again(word: Any, entry: int) -> None:
+        word[entry + TESTED] += 3
+
+    kernels: list[tuple[Any, str]] = [
+        (tree, name) for name in ("insert_all", "delete_all", "observe_all", "observe_few")
+    ]
+    kernels.append((Betree, "kernel"))  # compiled, it may leave its arrays
+    callers = (expressions.unsubsume, expressions.unsubsume_all)
+    return _mutate_kernel(kernels, callers, "_test_again", test_again, "betree")
+
+
+def _empty_range_possible() -> AbstractContextManager[Any]:
+    """A range of codes that ends before it begins counts as one that an event may meet."""
+
+    def overlap(low: int, high: int, first: int, last: int) -> bool:
+        return low <= last and first <= high
+
+    return _mutate_kernel(
+        [(event_expressions, "_write_verdicts")],
+        (event_expressions._is_possible,),
+        "_overlap",
+        overlap,
+        "scan",
+    )
+
+
 # --- Wrong oracles ---
 
 
@@ -309,6 +369,11 @@ def _half_written() -> AbstractContextManager[Any]:
     return patch.object(log, "write_all", write_all)
 
 
+def _failed_record_kept() -> AbstractContextManager[Any]:
+    """The record of a change that failed after it was written stays in the log."""
+    return patch.object(store.Store, "undo", lambda self: self.confirm())
+
+
 def _stale_reads() -> AbstractContextManager[Any]:
     """Now and then a match does not see the newest rule."""
     chance = random_module.Random(1)
@@ -381,6 +446,8 @@ MUTANTS: Final[dict[str, Mutant]] = {
     ),
     "captures have own guards": Mutant(_captures_by_themselves, _differential("json"), rounds=40),
     "a long double is cut": Mutant(_long_doubles_cut, _differential("json"), rounds=40),
+    "a run stays behind the lists": Mutant(_run_behind_lists, _differential("engine"), 0.1, 30),
+    "an empty range is possible": Mutant(_empty_range_possible, _differential("expression"), 0.3),
     "the oracle excludes an end": Mutant(_oracle_with_open_ends, _differential("sql")),
     "the oracle sees one value": Mutant(_oracle_with_one_value, _differential("batch")),
     "a log record is lost": Mutant(_record_lost, power_cut.run, 0.2, 2),
@@ -388,6 +455,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "a rename comes too early": Mutant(_renamed_before_synced, power_cut.run, 0.3, 3),
     "errors are raw": Mutant(_raw_errors, failing_disk.run, 0.3, 1),
     "a short write is taken": Mutant(_half_written, failing_disk.run, 0.3, 4),
+    "a failed record is kept": Mutant(_failed_record_kept, memory.run, 0.2, 3),
     "a read is stale": Mutant(_stale_reads, threads.run, 1, 20),
     "a batch is torn": Mutant(_torn_batch, threads.run, 1, 300),
     "events are kept": Mutant(_events_kept, leaks.run, 0.02, 1),

@@ -376,7 +376,7 @@ def check_expression(case: Case) -> str | None:
     rules = list(apply_script(case).values())
     with build_matcher(case) as matcher:
         for expression in case.events:
-            asked = {"and": [{"attr": n, "in": values} for n, values in expression.items()]}
+            asked = {"and": [{"attr": n, **condition} for n, condition in expression.items()]}
             events = events_of_expression(expression)
             expected = np.nonzero(_ask_oracle(rules, events).any(axis=1))[0].tolist()
             ids = [rules[place]["id"] for place in expected]

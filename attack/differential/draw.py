@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from itertools import product
@@ -13,6 +13,7 @@ import tamis
 from attack.case import Case
 from attack.differential.containers import COLUMNAR
 from attack.differential.json_texts import draw_json
+from attack.oracle import Oracle
 from tamis.expr.functions.conditions import CONDITIONS
 from tamis.expr.model import And, Expr, Op, Or, Predicate, predicates
 from tamis.expr.numbers import LongDecimal
@@ -127,13 +128,48 @@ def _columnar_event(random: Random, among: Sequence[Attribute], several: float) 
 
 
 def engine(random: Random, size: float) -> Case:
-    """The same rules and events for one of all engines."""
+    """The same rules and events for one of all engines, which adapts to events between changes."""
     among = random.sample(EVERY_KIND + WIDE + MONEY, random.randint(2, 8))
     rules = _plain_rules(random, among, int(1_000 * size) + 5)
-    events = [randoms.event(random, among) for _ in range(int(600 * size) + 5)]
-    name = random.choice(tamis.engines())
-    options = {"engine": name, "form": "json", "container": "list", "optimize": False}
-    return Case("engine", rules, events, options)
+    several = random.choice((0, 0.3))
+    events = [randoms.event(random, among, several=several) for _ in range(int(600 * size) + 5)]
+    options = _options(
+        random,
+        engine=_engine(random),
+        form="json",
+        container="list",
+        chunk=random.choice((1_000_000, 100, 7)),
+        capacity=random.choice((None, 3, 6)),
+    )
+    return Case("engine", _churn(random, rules, size), events, options)
+
+
+FAVOURITES: Final = ("tiles", "shared", "betree")
+"""Engines that are drawn twice as often as the others."""
+
+
+def _engine(random: Random) -> str:
+    return random.choice((*tamis.engines(), *FAVOURITES))
+
+
+def _churn(random: Random, rules: list[dict[str, Any]], size: float) -> list[dict[str, Any]]:
+    """The same rules in a few steps: between them some are removed or replaced, or all merged."""
+    script: list[dict[str, Any]] = []
+    steps = random.randint(1, 4)
+    for step in range(steps):
+        first, last = (len(rules) * at // steps for at in (step, step + 1))
+        script += rules[first:last]
+        if random.random() < 0.6:
+            script.append({"optimize": random.choice((1, 70, int(1_000 * size) + 200))})
+        for rule in random.sample(rules[:last], last // 4) if random.random() < 0.6 else ():
+            is_removed = random.random() < 0.6
+            other = random.choice(rules)
+            script.append(
+                {"id": rule["id"], "remove": True} if is_removed else {**other, "id": rule["id"]}
+            )
+        if random.random() < 0.5:
+            script.append({"optimize": random.choice((1, 300))})
+    return script
 
 
 def calls(random: Random, size: float) -> Case:
@@ -150,7 +186,8 @@ def calls(random: Random, size: float) -> Case:
         id = f"r{id}" if isinstance(id, int) and random.random() < 0.5 else id
         used.append(id)
         rules.append({"id": id, **_full_rule(random, among)})
-    events = [randoms.event(random, among) for _ in range(int(25 * size) + 3)]
+    several = random.choice((0.3, 0.9))
+    events = [randoms.event(random, among, 0.7, several) for _ in range(int(25 * size) + 3)]
     known = list(dict.fromkeys(used))
     options = _options(
         random,
@@ -161,7 +198,7 @@ def calls(random: Random, size: float) -> Case:
         without=random.sample(TAGS, random.randint(0, 1)),
         at=START + timedelta(hours=random.randint(-1, 6)),
         weights=_event_weights(random, among),
-        engine=random.choice(("auto", "auto", "auto", "scan", "betree")),
+        engine=random.choice(("auto", "auto", "auto", *tamis.engines())),
     )
     return Case("calls", rules, events, options)
 
@@ -198,7 +235,14 @@ def _rule_weights(random: Random, expr: Expr) -> list[Any]:
 
 
 def _event_weights(random: Random, among: Sequence[Attribute]) -> list[Any]:
-    pairs = {(of.name, repr(value)): value for of in among for value in random.sample(of.values, 1)}
+    """Weights of no value, one or several values of each attribute; an event may have several."""
+    pairs = {
+        (of.name, repr(value)): value
+        for of in among
+        for value in random.sample(
+            list(of.values), min(random.choice((0, 1, 2, 5)), len(of.values))
+        )
+    }
     return [[name, value, random.choice((0, 0.5, 4.0))] for (name, _), value in pairs.items()]
 
 
@@ -277,32 +321,66 @@ def command(random: Random, size: float) -> Case:
 
 
 def expression(random: Random, size: float) -> Case:
-    """Event expressions over few values, whose events can be listed."""
-    among = [attribute("a", (1, 2, 3)), attribute("b", ("x", "y")), attribute("c", (1, 2))]
+    """Event expressions over few values; a few events stand for all that an expression means."""
+    among = [
+        attribute("a", (1, 2, 3)),
+        attribute("b", ("x", "y")),
+        attribute("c", (1, 2), (True, False), ("x",)),
+    ]
     rules = []
     for number in range(int(150 * size) + 5):
-        leaves = [_listed(random, among) for _ in range(random.randint(1, 4))]
+        leaves = [_ordered(random, among) for _ in range(random.randint(1, 4))]
         form = random.choice((And, Or))(tuple(leaves)) if len(leaves) > 1 else leaves[0]
         logic = random.choice(("strong", "weak"))
         rules.append({"id": number, "rule": tamis.to_json(form), "logic": logic})
-    expressions = []
+    expressions: list[dict[str, Any]] = []
     for _ in range(int(40 * size) + 4):
         chosen = random.sample(among, random.randint(1, 3))
-        expressions.append(
-            {of.name: random.sample(list(of.values), random.randint(1, 2)) for of in chosen}
-        )
-    return Case("expression", rules, expressions, {"form": "json"})
+        forms = {of.name: tamis.to_json(_ordered(random, [of])) for of in chosen}
+        asked = {name: _condition(form) for name, form in forms.items()}
+        if events_of_expression(asked):
+            expressions.append(asked)
+    options = {"form": "json", "engine": _engine(random), "chunk": random.choice((1, 1_000_000))}
+    return Case("expression", rules, expressions or [{"a": {"present": True}}], options)
 
 
-def _listed(random: Random, among: Sequence[Attribute]) -> Predicate:
+def _ordered(random: Random, among: Sequence[Attribute]) -> Predicate:
+    """A predicate that only the order of values decides; nothing may satisfy it, or everything."""
     of = random.choice(among)
-    values = tuple(random.sample(list(of.values), random.randint(1, 2)))
-    return Predicate(of.name, Op.IN, values, random.random() < 0.4)
+    op = random.choice((Op.IN, Op.IN, Op.LT, Op.LE, Op.GT, Op.GE, Op.BETWEEN, Op.PRESENT))
+    count = {Op.IN: random.randint(1, 2), Op.BETWEEN: 2, Op.PRESENT: 0}.get(op, 1)
+    values = tuple(random.sample(list(of.values), count))
+    return Predicate(of.name, op, values, random.random() < 0.4)
 
 
-def events_of_expression(expression: dict[str, list[Any]]) -> list[dict[str, Any]]:
-    """All events that an event expression stands for."""
-    return [dict(zip(expression, values, strict=True)) for values in product(*expression.values())]
+def _condition(form: Any) -> dict[str, Any]:
+    """A predicate of the JSON form without its attribute."""
+    return {key: value for key, value in form.items() if key != "attr"}
+
+
+_WITNESSES: Final = (
+    *(0.5, 1, 1.5, 2, 2.5, 3, 3.5, False, True, "", "w", "x", "xa", "y", "z"),
+    START,
+)
+"""A value for each stretch between the literals of `expression`, and one of each other kind."""
+
+
+def events_of_expression(expression: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Events that stand for all that an event expression means.
+
+    An attribute is present with one value, unless nothing but its absence is said.
+    """
+    choices = [
+        [None] if condition == {"present": False} else list(_satisfying(name, condition))
+        for name, condition in expression.items()
+    ]
+    return [dict(zip(expression, values, strict=True)) for values in product(*choices)]
+
+
+def _satisfying(name: str, condition: dict[str, Any]) -> Iterator[Any]:
+    oracle = Oracle([{name: value} for value in _WITNESSES])
+    found = oracle.find({"attr": name, **condition}, "strong")
+    return (value for place, value in enumerate(_WITNESSES) if found >> place & 1)
 
 
 def text(random: Random, size: float) -> Case:

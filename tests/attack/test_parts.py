@@ -18,9 +18,11 @@ SMOKE = {
     "kills": Budget(1, rounds=1, size=0.1),
     "power_cut": Budget(1, rounds=1, size=0.12),
     "failing_disk": Budget(1, rounds=1, size=0.15),
+    "memory": Budget(1, rounds=3, size=0.15),
     "lines": Budget(1, rounds=1, size=0.1),
     "threads": Budget(1, rounds=24, size=1),
     "leaks": Budget(1, rounds=1, size=0.01),
+    "bounds": Budget(1, rounds=1, size=0.1),
 }
 """Small budgets; differential fuzzing and the mutants have tests of their own."""
 

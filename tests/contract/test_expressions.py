@@ -45,6 +45,56 @@ def test_event_expressions_match_as_the_reference_says(engine: str) -> None:
             assert matcher.match_expression(event) == expected
 
 
+# No gap of `c` lacks values, as one below '' does; where an attribute has such gaps, each code is
+# looked at, and an empty range cannot be taken for one that has some.
+IMPOSSIBLE = (
+    "c > TRUE", "c < FALSE", "c BETWEEN TRUE AND FALSE", "c BETWEEN 5 AND 3", "c > 3 AND c <= 3",
+    "c BETWEEN 'b' AND 'a'", "c BETWEEN 1 AND 'a'", "d < ''", "c IS NULL AND c > TRUE", "FALSE",
+)  # fmt: skip
+CERTAIN = ("NOT c > TRUE", "NOT c BETWEEN 5 AND 3", "c IS NULL OR c IS NOT NULL", "TRUE")
+EXPRESSIONS = (
+    "c IS NOT NULL", "c IS NOT NULL AND a = 1", "c <> 2 AND a >= 0", "c IS NULL AND a IN (1, 7)",
+    "c BETWEEN 1 AND 10 AND a <> 1", "c >= 'a'", "c = TRUE AND a = 1", "c = FALSE OR a = 3",
+    "c IN (TRUE, 'b', 4) AND a < 9", "a = 1 OR a = 2", "c = 4 AND a IN (1, 2) OR c = TRUE", "z = 1",
+    "d IS NOT NULL AND a = 1", "d <> 'x' AND c = TRUE", "c <> 7 AND d = '' AND p0 = 1",
+    "c > 3 AND c < 6 AND p0 = 1 AND p1 = 1", "c IS NOT NULL AND p0 = 1 AND p1 = 1 AND p2 = 1",
+)  # fmt: skip
+
+
+def test_event_expressions_find_no_rule_that_nothing_satisfies(engine: str) -> None:
+    rules, expectations = _expect_of_edges()
+    matcher = tamis.Matcher(engine=engine)
+    matcher.add_many([(number, *rule) for number, rule in enumerate(rules)])
+    for event, expected in expectations:
+        assert matcher.match_expression(event) == expected
+    matcher.remove_many(range(0, len(rules), 2))
+    matcher.optimize()
+    for event, expected in expectations:
+        assert matcher.match_expression(event) == [number for number in expected if number % 2]
+
+
+@cache
+def _expect_of_edges() -> tuple[list[Rule], list[tuple[Expr, list[int]]]]:
+    """Rules with parts that never or always hold, and the reference's answers."""
+    many = " AND ".join(f"(p{i} = 1 OR q{i} > TRUE)" for i in range(3))
+    shapes = (
+        "{}", "NOT ({})", "a = 1 AND ({})", "a = 1 OR ({})", "c < 9 AND ({})",
+        "a IN (1, 2) AND NOT ({})",
+        f"{many} AND ({{}} OR a > 5) AND ({{}} OR a < 5) AND ({{}} OR a = 3) AND (a = 1 OR {{}})",
+    )  # fmt: skip
+    texts = [shape.replace("{}", part) for shape in shapes for part in (*IMPOSSIBLE, *CERTAIN)]
+    rules = [Rule(tamis.parse(text), logic) for text in texts for logic in LOGICS]
+    trees = [nnf(*rule) for rule in rules]
+    expectations = []
+    for event in map(tamis.parse, EXPRESSIONS):
+        found = _find_by_reference(trees, event)
+        assert found is not None
+        expectations.append((event, found))
+    shares = [len(found) / len(rules) for _, found in expectations]
+    assert 0.2 < sum(shares) / len(shares) < 0.8
+    return rules, expectations
+
+
 @cache
 def _expect() -> tuple[list[Rule], list[tuple[Expr, list[int] | None]]]:
     """Rules, event expressions and the reference's answers, computed once for all engines."""

@@ -23,6 +23,7 @@ from numba.np.numpy_support import from_dtype
 from numpy.typing import NDArray
 
 __all__ = [
+    "check_items",
     "doubles_at",
     "generate_view",
     "int32s_at",
@@ -32,18 +33,33 @@ __all__ = [
 ]
 
 
+def check_items(context, builder, array, first, count):
+    """Have a kernel that checks bounds raise an IndexError unless an array has these items.
+
+    Numba checks what a kernel indexes, and nothing that an intrinsic reads or writes by itself.
+    """
+    if not context.enable_boundscheck:
+        return
+    size, zero = builder.extract_value(array.shape, 0), ir.Constant(ir.IntType(64), 0)
+    with builder.if_then(builder.icmp_signed(">", count, zero)):
+        last = builder.sub(builder.add(first, count), ir.Constant(ir.IntType(64), 1))
+        for place in (first, last):
+            cgutils.do_boundscheck(context, builder, place, size)
+
+
 def generate_view(context, builder, numbers, place, array, width=0):
     """An array over the address and the length at a place, without a reference count.
 
-    `numbers` points to them, `array` is the type of the array, and `width` is how many items each
-    of its rows has if it has two dimensions.
+    They stand in the array `numbers`; `array` is the type of the new array, and `width` is how many
+    items each of its rows has if it has two dimensions.
     """
 
     def constant(value):
         return ir.Constant(ir.IntType(64), value)
 
+    check_items(context, builder, numbers, place, constant(2))
     places = place, builder.add(place, constant(1))
-    address, length = (builder.load(builder.gep(numbers, [at])) for at in places)
+    address, length = (builder.load(builder.gep(numbers.data, [at])) for at in places)
     item = context.get_data_type(array.dtype)
     size = context.get_abi_sizeof(item)
     view = make_array(array)(context, builder)
@@ -75,8 +91,8 @@ def _make_reader(dtype: type[np.generic]) -> Any:
 
     def define(typing_context, numbers, place):  # noqa: ARG001  # Numba passes them by position
         def generate(context, builder, signature, arguments):
-            data = make_array(signature.args[0])(context, builder, arguments[0]).data
-            return generate_view(context, builder, data, arguments[1], array)
+            found = make_array(signature.args[0])(context, builder, arguments[0])
+            return generate_view(context, builder, found, arguments[1], array)
 
         return array(numbers, types.int64), generate
 

@@ -8,10 +8,11 @@ from random import Random
 
 import pytest
 
+from tamis.engines.betree import live_tree, tree
 from tamis.engines.betree.live_tree import LiveTree
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import FlatEvent, flatten
-from tamis.expr.model import Expr
+from tamis.expr.model import LOGICS, Expr, Logic
 from tamis.expr.normalize import nnf
 from tamis.expr.text.grammar import parse
 from tests import randoms
@@ -125,3 +126,35 @@ def test_removed_rules_are_no_longer_found() -> None:
     assert tree.match(event) == [0, 1, 2]
     tree.remove([0, 2])
     assert tree.match(event) == [1]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_live_tree_keeps_its_answers_as_it_adapts_and_rules_come_and_go(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tree, "MAX_CAPACITY", 3)
+    monkeypatch.setattr(tree, "choose_capacity", lambda _: 3)
+    monkeypatch.setattr(live_tree, "_EVERY", 1)
+    random, live = Random(seed), LiveTree()
+    rules: dict[int, tuple[Expr, Logic]] = {}
+    for number in range(600):
+        # The events of each phase like other attributes.
+        among = EVERYTHING[3 * (number // 200) : 3 * (number // 200) + 4]
+        rule, logic = randoms.conjunction(random, EVERYTHING, 3), random.choice(LOGICS)
+        rules[number] = rule, logic
+        live.add(number, nnf(rule, logic))
+        if random.random() < 0.4:
+            gone = random.sample(sorted(rules), min(len(rules), random.choice((1, 2, 5))))
+            live.remove(gone)
+            for one in gone:
+                del rules[one]
+        event = randoms.event(random, among, 0.9, random.choice((0, 0.3)))
+        found = set(live.match(live.encoder.encode(event)))
+        if number % 5 == 0:
+            flat = flatten(event)
+            expected = {n for n, rule in rules.items() if evaluate_flat(rule[0], flat, rule[1])}
+            assert expected <= found
+            assert found - expected <= live.doubtful
+        if number % 70 == 69:
+            assert live.adapt()
+    assert live._tree.recycled > 0

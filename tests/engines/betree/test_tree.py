@@ -319,9 +319,9 @@ def check_words(entry: list[int], bucket: Bucket, expressions: Expressions) -> N
     for at, words in predicates(entry):
         attribute, test = words[0] >> 4, words[0] & 15
         found.append((attribute, test, *words[1:]))
-        if at < entry[RUNS]:
-            assert test == RANGE
-        if at >= entry[TESTED]:
+        if at < entry[TESTED]:
+            assert (test == RANGE) == (at < entry[RUNS]), "plain runs come first"
+        else:
             assert test == RANGE
             assert (attribute, *words[1:]) in bucket.path
     atoms = expressions.rules.atoms

@@ -182,9 +182,10 @@ class Nodes(NamedTuple):
     to expressions that are gone."""
     word: NDArray[np.int32]
     """The l-nodes. An expression is its number, the number of its words, how many of them must be
-    tested, how many of these are plain runs of codes, and then its predicates. The predicates after
-    the tested ones equal a bucket on the path to the l-node: they are *subsumed*, and hold on every
-    event that reaches it."""
+    tested, how many of these are plain runs of codes, and then its predicates: first the plain runs
+    that must be tested, then all others that must be. The predicates after the tested ones equal a
+    bucket on the path to the l-node: they are *subsumed*, and hold on every event that reaches
+    it."""
 
 
 class Books(NamedTuple):

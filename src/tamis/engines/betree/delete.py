@@ -42,7 +42,6 @@ from tamis.engines.betree.arrays import (
     ROOT,
     SIZE,
     SLOTS,
-    TESTED,
     TOP,
     TOTAL,
     UNDERFLOW,
@@ -51,7 +50,7 @@ from tamis.engines.betree.arrays import (
     WHOLE,
 )
 from tamis.engines.betree.cost_model import count_uses, find_least_exposed, has_learned, propagate
-from tamis.engines.betree.expressions import unsubsume
+from tamis.engines.betree.expressions import unsubsume, unsubsume_all
 from tamis.engines.betree.insert import append_expression, update_capacity
 from tamis.engines.betree.pools import block_size, fit_leaf, free_cnode, free_pnode, lacks_room
 
@@ -164,7 +163,7 @@ def _move_to_limbo(nodes, books, c, avoid):
         for i in range(length):
             limbo[to + i] = word[at + i]
         # In limbo no predicate is subsumed.
-        limbo[to + TESTED] = length
+        unsubsume_all(limbo, to)
         books.home[word[at]] = NOWHERE
         at += length
         to += length

@@ -36,6 +36,7 @@ __all__ = [
     "share_of_codes",
     "subsume",
     "unsubsume",
+    "unsubsume_all",
 ]
 
 FIRST_CODE = 1
@@ -162,27 +163,45 @@ def interval_on(word, entry, attribute, codes):
 def subsume(word, entry, attribute, low, high):
     """Exempt a run of codes from testing if it equals the bucket that the expression moved to."""
     head = attribute << _ATTRIBUTE_AT | RANGE
-    at, end = entry + HEADER, entry + word[entry + TESTED]
-    while at < end:
+    at, last = entry + HEADER, entry + word[entry + TESTED]
+    while at < entry + word[entry + RUNS]:
         if word[at] == head and word[at + 1] == low and word[at + 2] == high:
-            if at < entry + word[entry + RUNS]:
-                word[entry + RUNS] -= _PLAIN
-            for i in range(at, end - _PLAIN):
+            for i in range(at, last - _PLAIN):
                 word[i] = word[i + _PLAIN]
-            word[end - 3], word[end - 2], word[end - 1] = head, low, high
+            word[last - 3], word[last - 2], word[last - 1] = head, low, high
+            word[entry + RUNS] -= _PLAIN
             word[entry + TESTED] -= _PLAIN
             return
-        at += predicate_length(word, at)
+        at += _PLAIN
+
+
+@kernel
+def _test_again(word, entry):
+    """Test the run again that was exempted last; it goes to the other runs, which come first."""
+    to, at = entry + word[entry + RUNS], entry + word[entry + TESTED]
+    head, low, high = word[at], word[at + 1], word[at + 2]
+    for i in range(at - 1, to - 1, -1):
+        word[i + _PLAIN] = word[i]
+    word[to], word[to + 1], word[to + 2] = head, low, high
+    word[entry + RUNS] += _PLAIN
+    word[entry + TESTED] += _PLAIN
 
 
 @kernel
 def unsubsume(word, entry, attribute, low, high):
-    """Test the predicate again that was exempted last, if it equals this bucket."""
+    """Test the run again that was exempted last, if it equals this bucket."""
     at = entry + word[entry + TESTED]
     if at < entry + word[entry + LENGTH]:
         head = attribute << _ATTRIBUTE_AT | RANGE
         if word[at] == head and word[at + 1] == low and word[at + 2] == high:
-            word[entry + TESTED] += _PLAIN
+            _test_again(word, entry)
+
+
+@kernel
+def unsubsume_all(word, entry):
+    """Test all runs again, for an expression that leaves its path."""
+    while word[entry + TESTED] < word[entry + LENGTH]:
+        _test_again(word, entry)
 
 
 @kernel

@@ -34,7 +34,6 @@ from tamis.engines.betree.arrays import (
     ROOT,
     SIZE,
     SLOTS,
-    TESTED,
     TOP,
     TOTAL,
     UNSPLIT,
@@ -54,6 +53,7 @@ from tamis.engines.betree.expressions import (
     is_partitionable,
     predicate_length,
     subsume,
+    unsubsume_all,
 )
 from tamis.engines.betree.pools import (
     block_size,
@@ -168,7 +168,7 @@ def place_next(nodes, books):
         widen_bounds(nodes, c, low, high)
         subsume(limbo, entry, attribute, cnode[c, LOW], cnode[c, HIGH])
     if lacks_room(nodes, books, block_size(cnode[c, USED] + length), 0, 0):
-        limbo[entry + TESTED] = length
+        unsubsume_all(limbo, entry)
         return False
     fit_leaf(nodes, books, c, cnode[c, USED] + length)
     append_expression(nodes, books, c, limbo, entry)

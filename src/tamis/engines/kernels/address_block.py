@@ -98,10 +98,10 @@ def make_reader(
 
     def define(typing_context, block):  # noqa: ARG001  # Numba passes them by position
         def generate(context, builder, signature, arguments):
-            data = make_array(signature.args[0])(context, builder, arguments[0]).data
+            numbers = make_array(signature.args[0])(context, builder, arguments[0])
             number = ir.IntType(64)
             views = [
-                generate_view(context, builder, data, number(2 * (first + i)), array, width)
+                generate_view(context, builder, numbers, number(2 * (first + i)), array, width)
                 for i, (array, width) in enumerate(zip(arrays, widths, strict=True))
             ]
             return context.make_tuple(builder, signature.return_type, views)

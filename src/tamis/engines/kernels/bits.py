@@ -15,6 +15,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
+from tamis.encode.addresses import check_items
 from tamis.encode.bits import lowest_bit
 
 __all__ = [
@@ -71,9 +72,10 @@ def find_nonzero(typing_context, words, first):  # noqa: ARG001  # Numba passes 
     """A bit for each of the eight words from words[first] on: whether it is not 0."""
 
     def generate(context, builder, signature, arguments):
-        data = make_array(signature.args[0])(context, builder, arguments[0]).data
+        array = make_array(signature.args[0])(context, builder, arguments[0])
+        check_items(context, builder, array, arguments[1], ir.IntType(64)(8))
         eight = ir.VectorType(ir.IntType(64), 8)
-        pointer = builder.bitcast(builder.gep(data, [arguments[1]]), eight.as_pointer())
+        pointer = builder.bitcast(builder.gep(array.data, [arguments[1]]), eight.as_pointer())
         found = builder.icmp_unsigned("!=", builder.load(pointer, align=8), eight(None))
         return builder.zext(builder.bitcast(found, ir.IntType(8)), ir.IntType(64))
 

@@ -78,6 +78,12 @@ def longest_program(rules: EncodedRules) -> int:
     return int(np.diff(rules.forms.program_start).max(initial=0))
 
 
+@part
+def _overlap(low, high, first, last):
+    """Whether two ranges of codes have one in common; one that ends before it begins is empty."""
+    return max(low, first) <= min(high, last)
+
+
 @kernel
 def _next_code(table, codes, atom, code):
     """The least code from `code` on that satisfies a RANGE or SET atom; _PAST_ALL if none."""
@@ -85,7 +91,8 @@ def _next_code(table, codes, atom, code):
     if test & 3 == RANGE:
         if test & NEGATED:
             return high + 1 if low <= code <= high else code
-        return max(code, low) if code <= high else _PAST_ALL
+        reached = max(code, low)
+        return reached if reached <= high else _PAST_ALL
     if test & NEGATED:
         while find_code(codes, low, high, code) >= 0:
             code += 1
@@ -135,7 +142,7 @@ def _is_possible(atoms, choices, atom, entry):
     if test & 3 == RANGE:
         if test & NEGATED:
             return first < low or last > high
-        return low <= last and first <= high
+        return _overlap(low, high, first, last)
     return _next_code(table, codes, atom, first) <= last
 
 
@@ -230,11 +237,8 @@ def candidate_verdict(atoms, choices, possible, forms, repeats, conjunction):
         begin, end = choices.span[attribute, 0], choices.span[attribute, 1]
         is_plain = atoms.table[atom, 1] == RANGE and end - begin <= 1
         if is_plain and choices.hollow_span[attribute, 0] == choices.hollow_span[attribute, 1]:
-            if (
-                begin == end
-                or choices.low[begin] > atoms.table[atom, 3]
-                or choices.high[begin] < atoms.table[atom, 2]
-            ):
+            low, high = atoms.table[atom, 2], atoms.table[atom, 3]
+            if begin == end or not _overlap(low, high, choices.low[begin], choices.high[begin]):
                 return NO
         else:
             verdict = min(verdict, _verdict(atoms, choices, attribute, listed, i, i + 1))

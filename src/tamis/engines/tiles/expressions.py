@@ -355,9 +355,10 @@ def match_choices(block, choices, present, mask, room):
         tile = workspace.tiles[i]
         has_hits, is_exact = _find_in_tile(arrays, choices, workspace, tile)
         if has_hits:
+            # A tile has no column for the atoms of its key, which need not hold in every group.
             doubtful = _test_tile(
-                atoms, arrays, forms, age, workspace, choices, room, mask, tile, is_exact,
-                doubtful,
+                atoms, arrays, forms, age, workspace, choices, room, mask, tile,
+                is_exact and not is_wide, doubtful,
             )  # fmt: skip
     if not is_wide:
         clear_visited(workspace, groups)

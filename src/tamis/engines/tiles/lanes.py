@@ -17,6 +17,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
+from tamis.encode.addresses import check_items
+
 __all__ = ["ATOM_LANES", "SIGNATURE_LANES", "copy_chosen", "find_failing", "find_fitting"]
 
 SIGNATURE_LANES, ATOM_LANES = 16, 8
@@ -30,7 +32,9 @@ def find_fitting(typing_context, flat, place, count, lacks):  # noqa: ARG001  # 
     def generate(context, builder, signature, arguments):
         flat, place, count, lacks = arguments
         is_read = _before(builder, SIGNATURE_LANES, count)
-        words = _load(builder, _data(context, builder, signature.args[0], flat), place, is_read)
+        array = make_array(signature.args[0])(context, builder, flat)
+        _check_lanes(context, builder, array, place, SIGNATURE_LANES, count)
+        words = _load(builder, array.data, place, is_read)
         needs = builder.and_(words, _fill(builder, SIGNATURE_LANES, lacks))
         fits = builder.icmp_unsigned("==", needs, needs.type(None))
         return _to_bits(builder, builder.and_(fits, is_read))
@@ -50,12 +54,17 @@ def find_failing(
     def generate(context, builder, signature, arguments):
         flat, place, count, code, *widths = arguments
         is_read = _before(builder, ATOM_LANES, count)
-        words = _load(builder, _data(context, builder, signature.args[0], flat), place, is_read)
+        array, code_of = (
+            make_array(kind)(context, builder, value)
+            for kind, value in ((signature.args[0], flat), (signature.args[3], code))
+        )
+        _check_lanes(context, builder, array, place, ATOM_LANES, count)
+        words = _load(builder, array.data, place, is_read)
         attribute_mask, low_at, high_at, low_mask = (
             _fill(builder, ATOM_LANES, builder.trunc(width, ir.IntType(32))) for width in widths
         )
         attributes = builder.and_(words, attribute_mask)
-        codes = _look_up(builder, _data(context, builder, signature.args[3], code), attributes)
+        codes = _look_up(context, builder, code_of, attributes)
         low = builder.and_(builder.lshr(words, low_at), low_mask)
         # A code below the lowest one becomes a great distance.
         distance = builder.sub(codes, low)
@@ -77,24 +86,27 @@ def copy_chosen(typing_context, items, first, chosen, out, at):  # noqa: ARG001 
 
     def generate(context, builder, signature, arguments):
         items, first, chosen, out, at = arguments
+        number = ir.IntType(64)
         has_table = "+avx2" in context.codegen().magic_tuple()[2].split(",")
         pack, lanes = (_pack_by_table, 8) if has_table else (_pack, 16)
         source, target = (
-            _data(context, builder, kind, array)
+            make_array(kind)(context, builder, array)
             for kind, array in ((signature.args[0], items), (signature.args[3], out))
         )
+        for array, begin in ((source, first), (target, at)):
+            check_items(context, builder, array, begin, number(64))
         words = ir.VectorType(ir.IntType(32), lanes).as_pointer()
         for begin in range(0, 64, lanes):
             place = builder.add(first, first.type(begin))
-            read = builder.load(builder.bitcast(builder.gep(source, [place]), words), align=4)
+            read = builder.load(builder.bitcast(builder.gep(source.data, [place]), words), align=4)
             bits = builder.trunc(builder.lshr(chosen, chosen.type(begin)), ir.IntType(lanes))
-            to = builder.bitcast(builder.gep(target, [at]), words)
+            to = builder.bitcast(builder.gep(target.data, [at]), words)
             builder.store(pack(builder, read, bits), to, align=4)
             at = builder.add(at, builder.zext(builder.ctpop(bits), at.type))
         return at
 
-    number = types.uint64
-    return number(items, number, number, out, number), generate
+    kind = types.uint64
+    return kind(items, kind, kind, out, kind), generate
 
 
 def _pack(builder, items, bits):
@@ -130,9 +142,11 @@ def _call(builder, name, kind, arguments):
     return builder.call(cgutils.get_or_insert_function(builder.module, function, name), arguments)
 
 
-def _data(context, builder, kind, array):
-    """Where the items of an array begin."""
-    return make_array(kind)(context, builder, array).data
+def _check_lanes(context, builder, array, place, lanes, count):
+    """Check that an array has the words of the first `count` lanes; see `check_items`."""
+    most = count.type(lanes)
+    read = builder.select(builder.icmp_signed("<", count, most), count, most)
+    check_items(context, builder, array, place, read)
 
 
 def _fill(builder, lanes, value):
@@ -157,12 +171,14 @@ def _load(builder, data, place, is_read):
     return _call(builder, f"llvm.masked.load.v{lanes}i32.p0", words, arguments)
 
 
-def _look_up(builder, data, places):
+def _look_up(context, builder, array, places):
     """The words of an array at these places."""
     found = places.type(None)
     for lane in map(ir.IntType(32), range(places.type.count)):
         place = builder.zext(builder.extract_element(places, lane), ir.IntType(64))
-        found = builder.insert_element(found, builder.load(builder.gep(data, [place])), lane)
+        check_items(context, builder, array, place, place.type(1))
+        word = builder.load(builder.gep(array.data, [place]))
+        found = builder.insert_element(found, word, lane)
     return found
 
 

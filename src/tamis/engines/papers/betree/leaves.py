@@ -107,7 +107,10 @@ def _is_plain(word, entry):
 
 @kernel
 def _write_entry(word, entry, packed, to):
-    """Write a plain expression if there is room; returns where it ends."""
+    """Write a plain expression if there is room; returns where it ends.
+
+    Runs precede lists here, as they do in the tree; see `Nodes.word`.
+    """
     first, runs, lists = to, 0, 0
     at, end = entry + HEADER, entry + word[entry + TESTED]
     to += 1
