@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from attack.oracle import flatten
 from tamis.joins.ages import SLACK
 from tamis.joins.retention import FUTURE
 
@@ -25,6 +26,7 @@ class Remembered:
     id: str | int
     event: dict[str, Any]
     came: float
+    receivers: frozenset[str] = frozenset()
 
 
 class DocumentModel:
@@ -71,12 +73,14 @@ class DocumentModel:
         if self.clock is None:
             self.newest = max(self.newest, self._moment(event, -math.inf))
 
-    def add(self, event: dict[str, Any], id: str | None = None) -> None:
+    def add(
+        self, event: dict[str, Any], id: str | None = None, receivers: frozenset[str] = frozenset()
+    ) -> None:
         """Remember an event without matching it."""
         self.note(event)
         self.look()
         self.documents = [document for document in self.documents if document.id != id]
-        new = Remembered(self.next if id is None else id, event, self._now())
+        new = Remembered(self.next if id is None else id, event, self._now(), receivers)
         if self._is_young(new):
             self.documents.append(new)
         self.next += 1
@@ -89,6 +93,12 @@ class DocumentModel:
     def clear(self) -> None:
         """Forget all documents."""
         self.documents = []
+
+    def reopen(self) -> None:
+        """Earlier readings of a clock are not stored, apart from those of documents."""
+        if self.clock is not None:
+            self.newest = max((document.came for document in self.documents), default=-math.inf)
+        self.look()
 
     def look(self) -> list[dict[str, Any]]:
         """The documents as they are now."""
@@ -115,12 +125,12 @@ class DocumentModel:
 
     def _moment(self, event: dict[str, Any], came: float) -> float:
         believed = (self.believed() if self.clock is None else came) + FUTURE
-        values = event.get(self.by, []) if self.by is not None else []
-        times = [_seconds(value) for value in (values if isinstance(values, list) else [values])]
+        values = flatten(event).get(self.by, []) if self.by is not None else []
+        times = map(_seconds, values)
         return max((t for t in times if t is not None and t <= believed), default=came)
 
 
 def _seconds(value: Any) -> float | None:
     if isinstance(value, datetime):
         return value.timestamp()
-    return None if isinstance(value, bool | str) or value is None else float(value)
+    return None if isinstance(value, bool | str) else float(value)

@@ -12,6 +12,7 @@ from typing import Any, Final
 import tamis
 from attack.case import Case
 from attack.differential.containers import COLUMNAR
+from attack.differential.documents import draw_documents
 from tamis.expr.functions.conditions import CONDITIONS
 from tamis.expr.model import And, Expr, Op, Or, Predicate, predicates
 from tamis.expr.numbers import LongDecimal
@@ -321,5 +322,6 @@ DRAW: Final[dict[str, Callable[[Random, float], Case]]] = {
     "command": command,
     "expression": expression,
     "text": text,
+    "documents": draw_documents,
 }
 """For each check, what draws a case of a given size."""

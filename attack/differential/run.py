@@ -23,6 +23,8 @@ ROUND: Final = (
     "command",
     "expression",
     "text",
+    "documents",
+    "documents",
 )
 """The checks in the order in which they take turns; batches decide the most in a second."""
 
