@@ -108,6 +108,7 @@ def _draw_event(random: Random) -> dict[str, Any]:
     if random.random() < 0.3:
         name = random.choice(list(event) or ["n"])
         event[name] = [event.get(name, 1), _draw_event(random).get(name, 2)]
+    event.pop("t", None)
     if random.random() < 0.8:
         event["t"] = START + timedelta(minutes=random.randrange(60))
     if random.random() < 0.04:

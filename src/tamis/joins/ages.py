@@ -18,10 +18,13 @@ from typing import Final
 from tamis.expr.event import FlatEvent
 from tamis.joins.retention import FUTURE, Retention
 
-__all__ = ["SLACK", "Ages"]
+__all__ = ["SLACK", "UNKNOWN", "Ages"]
 
 SLACK: Final = 60.0
 """By how many seconds a clock may be set back without being taken as wrong."""
+
+UNKNOWN: Final = math.nan
+"""When a document came whose time is that of the events, and follows from those before it."""
 
 _SPARE: Final = 64
 """How many removed documents the heap may name besides as many as there are."""
@@ -107,9 +110,9 @@ class Ages:
         self.faults += any(time > limit for time in self.retention.times(document))
 
     def stamp(self, document: FlatEvent, came: float) -> float:
-        """When a document comes, given what the clock says; the time goes on with it."""
-        if self.retention.by_events:
-            came = max(self.newest, self._moment(document, came))
+        """When a document comes, if that is `UNKNOWN`; the time goes on with it."""
+        if math.isnan(came):
+            came = max(self.newest, self._moment(document, self.newest))
         if self.retention.age is not None:
             self.newest = max(self.newest, came)
         return came

@@ -6,6 +6,7 @@ import math
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from itertools import chain
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -538,6 +539,18 @@ class DocumentStore:
             self._forget_expired()
             numbers = self._evaluator.find_numbers(condition_of(join), event)
             return [self._ids.get(number, number) for number in numbers]
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """No documents come or go meanwhile, and no time passes for them."""
+        with self.lock:
+            self.complete()
+            self._forget_expired()
+            try:
+                self._ages.fix(True)
+                yield
+            finally:
+                self._ages.fix(False)
 
     def copy_documents(self, most: int) -> list[bytes] | None:
         """All documents as they are, for `decode_flat`; None if there are more than `most`."""

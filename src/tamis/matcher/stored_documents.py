@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Callable
 
 from tamis.errors import StorageError
+from tamis.joins.ages import UNKNOWN
 from tamis.joins.document_store import DocumentStore
 from tamis.matcher.storage.document_file import DocumentFile, DocumentState, read_documents
 from tamis.matcher.storage.store import Store
@@ -63,7 +64,7 @@ class StoredDocuments:
             if state.retention is not None and state.retention.by == retention.by:
                 newest = state.newest
             else:  # the clock said when they came, and now the time is that of the events
-                stored = [document._replace(came=-math.inf) for document in stored]
+                stored = [document._replace(came=UNKNOWN) for document in stored]
         self._documents.restore(stored, state.following, newest)
 
     def close(self) -> None:

@@ -10,7 +10,6 @@ it, and if a group cannot be written, what memory has of it is dropped and read 
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 import time
@@ -23,6 +22,7 @@ import msgspec
 
 from tamis.errors import GoneError, StorageError, TamisError
 from tamis.expr.event import Event, FlatEvent
+from tamis.joins.ages import UNKNOWN
 from tamis.joins.document_store import StoredDocument, encode_flat
 from tamis.joins.retention import Retention
 from tamis.matcher.publishing import Publishing
@@ -349,7 +349,7 @@ def _stored(record: EventRecord, flat: FlatEvent, retention: Retention) -> Store
     """An event as a document; its number is its sequence number."""
     receivers = [match.subscription for match in record.matches]
     # The log's time is that of the clock.
-    came = -math.inf if retention.by_events else record.time / 1e6
+    came = UNKNOWN if retention.by_events else record.time / 1e6
     return StoredDocument(record.sequence, came, record.document_id, encode_flat(flat, receivers))
 
 
