@@ -23,7 +23,7 @@ import msgspec
 from tamis.errors import GoneError, StorageError, TamisError
 from tamis.expr.event import Event, FlatEvent
 from tamis.joins.ages import UNKNOWN
-from tamis.joins.document_store import StoredDocument, encode_flat
+from tamis.joins.document_store import DocumentStore, StoredDocument, encode_flat
 from tamis.joins.retention import Retention
 from tamis.matcher.publishing import Publishing
 from tamis.pubsub.delivery import Publication
@@ -330,19 +330,19 @@ class Publisher:
 
 def load_documents(matcher: Publishing, log: EventLog) -> tuple[list[StoredDocument], int]:
     """The documents that join predicates see, and the number of the next one, from a log."""
-    latest = log.latest
-    documents: dict[int, StoredDocument] = {}
-    numbers: dict[str, int] = {}
-    after, count = log.earliest - 1, matcher.documents.retention.count
-    if count is not None:
-        after = max(after, latest - count)
-    for record in log.read(after, latest - after):
-        if record.document_id is not None:
-            documents.pop(numbers.get(record.document_id, -1), None)
-            numbers[record.document_id] = record.sequence
-        flat = matcher.read(record.event)
-        documents[record.sequence] = _stored(record, flat, matcher.documents.retention)
-    return list(documents.values()), latest + 1
+    retention, latest, beginning = matcher.documents.retention, log.latest, log.earliest - 1
+    count, after = retention.count, beginning
+    if count is not None and retention.by is None:
+        after = max(beginning, latest - count)
+    while True:
+        # Events pass through retention as when they were published.
+        documents = DocumentStore(retention)
+        for record in log.read(after, latest - after):
+            documents.append(_stored(record, matcher.read(record.event), retention))
+        if count is None or after == beginning or len(documents) >= count:
+            return documents.stored_documents(), latest + 1
+        # Some of the last events have replaced others.
+        after = max(beginning, latest - 2 * (latest - after))
 
 
 def _stored(record: EventRecord, flat: FlatEvent, retention: Retention) -> StoredDocument:
