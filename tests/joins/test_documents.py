@@ -236,6 +236,15 @@ def test_a_directory_gets_times_of_events(tmp_path: Path) -> None:
         assert list(m.documents) == [1, 2, 3, 4, 5]
 
 
+def test_saved_documents_without_a_time_come_when_they_are_saved(tmp_path: Path) -> None:
+    m = tamis.Matcher()
+    m.documents.add({"x": 1})
+    m.save(tmp_path / "index")
+    retention = tamis.Retention(age=3600)
+    with tamis.open(tmp_path / "index", documents=retention) as opened:
+        assert len(opened.documents) == 1
+
+
 def test_replaced_documents_leave_no_times_behind() -> None:
     documents = tamis.Documents(tamis.Retention(age=1e9, by="at"))
     for number in range(1000):

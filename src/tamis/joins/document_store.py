@@ -408,10 +408,12 @@ class DocumentStore:
         """All documents as they are stored, oldest first."""
         with self.lock:
             self.complete()
-            return [self._stored(number) for number in self._encoded]
+            now = self._ages.read_clock()
+            return [self._stored(number, now) for number in self._encoded]
 
-    def _stored(self, number: int) -> StoredDocument:
-        came = self._ages.came.get(number, 0.0)
+    def _stored(self, number: int, now: float = 0.0) -> StoredDocument:
+        """A document as it is stored; it comes now if nothing needed to know when it came."""
+        came = self._ages.came.get(number, now)
         return StoredDocument(number, came, self._ids.get(number), self._encoded[number])
 
     @property
