@@ -12,6 +12,7 @@ import random as random_module
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import count
+from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple
@@ -32,6 +33,7 @@ from tamis.engines.papers.betree import Betree
 from tamis.expr import evaluate, normalize, patterns
 from tamis.expr.model import Atom, Op, Predicate
 from tamis.expr.text import grammar, shapes
+from tamis.joins.ages import Ages
 from tamis.joins.document_store import DocumentStore
 from tamis.matcher.storage import atomic, directory, log, store
 from tamis.matcher.validity import Validity
@@ -174,6 +176,46 @@ def _newest_document_forgotten() -> AbstractContextManager[Any]:
         return add
 
     return _replace(DocumentStore, "add", change)
+
+
+def _below_the_oldest() -> AbstractContextManager[Any]:
+    """A document that replaces the only one has a number below that of the oldest."""
+
+    def change(right: Any) -> Any:
+        def insert(self: Any, number: int, *rest: Any) -> None:
+            right(self, number, *rest)
+            if len(self._encoded) == 1 and number:
+                self.oldest = number + 1
+
+        return insert
+
+    return _replace(DocumentStore, "_insert", change)
+
+
+def _newest_displaced() -> AbstractContextManager[Any]:
+    """A limit by count removes the newest of the earlier documents."""
+
+    def leave(self: Any, removed: dict[int, None], most: int | None) -> None:
+        excess = 0 if most is None else len(self._encoded) - len(removed) - most
+        left = [number for number in self._encoded if number not in removed]
+        removed.update(dict.fromkeys(left[len(left) - max(0, excess) :]))
+
+    return patch.object(DocumentStore, "_leave", leave)
+
+
+def _wrong_clock_kept() -> AbstractContextManager[Any]:
+    """Documents that came by a clock of the far future stay until then."""
+    return _replace(Ages, "has_gone_back", lambda _: lambda self, now: False)
+
+
+def _any_time_believed() -> AbstractContextManager[Any]:
+    """An event of the far future makes all others too old."""
+    return _replace(Ages, "_limit", lambda _: lambda self, came: inf)
+
+
+def _time_noted_late() -> AbstractContextManager[Any]:
+    """An event is matched before its time counts."""
+    return _replace(DocumentStore, "note_event", lambda _: lambda self, event: None)
 
 
 def _counted_once_too_often() -> AbstractContextManager[Any]:
@@ -440,6 +482,11 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "the end is included": Mutant(_end_included, _differential("calls"), 0.2, 30),
     "a segment is dropped": Mutant(_segment_dropped, _differential("batch")),
     "a document is forgotten": Mutant(_newest_document_forgotten, _differential("join"), 0.2),
+    "a number is below the oldest": Mutant(_below_the_oldest, _differential("documents"), 0.2, 20),
+    "the newest is displaced": Mutant(_newest_displaced, _differential("documents"), 0.2, 20),
+    "a wrong clock is kept": Mutant(_wrong_clock_kept, _differential("documents"), 0.4, 40),
+    "any time is believed": Mutant(_any_time_believed, _differential("documents"), 0.4, 40),
+    "a time is noted late": Mutant(_time_noted_late, _differential("documents"), 0.4, 40),
     "a match is counted twice": Mutant(_counted_once_too_often, _differential("schema")),
     "guards come before captures": Mutant(
         _guards_before_captures, _differential("json"), rounds=40

@@ -24,6 +24,7 @@ import tamis
 from attack.case import Case
 from attack.differential.apply import apply_script, build_matcher
 from attack.differential.containers import CONTAINERS, to_table
+from attack.differential.documents import check_documents
 from attack.differential.draw import events_of_expression
 from attack.differential.json_texts import check_json
 from attack.oracle import Oracle, as_written, flatten, read_literal, score
@@ -446,5 +447,6 @@ CHECKS: Final[dict[str, Callable[[Case], str | None]]] = {
     "expression": check_expression,
     "text": check_text,
     "json": check_json,
+    "documents": check_documents,
 }
 """What is wrong with a case, or None."""

@@ -12,6 +12,7 @@ from typing import Any, Final
 import tamis
 from attack.case import Case
 from attack.differential.containers import COLUMNAR
+from attack.differential.documents import draw_documents
 from attack.differential.json_texts import draw_json
 from attack.oracle import Oracle
 from tamis.expr.functions.conditions import CONDITIONS
@@ -401,5 +402,6 @@ DRAW: Final[dict[str, Callable[[Random, float], Case]]] = {
     "expression": expression,
     "text": text,
     "json": draw_json,
+    "documents": draw_documents,
 }
 """For each check, what draws a case of a given size."""

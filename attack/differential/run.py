@@ -24,6 +24,8 @@ ROUND: Final = (
     "expression",
     "text",
     "json",
+    "documents",
+    "documents",
 )
 """The checks in the order in which they take turns; batches decide the most in a second."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from datetime import datetime
 from random import Random
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tamis import Matcher, UnknownRuleError, tagged
+from tamis import Matcher, Retention, UnknownRuleError, tagged
 from tests import randoms
 from tests.matcher.matchers import SIZES, filled
 from tests.randoms import EVERYTHING
@@ -34,6 +35,17 @@ def test_an_explanation_prints_as_a_tree(size: int) -> None:
         "        ∅ b = 1   [b is absent: absent]",
         "  ✓ tags LIKE 'x%'   [tags = ['y', 'xz']: held]",
     ]
+
+
+def test_an_explanation_lists_the_documents_that_it_counts() -> None:
+    random = Random(1)
+    readings = itertools.accumulate(random.choice((0, 1, 9)) for _ in itertools.count())
+    matcher = Matcher(documents=Retention(age=60, clock=lambda: float(next(readings))))
+    matcher.add("r", "(SELECT COUNT(*) FROM seen d) > 3 AND a = 1")
+    for _ in range(30):
+        matcher.publish({"a": 1})
+        counted = matcher.explain("r", {"a": 1}).children[0]
+        assert counted.values == (len(counted.documents),)
 
 
 def test_an_explanation_as_json() -> None:

@@ -62,6 +62,20 @@ def test_a_correct_index_agrees(shape: str, spark: SparkSession, tmp_path: Path)
     assert found.agrees
 
 
+def test_rules_about_documents_agree_without_documents(spark: SparkSession, tmp_path: Path) -> None:
+    rules = [
+        ("all", "x < ALL (SELECT d.x FROM seen d)"),
+        ("not any", "NOT x < ANY (SELECT d.x FROM seen d WHERE d.place = place)"),
+        ("none", "(SELECT COUNT(*) FROM seen d) = 0"),
+        ("no sum", "(SELECT SUM(d.x) FROM seen d) IS NULL"),
+        ("no sum either", "NOT (SELECT SUM(d.x) FROM seen d) > 3"),
+        ("exists", "EXISTS (SELECT 1 FROM seen d) OR x > 30"),
+    ]
+    publish_rules(tmp_path / "index", rules)
+    found = ts.ratify(spark.createDataFrame(EVENTS, TYPES), tmp_path / "index", sample_events=60)
+    assert (found.rules, found.events, found.differences) == (6, 60, [])
+
+
 def test_differences_name_rule_and_event(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

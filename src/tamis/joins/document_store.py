@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import heapq
+import math
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from itertools import chain
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -21,6 +22,7 @@ from tamis.expr.model import Value, is_unicode
 from tamis.expr.names import RECEIVED_BY
 from tamis.expr.numbers import LongDecimal
 from tamis.forks import call_in_child, hold_during_forks
+from tamis.joins.ages import Ages
 from tamis.joins.evaluate import JoinEvaluator, condition_of, list_selections
 from tamis.joins.ordered_index import AttributeIndex
 from tamis.joins.prefilter import JoinUsage, Prefilter
@@ -68,10 +70,13 @@ class StoredDocument(NamedTuple):
 class DocumentJournal(Protocol):
     """Makes changes of a `DocumentStore` durable."""
 
-    def record_added(self, document: StoredDocument, removed: list[int]) -> None:
-        """Record a new document and the numbers it displaced; if it raises, nothing changes."""
+    def record_added(self, documents: Sequence[StoredDocument], removed: Sequence[int]) -> None:
+        """Record documents that are new or changed, and the numbers of those that are removed.
 
-    def record_removed(self, numbers: list[int]) -> None:
+        A new document may be among the removed ones. If it raises, nothing changes.
+        """
+
+    def record_removed(self, numbers: Sequence[int]) -> None:
         """Record that documents were removed."""
 
     def confirm(self) -> None:
@@ -131,7 +136,7 @@ class DocumentStore:
     """
 
     def __init__(self, retention: Retention | None = None) -> None:
-        self.retention = retention or Retention()
+        self._ages = Ages(retention or Retention())
         self.check_writable: Callable[[], None] = lambda: None
         self.evaluated = 0
         self.spared = 0
@@ -144,6 +149,25 @@ class DocumentStore:
         self._reset()
         _stores.add(self)
 
+    @property
+    def retention(self) -> Retention:
+        """Which documents expire."""
+        return self._ages.retention
+
+    @retention.setter
+    def retention(self, retention: Retention) -> None:
+        self._ages.retention = retention
+
+    @property
+    def newest(self) -> float:
+        """The newest time so far, where documents have an age."""
+        return self._ages.newest
+
+    @property
+    def clock_faults(self) -> int:
+        """How many times a clock had gone back, or a document's own time was not believed."""
+        return self._ages.faults
+
     def _create_locks(self) -> None:
         self.lock = threading.RLock()
         """Held during each look-up and each change."""
@@ -154,13 +178,10 @@ class DocumentStore:
     def _reset(self) -> None:
         self._encoded: dict[int, bytes] = {}
         self._bytes = 0
-        self._came: dict[int, float] = {}
-        """Only where there is a journal or an age limit."""
         self._ids: dict[int, str] = {}
         self._numbers: dict[str, int] = {}
         self._indexes: dict[str, AttributeIndex] = {}
-        self._by_age: list[tuple[float, int]] = []
-        """A heap of times and numbers, where there is an age limit; may name removed documents."""
+        self._ages.clear()
         self.oldest = self.next = 0
         self._evaluator = JoinEvaluator(self)
         self._evaluators: dict[str, _Evaluate] = {}
@@ -194,7 +215,8 @@ class DocumentStore:
             self.complete()
             number, came = self.next, 0.0
             if self._keeps_time:
-                came = self.retention.clock()
+                self._ages.note_event(document)
+                came = self._ages.read_clock()
             self._append(StoredDocument(number, came, id, encoded))
             return number if id is None else id
 
@@ -205,16 +227,27 @@ class DocumentStore:
             self._append(added)
 
     def _append(self, added: StoredDocument) -> None:
-        displaced = self._find_displaced(added.id)
+        document = decode_flat(added.encoded)
+        if self.retention.age is not None:
+            self._ages.judge(document, added.came)
+            added = added._replace(came=self._ages.stamp(document, added.came))
+        is_kept, removed = self._find_displaced(added, document)
         if self._journal is not None:
-            self._journal.record_added(added, displaced)
-        kept = None if self.retention.count == 0 else added
-        self._change = _Change(displaced, kept, following=added.number + 1)
-        self.next = added.number + 1
-        self._drop_all(displaced)
-        if kept is not None:
-            self._insert(*added, decode_flat(added.encoded))
+            self._journal.record_added([added], removed if is_kept else [*removed, added.number])
+        following = added.number + 1
+        self._change = _Change(removed, added if is_kept else None, following)
+        self._drop_all(removed)
+        if is_kept:
+            self._insert(*added, document)
+        self.next = following
         self._confirm()
+
+    def note_event(self, event: FlatEvent) -> None:
+        """Take note of the time of an event before it is matched, because it is being published."""
+        if self.retention.by_events:
+            with self.lock:
+                self.complete()
+                self._ages.note_event(event)
 
     def remove(self, id: DocumentId) -> None:
         """Remove a document, or raise UnknownDocumentError."""
@@ -233,12 +266,13 @@ class DocumentStore:
             self._confirm()
 
     def expire(self) -> int:
-        """Remove the documents that are past their age, and return how many."""
+        """Remove the documents that retention no longer keeps, and return how many."""
         with self.lock:
             self.complete()
-            expired = self._find_expired()
+            expired: dict[int, None] = dict.fromkeys(self._find_past())
+            self._leave(expired, self.retention.count)
             if expired:
-                self._remove(expired)
+                self._remove(list(expired))
             return len(expired)
 
     def forget_before(self, number: int) -> None:
@@ -275,6 +309,7 @@ class DocumentStore:
         """
         if self._load is not None:
             documents, following = self._load()
+            self._ages.newest = -math.inf
             self._change = _Change([], None, following, tuple(documents))
             self._load = None
         change = self._change
@@ -291,16 +326,23 @@ class DocumentStore:
         """All documents as they are once a change is complete."""
         added = () if change.added is None else (change.added,)
         gone = {*change.removed, *(document.number for document in added)}
-        others = (
-            StoredDocument(number, self._came.get(number, 0.0), self._ids.get(number), encoded)
-            for number, encoded in self._encoded.items()
-            if number not in gone
-        )
+        others = (self._stored(number) for number in self._encoded if number not in gone)
         return (*others, *added)
 
-    def restore(self, documents: Iterable[StoredDocument], following: int) -> None:
-        """Replace all documents by these; `following` is the next number."""
+    def restore(
+        self, documents: Iterable[StoredDocument], following: int, newest: float = -math.inf
+    ) -> None:
+        """Replace all documents.
+
+        Parameters
+        ----------
+        documents, following
+            The documents, and the number of the next one.
+        newest
+            The newest time of earlier documents, if it is known.
+        """
         with self.lock:
+            self._ages.newest = newest
             self._change = _Change([], None, following, tuple(documents))
             self.complete()
 
@@ -319,9 +361,7 @@ class DocumentStore:
         """Forget everything, and insert these documents."""
         self._reset()
         for document in documents:
-            self.oldest = document.number if not self._encoded else self.oldest
             self._insert(*document, decode_flat(document.encoded))
-            self.next = document.number + 1
         self.next = max(self.next, following)
         self.oldest = self.oldest if self._encoded else self.next
 
@@ -368,11 +408,13 @@ class DocumentStore:
         """All documents as they are stored, oldest first."""
         with self.lock:
             self.complete()
-            now = self.retention.clock()
-            return [
-                StoredDocument(number, self._came.get(number, now), self._ids.get(number), code)
-                for number, code in self._encoded.items()
-            ]
+            now = self._ages.read_clock()
+            return [self._stored(number, now) for number in self._encoded]
+
+    def _stored(self, number: int, now: float = 0.0) -> StoredDocument:
+        """A document as it is stored; it comes now if nothing needed to know when it came."""
+        came = self._ages.came.get(number, now)
+        return StoredDocument(number, came, self._ids.get(number), self._encoded[number])
 
     @property
     def stored_bytes(self) -> int:
@@ -390,6 +432,7 @@ class DocumentStore:
                 "spared": self.spared,
                 "ruled_out": len(self._prefilter.ruled_out),
                 "ruled_out_rules": sum(some.count_ruled_out() for some in self._listeners),
+                "clock_faults": self.clock_faults,
             }
 
     # --- What the evaluator and the pre-filter read ---
@@ -442,7 +485,7 @@ class DocumentStore:
         found: JoinAttributes = {}
         with self.lock:
             self.complete()
-            self._remove_expired()
+            self._forget_expired()
             evaluators = self._evaluators
             # Another thread may have watched others since.
             is_watched = usages is self._prefilter.usages and self._prefilter.ruled_out
@@ -487,7 +530,7 @@ class DocumentStore:
         """Whether each document, oldest first, satisfies the condition of a join predicate."""
         with self.lock:
             self.complete()
-            self._remove_expired()
+            self._forget_expired()
             bits: list[bool] = self._evaluator.bits(join, event).tolist()
             return bits
 
@@ -495,15 +538,27 @@ class DocumentStore:
         """The ids of the documents that satisfy the condition of a join predicate."""
         with self.lock:
             self.complete()
-            self._remove_expired()
+            self._forget_expired()
             numbers = self._evaluator.find_numbers(condition_of(join), event)
             return [self._ids.get(number, number) for number in numbers]
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """No documents come or go meanwhile, and no time passes for them."""
+        with self.lock:
+            self.complete()
+            self._forget_expired()
+            try:
+                self._ages.fix(True)
+                yield
+            finally:
+                self._ages.fix(False)
 
     def copy_documents(self, most: int) -> list[bytes] | None:
         """All documents as they are, for `decode_flat`; None if there are more than `most`."""
         with self.lock:
             self.complete()
-            self._remove_expired()
+            self._forget_expired()
             return list(self._encoded.values()) if len(self._encoded) <= most else None
 
     # --- Inside ---
@@ -515,10 +570,13 @@ class DocumentStore:
     def _insert(
         self, number: int, came: float, id: str | None, encoded: bytes, document: FlatEvent
     ) -> None:
+        if not self._encoded:
+            self.oldest = number
+        self.next = number + 1
         self._encoded[number] = encoded
         self._bytes += len(encoded)
         if self._keeps_time:
-            self._came[number] = came
+            self._ages.add(number, came, document)
         if id is not None:
             self._ids[number] = id
             self._numbers[id] = number
@@ -531,20 +589,15 @@ class DocumentStore:
         for listener in self._listeners:
             listener.add(document)
         self._prefilter.add(number, document)
-        if self.retention.age is not None:
-            moment = self.retention.moment(document, came)
-            heapq.heappush(self._by_age, (moment, number))
 
     def _drop_all(self, numbers: Iterable[int]) -> None:
         for number in numbers:
             self._drop(number)
-        while self._by_age and self._by_age[0][1] not in self._encoded:
-            heapq.heappop(self._by_age)
 
     def _drop(self, number: int) -> None:
         encoded = self._encoded.pop(number)
         self._bytes -= len(encoded)
-        self._came.pop(number, None)
+        self._ages.remove(number)
         id = self._ids.pop(number, None)
         if id is not None:
             del self._numbers[id]
@@ -562,39 +615,49 @@ class DocumentStore:
             self.oldest += 1
         self._prefilter.remove(number)
 
-    def _find_displaced(self, id: str | None) -> list[int]:
-        """The documents that a new one of that id removes."""
-        if id is None and self.retention.count is None and self.retention.age is None:
-            return []
-        displaced = dict.fromkeys(self._find_expired())
+    def _find_displaced(self, added: StoredDocument, document: FlatEvent) -> tuple[bool, list[int]]:
+        """Whether a new document stays, and the documents that it removes."""
+        id, count = added.id, self.retention.count
+        if id is None and count is None and self.retention.age is None:
+            return True, []
+        removed = dict.fromkeys(self._find_past())
         if id is not None and id in self._numbers:
-            displaced[self._numbers[id]] = None
-        count = self.retention.count
-        if count is not None:
-            number = self.oldest
-            while len(self._encoded) - len(displaced) >= max(count, 1):
-                if number in self._encoded:
-                    displaced[number] = None
-                number += 1
-        return list(displaced)
+            removed[self._numbers[id]] = None
+        is_past = self._ages.is_past(self._ages.read_clock(), added.came, document)
+        is_kept = count != 0 and not is_past
+        self._leave(removed, None if count is None else count - is_kept)
+        return is_kept, list(removed)
 
-    def _find_expired(self) -> list[int]:
+    def _leave(self, removed: dict[int, None], most: int | None) -> None:
+        """Add to the removed documents the oldest of the others, until `most` are left."""
+        if most is None:
+            return
+        excess = len(self._encoded) - len(removed) - most
+        for number in range(self.oldest, self.next):
+            if excess <= 0:
+                return
+            if number in self._encoded and number not in removed:
+                removed[number] = None
+                excess -= 1
+
+    def _find_past(self) -> list[int]:
         """The documents past their age, oldest first."""
+        ages = self._ages
         if self.retention.age is None:
             return []
-        horizon = self.retention.clock() - self.retention.age
-        heap, expired, places = self._by_age, [], [0]
-        while places:
-            at = places.pop()
-            # What lies below a place of a heap is not older.
-            if at < len(heap) and heap[at][0] < horizon:
-                places += (2 * at + 1, 2 * at + 2)
-                if heap[at][1] in self._encoded:
-                    expired.append(heap[at])
-        return [number for _, number in sorted(expired)]
+        now = ages.read_clock()
+        if ages.has_gone_back(now):
+            later = ages.find_later(now)
+            if self._journal is not None:
+                changed = [self._stored(number)._replace(came=now) for number in later]
+                self._journal.record_added(changed, ())
+                self._journal.confirm()
+            ages.set_back(now, later, map(self.document, ages.came))
+        return ages.find_past(now)
 
-    def _remove_expired(self) -> None:
-        if self.retention.age is not None:
+    def _forget_expired(self) -> None:
+        count = self.retention.count
+        if self.retention.age is not None or (count is not None and len(self._encoded) > count):
             self.expire()
 
     def _number_of(self, id: object) -> int | None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 from tamis.expr.event import FlatEvent
 from tamis.expr.numbers import LongDecimal
 
-__all__ = ["Retention"]
+__all__ = ["FUTURE", "Retention"]
+
+FUTURE: Final = 86_400.0
+"""How many seconds a document's own time may lie ahead of the clock to be believed."""
 
 
 class Retention:
@@ -23,10 +25,12 @@ class Retention:
     age
         The age at which a document expires: a ``timedelta``, or seconds.
     by
-        The attribute with a document's time: a timestamp, or seconds since 1970. A document
-        without it, like all documents without `by`, counts from when it came.
+        The attribute with a document's time: a timestamp, or seconds since 1970. The current time
+        is then the newest of these times, so that the answers depend on the events alone. A
+        document without the attribute, like all documents without `by`, counts from when it came.
     clock
-        Returns the current time, in seconds since 1970.
+        Returns the current time, in seconds since 1970. By default that is the machine's clock, or
+        with `by` the newest time of the events. A clock is not stored with the documents.
     """
 
     __slots__ = ("age", "by", "clock", "count")
@@ -36,7 +40,7 @@ class Retention:
         count: int | None = None,
         age: timedelta | float | None = None,
         by: str | None = None,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         if count is not None and (type(count) is not int or count < 0):
             raise ValueError(f"count must be a whole number, not {count!r}")
@@ -56,11 +60,15 @@ class Retention:
     def __repr__(self) -> str:
         return f"Retention(count={self.count!r}, age={self.age!r}, by={self.by!r})"
 
-    def moment(self, document: FlatEvent, came: float) -> float:
-        """The time that the age of a document counts from, in seconds since 1970."""
+    @property
+    def by_events(self) -> bool:
+        """Whether the current time is the newest time of the events."""
+        return self.by is not None and self.clock is None
+
+    def times(self, document: FlatEvent) -> list[float]:
+        """A document's own times, in seconds since 1970."""
         values: list[Any] = document.get(self.by, []) if self.by is not None else []
-        moments = [m for value in values if (m := _seconds(value)) is not None]
-        return max(moments, default=came)
+        return [time for value in values if (time := _seconds(value)) is not None]
 
 
 def _seconds(value: Any) -> float | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import msgspec
 
 from tamis.expr.analysis.explain import Explanation, explain_flat
@@ -39,9 +41,10 @@ class Explainer:
     def explain(self, rule: Rule, event: Event) -> Explanation:
         """Explain which parts of `rule` hold for `event` and which do not."""
         expr = self._schema.adapt_types(rule.expr)
-        read = self._read(event, expr, rule.subscription)
         names = {p.attribute for p in predicates(expr) if p.attribute.startswith(JOINED)}
-        counted = {name: self._find_counted(name, read, rule.subscription) for name in names}
+        with self._documents.held() if names else nullcontext():
+            read = self._read(event, expr, rule.subscription)
+            counted = {name: self._find_counted(name, read, rule.subscription) for name in names}
         schema = self._schema
         return explain_flat(expr, read, rule.logic, counted, schema.adapt_rule, schema.find_nodes)
 

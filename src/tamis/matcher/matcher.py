@@ -1086,6 +1086,7 @@ class Matcher:
             self._ratifier.take(event)
         flat = self._schema.read(event)
         with self._document_store.publishing:
+            self._document_store.note_event(flat)
             ids, subscriptions = self._searcher.match_receivers(flat, self._select(only, at))
             chosen: Iterable[str] = subscriptions
             if received_by is not None:

@@ -102,18 +102,23 @@ class Publishing:
         return matcher._searcher.match_receivers(event, matcher._select(only, at))
 
     def restore_documents(
-        self, documents: Iterable[StoredDocument], following: int, *, watch: bool
+        self,
+        documents: Iterable[StoredDocument],
+        following: int,
+        newest: float,
+        *,
+        watch: bool,
     ) -> None:
         """Replace all documents.
 
         Parameters
         ----------
-        documents, following
-            The documents, and the number of the next one.
+        documents, following, newest
+            The documents, the number of the next one, and the newest time so far.
         watch
             Whether to prepare the pre-filter for them, which pays if they stay for long.
         """
-        self.documents.restore(documents, following)
+        self.documents.restore(documents, following, newest)
         if watch:
             # A new searcher watches the documents from the beginning.
             self._matcher._last_searcher = None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable
 
 from tamis.errors import StorageError
+from tamis.joins.ages import UNKNOWN
 from tamis.joins.document_store import DocumentStore
-from tamis.matcher.storage.document_file import DocumentFile, read_documents
+from tamis.matcher.storage.document_file import DocumentFile, DocumentState, read_documents
 from tamis.matcher.storage.store import Store
 
 __all__ = ["StoredDocuments"]
@@ -39,7 +41,7 @@ class StoredDocuments:
             return
         state = read_documents(store.folder, accept_loss=not store.verify)
         if state is not None:
-            documents.restore(state.documents.values(), state.following)
+            self._restore(state)
         self._file = DocumentFile(store.folder, documents, state)
         documents.attach_journal(self._file)
         store.close_documents = weakref.WeakMethod(self.close)
@@ -52,8 +54,18 @@ class StoredDocuments:
         if state is None or (state.number, state.length) == self._seen:
             return False
         self._seen = (state.number, state.length)
-        self._documents.restore(state.documents.values(), state.following)
+        self._restore(state)
         return True
+
+    def _restore(self, state: DocumentState) -> None:
+        stored, newest = list(state.documents.values()), -math.inf
+        retention = self._documents.retention
+        if retention.by_events:
+            if state.retention is not None and state.retention.by == retention.by:
+                newest = state.newest
+            else:  # the clock said when they came, and now the time is that of the events
+                stored = [document._replace(came=UNKNOWN) for document in stored]
+        self._documents.restore(stored, state.following, newest)
 
     def close(self) -> None:
         """Flush the document file to the disk and close it."""

@@ -22,7 +22,9 @@ import msgspec
 
 from tamis.errors import GoneError, StorageError, TamisError
 from tamis.expr.event import Event, FlatEvent
-from tamis.joins.document_store import StoredDocument, encode_flat
+from tamis.joins.ages import UNKNOWN
+from tamis.joins.document_store import DocumentStore, StoredDocument, encode_flat
+from tamis.joins.retention import Retention
 from tamis.matcher.publishing import Publishing
 from tamis.pubsub.delivery import Publication
 from tamis.pubsub.log.event_log import EventLog
@@ -231,6 +233,7 @@ class Publisher:
         if self._matcher.has_joins:
             # Each event sees all before it, also those of its own group.
             self._catch_up(group, load=True)
+            self._matcher.documents.note_event(request.flat)
         matches = self._find_deliveries(request)
         moment = self._last_time = max(time.time_ns() // 1000, self._last_time)
         record = EventRecord(
@@ -278,7 +281,7 @@ class Publisher:
                 documents.complete()
                 for request, record in zip(group.requests, group.records, strict=True):
                     if record.sequence >= documents.next:
-                        documents.append(_stored(record, request.flat))
+                        documents.append(_stored(record, request.flat, documents.retention))
 
     def _forget_documents(self) -> None:
         """Have the documents seen read from the log again."""
@@ -327,26 +330,27 @@ class Publisher:
 
 def load_documents(matcher: Publishing, log: EventLog) -> tuple[list[StoredDocument], int]:
     """The documents that join predicates see, and the number of the next one, from a log."""
-    latest = log.latest
-    documents: dict[int, StoredDocument] = {}
-    numbers: dict[str, int] = {}
-    after, count = log.earliest - 1, matcher.documents.retention.count
-    if count is not None:
-        after = max(after, latest - count)
-    for record in log.read(after, latest - after):
-        if record.document_id is not None:
-            documents.pop(numbers.get(record.document_id, -1), None)
-            numbers[record.document_id] = record.sequence
-        documents[record.sequence] = _stored(record, matcher.read(record.event))
-    return list(documents.values()), latest + 1
+    retention, latest, beginning = matcher.documents.retention, log.latest, log.earliest - 1
+    count, after = retention.count, beginning
+    if count is not None and retention.by is None:
+        after = max(beginning, latest - count)
+    while True:
+        # Events pass through retention as when they were published.
+        documents = DocumentStore(retention)
+        for record in log.read(after, latest - after):
+            documents.append(_stored(record, matcher.read(record.event), retention))
+        if count is None or after == beginning or len(documents) >= count:
+            return documents.stored_documents(), latest + 1
+        # Some of the last events have replaced others.
+        after = max(beginning, latest - 2 * (latest - after))
 
 
-def _stored(record: EventRecord, flat: FlatEvent) -> StoredDocument:
+def _stored(record: EventRecord, flat: FlatEvent, retention: Retention) -> StoredDocument:
     """An event as a document; its number is its sequence number."""
     receivers = [match.subscription for match in record.matches]
-    return StoredDocument(
-        record.sequence, record.time / 1e6, record.document_id, encode_flat(flat, receivers)
-    )
+    # The log's time is that of the clock.
+    came = UNKNOWN if retention.by_events else record.time / 1e6
+    return StoredDocument(record.sequence, came, record.document_id, encode_flat(flat, receivers))
 
 
 def _copy_error(error: BaseException) -> BaseException:

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, StringType, StructField, StructType
 
-from tamis.expr.evaluate import evaluate_flat
+from tamis.expr.evaluate import add_joins, evaluate_flat
 from tamis.expr.model import Expr, Logic
 from tamis.expr.times import count_microseconds
 from tamis.matcher.rule import RuleId
@@ -209,7 +209,10 @@ class _Comparison:
         return found
 
     def _evaluate(self, events: list[dict[str, Any]]) -> set[tuple[int, str]]:
-        """Pairs of row and sampled rule that is valid and holds, each evaluated by itself."""
+        """Pairs of row and sampled rule that is valid and holds, each evaluated by itself.
+
+        Neither side knows documents.
+        """
         schema, at = Schema(self.schema), count_microseconds(self.task.at)
         valid = [rule for rule in self.rules if rule.validity.is_valid(at)]
         trees = [(str(r.id), schema.adapt_rule(r.tree), r.logic) for r in valid]
@@ -218,7 +221,7 @@ class _Comparison:
             (row, id)
             for row, event in enumerate(flat)
             for id, tree, logic in trees
-            if evaluate_flat(tree, event, logic)
+            if evaluate_flat(tree, add_joins(tree, event, ()), logic)
         }
 
 

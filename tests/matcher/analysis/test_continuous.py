@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import threading
 import time
@@ -85,6 +86,22 @@ def test_wrong_answers_are_reported(
     assert ratified(m)["differences"] >= len(m.differences) > 0
     wait_until(lambda: ratified(m)["differences"] > 120)
     assert len(m.differences) <= 100
+
+
+def test_documents_do_not_age_while_answers_are_compared(found: list[Any]) -> None:
+    readings = itertools.count()
+    retention = tamis.Retention(age=40, clock=lambda: float(next(readings)))
+    with tamis.Matcher(
+        ratify="continuous", budget=0.9, on_difference=found.append, documents=retention
+    ) as m:
+        m.add_many({f"r{n}": f"(SELECT COUNT(*) FROM seen d) = {n}" for n in range(30)})
+
+        def search() -> bool:
+            m.publish({"age": 30})
+            return ratified(m)["matched"] >= 30
+
+        wait_until(search)
+    assert found == []
 
 
 def test_wrong_joins_are_reported(

@@ -75,21 +75,75 @@ def test_a_table_forgets_events_that_are_too_old(spark: SparkSession, tmp_path: 
     events = make_events(200)
     publish_rules(tmp_path / "index", OF_ALL, shards=1)
     table = spark.createDataFrame([tuple(event.values()) for event in events], SCHEMA)
-    now = [0.0]
-    by_time = tamis.Retention(age=timedelta(minutes=20), by="at", clock=lambda: now[0])
-    matcher = tamis.Matcher(documents=by_time)
-    matcher.add_many(OF_ALL)
-    expected: Counter[tuple[int, str]] = Counter()
-    for event in events:
-        now[0] = event["at"].timestamp()
-        expected.update((event["id"], str(rule)) for rule in matcher.publish(event))
-    assert expected != expect(OF_ALL, events)
     retention = tamis.Retention(age=timedelta(minutes=20), by="at")
+    expected = expect(OF_ALL, events, retention)
+    assert expected != expect(OF_ALL, events)
     assert found(ts.publish(table, tmp_path / "index", order="id", retention=retention)) == expected
     few = tamis.Retention(count=7)
     assert found(ts.publish(table, tmp_path / "index", order="id", retention=few)) == expect(
         OF_ALL, events, tamis.Retention(count=7)
     )
+
+
+def make_late_events(size: int) -> list[dict[str, Any]]:
+    """Events in no order of their times, some without a time, some twice."""
+    random = Random(size)
+    events = make_events(size)
+    for event in events:
+        late = timedelta(minutes=random.choice((0, 0, 5, 15, 60)))
+        event["at"] = None if random.random() < 0.1 else event["at"] - late
+    repeated = random.sample(events, size // 10)
+    return [{**event, "id": id} for id, event in enumerate([*events, *repeated])]
+
+
+@pytest.mark.parametrize("rules", [BY_USER, OF_ALL], ids=["by user", "one group"])
+def test_all_roads_forget_the_same_documents(
+    spark: SparkSession, tmp_path: Path, rules: list[tuple[str, str]]
+) -> None:
+    events = make_late_events(120)
+    publish_rules(tmp_path / "index", rules, shards=2)
+    table = spark.createDataFrame([tuple(event.values()) for event in events], SCHEMA)
+    write_files(tmp_path / "events", events, 3)
+    by_time = tamis.Retention(age=600, by="at")
+    plain = expect(rules, events)
+    for retention in (tamis.Retention(count=9), by_time, tamis.Retention(7, 600, "at")):
+        expected = expect(rules, events, retention)
+        assert expected != plain
+
+        def answers(stream: DataFrame, retention: tamis.Retention = retention) -> DataFrame:
+            return ts.publish(stream, tmp_path / "index", order="id", retention=retention)
+
+        assert found(answers(table)) == expected
+        folder = tmp_path / f"{retention.count} {retention.by}"
+        folder.mkdir()
+        (folder / "events").symlink_to(tmp_path / "events")
+        assert found(run_stream(spark, folder, answers)) == expected
+    # In the order of the times, groups need not see each other.
+    by_user = ("user",) if rules is BY_USER else ()
+    in_order = ts.publish(
+        table, tmp_path / "index", order=["at", "id"], retention=by_time, by=by_user
+    )
+    events.sort(key=lambda e: (e["at"] or START - timedelta(days=1), e["id"]))
+    assert found(in_order) == expect(rules, events, by_time)
+
+
+def test_a_stream_forgets_batches_that_are_too_old(spark: SparkSession, tmp_path: Path) -> None:
+    events = make_events(90)
+    publish_rules(tmp_path / "index", BY_USER)
+    write_files(tmp_path / "events", events, 3)
+    batch = [0.0]
+    matcher = tamis.Matcher(documents=tamis.Retention(age=0, clock=lambda: batch[0]))
+    matcher.add_many(BY_USER)
+    expected: Counter[tuple[int, str]] = Counter()
+    for number, event in enumerate(events):
+        batch[0] = float(number // 30)
+        expected.update((event["id"], str(rule)) for rule in matcher.publish(event))
+    assert expected != expect(BY_USER, events)
+
+    def answers(stream: DataFrame) -> DataFrame:
+        return ts.publish(stream, tmp_path / "index", order="id", retention=tamis.Retention(age=0))
+
+    assert found(run_stream(spark, tmp_path, answers)) == expected
 
 
 @pytest.mark.parametrize("rules", [BY_USER, OF_ALL], ids=["by user", "one group"])
@@ -155,6 +209,12 @@ def test_what_cannot_be_published_is_refused_at_once(spark: SparkSession, tmp_pa
     few = tamis.Retention(count=5)
     with pytest.raises(tamis.EventError, match="limit on the number of all documents"):
         ts.publish(table, tmp_path / "users", order="id", by="user", retention=few)
+    old = tamis.Retention(age=5, by="at")
+    with pytest.raises(tamis.EventError, match="by the newest time of all events"):
+        ts.publish(table, tmp_path / "users", order="id", by="user", retention=old)
+    clock = tamis.Retention(age=5, by="at", clock=lambda: 0.0)
+    with pytest.raises(tamis.EventError, match="a clock cannot go to workers"):
+        ts.publish(table, tmp_path / "users", order="at", retention=clock)
     texts = table.selectExpr("id", "to_json(struct(user)) AS event")
     with pytest.raises(tamis.EventError, match="cannot be grouped by 'user'"):
         ts.publish(texts, tmp_path / "users", order="id", by="user", events="event")

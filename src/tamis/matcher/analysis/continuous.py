@@ -255,8 +255,8 @@ class ContinuousRatifier:
         """Compare all answers about an event, rule by rule."""
         flat = self._schema.read(event)
         encoded: list[bytes] | None = []
-        with self._documents.lock if search.has_joins else nullcontext():
-            # Without the lock a document may come between two searches.
+        with self._documents.held() if search.has_joins else nullcontext():
+            # Or else a document may come between two searches, or get too old.
             answers: dict[str, Any] = {"match": search.match(event)}
             if search.match_many is not None:
                 answers["match_many"] = search.match_many(event)

@@ -12,9 +12,10 @@ wait.
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -42,8 +43,9 @@ _REWRITE_BYTES = 4 << 20
 
 class _Added(msgspec.Struct, frozen=True, tag="came"):
     documents: tuple[StoredDocument, ...]
+    """New ones, or old ones with another time."""
     removed: tuple[int, ...] = ()
-    """The numbers of documents that were removed at the same time."""
+    """The numbers of documents that were removed at the same time, maybe of new ones."""
 
 
 class _Removed(msgspec.Struct, frozen=True, tag="went"):
@@ -56,6 +58,8 @@ class _Settings(msgspec.Struct, frozen=True, tag="settings"):
     count: int | None = None
     age: float | None = None
     by: str | None = None
+    newest: float = -math.inf
+    """The newest time so far."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -72,6 +76,8 @@ class DocumentState(NamedTuple):
     documents: dict[int, StoredDocument]
     following: int
     """The number of the next document."""
+    newest: float
+    """The newest time of documents so far, of removed ones too."""
     retention: Retention | None
     """The stored one, if there is any."""
     is_torn: bool
@@ -115,20 +121,22 @@ def _read_newest(folder: Path, accept_loss: bool) -> DocumentState | None:
     path = folder / file_name(DOCUMENTS, number)
     content = read_log(path, _decode, accept_loss)
     documents: dict[int, StoredDocument] = {}
-    following, retention = 0, None
+    following, newest, retention = 0, -math.inf, None
     for entry in content.records:
         match entry:
             case _Added():
-                _forget(documents, entry.removed)
                 documents.update((document.number, document) for document in entry.documents)
+                _forget(documents, entry.removed)
+                newest = max(newest, *(d.came for d in entry.documents), -math.inf)
                 following = max(following, *(d.number + 1 for d in entry.documents), 0)
             case _Removed():
                 _forget(documents, entry.numbers)
             case _Settings():
                 following = max(following, entry.following)
+                newest = max(newest, entry.newest)
                 retention = Retention(entry.count, entry.age, entry.by)
     return DocumentState(
-        path, number, content.length, documents, following, retention, content.is_torn
+        path, number, content.length, documents, following, newest, retention, content.is_torn
     )
 
 
@@ -162,7 +170,8 @@ def _contents(documents: DocumentStore) -> Iterator[bytes]:
 
 def _settings(documents: DocumentStore) -> _Settings:
     retention = documents.retention
-    return _Settings(documents.next, retention.count, retention.age, retention.by)
+    newest = documents.newest if retention.by_events else -math.inf
+    return _Settings(documents.next, retention.count, retention.age, retention.by, newest)
 
 
 class DocumentFile:
@@ -199,19 +208,18 @@ class DocumentFile:
             self._log = Log(state.path, state.length, sync=False)
             self._is_newest = True
             if _differs(state.retention, documents.retention):
-                self._log.append(_encode(_settings(documents)))
-                self._log.confirm()
+                self._rewrite()  # documents may have other times now
         elif _differs(None, documents.retention):
             self._rewrite()  # so that the retention is known before any document comes
         _remove_old_files(folder)
 
-    def record_added(self, document: StoredDocument, removed: list[int]) -> None:
-        """Record a new document, and the numbers of those that were removed for it."""
+    def record_added(self, documents: Sequence[StoredDocument], removed: Sequence[int]) -> None:
+        """Record new or changed documents, and the numbers of those that were removed."""
         if self._is_closed:
             raise StorageError("nothing can be changed: it was closed", path=str(self._folder))
-        self._append(_Added((document,), tuple(removed)))
+        self._append(_Added(tuple(documents), tuple(removed)))
 
-    def record_removed(self, numbers: list[int]) -> None:
+    def record_removed(self, numbers: Sequence[int]) -> None:
         """Record that documents were removed."""
         self._append(_Removed(tuple(numbers)))
 

@@ -74,7 +74,7 @@ def choose_groups(
     columns: EventColumns,
     schema: Mapping[str, Any],
     *,
-    counts_all: bool,
+    together: str | None,
 ) -> tuple[str, ...]:
     """Choose the attributes by which events are grouped; none if all events are one group.
 
@@ -88,8 +88,8 @@ def choose_groups(
         The columns of events.
     schema
         The declared types of attributes.
-    counts_all
-        Whether the number of all documents is limited, which groups by themselves cannot know.
+    together
+        Why all events have to be one group, if they have to.
 
     Raises
     ------
@@ -98,16 +98,13 @@ def choose_groups(
     """
     equated = find_equated(joins)
     if by is None:
-        if counts_all:
+        if together is not None:
             return ()
         return tuple(name for name in sorted(equated) if _is_groupable(name, columns, schema))
     chosen = (by,) if isinstance(by, str) else tuple(by)
     for name in chosen:
-        if counts_all:
-            raise EventError(
-                "a limit on the number of all documents needs them in one place: "
-                "leave out by=, or limit their age"
-            )
+        if together is not None:
+            raise EventError(f"by={name!r} would change answers: {together}")
         if name not in equated:
             raise EventError(
                 f"by={name!r} would change answers: a rule refers to earlier events without "

@@ -1,14 +1,15 @@
 """Publishes the events of a stream, with documents in Spark's state.
 
 Each group has two variables. ``documents`` is a list of chunks, each with the documents of one
-batch. ``head`` has the number of the next document, the time, the size of all chunks, and a token
-that is new after each batch. Reading all documents of a group for every batch would cost more than
-matching; so a worker remembers the token of what it has in memory, and reads nothing if the state
-has the same. After a failure the state is that of an earlier batch, and so is its token.
+batch. ``head`` has the number of the next document, the newest time, the size of all chunks, and a
+token that is new after each batch. Reading all documents of a group for every batch would cost more
+than matching; so a worker remembers the token of what it has in memory, and reads nothing if the
+state has the same. After a failure the state is that of an earlier batch, and so is its token.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from math import ceil
@@ -40,7 +41,7 @@ class _Head(NamedTuple):
     """What the state says about a group besides its documents."""
 
     following: int = 0
-    now: float = 0.0
+    newest: float = -math.inf
     bytes: int = 0
     token: str = ""
 
@@ -97,12 +98,13 @@ class PublishProcessor(StatefulProcessor):
         head = _Head(*(self._head.get() or ()))
         self._load(publisher, key, head)
         publisher.holds = None
+        faults = publisher.clock_faults
         added: list[StoredDocument] = []
         answer = Row(*self._task.keys, *self._task.answers.names)
         default = self._at or datetime.now(UTC)
         for row in sorted(rows, key=self._sort_key):
             if self._retained.by_arrival:
-                publisher.now = row[BATCH_TIME] / 1e6
+                publisher.batch_time = row[BATCH_TIME] / 1e6
             keys = row[: len(self._task.keys)]
             at = default
             if AT in row and row[AT] is not None:
@@ -111,7 +113,8 @@ class PublishProcessor(StatefulProcessor):
             added.append(document)
             for rule in found:
                 yield answer(*keys, rule)
-        token = self._save(publisher, head, added)
+        has_changed = publisher.clock_faults > faults
+        token = self._save(publisher, head, added, has_changed)
         publisher.holds = key, token
 
     def close(self) -> None:
@@ -128,21 +131,26 @@ class PublishProcessor(StatefulProcessor):
             return
         chunks = [msgspec.msgpack.decode(bytes(chunk)) for (chunk,) in self._documents.get()]
         found = sorted(StoredDocument(*document) for chunk in chunks for document in chunk)
-        publisher.load(found, head.following, head.now, watch=not self._groups)
+        publisher.load(found, head.following, head.newest, watch=not self._groups)
 
-    def _save(self, publisher: Publisher, head: _Head, added: list[StoredDocument]) -> str:
-        """Put the documents of the batch into the state, and return the new token."""
+    def _save(
+        self, publisher: Publisher, head: _Head, added: list[StoredDocument], has_changed: bool
+    ) -> str:
+        """Put the documents of the batch into the state, and return the new token.
+
+        Earlier documents have changed where the clock had gone back.
+        """
         retained = self._retained
         chunk = msgspec.msgpack.encode([tuple(document) for document in added])
         size = head.bytes + len(chunk)
         # Only the documents themselves tell what both limits together have removed.
         has_both = retained.most is not None and retained.age is not None
-        if has_both or size > 2 * publisher.stored_bytes + _SPARE_BYTES:
+        if has_both or has_changed or size > 2 * publisher.stored_bytes + _SPARE_BYTES:
             chunk = msgspec.msgpack.encode([tuple(each) for each in publisher.list_documents()])
             size = len(chunk)
             self._documents.put([(chunk,)])
         else:
             self._documents.appendValue((chunk,))
         token = uuid4().hex
-        self._head.update((publisher.following, publisher.now, size, token))
+        self._head.update((publisher.following, publisher.newest, size, token))
         return token

@@ -7,6 +7,7 @@ it puts the documents of that group into their places.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -96,35 +97,33 @@ class Publisher:
 
     def __init__(self, matchers: Sequence[tamis.Matcher], retained: Retained) -> None:
         self._parts = [Publishing(matcher) for matcher in matchers]
-        self.now = 0.0
-        """The time, in seconds since 1970: that of the latest event, or of the batch."""
+        self.batch_time = 0.0
+        """When the batch began, in seconds since 1970, if documents have an age since then."""
         self._retained = retained
-        retention = Retention(retained.most, retained.age, retained.by, clock=lambda: self.now)
+        clock = (lambda: self.batch_time) if retained.by is None else None
+        retention = Retention(retained.most, retained.age, retained.by, clock)
         for part in self._parts:
             part.documents.retention = retention
         self.holds: object = None
         """What the documents are those of, for the user of this object."""
 
     def load(
-        self, documents: Sequence[StoredDocument], following: int, now: float, *, watch: bool
+        self, documents: Sequence[StoredDocument], following: int, newest: float, *, watch: bool
     ) -> None:
         """Replace all documents.
 
         Parameters
         ----------
-        documents, following
-            The documents by number, and the number of the next one. Those that were removed
-            earlier may be among them.
-        now
-            The time.
+        documents, following, newest
+            The documents by number, the number of the next one, and the newest time so far. Those
+            that were removed earlier may be among the documents.
         watch
             Whether these documents stay for long, so that the pre-filter pays.
         """
-        self.now = now
         most = self._retained.most
         kept = documents if most is None else documents[max(0, len(documents) - most) :]
         for part in self._parts:
-            part.restore_documents(kept, following, watch=watch)
+            part.restore_documents(kept, following, newest, watch=watch)
 
     def publish(
         self, encoded: bytes, only: Any, at: datetime
@@ -132,16 +131,16 @@ class Publisher:
         """Match an event, and remember it; returns the rules, and the document."""
         event: FlatEvent = decode_flat(encoded)
         store = self._parts[0].documents
-        if self._retained.by is not None:
-            self.now = max(self.now, store.retention.moment(event, self.now))
         ids: list[RuleId] = []
         receivers: set[str] = set()
         for part in self._parts:
+            part.documents.note_event(event)
             found, subscriptions = part.match(event, only, at)
             ids += found
             receivers |= subscriptions
         code = encode_flat(event, sorted(receivers)) if receivers else encoded
-        document = StoredDocument(store.next, self.now, None, code)
+        came = self.batch_time if self._retained.by is None else store.newest
+        document = StoredDocument(store.next, came, None, code)
         for part in self._parts:
             part.documents.append(document)
         return ids, document
@@ -150,6 +149,16 @@ class Publisher:
     def following(self) -> int:
         """The number of the next document."""
         return self._parts[0].documents.next
+
+    @property
+    def newest(self) -> float:
+        """The newest time so far."""
+        return self._parts[0].documents.newest
+
+    @property
+    def clock_faults(self) -> int:
+        """How many times a clock had gone back, or an event's own time was not believed."""
+        return self._parts[0].documents.clock_faults
 
     @property
     def stored_bytes(self) -> int:
@@ -197,7 +206,7 @@ class PublishTask:
                 rules: list[RuleId] = []
                 for row, (group, encoded, at) in enumerate(self._read(batch)):
                     if group != last:
-                        publisher.load((), 0, 0.0, watch=not self.groups)
+                        publisher.load((), 0, -math.inf, watch=not self.groups)
                         last = group
                     found, _ = publisher.publish(encoded, self.task.only, at)
                     rows += [row] * len(found)

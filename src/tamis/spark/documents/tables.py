@@ -11,9 +11,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BinaryType,
     DataType,
+    DateType,
     LongType,
     StructField,
     StructType,
+    TimestampNTZType,
     TimestampType,
 )
 
@@ -69,7 +71,8 @@ def publish(
     retention
         How long events are remembered; by default for ever. Without ``by``, the age of a document
         counts from the batch in which it came. With ``by``, time is that of the events: a document
-        is forgotten when an event of its group is so much later.
+        is forgotten when any event is so much later. So all events are one group then, except in a
+        table whose `order` begins with the column of these times.
     by
         The attribute or attributes by which events are grouped; by default all that every rule
         about earlier events equates. ``()`` makes one group of all events.
@@ -95,14 +98,15 @@ def publish(
     retained = _to_retained(retention)
     also = [] if retained.by is None else [retained.by]
     query = prepare_query(events_df.schema, path, "match", options, also=also)
+    places = _find_order(events_df.schema, order)
     groups = choose_groups(
         by,
         joins_of(query.version),
         query.columns,
         query.version.schema,
-        counts_all=retained.most is not None,
+        together=_find_reason(events_df, query, retained, places[0]),
     )
-    prepared = _Prepared(events_df, query, groups, _find_order(events_df.schema, order), also)
+    prepared = _Prepared(events_df, query, groups, places, also)
     if not events_df.isStreaming:
         if retained.by_arrival:
             raise EventError(
@@ -227,7 +231,35 @@ class _Prepared:
 def _to_retained(retention: Retention | None) -> Retained:
     if retention is None:
         return Retained()
+    if retention.clock is not None:
+        raise EventError(
+            "a clock cannot go to workers, so leave out clock=: a stream has the times of its "
+            "batches, and Retention(age=…, by=…) takes the times of the events"
+        )
     return Retained(retention.count, retention.age, retention.by)
+
+
+def _find_reason(events_df: DataFrame, query: Query, retained: Retained, first: int) -> str | None:
+    """Why the events of one group have to see those of others; None if they do not.
+
+    `first` is the place of the first column of order.
+    """
+    if retained.most is not None:
+        return "a limit on the number of all documents counts those of all groups; limit their age"
+    if retained.by is None:
+        return None
+    # In the order of their times, no event of another group is newer than the last of its own.
+    field = events_df.schema[first]
+    is_time = isinstance(field.dataType, TimestampType | TimestampNTZType | DateType)
+    is_read = (first, retained.by) in {(place, f.name) for place, f in query.columns.fields}
+    has_type = query.version.schema.get(retained.by, "timestamp") == "timestamp"
+    is_flat = query.columns.shape == "columns" and query.columns.event is None
+    if is_time and is_read and is_flat and has_type and not events_df.isStreaming:
+        return None
+    return (
+        f"Retention(by={retained.by!r}) forgets documents by the newest time of all events; "
+        "groups need a table with that column, of timestamps or dates, as the first of order="
+    )
 
 
 def _find_order(schema: StructType, order: str | Sequence[str]) -> list[int]:
