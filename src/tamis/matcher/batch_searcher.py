@@ -13,6 +13,7 @@ from tamis.encode.arrays import Events, rows_between
 from tamis.encode.arrow_arrays import to_arrow
 from tamis.engines.base import MatchChunks, Matches
 from tamis.matcher.chunk_encoder import ChunkEncoder
+from tamis.matcher.inputs import EventStream
 from tamis.matcher.results import (
     MergedMatches,
     id_type,
@@ -229,7 +230,7 @@ def _split(
 def _answer(
     events: Any, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
 ) -> pa.Table | pa.RecordBatchReader:
-    """Collect all batches in a table, or pass them on as a reader if `events` is a reader."""
-    if isinstance(events, pa.RecordBatchReader):
+    """Collect all batches in a table, or pass them on as a reader if `events` are a stream."""
+    if isinstance(events, pa.RecordBatchReader | EventStream):
         return pa.RecordBatchReader.from_batches(schema, batches)
     return pa.Table.from_batches(batches, schema)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
@@ -12,9 +12,17 @@ from tamis.encode.arrow_values import is_string
 from tamis.encode.json.texts import JsonTexts
 from tamis.errors import EventError
 
-__all__ = ["EventChunk", "split_chunks", "split_events", "to_arrow", "to_json_texts"]
+__all__ = ["EventChunk", "EventStream", "split_chunks", "split_events", "to_arrow", "to_json_texts"]
 
 EventChunk: TypeAlias = pa.RecordBatch | list[Mapping[str, Any]]
+
+
+class EventStream(NamedTuple):
+    """Events that are read while they are matched; the answers come as a reader, too."""
+
+    chunks: Iterator[EventChunk]
+    """Small enough to be encoded one at a time."""
+
 
 _TEXTS = 16_384
 """How many JSON texts are encoded at a time."""
@@ -98,6 +106,9 @@ def split_events(events: Any) -> Iterator[EventChunk]:
             for part in some.chunks(_DICTS):
                 yield part.events(first)
                 first += part.size
+        return
+    if isinstance(events, EventStream):
+        yield from events.chunks
         return
     arrow = to_arrow(events)
     if isinstance(arrow, pa.Table):
