@@ -9,7 +9,7 @@ import gzip
 import socket
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -290,7 +290,7 @@ def test_bodies_that_are_not_whole_change_nothing(
     encoding: str, limited: Served, name: str
 ) -> None:
     path = limited.make(name)
-    pack = {"gzip": gzip.compress, "deflate": zlib.compress}[encoding]
+    pack: Callable[[bytes], bytes] = gzip.compress if encoding == "gzip" else zlib.compress
     rule = b'{"id": "r1", "rule": "x = 1"}\n'
     event = b'{"event": {"x": 1}}\n'
     for broken in (lambda body: pack(body)[:-3], lambda body: pack(body) + b"garbage"):

@@ -83,12 +83,13 @@ class BulkReader:
             batches = self._batches()
             first = next(batches, None)
             if first is None:
-                return []
+                return ()
             table: pa.RecordBatchReader = pa.RecordBatchReader.from_batches(
                 first.schema, chain([first], batches)
             )
             return table
-        return chain.from_iterable(self.objects())
+        lines: Iterator[Any] = chain.from_iterable(self.objects())
+        return lines
 
     def objects(self) -> Iterator[list[Any]]:
         """The objects of JSON lines, some at a time; empty lines count as none."""
