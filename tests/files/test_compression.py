@@ -15,10 +15,9 @@ import pyarrow as pa
 import pytest
 
 import tamis
-from tamis.files import load_rules
+from tamis.files import load_rules, read_events
 from tamis.files.compression import CompressedDataError, Compression, decompress
 from tamis.importers import jsonlogic
-from tests.files.samples import read_all_events
 
 LINES = [b'{"id": %d, "rule": "TRUE"}\n' % number for number in range(3_000)]
 FIRST, SECOND = b"".join(LINES[:2_000]), b"".join(LINES[2_000:])
@@ -75,7 +74,7 @@ def test_readers_read_every_member(case: str, tmp_path: Path) -> None:
     matcher = tamis.Matcher()
     load_rules(matcher, str(path))
     assert list(matcher) == list(range(3_000))
-    assert sum(len(batch.numbers) for batch in read_all_events(str(path))) == 3_000
+    assert sum(batch.numbers.size for batch in read_events(str(path))) == 3_000
 
 
 @pytest.mark.parametrize("extension", [".gz", ".zst", ".zz"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias, TypeVar
 
+from tamis.deadline import check_time
 from tamis.expr.model import And, Atom, Expr, Or
 
 __all__ = ["TooManyWays", "walk_ways"]
@@ -50,6 +51,7 @@ def walk_ways(
     """
     opened: list[tuple[_Pending, _State]] = [((tree, None), state)]
     for _ in range(_MOST_STEPS):
+        check_time()
         if not opened:
             return
         pending, here = opened.pop()
@@ -64,6 +66,7 @@ def walk_ways(
                     pending = child, pending
                 continue
             assert isinstance(node, Atom)
+            check_time()
             left = narrow(node, here)
             if left is None:
                 break
