@@ -6,19 +6,28 @@ The counts are of rows, bytes and steps, never of seconds.
 from __future__ import annotations
 
 import asyncio
+import json
+import signal
+import subprocess
+import sys
 import threading
 import tracemalloc
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pyarrow as pa
 import pytest
 
+import tamis
 from tamis.deadline import GivenUpError, Work, check_time, limit_time, working
+from tamis.server import run
 from tamis.server.bulk import BulkReader
+from tamis.server.keys import KeyFile
 from tamis.server.metrics import Metrics
 from tamis.server.operation import Bulk
 from tamis.server.problems import ProblemError
@@ -26,6 +35,7 @@ from tamis.server.settings import ServerLimits
 from tamis.server.workers import Workers
 from tamis.wire.media import ARROW
 from tests.server.servers import ARROW_MEDIA, JSON_LINES, Served, serving
+from tests.waiting import wait_until
 
 LIMITS = ServerLimits(body=10_000, bulk_body=2_000_000, batch=100_000, answer=100_000)
 
@@ -292,3 +302,142 @@ def test_given_up_work_does_not_begin() -> None:
     work.give_up()
     with pytest.raises(GivenUpError), working(work):
         raise AssertionError
+
+
+# --- A key that may only read ---
+
+_SERVER = """
+import sys
+from pathlib import Path
+from tamis.server.app import Server
+from tamis.server.run import run
+from tamis.server.settings import ServerLimits, ServerSettings
+
+start = Server.start
+
+async def start_without_kernels(self):
+    self.skips_warm_up = True
+    await start(self)
+
+Server.start = start_without_kernels
+settings = ServerSettings(
+    folder=Path(sys.argv[1]), port=0, keys=True, drain_seconds=0.2, sync=False,
+    limits=ServerLimits(request=float(sys.argv[2])),
+)
+run(settings)
+"""
+
+
+@contextmanager
+def running_process(folder: Path, seconds: float) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server in a process of its own, and its address."""
+    command = [sys.executable, "-c", _SERVER, str(folder), str(seconds)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            for line in process.stderr:
+                if '"serving"' in line:
+                    break
+            yield process, json.loads(line)["url"]
+        finally:
+            process.kill()
+
+
+def make_folder(folder: Path) -> dict[str, str]:
+    """A folder with a collection and a key that may read it; returns the header of the key."""
+    with tamis.open(folder / "c") as matcher:
+        matcher.add_many([(n, f"a{n} = {n} AND b{n} > {n}") for n in range(300)])
+    _, token = KeyFile(folder).create("reader", ("read",))
+    return {"authorization": f"Bearer {token}"}
+
+
+def hard_rule() -> str:
+    """A rule of nearly 64 KB with many ways to satisfy it."""
+    return " AND ".join(f"(a{n} LIKE '%x{n}%' OR b{n} LIKE '%y{n}%')" for n in range(1_300))
+
+
+def test_a_key_that_may_read_stops_nobody(tmp_path: Path) -> None:
+    headers = make_folder(tmp_path)
+    path = "/v1/collections/c"
+    with (
+        running_process(tmp_path, 2.0) as (_, url),
+        httpx2.Client(base_url=url, headers=headers, timeout=60) as http,
+    ):
+        answers: list[int] = []
+
+        def ask() -> None:
+            answers.append(http.post(f"{path}/similar", json={"rule": hard_rule()}).status_code)
+
+        threads = [threading.Thread(target=ask) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        # Batches are answered meanwhile.
+        wait_until(
+            lambda: (
+                http.post(f"{path}/count-many", content=b"{}\n", headers=JSON_LINES).status_code
+                == 200
+            )
+        )
+        for thread in threads:
+            thread.join()
+        assert set(answers) == {504}
+        # The work that was given up has left its threads to others.
+        wait_until(lambda: http.post(f"{path}/lint").status_code == 200)
+
+
+def test_the_process_ends_with_work_in_progress(tmp_path: Path) -> None:
+    headers = make_folder(tmp_path)
+    with (
+        running_process(tmp_path, 600) as (process, url),
+        httpx2.Client(base_url=url, headers=headers, timeout=60) as http,
+    ):
+
+        def ask() -> None:
+            with suppress(httpx2.HTTPError):
+                http.post("/v1/collections/c/similar", json={"rule": hard_rule()})
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        wait_until(lambda: "tamis_waiting_requests 2.0" in http.get("/metrics").text)
+        process.send_signal(signal.SIGTERM)
+        # The signal ends it, and not the wait for the work.
+        assert process.wait(60) == -signal.SIGTERM
+        asking.join()
+
+
+def test_a_process_ends_although_a_thread_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = threading.Event()
+
+    def leave(code: int) -> None:
+        assert code == 1
+        ended.set()
+
+    monkeypatch.setattr(run.os, "_exit", leave)
+    monkeypatch.setattr(run, "_CLOSING_SECONDS", 0.05)
+    hold = threading.Event()
+    with serving(tmp_path, drain_seconds=1) as served:
+        served.server.owns_process = True
+        path = served.make("c", {"r": "x = 1"})
+        matcher = served.server.catalog.find("c").matcher
+        started = threading.Event()
+
+        def lint(**_: Any) -> list[Any]:
+            started.set()
+            hold.wait(60)
+            return []
+
+        monkeypatch.setattr(matcher, "lint", lint)
+
+        def ask() -> None:
+            with suppress(httpx2.HTTPError):
+                served.http.post(f"{path}/lint")
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        assert started.wait(20)
+        served.runner.should_exit = True
+        assert ended.wait(20)
+        hold.set()
+        asking.join()

@@ -16,6 +16,9 @@ __all__ = ["TooManyWays", "walk_ways"]
 _MOST_STEPS: Final = 10_000
 """How many partial ways are tried."""
 
+_MOST_ATOMS: Final = 100_000
+"""How many atoms they have together: large rules have long ways."""
+
 _State = TypeVar("_State")
 _Pending: TypeAlias = "tuple[Expr, _Pending] | None"
 """The nodes that remain on a way: a linked list."""
@@ -50,6 +53,7 @@ def walk_ways(
         Not all ways were tried.
     """
     opened: list[tuple[_Pending, _State]] = [((tree, None), state)]
+    atoms = 0
     for _ in range(_MOST_STEPS):
         check_time()
         if not opened:
@@ -66,6 +70,9 @@ def walk_ways(
                     pending = child, pending
                 continue
             assert isinstance(node, Atom)
+            atoms += 1
+            if atoms > _MOST_ATOMS:
+                raise TooManyWays
             check_time()
             left = narrow(node, here)
             if left is None:
