@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tamis.deadline import check_time
 from tamis.encode.arrays import Events, rows_between
 from tamis.encode.arrow_arrays import to_arrow
 from tamis.engines.base import MatchChunks, Matches
@@ -72,6 +73,7 @@ class BatchSearcher:
             for chunk in self._encoder.encode(events):
                 begin, size = 0, len(chunk.numbers)
                 while begin < size:
+                    check_time()
                     end = min(begin + rows, size)
                     events_of = [rows_between(part, begin, end) for part in chunk.parts]
                     numbers = chunk.numbers[begin:end]
@@ -182,6 +184,7 @@ class BatchSearcher:
             for numbers, parts in self._encoder.encode(events):
                 begin = 0
                 while begin < len(numbers):
+                    check_time()
                     end = min(begin + rows, len(numbers))
                     some = [rows_between(part, begin, end) for part in parts]
                     matches = self._match_places(some, selection, expected)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from tamis.deadline import check_time
 from tamis.encode.arrow_values import is_string
 from tamis.encode.json.texts import JsonTexts
 from tamis.errors import EventError
@@ -88,7 +89,9 @@ def split_chunks(events: Any) -> Iterator[EventChunk | JsonTexts]:
         yield from split_events(events)
         return
     for some in texts:
-        yield from some.chunks(_TEXTS)
+        for part in some.chunks(_TEXTS):
+            check_time()
+            yield part
 
 
 def split_events(events: Any) -> Iterator[EventChunk]:
@@ -99,6 +102,12 @@ def split_events(events: Any) -> Iterator[EventChunk]:
     EventError
         `events` is not a container of events, or a JSON text is not an object.
     """
+    for chunk in _split(events):
+        check_time()
+        yield chunk
+
+
+def _split(events: Any) -> Iterator[EventChunk]:
     texts = to_json_texts(events)
     if texts is not None:
         first = 0

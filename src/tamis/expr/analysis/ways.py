@@ -31,7 +31,7 @@ class TooManyWays(Exception):
 def walk_ways(
     tree: Expr,
     state: _State,
-    narrow: Callable[[Atom, _State], _State | None],
+    narrow: Callable[[Sequence[Atom], _State], _State | None],
     order: Callable[[Sequence[Expr]], Sequence[Expr]] = lambda children: children,
 ) -> Iterator[_State]:
     """Yield the state at the end of each way.
@@ -43,7 +43,7 @@ def walk_ways(
     state
         The state at the beginning.
     narrow
-        Gives the state after an atom has to hold, too; None if that is impossible.
+        Gives the state after some atoms have to hold, too; None if that is impossible.
     order
         Gives the order in which the children of an OR are tried.
 
@@ -70,11 +70,15 @@ def walk_ways(
                     pending = child, pending
                 continue
             assert isinstance(node, Atom)
-            atoms += 1
+            group = [node]
+            while pending is not None and isinstance(pending[0], Atom):
+                group.append(pending[0])
+                pending = pending[1]
+            atoms += len(group)
             if atoms > _MOST_ATOMS:
                 raise TooManyWays
             check_time()
-            left = narrow(node, here)
+            left = narrow(group, here)
             if left is None:
                 break
             here = left
