@@ -6,7 +6,10 @@ import operator
 
 import pytest
 
+from tamis.errors import RuleTooLargeError
+from tamis.expr.model import Expr, all_of
 from tamis.expr.text.grammar import parse
+from tamis.expr.validate import check
 
 
 @pytest.mark.parametrize("text", ["x = 1", "x = 1 AND y > 2", "NOT (x = 1 OR y IS NULL)", "TRUE"])
@@ -20,3 +23,11 @@ def test_unequal_rules() -> None:
         assert parse(a) != parse(b)
         assert operator.eq(parse(a), parse(b)) is False
     assert parse("x = 1") != "x = 1"
+
+
+def test_parts_in_many_places_count_in_each() -> None:
+    rule: Expr = parse("x = 1")
+    for _ in range(60):
+        rule = all_of(rule, rule)
+    with pytest.raises(RuleTooLargeError, match="more than 250,000 nodes"):
+        check(rule)

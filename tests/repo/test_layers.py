@@ -27,9 +27,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "limits": set(),
     "deadline": {"errors"},
     "forks": set(),
-    "expr": {"errors", "forks"},
+    "expr": {"errors", "forks", "deadline"},
     "encode": {"errors", "forks", "deadline", "expr"},
-    "engines": {"errors", "forks", "expr", "encode"},
+    "engines": {"errors", "forks", "deadline", "expr", "encode"},
     # Documents are independent of rules, codes and engines.
     "joins": {"errors", "forks", "deadline", "expr"},
     "matcher": BELOW_MATCHER,

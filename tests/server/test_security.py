@@ -9,7 +9,7 @@ import gzip
 import socket
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -248,6 +248,53 @@ def test_compressed_bodies_and_bombs(limited: Served) -> None:
     for packed in (b"not gzip", gzip.compress(body)[:-9]):
         assert post(limited, packed, **{"content-encoding": "gzip"}).status_code == 400
     assert post(limited, body, **{"content-encoding": "br"}).status_code == 415
+
+
+def send_packed(served: Served, path: str, packed: bytes, encoding: str) -> httpx2.Response:
+    headers = {**JSON_LINES, "content-encoding": encoding}
+    return served.http.post(path, content=packed, headers=headers)
+
+
+PACKED = {
+    "two-members": lambda a, b: gzip.compress(a) + gzip.compress(b),
+    "empty-members": lambda a, b: b"".join(map(gzip.compress, (b"", a, b"", b, b""))),
+    "padding": lambda a, b: gzip.compress(a) + gzip.compress(b) + bytes(100),
+}
+
+
+@pytest.mark.parametrize("case", PACKED)
+def test_bodies_have_every_member_of_gzip(case: str, limited: Served, name: str) -> None:
+    path = limited.make(name)
+    pack = PACKED[case]
+    rules = pack(b'{"id": "r1", "rule": "x = 1"}\n', b'{"id": "r2", "rule": "x = 2"}\n')
+    assert send_packed(limited, f"{path}/rules", rules, "gzip").json()["added"] == 2
+    events = pack(b'{"x": 1}\n', b'{"x": 2}\n')
+    counted = send_packed(limited, f"{path}/count-many", events, "gzip").text.splitlines()
+    assert len(counted) == 2
+    lines = pack(b'{"event": {"x": 1}}\n', b'{"event": {"x": 2}}\n')
+    published = send_packed(limited, f"{path}/publish-many", lines, "gzip")
+    assert published.json()["sequences"] == [1, 2]
+    one = pack(b'{"event": ', b'{"x": 2}}')
+    headers = {"content-type": "application/json", "content-encoding": "gzip"}
+    assert limited.http.post(f"{path}/match", content=one, headers=headers).json() == {
+        "rules": ["r2"]
+    }
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+def test_bodies_that_are_not_whole_change_nothing(
+    encoding: str, limited: Served, name: str
+) -> None:
+    path = limited.make(name)
+    pack: Callable[[bytes], bytes] = gzip.compress if encoding == "gzip" else zlib.compress
+    rule = b'{"id": "r1", "rule": "x = 1"}\n'
+    event = b'{"event": {"x": 1}}\n'
+    for broken in (lambda body: pack(body)[:-3], lambda body: pack(body) + b"garbage"):
+        for target, body in (("rules", rule), ("publish-many", event)):
+            answer = send_packed(limited, f"{path}/{target}", broken(body), encoding)
+            assert (answer.status_code, answer.json()["title"]) == (400, "Malformed body")
+    collection = limited.server.catalog.find(name)
+    assert (len(collection.matcher), collection.pubsub.log.latest) == (0, 0)
 
 
 def test_limits_on_rules_and_batches(limited: Served) -> None:

@@ -30,7 +30,8 @@ class Settings(NamedTuple):
 
     def for_http(self) -> dict[str, Any]:
         """The arguments of httpx2's clients."""
-        headers = {"user-agent": f"tamis/{tamis.__version__}"}
+        # httpx2 reads only the first member of gzip; a proxy may write several.
+        headers = {"user-agent": f"tamis/{tamis.__version__}", "accept-encoding": "identity"}
         if self.key is not None:
             headers["authorization"] = f"Bearer {self.key}"
         return {

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from tamis.deadline import check_time
 from tamis.errors import RuleError
 from tamis.expr.event import (
     Event,
@@ -142,6 +143,7 @@ def evaluate_flat(expr: Expr, event: FlatEvent, logic: Logic) -> bool | None:
 
 def _decide(expr: And | Or, event: FlatEvent, logic: Logic, decisive: bool) -> bool | None:
     """One decisive child decides; without one, an unknown child makes the whole unknown."""
+    check_time()
     unknown = False
     for child in expr.children:
         value = evaluate_flat(child, event, logic)

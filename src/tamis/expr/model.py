@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, Never, TypeAlias
 
 import msgspec
 
@@ -45,6 +45,7 @@ __all__ = [
     "is_unicode",
     "map_predicates",
     "predicates",
+    "refuse_size",
     "value_of_literal",
 ]
 
@@ -223,10 +224,7 @@ def check_size(expr: Expr) -> None:
         depth += 1
         nodes += len(level)
         if nodes > MAX_NODES:
-            raise RuleTooLargeError(
-                f"the rule has more than {MAX_NODES:,} nodes; split it, or put the values "
-                "of one attribute into one IN list"
-            )
+            refuse_size()
         if depth > MAX_DEPTH:
             raise RuleTooLargeError(f"the rule is nested more than {MAX_DEPTH} levels deep")
         below: list[Expr] = []
@@ -236,6 +234,14 @@ def check_size(expr: Expr) -> None:
             elif isinstance(node, Not):
                 below.append(node.child)
         level = below
+
+
+def refuse_size() -> Never:
+    """Raise the error of a tree with more than `MAX_NODES` nodes."""
+    raise RuleTooLargeError(
+        f"the rule has more than {MAX_NODES:,} nodes; split it, or put the values "
+        "of one attribute into one IN list"
+    )
 
 
 def check_logic(logic: str) -> Logic:

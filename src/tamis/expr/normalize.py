@@ -18,6 +18,7 @@ from itertools import chain, product
 from math import prod
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
+from tamis.deadline import check_time
 from tamis.expr.atoms import implies, intersect, unite
 from tamis.expr.functions.derive import make_comparable
 from tamis.expr.model import (
@@ -111,6 +112,7 @@ def _connect(kind: type[And] | type[Or], children: Iterable[Expr]) -> Expr:
     A FALSE makes an AND false. A TRUE in an OR stays: it decides the match, but not the score,
     which is the maximum over the children that hold.
     """
+    check_time()
     flat: list[Expr] = []
     for child in children:
         if kind is And and child == FALSE:
@@ -218,6 +220,7 @@ def _keep_strongest(group: list[Atom], beats: Callable[[Atom, Atom], bool]) -> l
         return group
     kept: list[Atom] = []
     for atom in group:
+        check_time()
         if not any(beats(other, atom) for other in kept):
             kept = [other for other in kept if not beats(atom, other)]
             kept.append(atom)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import sys
 from decimal import Context, Decimal
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 __all__ = [
@@ -130,6 +131,7 @@ def double_above(number: LongDecimal) -> float:
     return nearest if number < nearest else math.nextafter(nearest, math.inf)
 
 
+@lru_cache(maxsize=4096, typed=True)
 def next_number(number: Number) -> Number | None:
     """The next number on the line; infinity is the last."""
     if number == math.inf:

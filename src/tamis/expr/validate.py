@@ -11,6 +11,7 @@ from typing import Any
 from tamis.errors import RuleError
 from tamis.expr.functions.derive import check_derived
 from tamis.expr.model import (
+    MAX_NODES,
     And,
     Atom,
     Expr,
@@ -21,6 +22,7 @@ from tamis.expr.model import (
     check_size,
     is_unicode,
     map_predicates,
+    refuse_size,
     value_of_literal,
 )
 from tamis.expr.names import DERIVED, JOINED, RECEIVED_BY, is_aggregate
@@ -90,8 +92,13 @@ def _check_predicate(given: Predicate) -> Predicate:
 
 def _check_nodes(expr: Any) -> None:
     stack = [expr]
+    nodes = 0
     while stack:
         node = stack.pop()
+        nodes += 1
+        # A part that the tree has in many places counts, and is visited, in each of them.
+        if nodes > MAX_NODES:
+            refuse_size()
         if isinstance(node, And | Or):
             if not isinstance(node.children, tuple | list):
                 raise RuleError(

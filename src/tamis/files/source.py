@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 import os
 import stat
 import sys
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -19,7 +17,7 @@ import pyarrow as pa
 
 from tamis.encode.json.texts import describe_json_error
 from tamis.errors import InputFileError
-from tamis.files.compression import Compression, decompress
+from tamis.files.compression import Compression, compression_of, decompress
 from tamis.matcher.analysis.near_names import find_near, list_near
 
 __all__ = [
@@ -92,7 +90,7 @@ def detect_format(path: str) -> tuple[Format, Compression | None]:
         The extension is unknown.
     """
     name = PurePath(path).name.lower()
-    compression = next((kind for kind in Compression if name.endswith(kind)), None)
+    compression = compression_of(name)
     found = _FORMATS.get(PurePath(name.removesuffix(compression or "")).suffix)
     if found is None or (compression and found is Format.PARQUET):
         raise InputFileError(
@@ -322,8 +320,6 @@ def wrap_read_errors(path: str) -> Iterator[None]:
         raise InputFileError(f"there is no such file{_suggest(path)}", path=path) from None
     except IsADirectoryError:
         raise InputFileError("this is a directory; name a file", path=path) from None
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise InputFileError(f"truncated or corrupt gzip data: {error}", path=path) from None
     except (OSError, UnicodeDecodeError, pa.ArrowException) as error:
         reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
         raise InputFileError(f"cannot be read: {reason}", path=path) from None

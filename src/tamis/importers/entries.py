@@ -6,7 +6,6 @@ object that maps ids to rules. A collection in memory is a mapping or an iterabl
 
 from __future__ import annotations
 
-import gzip
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 
 from tamis.errors import InputFileError, RuleError
+from tamis.files.compression import compression_of, decompress
 from tamis.files.json_lines import read_objects
 from tamis.files.source import STDIN, open_source, wrap_read_errors
 from tamis.matcher.rule import RuleId, check_id
@@ -27,7 +27,7 @@ RuleSource: TypeAlias = str | os.PathLike[str] | Mapping[RuleId, Any] | Iterable
 _LARGEST_FILE = 1 << 28
 """How many bytes one JSON value may have. Parsed, it takes up to eight times as much memory."""
 
-_JSON_LINES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
+_JSON_LINES = (".jsonl", ".ndjson")
 
 
 class Entry(NamedTuple):
@@ -67,7 +67,7 @@ def read_entries(
     prefix = ""
     if isinstance(source, str | os.PathLike):
         path = os.fspath(source)
-        if path == STDIN or path.lower().endswith(_JSON_LINES):
+        if path == STDIN or _without_compression(path).endswith(_JSON_LINES):
             return _read_lines(path)
         source, prefix = read_json(path), f"{path}: "
     documents = unpack(source)
@@ -100,7 +100,7 @@ def identify_by(*contents: str, ids: Sequence[str] = ("id",)) -> Identify:
 
 
 def read_json(path: str) -> Any:
-    """Read the one JSON value of a file, which may be compressed with gzip.
+    """Read the one JSON value of a file, which may be compressed.
 
     Raises
     ------
@@ -108,7 +108,8 @@ def read_json(path: str) -> Any:
         The file cannot be read, or is not JSON.
     """
     with wrap_read_errors(path), Path(path).open("rb") as file:
-        stream = gzip.GzipFile(fileobj=file) if path.lower().endswith(".gz") else file
+        compression = compression_of(path)
+        stream = file if compression is None else decompress(file, compression)
         data = stream.read(_LARGEST_FILE + 1)
     if len(data) > _LARGEST_FILE:
         raise InputFileError(
@@ -119,6 +120,10 @@ def read_json(path: str) -> Any:
         return msgspec.json.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InputFileError(f"not valid JSON: {error}", path=path) from None
+
+
+def _without_compression(path: str) -> str:
+    return path.lower().removesuffix(compression_of(path) or "")
 
 
 def _read_lines(path: str) -> Iterator[Entry]:

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from tamis.errors import RuleError
 from tamis.expr.functions.terms import Attribute, Call, Constant, Term, call, name_of
-from tamis.expr.model import FALSE, TRUE, Expr, Op, Predicate, all_of, any_of
+from tamis.expr.model import FALSE, TRUE, And, Expr, Not, Op, Or, Predicate, all_of, any_of
 from tamis.importers.entries import RuleSource, identify_by, read_entries
 from tamis.importers.javascript import as_number, compare, loosely_equal, strictly_equal
 from tamis.importers.predicates import (
@@ -42,6 +42,9 @@ __all__ = ["parse_logic", "read"]
 _SWAPPED: Final = {Op.LT: Op.GT, Op.LE: Op.GE, Op.GT: Op.LT, Op.GE: Op.LE}
 _FALSY: Final = (False, 0, "")
 _ORDER: Final = "<, <=, > and >="
+
+_FREE_COPIES: Final = 256
+"""How many nodes a rule may have twice, besides four for each node of its document."""
 
 
 class _Variable(NamedTuple):
@@ -85,12 +88,58 @@ def parse_logic(document: Any, *, typed: bool = False) -> Expr:
     RuleError
         No rule has the same meaning; the message says why.
     """
-    return _Reader(typed).read_truth(document)
+    return _Reader(typed, _Copies(document)).read_truth(document)
+
+
+class _Copies:
+    """Counts the nodes of conditions that the rule has twice.
+
+    An ``if`` tests its condition for both results. Nested in one another, conditions would double
+    the rule at each level.
+    """
+
+    def __init__(self, document: Any) -> None:
+        self._left = _FREE_COPIES + 4 * _count_nodes(document)
+
+    def note(self, condition: Expr) -> None:
+        """Note that a condition is copied.
+
+        Raises
+        ------
+        RuleError
+            The rule becomes too large.
+        """
+        stack = [condition]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, And | Or):
+                stack.extend(node.children)
+            elif isinstance(node, Not):
+                stack.append(node.child)
+            self._left -= 1
+            if not self._left:
+                raise RuleError(
+                    "an if in the condition of an if, over and over, makes a rule too large; "
+                    "write the outer ones with and, or and !"
+                )
+
+
+def _count_nodes(document: Any) -> int:
+    stack, count = [document], 0
+    while stack:
+        node = stack.pop()
+        count += 1
+        if isinstance(node, Mapping):
+            stack.extend(node.values())
+        elif isinstance(node, list):
+            stack.extend(node)
+    return count
 
 
 class _Reader:
-    def __init__(self, typed: bool, prefix: str | None = None) -> None:
+    def __init__(self, typed: bool, copies: _Copies, prefix: str | None = None) -> None:
         self.typed = typed
+        self.copies = copies
         self.prefix = prefix
         """Inside ``some``, the name of the list whose elements the variables are."""
 
@@ -125,6 +174,7 @@ class _Reader:
         if len(operands) < 2:
             return self.read_truth(operands[0] if operands else None)
         condition, result = self.read_truth(operands[0]), self.read_truth(operands[1])
+        self.copies.note(condition)
         otherwise = self.read_if(operands[2:])
         return any_of(all_of(condition, result), all_of(negate(condition), otherwise))
 
@@ -264,7 +314,8 @@ class _Reader:
         variable = self.read_operand(operands[0])
         if not isinstance(variable, _Variable) or variable.default is not None:
             raise RuleError("some and none are supported for a variable only")
-        return require_one_value(_Reader(self.typed, variable.attribute).read_truth(operands[1]))
+        element = _Reader(self.typed, self.copies, variable.attribute)
+        return require_one_value(element.read_truth(operands[1]))
 
 
 _OPERATIONS: Final[dict[str, Callable[[_Reader, Sequence[Any]], Expr]]] = {

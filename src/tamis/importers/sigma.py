@@ -126,7 +126,9 @@ def _read_documents(path: Path) -> Iterator[Any]:
 def _identify(entry: Entry) -> tuple[str, dict[str, Any]]:
     content = entry.content
     if not isinstance(content, dict):
-        raise RuleError(f"not a Sigma rule: {content!s:.200}")
+        # Spelled out, a list may be endless: YAML lets its parts refer to one another.
+        found = content[:200] if isinstance(content, str) else f"a {type(content).__name__}"
+        raise RuleError(f"not a Sigma rule: {found}")
     # A rule should have an id, but authors may forget it.
     id = content.get("id") or content.get("name") or content.get("title") or entry.place
     return str(id), content

@@ -9,10 +9,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tamis.deadline import check_time
 from tamis.encode.arrays import Events, rows_between
 from tamis.encode.arrow_arrays import to_arrow
 from tamis.engines.base import MatchChunks, Matches
 from tamis.matcher.chunk_encoder import ChunkEncoder
+from tamis.matcher.inputs import EventStream
 from tamis.matcher.results import (
     MergedMatches,
     id_type,
@@ -71,6 +73,7 @@ class BatchSearcher:
             for chunk in self._encoder.encode(events):
                 begin, size = 0, len(chunk.numbers)
                 while begin < size:
+                    check_time()
                     end = min(begin + rows, size)
                     events_of = [rows_between(part, begin, end) for part in chunk.parts]
                     numbers = chunk.numbers[begin:end]
@@ -181,6 +184,7 @@ class BatchSearcher:
             for numbers, parts in self._encoder.encode(events):
                 begin = 0
                 while begin < len(numbers):
+                    check_time()
                     end = min(begin + rows, len(numbers))
                     some = [rows_between(part, begin, end) for part in parts]
                     matches = self._match_places(some, selection, expected)
@@ -229,7 +233,7 @@ def _split(
 def _answer(
     events: Any, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
 ) -> pa.Table | pa.RecordBatchReader:
-    """Collect all batches in a table, or pass them on as a reader if `events` is a reader."""
-    if isinstance(events, pa.RecordBatchReader):
+    """Collect all batches in a table, or pass them on as a reader if `events` are a stream."""
+    if isinstance(events, pa.RecordBatchReader | EventStream):
         return pa.RecordBatchReader.from_batches(schema, batches)
     return pa.Table.from_batches(batches, schema)

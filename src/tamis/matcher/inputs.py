@@ -4,17 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from tamis.deadline import check_time
 from tamis.encode.arrow_values import is_string
 from tamis.encode.json.texts import JsonTexts
 from tamis.errors import EventError
 
-__all__ = ["EventChunk", "holds_texts", "split_chunks", "split_events", "to_arrow", "to_json_texts"]
+__all__ = [
+    "EventChunk",
+    "EventStream",
+    "holds_texts",
+    "split_chunks",
+    "split_events",
+    "to_arrow",
+    "to_json_texts",
+]
 
 EventChunk: TypeAlias = pa.RecordBatch | list[Mapping[str, Any]]
+
+
+class EventStream(NamedTuple):
+    """Events that are read while they are matched; the answers come as a reader, too."""
+
+    chunks: Iterator[EventChunk]
+    """Small enough to be encoded one at a time."""
+
 
 _TEXTS = 16_384
 """How many JSON texts are encoded at a time."""
@@ -81,7 +98,9 @@ def split_chunks(events: Any) -> Iterator[EventChunk | JsonTexts]:
         yield from split_events(events)
         return
     for some in texts:
-        yield from some.chunks(_TEXTS)
+        for part in some.chunks(_TEXTS):
+            check_time()
+            yield part
 
 
 def split_events(events: Any) -> Iterator[EventChunk]:
@@ -92,6 +111,12 @@ def split_events(events: Any) -> Iterator[EventChunk]:
     EventError
         `events` is not a container of events, or a JSON text is not an object.
     """
+    for chunk in _split(events):
+        check_time()
+        yield chunk
+
+
+def _split(events: Any) -> Iterator[EventChunk]:
     texts = to_json_texts(events)
     if texts is not None:
         first = 0
@@ -99,6 +124,9 @@ def split_events(events: Any) -> Iterator[EventChunk]:
             for part in some.chunks(_DICTS):
                 yield part.events(first)
                 first += part.size
+        return
+    if isinstance(events, EventStream):
+        yield from events.chunks
         return
     arrow = to_arrow(events)
     if isinstance(arrow, pa.Table):

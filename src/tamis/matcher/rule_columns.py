@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tamis.deadline import check_time
 from tamis.encode.arrays import NO_INT32, NO_INT64
 from tamis.encode.checks import (
     check_lengths,
@@ -302,6 +303,7 @@ class RuleColumns:
 
     def rule(self, place: int) -> Rule:
         """The rule at `place`."""
+        check_time()
         return self.row(place).rule()
 
     def tags(self, places: NDArray[np.integer] | None) -> set[str]:

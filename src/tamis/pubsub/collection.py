@@ -353,6 +353,12 @@ class Collection:
             ]
         return [request.answer() for request in submitted]
 
+    def check_event(
+        self, event: Event, message_id: str | None, audience: str | None, audience_logic: str
+    ) -> None:
+        """Raise the error with which :meth:`publish` would refuse an event."""
+        self._request(event, message_id, audience, audience_logic, None, lambda _: None)
+
     def _request(
         self,
         event: Event,

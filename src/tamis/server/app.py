@@ -72,8 +72,9 @@ class Server:
         self.guard = Guard(settings)
         self.metrics = Metrics(self.catalog.sizes)
         self.log = AccessLog()
+        limits = self.limits
         self.workers = Workers(
-            settings.threads, self.limits.work, self.limits.request, self.metrics
+            settings.threads, limits.work, limits.key_work, limits.request, self.metrics
         )
         self.streams = Streams(self.limits.streams, self.metrics)
         self.is_ready = False
@@ -168,7 +169,7 @@ class App:
             call = Call(self.server, found.operation, found.names, headers, key)
             call.receive, call.send = receive, answer.send
             await self._prepare(call, found, scope)
-            await answer.reply(await self._handle(call), self.server)
+            await answer.reply(await self._handle(call), call)
         except ClientGoneError:
             answer.status = answer.status or 499
         except Exception as error:
@@ -209,19 +210,19 @@ class App:
         limits = self.server.limits
         data = await read_body(call.receive, call.headers, limits.body, limits.arrival)
         if len(data) > _LARGE:
-            return await self.server.workers.run(_decoder(call.operation).decode, data)
+            return await call.work(_decoder(call.operation).decode, data)
         return _decoder(call.operation).decode(data)
 
     async def _handle(self, call: Call) -> Any:
         operation = call.operation
         if operation.place == "stream":
             return await operation.handler(call)
-        if operation.place == "thread":
-            return await self.server.workers.run(operation.handler, call)
+        if operation.place in ("thread", "analysis"):
+            return await call.work(operation.handler, call)
         if call.opened is None:
             return operation.handler(call)
         if call.opened.is_slow:
-            return await self.server.workers.run(_run_timed, call)
+            return await call.work(_run_timed, call)
         return _run_timed(call)
 
     async def _fail(self, answer: _Answer, error: Exception, request_id: str) -> None:
@@ -293,14 +294,14 @@ class _Answer:
         reply = Reply(_encode(error.problem), error.problem.status, headers, PROBLEM)
         await self.reply(reply, None)
 
-    async def reply(self, result: Any, server: Server | None) -> None:
+    async def reply(self, result: Any, call: Call | None) -> None:
         """Send what a handler has returned."""
         if self.status is not None:
             return  # A stream has sent it all.
         reply = result if isinstance(result, Reply) else Reply(result)
         if reply.pieces is not None:
-            assert server is not None
-            await self._send_pieces(reply, server)
+            assert call is not None
+            await self._send_pieces(reply, call)
             return
         body = reply.body
         data = b"" if body is None else body if isinstance(body, bytes) else _encode(body)
@@ -310,15 +311,15 @@ class _Answer:
         await self.send({"type": "http.response.start", "status": reply.status, "headers": headers})
         await self.send({"type": "http.response.body", "body": b"" if self._is_head else data})
 
-    async def _send_pieces(self, reply: Reply, server: Server) -> None:
+    async def _send_pieces(self, reply: Reply, call: Call) -> None:
         pieces: Iterator[bytes] = iter(reply.pieces)
         # The first piece comes before the status: an error in it still gets its own.
-        piece = await server.workers.run(next, pieces, None)
+        piece = await call.work(next, pieces, None)
         headers = self._headers(reply)
         await self.send({"type": "http.response.start", "status": reply.status, "headers": headers})
         while piece is not None and not self._is_head:
             await self.send({"type": "http.response.body", "body": piece, "more_body": True})
-            piece = await server.workers.run(next, pieces, None)
+            piece = await call.work(next, pieces, None)
         await self.send({"type": "http.response.body", "body": b""})
 
     def _headers(self, reply: Reply) -> list[tuple[bytes, bytes]]:

@@ -7,11 +7,14 @@ unpacks to gigabytes is refused after the first megabytes.
 from __future__ import annotations
 
 import asyncio
-import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, MutableMapping
+import io
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from io import BytesIO
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any, Final, TypeAlias
 
+from tamis.deadline import check_time
+from tamis.files.compression import CompressedDataError, Compression, decompress
 from tamis.server.problems import ProblemError
 
 __all__ = ["ClientGoneError", "Receive", "read_body", "spool_body"]
@@ -21,8 +24,14 @@ Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 _IN_MEMORY: Final = 8 << 20
 """A longer body of many rules or events goes to a file."""
 
-_WINDOW: Final = {b"gzip": 31, b"x-gzip": 31, b"deflate": 15}
-"""What zlib is told about each encoding."""
+_PIECE: Final = 1 << 16
+"""A compressed body is unpacked in pieces of about this many bytes."""
+
+_ENCODINGS: Final = {
+    b"gzip": Compression.GZIP,
+    b"x-gzip": Compression.GZIP,
+    b"deflate": Compression.DEFLATE,
+}
 
 
 class ClientGoneError(Exception):
@@ -40,7 +49,8 @@ async def read_body(
         It is too large (413), took too long (408), or has an unknown encoding (415).
     """
     _check_length(headers, limit)
-    if b"content-encoding" not in headers:
+    encoding = _find_encoding(headers)
+    if encoding is None:
         # The common case: one message has it all.
         message = await _receive(receive, seconds)
         body: bytes = message.get("body", b"")
@@ -54,28 +64,31 @@ async def read_body(
     pieces, size = [first], len(first)
     try:
         async with asyncio.timeout(seconds):
-            async for piece in _decoded_pieces(receive, headers, limit):
+            async for piece in _pieces(receive, None):
                 size += len(piece)
                 if size > limit:
                     _refuse_size(limit)
                 pieces.append(piece)
     except TimeoutError:
         _refuse_slowness(seconds)
-    return b"".join(pieces)
+    packed = b"".join(pieces)
+    return packed if encoding is None else _unpack(BytesIO(packed), encoding, limit).read()
 
 
 async def spool_body(
     receive: Receive, headers: Mapping[bytes, bytes], limit: int, pause: float
 ) -> IO[bytes]:
-    """Read a long body into a temporary file, which is at its beginning.
+    """Receive a long body into a temporary file, which is at its beginning.
 
-    `pause` is the longest time without a byte.
+    A compressed one is unpacked where it is read, piece by piece: reading it raises the errors that
+    `read_body` does. `pause` is the longest time without a byte.
     """
     _check_length(headers, limit)
+    encoding = _find_encoding(headers)
     file: IO[bytes] = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115  # the handler closes it
     size = 0
     try:
-        async for piece in _decoded_pieces(receive, headers, limit, pause):
+        async for piece in _pieces(receive, pause):
             size += len(piece)
             if size > limit:
                 _refuse_size(limit)
@@ -87,44 +100,64 @@ async def spool_body(
     except BaseException:
         file.close()
         raise
-    return file
+    return file if encoding is None else _unpack(file, encoding, limit)
 
 
-async def _decoded_pieces(
-    receive: Receive, headers: Mapping[bytes, bytes], limit: int, pause: float | None = None
-) -> AsyncIterator[bytes]:
-    encoding = headers.get(b"content-encoding", b"identity").strip().lower()
-    if encoding == b"identity":
-        async for piece in _pieces(receive, pause):
-            yield piece
-        return
-    if encoding not in _WINDOW:
+def _find_encoding(headers: Mapping[bytes, bytes]) -> Compression | None:
+    name = headers.get(b"content-encoding", b"identity").strip().lower()
+    if name == b"identity":
+        return None
+    if name not in _ENCODINGS:
         raise ProblemError(
             415,
             "unknown-encoding",
             "the body may be plain, or compressed by gzip or deflate",
             {"Accept-Encoding": "gzip, deflate"},
         )
-    unpack = zlib.decompressobj(_WINDOW[encoding])
-    async for packed in _pieces(receive, pause):
-        for piece in _unpack(unpack, packed, limit):
-            yield piece
-    if not unpack.eof:
-        raise ProblemError(400, "malformed-body", "the compressed body ends too early")
+    return _ENCODINGS[name]
 
 
-def _unpack(unpack: Any, packed: bytes, limit: int) -> Iterator[bytes]:
-    """Decompress in steps of at most `limit` bytes, so that none needs much memory."""
-    step = min(limit + 1, 1 << 20)
-    try:
-        piece = unpack.decompress(packed, step)
-        while piece:
-            yield piece
-            piece = unpack.decompress(unpack.unconsumed_tail, step)
-    except zlib.error:
-        raise ProblemError(
-            400, "malformed-body", "the body is not compressed as its header says"
-        ) from None
+def _unpack(packed: IO[bytes], encoding: Compression, limit: int) -> io.BufferedReader:
+    return io.BufferedReader(_Unpacked(packed, encoding, limit), _PIECE)
+
+
+class _Unpacked(io.RawIOBase):
+    """A compressed body; reading raises a `ProblemError` if it is too large or not whole."""
+
+    def __init__(self, packed: IO[bytes], encoding: Compression, limit: int) -> None:
+        super().__init__()
+        self._packed = packed
+        self._stream = decompress(packed, encoding)
+        self._limit = limit
+        self._size = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Go back to the beginning, to read it a second time."""
+        self._size = 0
+        return self._stream.seek(offset, whence)
+
+    def readinto(self, buffer: Any) -> int:
+        check_time()
+        try:
+            size = self._stream.readinto1(buffer)
+        except CompressedDataError as error:
+            raise ProblemError(
+                400, "malformed-body", f"the body is not compressed as its header says: {error}"
+            ) from None
+        self._size += size
+        if self._size > self._limit:
+            _refuse_size(self._limit)
+        return size
+
+    def close(self) -> None:
+        self._packed.close()
+        super().close()
 
 
 async def _pieces(receive: Receive, pause: float | None) -> AsyncIterator[bytes]:

@@ -2,107 +2,222 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from io import BytesIO
 from itertools import chain, islice
+from tempfile import SpooledTemporaryFile
 from typing import IO, Any, Final
 
 import msgspec
 import pyarrow as pa
 
+from tamis.deadline import check_time
 from tamis.files import rule_to_json
+from tamis.matcher.inputs import EventChunk
 from tamis.matcher.rule import Rule
+from tamis.server.arrow_stream import measure_stream
 from tamis.server.operation import Bulk, Call
 from tamis.server.problems import ProblemError
+from tamis.server.settings import ServerLimits
 from tamis.wire.media import ARROW, JSON_LINES
 
 __all__ = [
+    "BulkReader",
     "choose_media",
     "encode_json_lines",
     "encode_table",
-    "read_items",
-    "read_lines",
+    "spool_answer",
     "write_rules",
     "write_rules_table",
 ]
 
 _ROWS: Final = 10_000
+
+_OBJECTS: Final = 8_192
+_TEXT: Final = 1 << 20
+"""At most so many lines, of about so many bytes, are objects at a time: an object takes up to 25
+times the memory of its text."""
+
+_IN_MEMORY: Final = 8 << 20
+"""Longer answers about many events go to a file."""
+
 _PIECE: Final = 1 << 20
 """An Arrow stream is sent in pieces of about this many bytes."""
 _decode = msgspec.json.Decoder().decode
 _encoder = msgspec.json.Encoder()
 
 
-def read_lines(file: IO[bytes], most: int) -> list[dict[str, Any]]:
-    """The objects of JSON lines; empty lines count as none.
+class BulkReader:
+    """Reads the rules or events of a body in pieces of bounded size.
 
-    Raises
-    ------
-    ProblemError
-        A line is not an object (400), or there are too many (413).
+    Parameters
+    ----------
+    bulk
+        The body.
+    limits
+        How many there may be, and how long a line.
     """
-    objects: list[dict[str, Any]] = []
-    for number, line in enumerate(file, 1):
-        if line.isspace():
-            continue
+
+    def __init__(self, bulk: Bulk, limits: ServerLimits) -> None:
+        self._media = bulk.media
+        self._file = bulk.file
+        self._most = limits.batch
+        self._longest = limits.body
+        self._most_bytes = limits.bulk_body
+        self._count = 0
+
+    def chunks(self) -> Iterator[EventChunk]:
+        """The objects of the lines, or the rows of an Arrow stream, a few at a time.
+
+        Raises
+        ------
+        ProblemError
+            They cannot be read (400), or they are too many (413).
+        """
+        return self._batches() if self._media == ARROW else self.objects()
+
+    def rules(self) -> Iterable[Any]:
+        """The rules, in a form that a matcher takes."""
+        if self._media == ARROW:
+            batches = self._batches()
+            first = next(batches, None)
+            if first is None:
+                return ()
+            table: pa.RecordBatchReader = pa.RecordBatchReader.from_batches(
+                first.schema, chain([first], batches)
+            )
+            return table
+        lines: Iterator[Any] = chain.from_iterable(self.objects())
+        return lines
+
+    def objects(self) -> Iterator[list[Any]]:
+        """The objects of JSON lines, some at a time; empty lines count as none."""
+        objects: list[dict[str, Any]] = []
+        size = number = 0
+        self._count = 0
+        while line := self._file.readline(self._longest + 1):
+            number += 1
+            if len(line) > self._longest:
+                _refuse_line(number, self._longest)
+            if line.isspace():
+                continue
+            objects.append(_read_object(line, number))
+            self._add(1)
+            size += len(line)
+            if size >= _TEXT or len(objects) == _OBJECTS:
+                yield objects
+                objects, size = [], 0
+        if objects:
+            yield objects
+
+    def rewind(self) -> None:
+        """Read the body from its beginning again."""
+        self._file.seek(0)
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        self._count = 0
         try:
-            found = _decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            reason = "nested too deep" if isinstance(error, RecursionError) else str(error)
+            self._check_size()
+            with pa.ipc.open_stream(self._file) as stream:
+                for batch in stream:
+                    batch.validate(full=True)
+                    self._add(batch.num_rows)
+                    for start in range(0, batch.num_rows, _ROWS):
+                        yield batch.slice(start, _ROWS)
+                    if not batch.num_rows:
+                        yield batch
+        except (pa.ArrowException, OSError, ValueError) as error:
             raise ProblemError(
-                400, "malformed-body", f"line {number} is not JSON: {reason}"
+                400, "malformed-body", f"the body is not an Arrow stream: {_first_line(error)}"
             ) from None
-        if not isinstance(found, dict):
-            raise ProblemError(400, "malformed-body", f"line {number} is not a JSON object")
-        objects.append(found)
-        if len(objects) > most:
-            _refuse_count(most)
-    return objects
+
+    def _check_size(self) -> None:
+        """Refuse a stream whose compressed buffers become too large."""
+        size = 0
+        for some in measure_stream(self._file):
+            check_time()
+            size += some
+            if size > self._most_bytes:
+                raise ProblemError(
+                    413,
+                    "body-too-large",
+                    f"the body unpacks to more than {self._most_bytes:,} bytes; send less at once",
+                    limit=self._most_bytes,
+                )
+        self.rewind()
+
+    def _add(self, count: int) -> None:
+        check_time()
+        self._count += count
+        if self._count > self._most:
+            raise ProblemError(
+                413,
+                "batch-too-large",
+                f"the body has more than {self._most:,} rules or events; send fewer at once",
+                limit=self._most,
+            )
 
 
-def read_table(file: IO[bytes], most: int) -> pa.Table:
-    """The table of an Arrow stream.
-
-    Raises
-    ------
-    ProblemError
-        It is not one (400), or it has too many rows (413).
-    """
-    batches: list[pa.RecordBatch] = []
-    rows = 0
+def _read_object(line: bytes, number: int) -> dict[str, Any]:
     try:
-        with pa.ipc.open_stream(file) as stream:
-            schema = stream.schema
-            for batch in stream:
-                batch.validate(full=True)
-                rows += batch.num_rows
-                if rows > most:
-                    _refuse_count(most)
-                batches.append(batch)
-            return pa.Table.from_batches(batches, schema)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise ProblemError(
-            400, "malformed-body", f"the body is not an Arrow stream: {_first_line(error)}"
-        ) from None
+        found = _decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        reason = "nested too deep" if isinstance(error, RecursionError) else str(error)
+        raise ProblemError(400, "malformed-body", f"line {number} is not JSON: {reason}") from None
+    if not isinstance(found, dict):
+        raise ProblemError(400, "malformed-body", f"line {number} is not a JSON object")
+    return found
+
+
+def _refuse_line(number: int, longest: int) -> None:
+    raise ProblemError(
+        413,
+        "line-too-long",
+        f"line {number} has more than {longest:,} bytes, the limit of a body",
+        limit=longest,
+    )
 
 
 def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0][:300]
 
 
-def _refuse_count(most: int) -> None:
-    raise ProblemError(
-        413,
-        "batch-too-large",
-        f"the body has more than {most:,} rules or events; send fewer at once",
-        limit=most,
-    )
+def spool_answer(batches: pa.RecordBatchReader, media: str, most: int) -> Iterator[bytes]:
+    """Compute all answers into a temporary file, and return an iterator over its pieces.
+
+    So an error in the last one still gets its own status.
+
+    Raises
+    ------
+    ProblemError
+        They have more than `most` bytes (413).
+    """
+    pieces = encode_table(batches, batches.schema) if media == ARROW else encode_json_lines(batches)
+    file: IO[bytes] = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115  # `_drain` closes it
+    try:
+        size = 0
+        for piece in pieces:
+            check_time()
+            size += len(piece)
+            if size > most:
+                raise ProblemError(
+                    413,
+                    "answer-too-large",
+                    f"the answer has more than {most:,} bytes; send fewer events at once",
+                    limit=most,
+                )
+            file.write(piece)
+        file.seek(0)
+    except BaseException:
+        file.close()
+        raise
+    return _drain(file)
 
 
-def read_items(bulk: Bulk, most: int) -> Any:
-    """The rules or events of a body, in a form that a matcher takes."""
-    read: Callable[[IO[bytes], int], Any] = read_table if bulk.media == ARROW else read_lines
-    return read(bulk.file, most)
+def _drain(file: IO[bytes]) -> Iterator[bytes]:
+    with file:
+        yield from iter(partial(file.read, _PIECE), b"")
 
 
 def choose_media(call: Call, default: str = JSON_LINES) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, ParamSpec, TypeAlias, TypeVar
 
 import msgspec
 
@@ -15,6 +15,7 @@ from tamis.wire.media import JSON
 if TYPE_CHECKING:
     from tamis.server.app import Server
     from tamis.server.catalog import OpenCollection
+    from tamis.server.workers import Kind
 
 __all__ = [
     "Bulk",
@@ -24,9 +25,13 @@ __all__ = [
     "Reply",
 ]
 
-Place: TypeAlias = Literal["loop", "thread", "stream"]
-"""Where a handler runs: in the event loop, because it takes microseconds; in a thread; or as a
-coroutine that sends its own messages."""
+P = ParamSpec("P")
+T = TypeVar("T")
+
+Place: TypeAlias = Literal["loop", "thread", "analysis", "stream"]
+"""Where a handler runs: in the event loop, because it takes microseconds; in a thread; in a thread
+for analyses, because nothing bounds its time but the limit of a request; or as a coroutine that
+sends its own messages."""
 
 
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
@@ -86,6 +91,13 @@ class Operation:
     answer_headers: tuple[str, ...] = ()
 
     @property
+    def kind(self) -> Kind:
+        """Which threads the handler takes."""
+        if self.writes:
+            return "write"
+        return "analysis" if self.place == "analysis" else "question"
+
+    @property
     def tag(self) -> str:
         """The noun under which the operation is listed: the file of its handler."""
         return self.handler.__module__.rpartition(".")[2]
@@ -110,6 +122,12 @@ class Call(msgspec.Struct):
     opened: OpenCollection | None = None
     receive: Any = None
     send: Any = None
+
+    async def work(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a function in a thread; see `Workers.run`."""
+        key = None if self.key is None else self.key.id
+        workers = self.server.workers
+        return await workers.run(self.operation.kind, key, function, *args, **kwargs)
 
     @property
     def collection(self) -> OpenCollection:

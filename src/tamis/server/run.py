@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
-from typing import Any
+import threading
+from typing import Any, Final
 
 import uvicorn
 
@@ -15,6 +17,10 @@ from tamis.server.protocol import make_protocol
 from tamis.server.settings import ServerSettings
 
 __all__ = ["Runner", "ServerError", "make_runner", "run"]
+
+
+_CLOSING_SECONDS: Final = 5.0
+"""How long it may take to close collections after requests were drained."""
 
 
 class ServerError(TamisError):
@@ -95,9 +101,27 @@ class Runner(uvicorn.Server):
 
     async def shutdown(self, sockets: list[Any] | None = None) -> None:
         """End streams, and wait for the requests that run."""
+        if self.tamis.owns_process:
+            self._end_in_time()
         self.tamis.streams.end()
         await super().shutdown(sockets)
         self.tamis.log.event("stopped")
+
+    def _end_in_time(self) -> None:
+        """Have the process end even if a thread does not: a step of an analysis may be long.
+
+        What was acknowledged is on the disk, so this loses no more than a kill does.
+        """
+        seconds = self.tamis.settings.drain_seconds + _CLOSING_SECONDS
+
+        def end() -> None:
+            self.tamis.log.event("stopped", left_running=True)
+            self.tamis.log.flush()
+            os._exit(1)
+
+        timer = threading.Timer(seconds, end)
+        timer.daemon = True
+        timer.start()
 
 
 def _check(settings: ServerSettings) -> None:

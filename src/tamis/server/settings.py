@@ -21,7 +21,10 @@ class ServerLimits:
     body: int = 4 << 20
     """A request body; 413."""
     bulk_body: int = 1 << 30
-    """A body of many rules or events, which goes through a temporary file; 413."""
+    """A body of many rules or events, which goes through a temporary file; 413. A line of it has
+    the limit of a body."""
+    answer: int = 1 << 30
+    """The answers about many events, which go through a temporary file; 413."""
     header: int = 32 << 10
     """The request line and all header fields; 431."""
     batch: int = 1_000_000
@@ -38,6 +41,8 @@ class ServerLimits:
     """The longest pause within a body of many rules or events; 408."""
     work: int = 64
     """Requests that wait for or use a thread; 503."""
+    key_work: int = 16
+    """Those of one key; 429."""
     streams: int = 2_000
     """Connections of subscribers and followers; 503."""
     connections: int = 10_000
@@ -65,7 +70,7 @@ class ServerSettings:
     follow_seconds: float = 0.25
     """How often a read-only server looks for changes."""
     threads: int = 4
-    """How many threads match batches and write."""
+    """How many threads match batches, and how many write."""
     drain_seconds: float = 10.0
     """How long requests may take to finish when the server stops."""
     access_log: bool = True

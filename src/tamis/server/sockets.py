@@ -135,7 +135,9 @@ async def _receive_acks(
                 422, "invalid-request", "this socket does not have that subscription"
             )
         server.catalog.check_writable()
-        await server.workers.run(collection.pubsub.acknowledge, ack.subscription, ack.sequence)
+        await server.workers.run(
+            "write", None, collection.pubsub.acknowledge, ack.subscription, ack.sequence
+        )
 
 
 async def _refuse(send: Any, scope: Any, problem: ProblemError) -> None:

@@ -15,7 +15,6 @@ from tamis.matcher.selection import Tagged, tagged
 __all__ = [
     "BacktestQuestion",
     "BacktestReport",
-    "BadEvents",
     "BadRuleLine",
     "BulkReport",
     "ChangePage",
@@ -308,13 +307,6 @@ class Obstructed(Answer):
     invalid: str | None
     """When the rule is valid, if it is not valid now."""
     text: str
-
-
-class BadEvents(Answer):
-    """The events of a batch that were refused."""
-
-    event: int
-    message: str
 
 
 # --- Care ---

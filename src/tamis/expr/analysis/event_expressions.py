@@ -178,7 +178,7 @@ def _stabs(tree: Expr, alternative: Alternative) -> Verdict:
     """Try the ways through the rule, each with the values that remain possible."""
     best = Verdict.NO
     try:
-        for left in walk_ways(tree, _witnesses(tree, alternative), _narrow):
+        for left in walk_ways(tree, _witnesses(tree, alternative), _narrow_all):
             best = max(best, _verdict(left))
             if best is Verdict.YES:
                 break
@@ -200,6 +200,14 @@ def _witnesses(tree: Expr, alternative: Alternative) -> _Witnesses:
         for attribute, values in mentioned.items()
         if attribute in alternative
     }
+
+
+def _narrow_all(atoms: Iterable[Atom], witnesses: _Witnesses) -> _Witnesses | None:
+    """The witnesses on which all atoms may hold, too; None if there are none."""
+    left: _Witnesses | None = witnesses
+    for atom in atoms:
+        left = None if left is None else _narrow(atom, left)
+    return left
 
 
 def _narrow(atom: Atom, witnesses: _Witnesses) -> _Witnesses | None:

@@ -13,10 +13,11 @@ a proof may be missed. A proof is never wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from random import Random
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
+from tamis.deadline import check_time
 from tamis.expr.analysis.event_expressions import is_pattern
 from tamis.expr.analysis.ways import TooManyWays, walk_ways
 from tamis.expr.evaluate import evaluate_flat
@@ -30,6 +31,9 @@ __all__ = ["Prover", "example_text", "negate"]
 
 _Way: TypeAlias = Mapping[str, tuple[Atom, ...]]
 """The atoms that have to hold, by attribute."""
+
+_MOST_EFFORT: Final = 300_000
+"""How many pairs of an atom and a value of its attribute one proof looks at."""
 
 _TRIES: Final = 8
 """How many ways are tried to find an event that satisfies a tree."""
@@ -80,6 +84,8 @@ class Prover:
         self._scalars = scalars
         self._lines_of = lines_of
         self._known = _Known({}, {}, {})
+        self._effort = 0
+        """What is left for the proof that is going on."""
 
     def assuming(self, scalars: Collection[str]) -> Prover:
         """A prover for other `scalars`, which shares what this one has worked out."""
@@ -89,6 +95,7 @@ class Prover:
 
     def can_hold(self, tree: Expr) -> bool:
         """Whether an event may satisfy `tree`. False is certain, True is not."""
+        self._effort = _MOST_EFFORT
         try:
             return any(True for _ in walk_ways(tree, _NOTHING, self._narrow))
         except TooManyWays:
@@ -104,6 +111,7 @@ class Prover:
         def shuffle(children: Collection[Expr]) -> list[Expr]:
             return random.sample(list(children), len(children))
 
+        self._effort = _MOST_EFFORT
         found = walk_ways(tree, _NOTHING, self._narrow, shuffle)
         try:
             for _, way in zip(range(_TRIES), found, strict=False):
@@ -114,10 +122,14 @@ class Prover:
             pass
         return None
 
-    def _narrow(self, atom: Atom, way: _Way) -> _Way | None:
-        attribute = atom.predicate.attribute
-        atoms = (*way.get(attribute, ()), atom)
-        return {**way, attribute: atoms} if self._can_all_hold(attribute, atoms) else None
+    def _narrow(self, atoms: Sequence[Atom], way: _Way) -> _Way | None:
+        added: dict[str, list[Atom]] = {}
+        for atom in atoms:
+            added.setdefault(atom.predicate.attribute, []).append(atom)
+        narrowed = {name: (*way.get(name, ()), *some) for name, some in added.items()}
+        if not all(self._can_all_hold(name, some) for name, some in narrowed.items()):
+            return None
+        return {**way, **narrowed}
 
     def _can_all_hold(self, attribute: str, atoms: tuple[Atom, ...]) -> bool:
         """Whether an attribute can satisfy all of its atoms at once."""
@@ -127,6 +139,10 @@ class Prover:
         key = atoms, attribute in self._scalars
         answer = answers.get(key)
         if answer is None:
+            check_time()
+            self._effort -= len(atoms) * sum(len(atom.predicate.values) + 1 for atom in atoms)
+            if self._effort < 0:
+                raise TooManyWays
             answer = self._decide(attribute, atoms)
             _remember(answers, key, answer)
         return answer

@@ -8,12 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias, TypeVar
 
+from tamis.deadline import check_time
 from tamis.expr.model import And, Atom, Expr, Or
 
 __all__ = ["TooManyWays", "walk_ways"]
 
 _MOST_STEPS: Final = 10_000
 """How many partial ways are tried."""
+
+_MOST_ATOMS: Final = 100_000
+"""How many atoms they have together: large rules have long ways."""
 
 _State = TypeVar("_State")
 _Pending: TypeAlias = "tuple[Expr, _Pending] | None"
@@ -27,7 +31,7 @@ class TooManyWays(Exception):
 def walk_ways(
     tree: Expr,
     state: _State,
-    narrow: Callable[[Atom, _State], _State | None],
+    narrow: Callable[[Sequence[Atom], _State], _State | None],
     order: Callable[[Sequence[Expr]], Sequence[Expr]] = lambda children: children,
 ) -> Iterator[_State]:
     """Yield the state at the end of each way.
@@ -39,7 +43,7 @@ def walk_ways(
     state
         The state at the beginning.
     narrow
-        Gives the state after an atom has to hold, too; None if that is impossible.
+        Gives the state after some atoms have to hold, too; None if that is impossible.
     order
         Gives the order in which the children of an OR are tried.
 
@@ -49,7 +53,9 @@ def walk_ways(
         Not all ways were tried.
     """
     opened: list[tuple[_Pending, _State]] = [((tree, None), state)]
+    atoms = 0
     for _ in range(_MOST_STEPS):
+        check_time()
         if not opened:
             return
         pending, here = opened.pop()
@@ -64,7 +70,15 @@ def walk_ways(
                     pending = child, pending
                 continue
             assert isinstance(node, Atom)
-            left = narrow(node, here)
+            group = [node]
+            while pending is not None and isinstance(pending[0], Atom):
+                group.append(pending[0])
+                pending = pending[1]
+            atoms += len(group)
+            if atoms > _MOST_ATOMS:
+                raise TooManyWays
+            check_time()
+            left = narrow(group, here)
             if left is None:
                 break
             here = left

@@ -18,6 +18,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from tamis.deadline import check_time
 from tamis.expr.analysis.explain import format_values, values_to_json
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.event import FlatEvent
@@ -150,6 +151,7 @@ class _Search:
         return distinct[: self._most]
 
     def _price(self, way: _Way) -> int:
+        check_time()
         return len(_obstacles_of(way, self._failing))
 
 
@@ -179,6 +181,7 @@ def _obstacles_of(way: _Way, failing: Set[Atom]) -> set[Atom]:
 
 
 def _contradict(some: _Way, others: _Way) -> bool:
+    check_time()
     wanted = {(atom.predicate, atom.negated) for atom in some}
     return (
         any((atom.predicate, not atom.negated) in wanted for atom in others)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
+from tamis.deadline import check_time
 from tamis.expr.event import Kind, kind_of
 from tamis.expr.functions.derive import term_named
 from tamis.expr.functions.scalar import COMPARISONS, Type
@@ -230,6 +231,7 @@ class _Judge:
     def _judge(self, atom: Atom) -> _Verdict:
         verdict = self._verdicts.get(atom)
         if verdict is None:
+            check_time()
             if len(self._verdicts) >= _REMEMBERED:
                 self._verdicts.clear()
             verdict = self._verdicts[atom] = self._judge_anew(atom)

@@ -29,7 +29,7 @@ _VALUES: Final = 64
 """How many values are kept per attribute; a rule may list thousands."""
 
 _ATTRIBUTES: Final = 40
-"""How many attributes an event may have besides those of one rule."""
+"""How many attributes an event may have besides those of one rule, and how many of its own vary."""
 
 _TRIES: Final = 8
 """How many other values are tried in the place of one."""
@@ -79,7 +79,7 @@ class EventSampler:
 
     def _vary(self, event: FlatEvent, tree: Expr) -> FlatEvent:
         """Replace values of the event as far as it still satisfies `tree`."""
-        for name in list(event):
+        for name in self._random.sample(list(event), min(len(event), _ATTRIBUTES)):
             for _ in range(_TRIES):
                 values = self._draw_values(name)
                 if values and evaluate_flat(tree, {**event, name: values}, "strong"):

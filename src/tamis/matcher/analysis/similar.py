@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from tamis.expr.analysis.prove import Prover
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.model import Expr
-from tamis.expr.normalize import nnf
+from tamis.expr.normalize import atoms_of, nnf
 from tamis.matcher.analysis.hard_events import EventSampler, sample_rules, to_event
 from tamis.matcher.inputs import split_events
 from tamis.matcher.rule import Rule, RuleId
@@ -29,6 +29,11 @@ _EVENTS: Final = 400
 
 _EVENTS_BACK: Final = 100
 """How many events are drawn for each candidate."""
+
+_ATOMS: Final = 40
+"""Rules with more atoms than this get fewer events: each takes longer to draw."""
+
+_LEAST_EVENTS: Final = 10
 
 _CANDIDATES: Final = 4
 """How many candidates are examined per rule wanted."""
@@ -113,13 +118,19 @@ def _estimate_shares(
     tree = _normalize(rule, schema)
     others = [_normalize(other, schema) for other in sample_rules(matcher, _RULES, random)]
     sampler = EventSampler([tree, *others], schema, random)
-    events = list(sampler.draw_satisfying(tree, _EVENTS))
+    events = list(sampler.draw_satisfying(tree, _affordable(_EVENTS, tree)))
     if not events:
         return
     matches = matcher.match_many([to_event(event) for event in events])
     counts = Counter(id for id in matches["rule"].to_pylist() if id != rule.id)
     for id, count in counts.most_common(_CANDIDATES * n):
         other = _normalize(matcher.rule(id), schema)
-        back = list(sampler.draw_satisfying(other, _EVENTS_BACK))
+        back = list(sampler.draw_satisfying(other, _affordable(_EVENTS_BACK, other)))
         matched = sum(bool(evaluate_flat(tree, event, "strong")) for event in back)
         yield _Shares(id, count / len(events), matched / len(back) if back else 0.0)
+
+
+def _affordable(events: int, tree: Expr) -> int:
+    """How many of so many events to draw for a rule."""
+    atoms = sum(1 for _ in atoms_of(tree))
+    return max(_LEAST_EVENTS, events * _ATOMS // max(atoms, _ATOMS))

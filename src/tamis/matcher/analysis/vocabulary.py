@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tamis.deadline import check_time
 from tamis.expr.event import Kind
 from tamis.expr.functions.derive import bases_of
 from tamis.expr.joins.subqueries import join_named
@@ -61,6 +62,7 @@ def list_uses(segments: Iterable[Segment]) -> list[AttributeUse]:
                 kind.name.lower(): axis.count_values(kind)
                 for kind in (Kind.NUMBER, Kind.STRING, Kind.TIMESTAMP)
             }
+            check_time()
             for base in _bases(name):
                 is_computed = base != name
                 shown = dict.fromkeys(values, 0) if is_computed else values

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from tamis.deadline import check_time
 from tamis.encode.merge.rules import merge_rules
 from tamis.encode.plain.reader import PlainReader, PlainRules
 from tamis.encode.plain.warm_up import is_compiled, is_loaded
@@ -85,6 +86,7 @@ class SegmentBuilder:
             return self._prepare_segment(NewRules.of(rules), bad)
         entries: dict[RuleId, TailRule] = {}
         for rule in rules:
+            check_time()
             try:
                 if rule.id in entries:
                     raise DuplicateRuleError(_TWICE)
@@ -104,6 +106,7 @@ class SegmentBuilder:
         refused: list[int] = []
         others_at: list[int] = []
         for place in sorted(repeated.union(np.flatnonzero(~is_plain).tolist())):
+            check_time()
             id = columns.ids.at(place)
             try:
                 if id in accepted:

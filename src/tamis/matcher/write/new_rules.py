@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from tamis.deadline import check_time
 from tamis.encode.arrow_arrays import to_numpy
 from tamis.errors import RuleError, SchemaError, refusal_of
 from tamis.expr.model import LOGICS, Logic
@@ -187,6 +188,7 @@ class _Collector:
         """Read items one by one."""
         read = []
         for item in items:
+            check_time()
             try:
                 rule = self._read_item(item)
                 if self._limits is not None:

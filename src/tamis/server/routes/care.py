@@ -72,6 +72,7 @@ OPERATIONS = (
         "read",
         answer=BacktestReport,
         body=BacktestQuestion,
+        place="analysis",
         more_statuses={422: "The draft or an event is refused."},
     ),
     Operation(
@@ -82,6 +83,7 @@ OPERATIONS = (
         "read",
         answer=Findings,
         query=LintQuery,
+        place="analysis",
     ),
     Operation(
         "POST",
@@ -91,6 +93,7 @@ OPERATIONS = (
         "read",
         answer=SimilarRules,
         body=SimilarQuestion,
+        place="analysis",
         more_statuses={422: "The rule is refused."},
     ),
     Operation(
@@ -101,5 +104,6 @@ OPERATIONS = (
         "admin",
         answer=RatifyReport,
         body=RatifyQuestion,
+        place="analysis",
     ),
 )

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
+from tamis.errors import EventError, SchemaError
 from tamis.pubsub import Publication
 from tamis.pubsub.log.records import Match, to_time
-from tamis.server.bulk import read_lines
+from tamis.server.bulk import BulkReader
 from tamis.server.operation import Call, Operation
 from tamis.server.problems import ProblemError
 from tamis.wire.media import JSON_LINES
@@ -54,18 +55,39 @@ def publish_many(call: Call) -> PublishedMany:
     query: PublishManyQuery = call.query or PublishManyQuery()
     if call.body.media != JSON_LINES:
         raise ProblemError(415, "unknown-media-type", f"the body is JSON lines ({JSON_LINES})")
-    read = read_lines(call.body.file, call.server.limits.batch)
-    lines = msgspec.convert(read, list[EventLine])
-    found = call.collection.pubsub.publish_many(
-        [line.event for line in lines],
-        message_ids=[line.message_id for line in lines],
-        audience=query.audience,
-        audience_logic=query.audience_logic,
-        on_error=query.on_error,
-    )
-    sequences = [None if one is None else one.sequence for one in found]
+    reader = BulkReader(call.body, call.server.limits)
+    # A body that ends in a line that cannot be read publishes nothing.
+    for number, line in enumerate(_read_lines(reader)):
+        if query.on_error == "raise":
+            _check_line(call, query, line, number)
+    reader.rewind()
+    sequences: list[int | None] = []
+    for objects in reader.objects():
+        lines = msgspec.convert(objects, list[EventLine])
+        found = call.collection.pubsub.publish_many(
+            [line.event for line in lines],
+            message_ids=[line.message_id for line in lines],
+            audience=query.audience,
+            audience_logic=query.audience_logic,
+            on_error=query.on_error,
+        )
+        sequences += [None if one is None else one.sequence for one in found]
     refused = sequences.count(None)
     return PublishedMany(len(sequences) - refused, refused, sequences)
+
+
+def _read_lines(reader: BulkReader) -> Iterator[EventLine]:
+    for objects in reader.objects():
+        yield from msgspec.convert(objects, list[EventLine])
+
+
+def _check_line(call: Call, query: PublishManyQuery, line: EventLine, number: int) -> None:
+    try:
+        call.collection.pubsub.check_event(
+            line.event, line.message_id, query.audience, query.audience_logic
+        )
+    except (EventError, SchemaError) as error:
+        raise type(error)(f"event {number}: {error}") from error
 
 
 class LogQuery(msgspec.Struct, frozen=True):

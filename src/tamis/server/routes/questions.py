@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import msgspec
 import pyarrow as pa
 from msgspec import Meta
 
 from tamis.expr.analysis.explain import Explanation
+from tamis.matcher.inputs import EventStream
 from tamis.matcher.rule import RuleId
 from tamis.matcher.selection import Tagged, tagged
-from tamis.server.bulk import choose_media, encode_json_lines, encode_table, read_items
+from tamis.matcher.skipped_events import BadEvent
+from tamis.server.bulk import BulkReader, choose_media, spool_answer
 from tamis.server.operation import Call, Operation, Reply
 from tamis.server.problems import ProblemError
 from tamis.wire.media import ARROW, JSON_LINES
 from tamis.wire.messages import (
-    BadEvents,
     Count,
     EventQuestion,
     Explained,
@@ -157,17 +159,29 @@ def top_many(call: Call) -> Reply:
 
 def _answer(call: Call, query: BatchQuery, ask: Any) -> Reply:
     media = choose_media(call, call.body.media)
-    events = read_items(call.body, call.server.limits.batch)
-    skipped: list[Any] = []
+    limits = call.server.limits
+    events = EventStream(BulkReader(call.body, limits).chunks())
+    skipped = _Skipped()
     more = {"on_error": "skip", "skipped": skipped} if query.on_error == "skip" else {}
-    table: pa.Table = ask(events, only=_select(call, query), at=query.at, **more)
-    headers = {"Tamis-Skipped": str(len(skipped))} if more else {}
-    if skipped:
-        first_bad = BadEvents(*skipped[0])
-        headers["Tamis-First-Skipped"] = str(first_bad.event)
-    batches = table.to_batches()
-    pieces = encode_table(batches, table.schema) if media == ARROW else encode_json_lines(batches)
+    found: pa.RecordBatchReader = ask(events, only=_select(call, query), at=query.at, **more)
+    pieces = spool_answer(found, media, limits.answer)
+    headers = {"Tamis-Skipped": str(skipped.size)} if more else {}
+    if skipped.first is not None:
+        headers["Tamis-First-Skipped"] = str(skipped.first)
     return Reply(pieces=pieces, media=media, headers=headers)
+
+
+class _Skipped(list[BadEvent]):
+    """Counts skipped events in place of keeping them."""
+
+    size = 0
+    first: int | None = None
+
+    def __iadd__(self, bad: Iterable[BadEvent]) -> Self:  # type: ignore[override, misc]
+        for event, _ in bad:
+            self.size += 1
+            self.first = event if self.first is None else self.first
+        return self
 
 
 def _select(call: Call, query: BatchQuery) -> Tagged | list[RuleId] | None:
@@ -232,7 +246,7 @@ OPERATIONS = (
         match_expression,
         ExpressionQuestion,
         MatchedIds,
-        "thread",
+        "analysis",
     ),
     _question(
         "explain",
@@ -240,16 +254,16 @@ OPERATIONS = (
         explain,
         ExplainQuestion,
         Explained,
-        "thread",
+        "analysis",
     ),
-    _question("why", "Explain every matching rule", why, EventQuestion, WhyAnswer, "thread"),
+    _question("why", "Explain every matching rule", why, EventQuestion, WhyAnswer, "analysis"),
     _question(
         "why-not",
         "Find what keeps a rule from matching",
         why_not,
         WhyNotQuestion,
         Obstructed,
-        "thread",
+        "analysis",
     ),
     Operation(
         "POST",

@@ -14,7 +14,7 @@ from tamis.files import rule_to_json
 from tamis.matcher.matcher import AddReport, Matcher
 from tamis.matcher.rule import Rule, RuleId, read_weights
 from tamis.matcher.selection import tagged
-from tamis.server.bulk import choose_media, read_items, write_rules, write_rules_table
+from tamis.server.bulk import BulkReader, choose_media, write_rules, write_rules_table
 from tamis.server.conditions import check_conditions, check_revision, make_etag
 from tamis.server.operation import Call, Operation, Reply
 from tamis.server.problems import ProblemError
@@ -246,7 +246,7 @@ def add_rules(call: Call) -> BulkReport:
     """Add many rules at once."""
     query: AddQuery = call.query or AddQuery()
     matcher = call.collection.matcher
-    rules = read_items(call.body, call.server.limits.batch)
+    rules = BulkReader(call.body, call.server.limits).rules()
     with call.collection.writing(None):
         report = matcher.add_many(rules, on_error=query.on_error, replace=query.replace)
     return _report(report, matcher.revision)
@@ -256,7 +256,7 @@ def replace_rules(call: Call) -> Reply:
     """Replace all rules at once: no question sees a mixture of old and new ones."""
     query: ReplaceQuery = call.query or ReplaceQuery()
     matcher = call.collection.matcher
-    rules = read_items(call.body, call.server.limits.batch)
+    rules = BulkReader(call.body, call.server.limits).rules()
     with call.collection.writing(None):
         check_revision(call, matcher.revision)
         report = matcher.replace_all(rules, on_error=query.on_error)

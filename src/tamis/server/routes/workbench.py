@@ -286,12 +286,15 @@ def _ask(path: str, summary: str, handler: Any, body: Any, answer: Any, statuses
         "read",
         answer=answer,
         body=body,
+        place="analysis",
         more_statuses=statuses,
     )
 
 
 def _show(path: str, summary: str, handler: Any, answer: Any) -> Operation:
-    return Operation("GET", f"{_ONE}/{path}", summary, handler, "read", answer=answer)
+    return Operation(
+        "GET", f"{_ONE}/{path}", summary, handler, "read", answer=answer, place="analysis"
+    )
 
 
 OPERATIONS = (
@@ -335,6 +338,7 @@ OPERATIONS = (
         test_rules,
         "read",
         answer=TestedRules,
+        place="analysis",
     ),
     _show("attributes", "List the attributes that rules mention", list_attributes, AttributeList),
     _show("attributes/{name}", "List the values that rules mention", list_values, AttributeValues),
@@ -346,6 +350,7 @@ OPERATIONS = (
         measure_costs,
         "read",
         answer=CostFigures,
+        place="analysis",
     ),
     _show("index", "Show what the index is made of", examine_index, IndexFigures),
     Operation(
@@ -356,6 +361,7 @@ OPERATIONS = (
         "read",
         answer=ImportedRules,
         body=ImportQuestion,
+        place="analysis",
         more_statuses=_BAD_RULE,
     ),
 )
