@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import tamis
-from tamis.cli.console import is_on_terminal, progress
+from tamis.cli.console import is_on_terminal, print_error, print_text, progress
 from tamis.encode.compiler.cache import write_folder
 
 __all__ = ["compile_kernels"]
@@ -43,4 +43,8 @@ def compile_kernels(
     for name, taken in seconds.items():
         typer.echo(f"{name:<12} {taken:6.1f} s")
     compiled = last[0].compiled if last else 0
-    typer.echo(f"{compiled} compiled, the others were on disk, in {write_folder()}")
+    folder = write_folder()
+    if folder is None:
+        print_error(f"{compiled} compiled, and lost: no folder for them can be written to")
+        raise typer.Exit(1)
+    print_text(f"{compiled} compiled, the others were on disk, in {folder}")
