@@ -16,11 +16,12 @@ import typer
 
 import tamis
 from tamis.cli.arguments import AsJson
-from tamis.cli.console import escape_unprintable, print_json
+from tamis.cli.console import print_json
 from tamis.encode.compiler.cache import user_folders, write_folder
 from tamis.encode.compiler.shipped import SHIPPED
 from tamis.encode.compiler.trusted import explain_refusal
 from tamis.errors import TamisError
+from tamis.files.unprintable import escape_unprintable
 from tamis.matcher.matcher import Matcher
 
 __all__ = ["examine_machine"]
