@@ -14,7 +14,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from attack import failing_disk, fuzz, kills, leaks, lines, mutants, power_cut, threads
+from attack import (
+    failing_disk,
+    fuzz,
+    interleavings,
+    kills,
+    leaks,
+    lines,
+    mutants,
+    power_cut,
+    threads,
+)
 from attack.campaign import Budget, Report
 from attack.differential import run as differential
 
@@ -28,6 +38,7 @@ PARTS: Final[dict[str, Callable[[Budget], Report]]] = {
     "failing_disk": failing_disk.run,
     "lines": lines.run,
     "threads": threads.run,
+    "interleavings": interleavings.run,
     "leaks": leaks.run,
     "mutants": mutants.run,
 }

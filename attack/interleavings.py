@@ -391,7 +391,7 @@ def _make_reader(
                 log = collection.log
             earliest = log.earliest
             try:
-                records = list(log.read(earliest - 1, 1_000))
+                records = list(log.read(earliest - 1, 30))
             except GoneError:
                 continue
             numbers = [record.sequence for record in records]

@@ -34,6 +34,9 @@ _READ: Final = 1e-6
 _PATIENCE: Final = 120.0
 """Real seconds that a thread may run without a switch point. A real lock stops all of them."""
 
+_MOST_POINTS: Final = 5_000_000
+"""Switch points of a schedule, after which something goes round in circles."""
+
 _FILE_CALLS: Final = (
     *("open", "read", "pread", "write", "pwrite", "fsync", "fdatasync", "close", "ftruncate"),
     *("replace", "rename", "unlink", "fstat", "stat", "listdir", "mkdir", "rmdir"),
@@ -82,22 +85,28 @@ class Scheduler:
         self.trace = 0
         """A checksum of all turns: equal for equal schedules."""
         self.switches = 0
+        self._points = 0
         self._main = _Task(0, "main")
         self._tasks = [self._main]
         self._current = self._main
         self._by_thread = {threading.get_ident(): self._main}
         self.failures: list[str] = []
         """Exceptions that ended threads."""
+        self._is_over = False
+        """Then nothing waits any more: what is left is freed by whichever thread."""
 
     # --- Turns ---
 
     def task(self) -> _Task | None:
         """The task of the running thread; None for a thread that is not scheduled."""
-        return self._by_thread.get(threading.get_ident())
+        return None if self._is_over else self._by_thread.get(threading.get_ident())
 
     def pause(self, stay: float | None = None) -> None:
         """A switch point: another thread may go on."""
         task = self.task()
+        self._points += 1
+        if self._points > _MOST_POINTS:
+            raise Deadlock("there is no end")
         if task is None or self._random.random() < (self._stay if stay is None else stay):
             return
         self._pass_on(task)
@@ -204,6 +213,7 @@ class Scheduler:
                 each.start()
             yield self
         finally:
+            self._is_over = True
             for each in reversed(patches):
                 each.stop()
 
@@ -231,9 +241,9 @@ class _Lock:
         return True
 
     def release(self) -> None:
-        if not self._count:
+        if not self._count and not self._scheduler._is_over:
             raise RuntimeError("release unlocked lock")
-        self._count -= 1
+        self._count = max(0, self._count - 1)
         self._scheduler.pause()
 
     def is_free(self) -> bool:
