@@ -22,6 +22,7 @@ from attack import (
     leaks,
     lines,
     mutants,
+    mutation,
     power_cut,
     threads,
 )
@@ -41,11 +42,15 @@ PARTS: Final[dict[str, Callable[[Budget], Report]]] = {
     "interleavings": interleavings.run,
     "leaks": leaks.run,
     "mutants": mutants.run,
+    "mutation": mutation.run,
 }
 """The parts of the campaign, in the order in which they run."""
 
 _SHARES: Final = {"differential": 0.4, "fuzz": 0.15, "kills": 0.15}
 """How the seconds of a whole campaign are shared; the other parts have 0.06 each."""
+
+_ALONE: Final = {"mutation"}
+"""Parts that run only if they are named: they take hours."""
 
 BEGIN: Final = "<!-- The table of the long run; `make attack TABLE=…` writes it. -->"
 END: Final = "<!-- End of the table of the long run. -->"
@@ -60,7 +65,7 @@ def main() -> None:
     parser.add_argument("--table", type=Path, help="the page to write the table into")
     asked = parser.parse_args()
     seed = secrets.randbelow(2**31) if asked.seed is None else asked.seed
-    parts = asked.part or list(PARTS)
+    parts = asked.part or [part for part in PARTS if part not in _ALONE]
     print(f"attack: SEED={seed} SECONDS={asked.seconds:g} PART={' '.join(parts)}", flush=True)
     failed = False
     for part in parts:

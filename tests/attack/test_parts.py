@@ -44,7 +44,7 @@ def test_the_same_seed_draws_the_same_cases() -> None:
 
 
 def test_all_parts_are_tried() -> None:
-    assert {*campaign.PARTS} == {*SMOKE, "differential", "mutants", "interleavings"}
+    assert {*campaign.PARTS} == {*SMOKE, "differential", "mutants", "interleavings", "mutation"}
 
 
 def test_the_table_of_a_run_goes_between_the_markers() -> None:
