@@ -18,11 +18,13 @@ from attack import (
     bounds,
     failing_disk,
     fuzz,
+    interleavings,
     kills,
     leaks,
     lines,
     memory,
     mutants,
+    mutation,
     power_cut,
     threads,
 )
@@ -41,14 +43,19 @@ PARTS: Final[dict[str, Callable[[Budget], Report]]] = {
     "memory": memory.run,
     "lines": lines.run,
     "threads": threads.run,
+    "interleavings": interleavings.run,
     "leaks": leaks.run,
     "bounds": bounds.run,
     "mutants": mutants.run,
+    "mutation": mutation.run,
 }
 """The parts of the campaign, in the order in which they run."""
 
 _SHARES: Final = {"differential": 0.4, "fuzz": 0.15, "kills": 0.15}
 """How the seconds of a whole campaign are shared; the other parts have 0.04 each."""
+
+_ALONE: Final = {"mutation"}
+"""Parts that run only if they are named: they take hours."""
 
 BEGIN: Final = "<!-- The table of the long run; `make attack TABLE=…` writes it. -->"
 END: Final = "<!-- End of the table of the long run. -->"
@@ -63,7 +70,7 @@ def main() -> None:
     parser.add_argument("--table", type=Path, help="the page to write the table into")
     asked = parser.parse_args()
     seed = secrets.randbelow(2**31) if asked.seed is None else asked.seed
-    parts = asked.part or list(PARTS)
+    parts = asked.part or [part for part in PARTS if part not in _ALONE]
     print(f"attack: SEED={seed} SECONDS={asked.seconds:g} PART={' '.join(parts)}", flush=True)
     failed = False
     for part in parts:

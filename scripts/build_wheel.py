@@ -52,14 +52,16 @@ from tamis.encode.compiler.shipped import write_target
 from tamis.warmup import warmup
 
 warmup(sys.argv[2:])
-folder = Path(sys.argv[1])
+folder, written = Path(sys.argv[1]), write_folder()
+if written is None:
+    raise SystemExit("no folder for compiled kernels can be written to")
 target = cpu_target.target_context.codegen().magic_tuple()
 modules = [module for name, module in sys.modules.items() if name.startswith("tamis.")]
 kernels = {id(v): v for m in modules for v in vars(m).values() if isinstance(v, Dispatcher)}
 for kernel in kernels.values():
     for types in kernel.stats.cache_hits:
         name = kernel._cache.file_name(types, target)
-        shutil.copyfile(write_folder() / name, folder / name)
+        shutil.copyfile(written / name, folder / name)
 write_target(folder, target)
 """
 """Copies the kernels that are loaded from disk, which are those that Python calls: their machine

@@ -24,7 +24,7 @@ SMOKE = {
     "leaks": Budget(1, rounds=1, size=0.01),
     "bounds": Budget(1, rounds=1, size=0.1),
 }
-"""Small budgets; differential fuzzing and the mutants have tests of their own."""
+"""Small budgets; the other parts have tests of their own."""
 
 
 @pytest.mark.parametrize("check", CHECKS)
@@ -47,7 +47,7 @@ def test_the_same_seed_draws_the_same_cases() -> None:
 
 
 def test_all_parts_are_tried() -> None:
-    assert {*campaign.PARTS} == {*SMOKE, "differential", "mutants"}
+    assert {*campaign.PARTS} == {*SMOKE, "differential", "mutants", "interleavings", "mutation"}
 
 
 def test_the_table_of_a_run_goes_between_the_markers() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -44,3 +45,26 @@ def test_doctor_works_without_pyspark() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "java" in done.stdout
+
+
+def test_doctor_says_why_a_cache_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    monkeypatch.setenv("TAMIS_KERNEL_CACHE", str(shared))
+    shown = run("doctor", code=1)
+    assert f"{shared} can be written by everybody" in shown
+
+
+def test_doctor_works_where_nothing_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gettempdir() -> str:
+        raise FileNotFoundError("no usable temporary directory")
+
+    monkeypatch.setattr("tempfile.gettempdir", gettempdir)
+    monkeypatch.setattr("tamis.cli.commands.doctor.write_folder", lambda: None)
+    monkeypatch.setattr("tamis.cli.commands.doctor.user_folders", list)
+    shown = run("doctor", code=1)
+    assert "no folder can be written" in shown
+    assert "no usable temporary directory" in shown

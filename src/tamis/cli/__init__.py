@@ -6,10 +6,12 @@ and exits with code 1; wrong usage exits with code 2. A progress bar appears on 
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 
 from tamis.cli.app import app
+from tamis.files.unprintable import PrintableFormatter
 from tamis.interrupts import raise_at_interrupt
 
 __all__ = ["app", "main"]
@@ -23,6 +25,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(PrintableFormatter())
     try:
         app(prog_name="tamis")
     except KeyboardInterrupt:

@@ -14,12 +14,14 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from tamis.files.unprintable import escape_json, escape_unprintable
+
 __all__ = [
     "ShowProgress",
-    "escape_unprintable",
     "is_on_terminal",
     "print_error",
     "print_json",
+    "print_line",
     "print_table",
     "print_text",
     "progress",
@@ -71,15 +73,20 @@ def print_table(rows: list[tuple[str, Any]], titles: tuple[str, str] | None = No
     Console(highlight=False).print(table)
 
 
+def print_line(text: str = "", *, err: bool = False) -> None:
+    """Print one line, in which a rule, an id or a path may have put control characters."""
+    typer.echo(escape_unprintable(text), err=err)
+
+
 def print_text(text: str) -> None:
     """Print lines of text, in which a rule or an event may have put control characters."""
     for line in text.split("\n"):
-        typer.echo(escape_unprintable(line))
+        print_line(line)
 
 
 def print_json(value: Any) -> None:
     """Print plain data as one line of JSON."""
-    sys.stdout.buffer.write(msgspec.json.encode(value) + b"\n")
+    sys.stdout.buffer.write(escape_json(msgspec.json.encode(value)) + b"\n")
 
 
 def is_on_terminal() -> bool:
@@ -89,9 +96,4 @@ def is_on_terminal() -> bool:
 
 def print_error(message: str) -> None:
     """Print one line on standard error."""
-    typer.echo(f"tamis: {escape_unprintable(message)}", err=True)
-
-
-def escape_unprintable(text: str) -> str:
-    """`text` with line breaks and other control characters escaped, so that it fills one line."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    print_line(f"tamis: {message}", err=True)

@@ -21,6 +21,7 @@ from tamis.files.compression import compress
 from tamis.files.details import add_detail_columns
 from tamis.files.matching import MatchBatch
 from tamis.files.source import STDIN, Format, detect_format
+from tamis.files.unprintable import escape_json
 
 __all__ = ["MatchWriter", "open_match_writer"]
 
@@ -54,7 +55,7 @@ def open_match_writer(path: str | None) -> Iterator[MatchWriter]:
         The extension is unknown, or the file cannot be written.
     """
     if path is None or path == STDIN:
-        yield _JsonLinesWriter(get_stdout(), path or STDIN)
+        yield _JsonLinesWriter(get_stdout(), STDIN)
         return
     file_format, compression = detect_format(path)
     if file_format not in _WRITERS:
@@ -68,7 +69,8 @@ def open_match_writer(path: str | None) -> Iterator[MatchWriter]:
 
 class _JsonLinesWriter(MatchWriter):
     def write(self, matches: MatchBatch) -> None:
-        self._stream.write(_ENCODER.encode_lines(list(_to_objects(matches))))
+        lines = _ENCODER.encode_lines(list(_to_objects(matches)))
+        self._stream.write(escape_json(lines) if self._path == STDIN else lines)
         self._stream.flush()
 
 

@@ -21,6 +21,7 @@ from tamis.files.atomic import get_stdout, write_atomically
 from tamis.files.compression import compress
 from tamis.files.rule_reader import Watch
 from tamis.files.source import STDIN, Format, detect_format
+from tamis.files.unprintable import escape_json
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.rule import Rule, RuleId
 from tamis.matcher.selection import Tagged
@@ -85,7 +86,8 @@ def write_rules(
     remaining = iter(rules)
     with _open_json_lines(path) as stream:
         while block := list(islice(remaining, _RULES_PER_BLOCK)):
-            stream.write(_ENCODER.encode_lines([rule_to_json(rule) for rule in block]))
+            lines = _ENCODER.encode_lines([rule_to_json(rule) for rule in block])
+            stream.write(escape_json(lines) if path == STDIN else lines)
             count += len(block)
             watch(count)
     return count

@@ -172,8 +172,9 @@ class DocumentStore:
         self.lock = threading.RLock()
         """Held during each look-up and each change."""
         hold_during_forks(self.lock, rank=1)
-        self.publishing = threading.Lock()
-        """Held from the match of an event until it is added."""
+        self.publishing = threading.RLock()
+        """Held from the match of an event until it is added, and by all changes of documents: none
+        comes between the two."""
 
     def _reset(self) -> None:
         self._encoded: dict[int, bytes] = {}

@@ -73,7 +73,9 @@ class Documents:
         EventError
             The document, its id or the name of a subscription is refused.
         """
-        return self._store.add(self._read(document), id, check_receivers(received_by))
+        flat, receivers = self._read(document), check_receivers(received_by)
+        with self._store.publishing:
+            return self._store.add(flat, id, receivers)
 
     def received_by(self, id: DocumentId) -> frozenset[str]:
         """Get the names of the subscriptions that received a document.
@@ -89,7 +91,7 @@ class Documents:
         """Remember many documents, and return how many."""
         count = 0
         for document in documents:
-            self._store.add(self._read(document))
+            self.add(document)
             count += 1
         return count
 
@@ -101,11 +103,13 @@ class Documents:
         UnknownDocumentError
             There is no document of that id.
         """
-        self._store.remove(id)
+        with self._store.publishing:
+            self._store.remove(id)
 
     def clear(self) -> None:
         """Forget all documents; numbers continue."""
-        self._store.clear()
+        with self._store.publishing:
+            self._store.clear()
 
     def expire(self) -> int:
         """Forget the documents that are past their age, and return how many.

@@ -14,6 +14,8 @@ from typing import IO, Any, Final
 
 import msgspec
 
+from tamis.files.unprintable import escape_json
+
 __all__ = ["AccessLog"]
 
 _MOST_LINES: Final = 512
@@ -71,7 +73,7 @@ class AccessLog:
         self.flush()
 
     def _add(self, fields: dict[str, Any]) -> None:
-        self._lines.append(_encode(fields))
+        self._lines.append(escape_json(_encode(fields)))
         if len(self._lines) >= _MOST_LINES:
             self.flush()
         elif self._timer is None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 import uvicorn
 
 from tamis.errors import TamisError
+from tamis.files.unprintable import PrintableFormatter
 from tamis.server.app import App, Server
 from tamis.server.keys import KeyFile
 from tamis.server.protocol import make_protocol
@@ -36,7 +37,9 @@ def run(settings: ServerSettings) -> None:
         The address is open to other machines and there are no keys, or it cannot be bound.
     """
     runner = make_runner(settings)
-    logging.getLogger("tamis").addHandler(logging.StreamHandler(sys.stderr))
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(PrintableFormatter())
+    logging.getLogger("tamis").addHandler(handler)
     runner.tamis.owns_process = True
     # The event loop waits this long for a thread that computes; Python's default is 5 ms.
     sys.setswitchinterval(0.001)

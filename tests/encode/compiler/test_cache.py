@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import pytest
 
 from tamis.encode.compiler import cache
 from tamis.encode.compiler.stamp import stamp
+from tamis.encode.compiler.trusted import open_folder
 from tests.interpreted import dispatchers
 
 INNER = """
@@ -78,13 +81,16 @@ class Program:
         environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
         environment |= {"TAMIS_KERNEL_CACHE": str(self.cache), **settings}
         command = [sys.executable, "-P", str(self.folder / "main.py")]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        return subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        )
 
     def run(self, **settings: str) -> tuple[int, int]:
         """The answer of the outer kernel, and how many kernels were compiled."""
         process = self.start(**settings)
-        answer, compiled = process.communicate()[0].split()
-        assert process.returncode == 0
+        output, self.errors = process.communicate()
+        assert process.returncode == 0, self.errors
+        answer, compiled = output.split()
         return int(answer), int(compiled)
 
 
@@ -179,8 +185,98 @@ def test_kernels_that_were_not_used_for_long_are_removed(
         file.write_bytes(bytes(100))
         os.utime(file, (1e9 - age, 1e9 - age))
     monkeypatch.setattr(cache, "_MOST_BYTES", 250)
-    cache._sweep(tmp_path)
+    cache._sweep_once(tmp_path)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["0.kernel", "1.kernel"]
+
+
+class Intruder:
+    """Leaves a file where it is unpickled."""
+
+    def __init__(self, trace: Path) -> None:
+        self.trace = trace
+
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]:
+        return Path.touch, (self.trace,)
+
+
+@pytest.fixture
+def trace(program: Program, tmp_path: Path) -> Path:
+    """A file that appears once the content of a kernel's file is looked at."""
+    trace = tmp_path / "trace"
+    for file in program.cache.rglob("[!.]*.kernel"):
+        payload = pickle.dumps(Intruder(trace))
+        file.write_bytes(hashlib.blake2b(payload, digest_size=16).digest() + payload)
+    return trace
+
+
+def test_the_trace_of_an_intruder_is_seen(program: Program, trace: Path) -> None:
+    assert program.run() == (21, 2)
+    assert trace.exists()
+
+
+@pytest.mark.parametrize("place", ["cache", "."])
+def test_nothing_is_loaded_from_a_folder_that_others_can_write_to(
+    program: Program, trace: Path, tmp_path: Path, place: str
+) -> None:
+    (tmp_path / "temporary").mkdir()
+    writable = (tmp_path / place).resolve()
+    writable.chmod(0o777)
+    # A folder for temporary files that is not below the writable one.
+    temporary = tmp_path / "temporary" if place == "cache" else tmp_path.parent
+    assert program.run(TMPDIR=str(temporary)) == (21, 2)
+    assert not trace.exists()
+    assert program.errors.count(str(writable)) == 1
+    assert f"{writable} can be written by everybody (chmod go-w" in program.errors
+
+
+def test_nothing_is_loaded_from_a_file_that_others_can_write(program: Program, trace: Path) -> None:
+    for file in program.cache.rglob("[!.]*.kernel"):
+        file.chmod(0o666)
+    assert program.run() == (21, 2)
+    assert not trace.exists()
+    # They are replaced by compiled ones.
+    assert program.run() == (21, 0)
+
+
+def test_the_link_of_another_user_is_not_followed(
+    program: Program, trace: Path, tmp_path: Path
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a link to another user")
+    (tmp_path / "temporary").mkdir()
+    link = tmp_path / "temporary" / f"tamis-kernels-{os.geteuid()}"
+    link.symlink_to(program.cache)
+    os.chown(link, 12_345, 12_345, follow_symlinks=False)
+    (tmp_path / "file").touch()
+    program.cache = tmp_path / "file" / "cache"
+    assert program.run(TMPDIR=str(tmp_path / "temporary")) == (21, 2)
+    assert not trace.exists()
+    assert f"{link} belongs to another user" in program.errors
+
+
+@pytest.mark.parametrize("mode", ["background", "wait"])
+def test_kernels_are_compiled_in_place_where_nothing_can_be_written(
+    tmp_path: Path, mode: str
+) -> None:
+    program = Program(tmp_path / "one", tmp_path / "one" / "main.py" / "cache")
+    program.change("main", "import numpy as np", NO_TEMPORARY_FILES + "import numpy as np")
+    assert program.run(TAMIS_KERNELS=mode) == (21, 2)
+
+
+NO_TEMPORARY_FILES = """
+import tempfile
+def gettempdir():
+    raise FileNotFoundError("no usable temporary directory")
+tempfile.gettempdir = gettempdir
+"""
+
+
+def test_another_user_may_use_the_kernels_of_an_image(tmp_path: Path) -> None:
+    """As in a container: root compiles, and an unprivileged user without a home runs."""
+    with open_folder(tmp_path / "kernels", create=True) as opened:
+        cache._write("some.kernel", b"code", opened)
+    assert (tmp_path / "kernels").stat().st_mode & 0o777 == 0o755
+    assert (tmp_path / "kernels" / "some.kernel").stat().st_mode & 0o777 == 0o644
 
 
 def test_every_kernel_has_a_stamp() -> None:

@@ -45,9 +45,25 @@ def test_a_temporary_folder_that_others_may_write_to(temporary: Path) -> None:
     check_elsewhere(temporary)
 
 
-def test_a_temporary_folder_that_is_a_link(temporary: Path, tmp_path: Path) -> None:
+def test_a_cache_in_a_folder_that_others_may_write_to(
+    temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o777)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "shared" / "cache"))
+    found = java.find_packaged_java()
+    assert found is not None
+    assert found.parent == name_of(temporary)
+
+
+def test_a_temporary_folder_that_is_the_link_of_another_user(
+    temporary: Path, tmp_path: Path
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a link to another user")
     (tmp_path / "theirs").mkdir(mode=0o700)
     name_of(temporary).symlink_to(tmp_path / "theirs")
+    os.chown(name_of(temporary), 12_345, 12_345, follow_symlinks=False)
     check_elsewhere(temporary)
     assert not list((tmp_path / "theirs").iterdir())
 

@@ -17,7 +17,7 @@ from tamis.cli.arguments import (
     add_rules,
     read_limits,
 )
-from tamis.cli.console import progress
+from tamis.cli.console import print_line, progress
 from tamis.errors import StorageError
 from tamis.matcher.matcher import Matcher
 
@@ -49,4 +49,4 @@ def build_index(
         add_rules(matcher, rules, logic, skip_bad_rules, show)
         show("Writing", len(matcher), None)
         matcher.save(out, overwrite=overwrite)
-    typer.echo(f"{len(matcher):,} rules in {out}")
+    print_line(f"{len(matcher):,} rules in {out}")

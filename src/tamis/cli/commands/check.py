@@ -19,7 +19,7 @@ from tamis.cli.arguments import (
     open_rules,
     reject_if,
 )
-from tamis.cli.console import escape_unprintable, print_json, progress
+from tamis.cli.console import print_json, print_line, progress
 from tamis.files import STDIN, read_events
 from tamis.files.source import find_files
 
@@ -56,7 +56,7 @@ def check_rules(
         print_json({**report._asdict(), "findings": findings})
     else:
         for line in str(report).splitlines():
-            typer.echo(escape_unprintable(line))
+            print_line(line)
     if report.findings:
         raise typer.Exit(1)
 

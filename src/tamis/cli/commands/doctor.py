@@ -16,10 +16,12 @@ import typer
 
 import tamis
 from tamis.cli.arguments import AsJson
-from tamis.cli.console import escape_unprintable, print_json
-from tamis.encode.compiler.cache import write_folder
+from tamis.cli.console import print_json
+from tamis.encode.compiler.cache import user_folders, write_folder
 from tamis.encode.compiler.shipped import SHIPPED
+from tamis.encode.compiler.trusted import explain_refusal
 from tamis.errors import TamisError
+from tamis.files.unprintable import escape_unprintable
 from tamis.matcher.matcher import Matcher
 
 __all__ = ["examine_machine"]
@@ -117,31 +119,29 @@ def _match_once() -> _Check:
 def _examine_kernels() -> Iterator[_Check]:
     folder = write_folder()
     shipped = sum(1 for _ in SHIPPED.glob("**/*.kernel")) if SHIPPED.is_dir() else 0
-    compiled = sum(1 for _ in folder.glob("**/*.kernel")) if folder.is_dir() else 0
-    found = f"{shipped} with the package, {compiled} in {folder}"
+    compiled = 0 if folder is None else sum(1 for _ in folder.glob("**/*.kernel"))
+    found = f"{shipped} with the package, {compiled} in {folder or 'no folder of this user'}"
     is_there = shipped or compiled
     fix = None if is_there else "tamis warmup"
     yield _Check("kernels", "ok" if is_there else "missing", found, fix)
-    if not _is_writable(folder):
+    refused = [reason for place in user_folders() if (reason := explain_refusal(place))]
+    if folder is None or refused:
+        why = "; ".join(refused) or "no folder can be written"
         yield _Check(
             "cache",
             "problem",
-            f"{folder} cannot be written: kernels are compiled again in each process",
-            "export TAMIS_KERNEL_CACHE=/a/folder/that/can/be/written",
+            f"{why}: kernels are compiled again in each process" if folder is None else why,
+            "export TAMIS_KERNEL_CACHE=/a/folder/that/only/this/user/can/write",
         )
 
 
-def _is_writable(folder: Path) -> bool:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            return True
-    except OSError:
-        return False
-
-
 def _examine_disk() -> Iterator[_Check]:
-    for name, folder in {"disk": Path.cwd(), "temporary": Path(tempfile.gettempdir())}.items():
+    places = {"disk": Path.cwd()}
+    try:
+        places["temporary"] = Path(tempfile.gettempdir())
+    except OSError as error:
+        yield _Check("temporary", "problem", str(error), "export TMPDIR=/a/folder")
+    for name, folder in places.items():
         free = shutil.disk_usage(folder).free
         status: _Status = "ok" if free >= _LEAST_FREE else "problem"
         yield _Check(name, status, f"{free / 2**30:.1f} GiB free in {folder}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import typer
-
 from tamis.cli.arguments import (
     LogicOverride,
     OnlyIds,
@@ -14,7 +12,7 @@ from tamis.cli.arguments import (
     reject_if,
     select_rules,
 )
-from tamis.cli.console import progress
+from tamis.cli.console import print_line, progress
 from tamis.files import STDIN, save_rules
 
 __all__ = ["export_rules"]
@@ -41,4 +39,4 @@ def export_rules(
             watch=lambda done, fraction: show("Writing rules", done, fraction),
         )
     if out != STDIN:
-        typer.echo(f"{count:,} rules in {out}")
+        print_line(f"{count:,} rules in {out}")

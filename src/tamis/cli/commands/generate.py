@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from tamis.cli.arguments import reject_if
-from tamis.cli.console import ShowProgress, progress
+from tamis.cli.console import ShowProgress, print_line, progress
 from tamis.workloads.partitioned import PartitionedTable, write_parquet
 from tamis.workloads.registry import WORKLOADS, make_workload
 
@@ -81,7 +81,7 @@ def generate_workload(
             rows = write_parquet(
                 table, Path(out), watch=lambda done, part: show(f"Writing {what}", done, part)
             )
-    typer.echo(f"{rows:,} {what} in {out}")
+    print_line(f"{rows:,} {what} in {out}")
 
 
 def _parse_setting(text: str) -> tuple[str, str]:

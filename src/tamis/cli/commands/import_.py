@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from tamis.cli.arguments import RulesOutput, reject_if, reject_overwriting
-from tamis.cli.console import print_error
+from tamis.cli.console import print_error, print_line
 from tamis.errors import RuleError
 from tamis.files import STDIN, write_rules
 from tamis.files.atomic import write_atomically
@@ -123,7 +123,7 @@ def import_rules(
         raise RuleError(f"{len(imported.refused):,} rules were not taken")
     written = write_rules(imported.rules, out)
     summary = f"{written:,} rules taken, {len(imported.refused):,} not"
-    typer.echo(summary if out == STDIN else f"{summary}; in {out}", err=out == STDIN)
+    print_line(summary if out == STDIN else f"{summary}; in {out}", err=out == STDIN)
     _extend_events(paths_of(imported.rules), events, events_out)
 
 

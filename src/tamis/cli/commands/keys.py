@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tamis.cli.arguments import reject_if
-from tamis.cli.console import print_error, print_table
+from tamis.cli.console import print_error, print_line, print_table
 
 __all__ = ["keys_app"]
 
@@ -46,7 +46,7 @@ def create_key(
     chosen = [known for known in RIGHTS if known in right]
     key, token = KeyFile(folder).create(name, chosen, collection or [ALL], expires)
     print_error(f"key {key.id}; keep it now, it is not shown again")
-    typer.echo(token)
+    print_line(token)
 
 
 @keys_app.command("list")
@@ -71,4 +71,4 @@ def revoke_key(
     from tamis.server.keys import KeyFile
 
     key = KeyFile(folder).revoke(id)
-    typer.echo(f"revoked {key.id} {key.name}".rstrip())
+    print_line(f"revoked {key.id} {key.name}".rstrip())

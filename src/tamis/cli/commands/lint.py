@@ -9,7 +9,7 @@ from typing import Annotated, Final, NamedTuple
 import typer
 
 from tamis.cli.arguments import AsJson, LogicOverride, RulesPaths, SkipBadRules, open_rules
-from tamis.cli.console import escape_unprintable, print_json, progress
+from tamis.cli.console import print_json, print_line, progress
 from tamis.matcher.analysis.lint import Finding
 from tamis.matcher.rule import RuleId
 
@@ -49,12 +49,12 @@ def lint_rules(
         print_json([finding._asdict() for finding in findings])
     elif everything:
         for finding in findings:
-            typer.echo(escape_unprintable(f"{finding.kind:<9}  {finding}"))
+            print_line(f"{finding.kind:<9}  {finding}")
     else:
         for line in _summarize(findings, rules):
-            typer.echo(escape_unprintable(line))
+            print_line(line)
     if not as_json:
-        typer.echo(f"{len(findings):,} findings in {len(matcher):,} rules")
+        print_line(f"{len(findings):,} findings in {len(matcher):,} rules")
     if findings:
         raise typer.Exit(1)
 

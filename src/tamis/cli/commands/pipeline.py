@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tamis.cli.console import ShowProgress, print_error, progress
+from tamis.cli.console import ShowProgress, print_error, print_line, progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,7 +43,7 @@ def run_job(
         from tamis.spark.job.dry_run import describe_run
 
         for name, value in describe_run(job):
-            typer.echo(f"{name:<12} {value}")
+            print_line(f"{name:<12} {value}")
         return
     with progress() as show:
         show("Starting Spark", 0, None)
@@ -59,7 +59,7 @@ def run_job(
         **{f"{what} in": place for what, place in outcome.written.items()},
     }
     for name, value in rows.items():
-        typer.echo(f"{name:<12} {value}")
+        print_line(f"{name:<12} {value}")
 
 
 @pipeline_app.command("check")
@@ -86,7 +86,7 @@ def check_job(config: ConfigFile) -> None:
     }
     steps += [f"write {what} to {describe_place(place)}" for what, place in places.items() if place]
     for step in steps:
-        typer.echo(step)
+        print_line(step)
 
 
 @contextmanager

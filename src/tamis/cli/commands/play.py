@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from tamis.cli.arguments import reject_if
-from tamis.cli.console import print_error, progress
+from tamis.cli.console import print_error, print_line, progress
 from tamis.errors import MissingExtraError
 from tamis.files import STDIN, read_events
 from tamis.files.rule_reader import load_rules
@@ -67,7 +67,7 @@ def play_with_files(
         )
         runner = make_runner(settings)
         address = f"http://{settings.host}:{port}"
-        typer.echo(f"The workbench is at {address} until you press Ctrl-C.")
+        print_line(f"The workbench is at {address} until you press Ctrl-C.")
         if opens:
             Timer(1.0, webbrowser.open, [address]).start()
         runner.run()

@@ -14,7 +14,7 @@ from tamis.cli.arguments import (
     SkipBadRules,
     open_rules,
 )
-from tamis.cli.console import escape_unprintable, print_json, progress
+from tamis.cli.console import print_json, print_line, progress
 
 __all__ = ["ratify_rules"]
 
@@ -52,8 +52,8 @@ def ratify_rules(
         print_json({**report._asdict(), "differences": differences})
     else:
         for difference in report.differences:
-            typer.echo(escape_unprintable(str(difference)))
-        typer.echo(
+            print_line(str(difference))
+        print_line(
             f"{report.rules:,} rules, {report.events:,} events, {report.matches:,} matches: "
             f"{len(report.differences):,} differences"
         )

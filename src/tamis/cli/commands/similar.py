@@ -14,7 +14,7 @@ from tamis.cli.arguments import (
     find_rule_id,
     open_rules,
 )
-from tamis.cli.console import escape_unprintable, print_error, print_json, progress
+from tamis.cli.console import print_error, print_json, print_line, progress
 
 __all__ = ["find_similar"]
 
@@ -48,4 +48,4 @@ def find_similar(
             (False, True): " narrower",
             (False, False): "",
         }[similar.implied, similar.implies]
-        typer.echo(escape_unprintable(f"{similar.similarity:5.0%}  {similar.id}{relation}"))
+        print_line(f"{similar.similarity:5.0%}  {similar.id}{relation}")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import typer
-
 import tamis
 from tamis.cli.arguments import (
     AsJson,
@@ -17,7 +15,7 @@ from tamis.cli.arguments import (
     add_rules,
     is_stored,
 )
-from tamis.cli.console import ShowProgress, print_json, print_table, progress
+from tamis.cli.console import ShowProgress, print_json, print_line, print_table, progress
 from tamis.expr.model import Op, Predicate, predicates
 from tamis.expr.names import display_name
 from tamis.expr.text.bulk import BulkReader
@@ -54,9 +52,9 @@ def show_stats(
         print_json({**stats, "attribute_uses": dict(attributes), "operator_uses": dict(operators)})
         return
     _print_sizes(stats)
-    typer.echo()
+    print_line()
     print_table(attributes.most_common(_MOST_USED), ("attribute", "predicates"))
-    typer.echo()
+    print_line()
     print_table(operators.most_common(), ("operator", "predicates"))
 
 

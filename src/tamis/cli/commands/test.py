@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from tamis.cli.arguments import AsJson, LogicOverride, RulesPaths, SkipBadRules, open_rules
-from tamis.cli.console import escape_unprintable, print_json, progress
+from tamis.cli.console import print_json, print_line, progress
 
 __all__ = ["run_rule_tests"]
 
@@ -27,6 +27,6 @@ def run_rule_tests(
         print_json(report.to_json())
     else:
         for line in str(report).splitlines():
-            typer.echo(escape_unprintable(line))
+            print_line(line)
     if report.failures:
         raise typer.Exit(1)

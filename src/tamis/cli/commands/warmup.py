@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import tamis
-from tamis.cli.console import is_on_terminal, progress
+from tamis.cli.console import is_on_terminal, print_error, print_line, progress
 from tamis.encode.compiler.cache import write_folder
 
 __all__ = ["compile_kernels"]
@@ -37,10 +37,14 @@ def compile_kernels(
             show(f"Compiling for {title}", now.compiled, (now.number - 1) / now.steps)
             if now.kernel is None and not is_terminal:
                 # In the log of a build, a line for each step shows that it goes on.
-                typer.echo(f"{now.number:>2} of {now.steps}  {now.step}")
+                print_line(f"{now.number:>2} of {now.steps}  {now.step}")
 
         seconds = warmup(tamis.engines() if everything else engine or ["auto"], report)
     for name, taken in seconds.items():
-        typer.echo(f"{name:<12} {taken:6.1f} s")
+        print_line(f"{name:<12} {taken:6.1f} s")
     compiled = last[0].compiled if last else 0
-    typer.echo(f"{compiled} compiled, the others were on disk, in {write_folder()}")
+    folder = write_folder()
+    if folder is None:
+        print_error(f"{compiled} compiled, and lost: no folder for them can be written to")
+        raise typer.Exit(1)
+    print_line(f"{compiled} compiled, the others were on disk, in {folder}")

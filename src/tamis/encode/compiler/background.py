@@ -79,7 +79,7 @@ def find_code(dispatcher: Any, per_event: bool, *arguments: Any) -> Callable[...
             _requests.pop(dispatcher, None)
             return code
         except KernelMissingError as missing:
-            if mode == "wait" or (mode != "plain" and not _can_start_python()):
+            if mode == "wait" or (mode != "plain" and not _can_ask_another_process()):
                 with lock_kernel(dispatcher.py_func):
                     return _load_or_compile(dispatcher, *arguments)  # type: ignore[no-any-return]
             if mode == "plain":
@@ -96,11 +96,13 @@ def find_code(dispatcher: Any, per_event: bool, *arguments: Any) -> Callable[...
     return run_plainly(dispatcher)
 
 
-def _can_start_python() -> bool:
-    """Whether another process can run Tamis: an application with Python inside cannot start it."""
-    return Path(sys.executable or "").name.startswith(("python", "pypy")) and not getattr(
-        sys, "frozen", False
-    )
+def _can_ask_another_process() -> bool:
+    """Whether another process can run Tamis, and has a folder in which this one finds its kernels.
+
+    An application with Python inside cannot start it.
+    """
+    is_python = Path(sys.executable or "").name.startswith(("python", "pypy"))
+    return is_python and not getattr(sys, "frozen", False) and write_folder() is not None
 
 
 def _size(values: tuple[Any, ...]) -> int:

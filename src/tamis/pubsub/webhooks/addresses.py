@@ -21,6 +21,36 @@ _Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 
+_UNICAST: Final = ipaddress.IPv6Network("2000::/3")
+"""All that is assigned to public hosts; site-local addresses, for one, are outside."""
+
+_NOT_PUBLIC: Final[tuple[_Network, ...]] = tuple(
+    ipaddress.ip_network(text)
+    for text in (
+        "0.0.0.0/8",
+        "10.0.0.0/8",
+        "100.64.0.0/10",  # shared by the customers of a provider
+        "127.0.0.0/8",
+        "168.63.129.16/32",  # the platform of Azure, as seen from its machines
+        "169.254.0.0/16",  # link-local: metadata services of clouds
+        "172.16.0.0/12",
+        "192.0.0.0/24",
+        "192.0.2.0/24",
+        "192.88.99.0/24",  # relays to 6to4
+        "192.168.0.0/16",
+        "198.18.0.0/15",
+        "198.51.100.0/24",
+        "203.0.113.0/24",
+        "224.0.0.0/3",  # multicast, reserved, broadcast
+        "2001::/23",  # protocols, Teredo among them
+        "2001:db8::/32",
+        "2002::/16",  # 6to4
+        "3fff::/20",
+    )
+)
+"""What is special although it looks public. The releases of Python 3.11 to 3.13 differ in what they
+take for global, so the list stands here, and `is_global` has to agree."""
+
 
 class RefusedAddressError(Exception):
     """A webhook may not connect to an address."""
@@ -60,32 +90,31 @@ class AddressPolicy:
 
     def check(self, host: str, text: str) -> None:
         """Raise `RefusedAddressError` if an address is neither public nor allowed."""
-        address = ipaddress.ip_address(text.partition("%")[0])
-        for one in (address, *_list_embedded(address)):
+        bare, scope, _ = text.partition("%")
+        address = ipaddress.ip_address(bare)
+        for one in _list_destinations(address):
             is_allowed = any(
                 one.version == network.version and one in network for network in self._allowed
             )
-            if not is_allowed and not _is_public(one):
+            # An address with a scope is of one link only.
+            if not is_allowed and (scope or not _is_public(one)):
                 raise RefusedAddressError(f"{host} has the private address {text}")
 
 
 def _is_public(address: _Address) -> bool:
-    return address.is_global and not (
-        address.is_multicast or address.is_reserved or address.is_unspecified
-    )
+    if address.version == 6 and address not in _UNICAST:
+        return False
+    is_special = any(address.version == net.version and address in net for net in _NOT_PUBLIC)
+    return address.is_global and not is_special
 
 
-def _list_embedded(address: _Address) -> list[_Address]:
-    """The IPv4 addresses to which an IPv6 address leads."""
+def _list_destinations(address: _Address) -> list[_Address]:
+    """An address, and the IPv4 addresses to which it leads if it is of IPv6."""
     if not isinstance(address, ipaddress.IPv6Address):
-        return []
-    found: list[_Address] = []
+        return [address]
     if address.ipv4_mapped is not None:
-        found.append(address.ipv4_mapped)
-    if address.sixtofour is not None:
-        found.append(address.sixtofour)
-    if address.teredo is not None:
-        found += address.teredo
+        return [address.ipv4_mapped]
     if address in _NAT64:
-        found.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
-    return found
+        return [ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)]
+    inner = (address.sixtofour, *(address.teredo or ()))
+    return [address, *(one for one in inner if one is not None)]

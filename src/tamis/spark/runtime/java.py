@@ -13,11 +13,11 @@ import os
 import re
 import shlex
 import shutil
-import stat
 import subprocess
 import tempfile
 from pathlib import Path
 
+from tamis.encode.compiler.trusted import UntrustedError, open_folder
 from tamis.errors import MissingExtraError, StorageError
 
 __all__ = ["find_installed_java", "find_java", "find_packaged_java"]
@@ -112,7 +112,7 @@ def _create_private_folder() -> Path:
 
 
 def _secure(folder: Path) -> Path:
-    """Create a folder if necessary, and check that only this user can write to it.
+    """Create a folder if necessary, and check that nobody else can write to it or replace it.
 
     What it holds is run as a program. Anybody may have created a folder of this name under the
     folder for temporary files.
@@ -120,13 +120,13 @@ def _secure(folder: Path) -> Path:
     Raises
     ------
     PermissionError
-        It is another user's, or others may write to it, or it is a symbolic link.
+        It is another user's, or others may write to it or to a folder above it.
     """
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
-        raise PermissionError(f"{folder} is another user's, or others may write to it")
-    return folder
+    try:
+        with open_folder(folder, create=True):
+            return folder
+    except UntrustedError as error:
+        raise PermissionError(str(error)) from error
 
 
 def _wrap(real: Path, home: Path) -> Path:
