@@ -65,11 +65,12 @@ async def serve_socket(server: Server, scope: Any, receive: Any, send: Any) -> N
 
 
 def _open(server: Server, scope: Any) -> tuple[OpenCollection, Cursors, bool]:
-    from tamis.server.app import read_query
+    from tamis.server.app import read_path, read_query
     from tamis.server.routes.subscriptions import StreamQuery
 
-    name, _, rest = scope["path"].removeprefix(f"{COLLECTIONS}/").partition("/")
-    if rest != "socket" or not scope["path"].startswith(f"{COLLECTIONS}/"):
+    path = read_path(scope)
+    name, _, rest = path.removeprefix(f"{COLLECTIONS}/").partition("/")
+    if rest != "socket" or not path.startswith(f"{COLLECTIONS}/"):
         raise ProblemError(404, "no-such-path", "there is no WebSocket at this path")
     headers = dict(scope["headers"])
     server.guard.check(_RIGHT, name, headers)

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from tamis.files import rule_to_json
 from tamis.matcher.matcher import AddReport, Matcher
-from tamis.matcher.rule import Rule, RuleId, read_weights
+from tamis.matcher.rule import Rule, RuleId, read_integer_id, read_weights
 from tamis.matcher.selection import tagged
 from tamis.server.bulk import choose_media, read_items, write_rules, write_rules_table
 from tamis.server.conditions import check_conditions, check_revision, make_etag
@@ -72,7 +72,7 @@ def put_rule(call: Call) -> Reply:
 def get_rule(call: Call) -> Reply:
     """Get a rule with everything that belongs to it."""
     matcher = call.collection.matcher
-    reply = _reply(matcher.rule(find_id(matcher, call.names[0])), 200)
+    reply = _reply(matcher.rule(_find_id(call)), 200)
     unwanted = call.header(b"if-none-match")
     if unwanted is not None and reply.headers["ETag"] in unwanted:
         return Reply(status=304, headers=reply.headers)
@@ -82,7 +82,7 @@ def get_rule(call: Call) -> Reply:
 def delete_rule(call: Call) -> Reply:
     """Remove a rule."""
     matcher = call.collection.matcher
-    id = find_id(matcher, call.names[0])
+    id = _find_id(call)
     with call.collection.writing([id]):
         current = _find(matcher, id)
         check_conditions(call, None if current is None else make_etag(rule_to_json(current)))
@@ -90,18 +90,48 @@ def delete_rule(call: Call) -> Reply:
     return Reply(status=204)
 
 
-def find_id(matcher: Matcher, text: str) -> RuleId:
-    """The id that a path names: that text, or else that integer."""
-    if text not in matcher and text.removeprefix("-").isdecimal() and len(text) < 20:
-        return int(text) if int(text) in matcher else text
-    return text
+class IdQuery(msgspec.Struct, frozen=True):
+    """What kind of an id the path has."""
+
+    id_type: Literal["text", "integer"] | None = None
+    """By default the id is that of the rule that there is, whatever its kind."""
+
+
+def find_id(matcher: Matcher, text: str, kind: str | None = None) -> RuleId:
+    """The id that a path or a query names: that text, or the integer that is written so.
+
+    Raises
+    ------
+    ProblemError
+        Rules have both (400), or it is no integer although it is said to be (400).
+    """
+    number = None if kind == "text" else read_integer_id(text)
+    if kind == "integer":
+        if number is None:
+            raise ProblemError(400, "not-an-id", f"{text!r} is not how an integer id is written")
+        return number
+    if number is None or number not in matcher:
+        return text
+    if text in matcher:
+        raise ProblemError(
+            400,
+            "ambiguous-id",
+            f"there are rules with the text {text!r} and with the integer {number} as their id; "
+            "say which is meant by id_type=text or id_type=integer",
+        )
+    return number
+
+
+def _find_id(call: Call) -> RuleId:
+    query: IdQuery = call.query or IdQuery()
+    return find_id(call.collection.matcher, call.names[0], query.id_type)
 
 
 def _choose_id(call: Call) -> RuleId:
     text = call.names[0]
     given: RuleId | None = call.body.id
     if given is None:
-        return find_id(call.collection.matcher, text)
+        return _find_id(call)
     if str(given) != text:
         raise ProblemError(
             422, "invalid-request", f"the path names the rule {text!r}, and the body {given!r}"
@@ -343,6 +373,7 @@ _RULES = "/v1/collections/{collection}/rules"
 _RULE = f"{_RULES}/{{id}}"
 _MATCH = {"If-Match": "The rule has this ETag, or * for any.", "If-None-Match": "* for no rule."}
 _UNMET = {412: "A condition does not hold."}
+_NOT_ONE = {400: "The path does not name one rule."}
 _BULK = {
     400: "The body is malformed.",
     409: "An id is taken.",
@@ -393,9 +424,10 @@ OPERATIONS = (
         get_rule,
         "read",
         answer=RuleRecord,
+        query=IdQuery,
         place="loop",
         headers={"If-None-Match": "The rule has another ETag than this one."},
-        more_statuses={304: "The rule has that ETag."},
+        more_statuses={**_NOT_ONE, 304: "The rule has that ETag."},
         answer_headers=("ETag",),
     ),
     Operation(
@@ -405,11 +437,12 @@ OPERATIONS = (
         put_rule,
         "write",
         answer=RuleRecord,
+        query=IdQuery,
         body=RuleBody,
         writes=True,
         headers=_MATCH,
         answer_headers=("ETag",),
-        more_statuses={201: "The rule is new.", 422: "The rule is refused.", **_UNMET},
+        more_statuses={**_NOT_ONE, 201: "The rule is new.", 422: "The rule is refused.", **_UNMET},
     ),
     Operation(
         "DELETE",
@@ -417,10 +450,11 @@ OPERATIONS = (
         "Remove a rule",
         delete_rule,
         "write",
+        query=IdQuery,
         status=204,
         writes=True,
         headers={"If-Match": "The rule has this ETag."},
-        more_statuses=_UNMET,
+        more_statuses={**_NOT_ONE, **_UNMET},
     ),
     Operation(
         "POST",
