@@ -10,7 +10,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Collection as Collection_
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
@@ -125,6 +125,8 @@ class Collection:
             self.webhooks = Webhooks(self.log, self.subscriptions, webhooks)
         wake = _wake(self._waiters, self.webhooks)
         self.subscriptions.on_change = lambda name: wake([name])
+        self.is_closed = False
+        """Whether it was closed: no message comes any more."""
         self._closing: Callable[[], Any] = lambda: None
         self._publisher: Publisher | None = None
         if read_only:
@@ -424,7 +426,7 @@ class Collection:
         with self._waiters.waiting([subscription], woken.set):
             while not (found := self._read_now(subscription, after, limit, payloads)):
                 left = end - time.monotonic()
-                if left <= 0 or not woken.wait(left):
+                if left <= 0 or self.is_closed or not woken.wait(left):
                     break
                 woken.clear()
         return found
@@ -453,6 +455,8 @@ class Collection:
         end = loop.time() + wait
         with self._waiters.waiting([subscription], wake):
             while not (found := self._read_now(subscription, after, limit, payloads)):
+                if self.is_closed:
+                    break
                 try:
                     await asyncio.wait_for(woken.wait(), end - loop.time())
                 except TimeoutError:
@@ -601,15 +605,14 @@ class Collection:
 
     def close(self) -> None:
         """Publish what is queued, and release the directory for other writers."""
-        try:
+        self.is_closed = True
+        with ExitStack() as stack:
+            # Each is done whatever becomes of those below, which come first.
+            stack.callback(self._waiters.wake_all)
+            stack.callback(self.matcher.close)
+            stack.callback(self.log.close)
+            stack.callback(self.subscriptions.close)
             self._closing()
-        finally:
-            try:
-                self.subscriptions.close()
-                self.log.close()
-            finally:
-                self.matcher.close()
-                self._waiters.wake_all()
 
     def __enter__(self) -> Self:
         return self

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+import secrets
 import shutil
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from tamis.errors import StorageError
 from tamis.matcher.rule import RuleId
 from tamis.matcher.schema import Schema
-from tamis.matcher.storage.directory import is_index
+from tamis.matcher.storage.atomic import storage_errors, sync_folder
+from tamis.matcher.storage.directory import is_index, is_name_of_leftover
 from tamis.pubsub import Collection
 from tamis.server.changes import Changes
 from tamis.server.latencies import Latencies
@@ -22,9 +25,10 @@ from tamis.server.settings import ServerSettings
 __all__ = ["Catalog", "OpenCollection"]
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
-"""Starts with a letter or a digit, so that it is neither hidden nor a step upwards."""
+"""Starts with a letter or a digit: what Tamis writes for itself beside collections is hidden."""
 
-NAME_PATTERN: Final = f"^{_NAME.pattern}$"
+_DROPPED: Final = ".dropped-"
+"""What the name of a folder begins with that was a collection."""
 
 _STRIPES: Final = 64
 _SLOW_SECONDS: Final = 0.003
@@ -78,7 +82,8 @@ class OpenCollection:
             self.changes.note_refresh()
 
     def close(self) -> None:
-        """Store what is in memory, and release the directory."""
+        """End its streams, store what is in memory, and release the directory."""
+        self.changes.close()
         self.pubsub.close()
 
 
@@ -101,6 +106,8 @@ class Catalog:
         """Open every collection of the directory."""
         if not self._settings.read_only:
             self._folder.mkdir(parents=True, exist_ok=True)
+            for path in self._folder.glob(f"{_DROPPED}*"):
+                shutil.rmtree(path, ignore_errors=True)
         for path in sorted(self._folder.iterdir()):
             if path.is_dir() and _NAME.fullmatch(path.name) and is_index(path):
                 self._open.setdefault(path.name, self._open_folder(path))
@@ -131,12 +138,12 @@ class Catalog:
             The name is taken (409), or not one (422).
         """
         self.check_writable()
-        if not _NAME.fullmatch(name):
+        if not _NAME.fullmatch(name) or is_name_of_leftover(name):
             raise ProblemError(
                 422,
                 "collection-name",
                 "a name has 1 to 100 letters, digits, '_', '.' and '-', the first of them a "
-                "letter or a digit",
+                "letter or a digit; it does not end like one of an unfinished directory",
             )
         Schema(schema)  # Raises before there is a folder.
         with self._opening:
@@ -151,12 +158,17 @@ class Catalog:
         self.check_writable()
         with self._opening:
             found = self.find(name)
+            # Renamed first: it is gone at once, or as it was. A crash leaves a hidden folder.
+            dropped = self._folder / f"{_DROPPED}{name}-{secrets.token_hex(8)}"
+            with storage_errors(self._folder / name):
+                (self._folder / name).rename(dropped)
             del self._open[name]
-            found.close()
-            # Renamed first: a crash leaves a folder that is no collection.
-            path = self._folder / name
-            dropped = path.rename(self._folder / f".dropped-{name}")
-            shutil.rmtree(dropped)
+            with suppress(StorageError):
+                # There is nothing to store any more.
+                found.close()
+            shutil.rmtree(dropped, ignore_errors=True)
+            with storage_errors(self._folder):
+                sync_folder(self._folder)
 
     def check_writable(self) -> None:
         """Raise `ProblemError` (403) if this server only reads."""

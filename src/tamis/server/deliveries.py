@@ -87,9 +87,10 @@ async def follow(
     """Yield the messages of subscriptions as they come, and None after `seconds` without one.
 
     Of messages that wait, those of a higher priority go first, then those of a higher score. The
-    next ones are read only when these were taken, so a slow reader costs no memory.
+    next ones are read only when these were taken, so a slow reader costs no memory. Ends when the
+    collection is closed: the one of its name is another one from then on.
     """
-    while True:
+    while not collection.is_closed:
         found = collection.read_any(cursors.after, limit=_AT_ONCE, payloads=payloads)
         for delivery in found:
             cursors.after[delivery.subscription] = delivery.sequence

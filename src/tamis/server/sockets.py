@@ -124,6 +124,7 @@ async def _send_deliveries(
         if delivery is not None:
             text = _encode(describe_delivery(delivery)).decode()
             await send({"type": "websocket.send", "text": text})
+    raise ProblemError(404, "collection-not-found", "the collection was closed or removed")
 
 
 async def _receive_acks(

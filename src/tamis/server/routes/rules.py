@@ -346,6 +346,8 @@ async def read_changes(call: Call) -> Any:
     found = changes.read(after, query.limit)
     if not found and query.wait:
         await changes.bell.wait(seen, query.wait)
+        if changes.is_closed:
+            raise ProblemError(404, "collection-not-found", "the collection was removed meanwhile")
         found = changes.read(after, query.limit)
     return ChangePage([ChangeRecord.of(change) for change in found], matcher.revision)
 
@@ -359,7 +361,7 @@ def _choose_revision(call: Call, query: ChangesQuery) -> int:
 
 async def _stream_changes(call: Call, after: int) -> AsyncIterator[bytes]:
     changes = call.collection.changes
-    while True:
+    while not changes.is_closed:
         seen = changes.bell.rings
         found = changes.read(after, 1000)
         for change in found:

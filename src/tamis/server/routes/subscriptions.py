@@ -118,6 +118,8 @@ async def read_deliveries(call: Call) -> Deliveries:
             wait=query.wait,
             payloads=query.payloads,
         )
+    if call.collection.pubsub.is_closed:
+        raise ProblemError(404, "collection-not-found", "the collection was removed meanwhile")
     return Deliveries([describe_delivery(delivery) for delivery in found])
 
 
