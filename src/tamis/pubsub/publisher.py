@@ -333,7 +333,8 @@ def load_documents(matcher: Publishing, log: EventLog) -> tuple[list[StoredDocum
     after, count = log.earliest - 1, matcher.documents.retention.count
     if count is not None:
         after = max(after, latest - count)
-    for record in log.read(after, latest - after):
+    for record in log.read_kept(after):
+        latest = record.sequence
         if record.document_id is not None:
             documents.pop(numbers.get(record.document_id, -1), None)
             numbers[record.document_id] = record.sequence

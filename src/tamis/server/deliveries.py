@@ -91,6 +91,7 @@ async def follow(
     collection is closed: the one of its name is another one from then on.
     """
     while not collection.is_closed:
+        await collection.prepare_async(cursors.after)
         found = collection.read_any(cursors.after, limit=_AT_ONCE, payloads=payloads)
         for delivery in found:
             cursors.after[delivery.subscription] = delivery.sequence

@@ -49,6 +49,7 @@ async def serve_socket(server: Server, scope: Any, receive: Any, send: Any) -> N
     await receive()
     try:
         collection, cursors, payloads = _open(server, scope)
+        await collection.pubsub.prepare_async(cursors.after)
         collection.pubsub.read_any(cursors.after, limit=1)
         opened = server.streams.opened()
         opened.__enter__()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Annotated, Literal
 
 import msgspec
@@ -80,9 +81,9 @@ def read_log(call: Call) -> LogPage:
     """Read published events."""
     query: LogQuery = call.query or LogQuery()
     log = call.collection.pubsub.log
-    after = log.earliest - 1 if query.after is None else query.after
-    if after > log.latest:
+    if query.after is not None and query.after > log.latest:
         raise ProblemError(422, "invalid-request", f"the last event is {log.latest}")
+    found = log.read_kept() if query.after is None else log.read(query.after, query.limit)
     events = [
         EventOfLog(
             record.sequence,
@@ -91,7 +92,7 @@ def read_log(call: Call) -> LogPage:
             record.message_id,
             _list_reached(record.matches),
         )
-        for record in log.read(after, query.limit)
+        for record in islice(found, query.limit)
     ]
     return LogPage(events, log.earliest, log.latest)
 

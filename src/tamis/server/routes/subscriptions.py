@@ -141,6 +141,7 @@ async def stream_deliveries(call: Call) -> None:
     if last:
         cursors.restore(last)
     # An error has to come before the stream begins.
+    await call.collection.pubsub.prepare_async(cursors.after)
     call.collection.pubsub.read_any(cursors.after, limit=1)
     await send_events(call, _format_deliveries(call, cursors, query.payloads))
 
