@@ -103,6 +103,7 @@ def test_subscription_without_news_reads_no_file(
 def test_stream_without_news_reads_no_file_at_a_heartbeat(
     tmp_path: Path, reads: list[Path]
 ) -> None:
+    from tamis.server.catalog import OpenCollection
     from tamis.server.deliveries import Cursors, follow
 
     with Collection.open(tmp_path / "c", sync=False, segment_bytes=500) as c:
@@ -113,7 +114,7 @@ def test_stream_without_news_reads_no_file_at_a_heartbeat(
             c.publish({"n": n, "text": "x" * 50})
 
         async def beat(times: int) -> None:
-            pieces = follow(c, Cursors(["idle"]), False, 0.001)
+            pieces = follow(Cursors(OpenCollection("c", c), ["idle"]), False, 0.001)
             for _ in range(times):
                 assert await anext(pieces) is None
 

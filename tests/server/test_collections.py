@@ -12,8 +12,11 @@ from typing import Any
 import httpx2
 import pytest
 import websockets.sync.client as websockets
+from websockets.exceptions import InvalidStatus
 
 import tamis
+from tamis.client import Client, RequestError
+from tamis.errors import GoneError
 from tamis.pubsub import Collection
 from tamis.server.keys import KEYS_FILE, KeyFile
 from tests.server.servers import Served, serving
@@ -179,6 +182,181 @@ def test_collection_that_was_removed_and_made_again_is_followed(tmp_path: Path) 
             leader.make("c", {f"new{number}": "x = 1"})
             wait_until(lambda number=number: answer() == [f"new{number}"])  # type: ignore[misc]
             wait_until(lambda: follower.http.get(f"{path}/log").json().get("latest") == 0)
+
+
+# --- Positions in an earlier collection of the name ---
+
+
+def remake(served: Served, path: str, events: int) -> None:
+    """Remove a collection, make it again, and publish events in it."""
+    served.http.delete(path)
+    prepare(served, path)
+    for x in range(1, events + 1):
+        served.http.post(f"{path}/publish", json={"event": {"x": x}})
+
+
+def read_id(served: Served, path: str, query: str, **headers: str) -> tuple[int, str]:
+    """The status of a stream, and the id of its first event."""
+    place = f"{path}/{query}"
+    with served.http.stream("GET", place, headers=headers) as answer:
+        if answer.status_code != 200:
+            return answer.status_code, answer.read().decode()
+        lines = answer.iter_lines()
+        return 200, next(line for line in lines if line.startswith("id: "))[4:]
+
+
+def test_stream_does_not_resume_in_a_later_collection_of_the_name(
+    served: Served, name: str
+) -> None:
+    path = f"/{name}"
+    remake(served, path, 3)
+    subscribed = "stream?subscription=ann"
+    several = f"{subscribed}&subscription=bob"
+    served.http.put(f"{path}/subscriptions/bob", json={"rules": ["r"]})
+    ids = [read_id(served, path, query) for query in (subscribed, several)]
+    changed = read_id(served, path, "changes?after=0", accept="text/event-stream")
+    assert [status for status, _ in (*ids, changed)] == [200, 200, 200]
+    remake(served, path, 5)
+    served.http.put(f"{path}/subscriptions/bob", json={"rules": ["r"]})
+    for query, (_, id) in zip((subscribed, several), ids, strict=True):
+        headers = {"last-event-id": id}
+        assert read_id(served, path, query, **headers)[0] == 410
+        place = f"{served.url}/v1/collections{path}/{query}".replace("stream?", "socket?")
+        with pytest.raises(InvalidStatus) as refused:
+            websockets.connect(place.replace("http", "ws"), additional_headers=headers)
+        assert refused.value.response.status_code == 410
+    headers = {"last-event-id": changed[1], "accept": "text/event-stream"}
+    assert read_id(served, path, "changes", **headers)[0] == 410
+    # A number alone may be one of the collection that was there before.
+    assert read_id(served, path, subscribed, **{"last-event-id": "1"})[0] == 410
+    status, id = read_id(served, path, subscribed)
+    assert status == 200
+    assert read_id(served, path, subscribed, **{"last-event-id": id})[1].endswith(":2")
+
+
+def test_pages_do_not_go_on_in_a_later_collection_of_the_name(served: Served, name: str) -> None:
+    path = f"/{name}"
+    remake(served, path, 3)
+    served.http.put(f"{path}/rules/r2", json={"rule": "x > 1"})
+    places = ("changes?after=0", "log?limit=2", "rules?limit=1", "subscriptions/ann/deliveries")
+    pages = [served.http.get(f"{path}/{place}").json() for place in places]
+    cursors = {
+        "changes": pages[0]["cursor"],
+        "log": pages[1]["cursor"],
+        "rules": pages[2]["next"],
+        "subscriptions/ann/deliveries": pages[3]["deliveries"][0]["cursor"],
+    }
+    for place, cursor in cursors.items():
+        assert served.http.get(f"{path}/{place}", params={"after": cursor}).status_code == 200
+    remake(served, path, 5)
+    for place, cursor in cursors.items():
+        answer = served.http.get(f"{path}/{place}", params={"after": cursor})
+        assert answer.status_code == 410, place
+        if place != "rules":
+            bare = cursor.rpartition(":")[2]
+            answer = served.http.get(f"{path}/{place}", params={"after": bare})
+            assert answer.status_code == 410, place
+            assert served.http.get(f"{path}/{place}", params={"after": 0}).status_code == 200
+    ack = served.http.post(
+        f"{path}/subscriptions/ann/ack",
+        json={"sequence": cursors["subscriptions/ann/deliveries"]},
+    )
+    assert ack.status_code == 410
+    assert served.http.get(f"{path}/subscriptions/ann").json()["acknowledged"] == 0
+
+
+def test_revision_of_an_earlier_collection_replaces_no_rules(served: Served, name: str) -> None:
+    path = f"/{name}"
+    prepare(served, path)
+    old = served.http.get(path).headers["etag"]
+    remake(served, path, 0)
+    new = served.http.get(path).headers["etag"]
+    assert old.rpartition(":")[2] == new.rpartition(":")[2]
+    for etag, status in ((old, 412), ('"1"', 412), (new, 200)):
+        headers = {"if-match": etag, "content-type": "application/jsonl"}
+        answer = served.http.put(f"{path}/rules", content=b"", headers=headers)
+        assert answer.status_code == status
+    assert (
+        served.http.get(f"{path}/export").headers["etag"] == served.http.get(path).headers["etag"]
+    )
+
+
+def test_numbers_alone_count_where_no_other_collection_had_the_name(
+    served: Served, name: str
+) -> None:
+    path = f"/{name}"
+    prepare(served, path)
+    served.http.post(f"{path}/publish", json={"event": {"x": 1}})
+    for place in ("changes?after=1", "log?after=1", "subscriptions/ann/deliveries?after=1"):
+        assert served.http.get(f"{path}/{place}").status_code == 200
+    served.http.post(f"{path}/publish", json={"event": {"x": 2}})
+    status, id = read_id(served, path, "stream?subscription=ann", **{"last-event-id": "1"})
+    assert (status, id.rpartition(":")[2]) == (200, "2")
+    headers = {"if-match": '"1"', "content-type": "application/jsonl"}
+    assert served.http.put(f"{path}/rules", content=b"", headers=headers).status_code == 200
+
+
+def test_client_that_resumes_learns_that_the_collection_is_another_one(
+    served: Served, name: str
+) -> None:
+    path = f"/{name}"
+    remake(served, path, 2)
+    with Client(served.url, name) as client:
+        version = client.info().version
+        changes = client.changes(0)
+        messages = client.subscribe("ann")
+        last = next(messages)
+        assert client.read("ann", after=last.cursor)[0].sequence == 2
+        assert client.acknowledge("ann", last.cursor) == 1
+        remake(served, path, 4)
+        with pytest.raises(GoneError):
+            list(messages)
+        for call in (
+            lambda: client.changes(changes.cursor),
+            lambda: client.changes(version),
+            lambda: client.read("ann", after=last.cursor),
+            lambda: client.acknowledge("ann", last.cursor),
+            lambda: client.read_log(last.cursor),
+        ):
+            with pytest.raises(GoneError):
+                call()
+        with pytest.raises(RequestError, match="revision"):
+            client.replace_all({}, revision=version)
+        assert client.replace_all({}, revision=client.info().version).added == 0
+
+
+def test_ids_of_messages_are_those_of_one_collection(served: Served, name: str) -> None:
+    path = f"/{name}"
+    ids = set()
+    for _ in range(2):
+        remake(served, path, 1)
+        (found,) = served.http.get(f"{path}/subscriptions/ann/deliveries").json()["deliveries"]
+        ids.add(found["id"])
+    assert len(ids) == 2
+
+
+def test_identity_stays_on_followers_and_after_restarts(tmp_path: Path) -> None:
+    with (
+        serving(tmp_path) as leader,
+        serving(tmp_path, read_only=True, follow_seconds=0.02) as follower,
+    ):
+        path = "/c"
+        remake(leader, path, 3)
+        _, id = read_id(leader, path, "stream?subscription=ann")
+        wait_until(lambda: follower.http.get(f"{path}/log").json().get("latest") == 3)
+        headers = {"last-event-id": id}
+        assert read_id(follower, path, "stream?subscription=ann", **headers)[1].endswith(":2")
+        etag = leader.http.get(path).headers["etag"]
+        assert follower.http.get(path).headers["etag"] == etag
+        with follower.http.stream("GET", f"{path}/stream?subscription=ann") as answer:
+            remake(leader, path, 4)
+            answer.read()  # It ends.
+        wait_until(lambda: follower.http.get(f"{path}/log").json().get("latest") == 4)
+        assert read_id(follower, path, "stream?subscription=ann", **headers)[0] == 410
+        etag = leader.http.get(path).headers["etag"]
+    with serving(tmp_path) as again:
+        assert again.http.get(path).headers["etag"] == etag
+        assert read_id(again, path, "stream?subscription=ann", **headers)[0] == 410
 
 
 def test_rules_are_saved_where_a_collection_has_an_odd_name(tmp_path: Path) -> None:

@@ -276,14 +276,15 @@ def replace_all(
     rules: Any,
     *,
     on_error: Literal["raise", "skip"] = "raise",
-    revision: int | None = None,
+    revision: int | str | None = None,
 ) -> Call[BulkReport]:
     """Replace all rules at once; see :meth:`tamis.Matcher.replace_all`.
 
     Parameters
     ----------
     revision
-        Only if the collection still has this revision.
+        Only if the collection still has this revision: the ``version`` of :meth:`info` or of a
+        report. A number alone is refused if the collection was made again under its name.
     """
     body, media = _encode_rules(rules)
     headers = {} if revision is None else {"If-Match": f'"{revision}"'}
@@ -354,7 +355,7 @@ def export(collection: str, *, tags: Iterable[str] = ()) -> Call[pa.Table]:
 
 
 def changes(
-    collection: str, after: int | None = None, *, limit: int = 1000, wait: float = 0.0
+    collection: str, after: int | str | None = None, *, limit: int = 1000, wait: float = 0.0
 ) -> Call[ChangePage]:
     """Read the changes of rules after a revision; wait for one if there is none."""
     query = _given(after=after, limit=limit, wait=wait)
@@ -608,7 +609,7 @@ def publish_many(
     return Call("POST", path, _whole(PublishedMany), body, JSON_LINES, query=query)
 
 
-def read_log(collection: str, after: int | None = None, *, limit: int = 100) -> Call[LogPage]:
+def read_log(collection: str, after: int | str | None = None, *, limit: int = 100) -> Call[LogPage]:
     """Read published events."""
     query = _given(after=after, limit=limit)
     return Call("GET", make_path(collection, "log"), _whole(LogPage), query=query)
@@ -661,7 +662,7 @@ def delete_subscription(collection: str, name: str) -> Call[None]:
 def read(
     collection: str,
     subscription: str,
-    after: int | None = None,
+    after: int | str | None = None,
     *,
     limit: int = 100,
     wait: float = 0.0,
@@ -674,8 +675,8 @@ def read(
     return Call("GET", path, read_answer, query=query, wait=wait)
 
 
-def acknowledge(collection: str, subscription: str, sequence: int) -> Call[int]:
-    """Acknowledge all messages of a subscription up to a sequence number."""
+def acknowledge(collection: str, subscription: str, sequence: int | str) -> Call[int]:
+    """Acknowledge all messages of a subscription up to a sequence number, or a cursor."""
     path = make_path(collection, "subscriptions", subscription, "ack")
     read_answer = _reader(Acknowledged, lambda a: a.acknowledged)
     return Call("POST", path, read_answer, _json({"sequence": sequence}))

@@ -36,7 +36,7 @@ class Acknowledgement(Body):
     """What a client sends."""
 
     subscription: str
-    sequence: int
+    sequence: int | str
 
 
 _decode = msgspec.json.Decoder(Acknowledgement).decode
@@ -78,11 +78,12 @@ def _open(server: Server, scope: Any) -> tuple[OpenCollection, Cursors, bool]:
     query = read_query(scope["query_string"], StreamQuery)
     if not query.subscription:
         raise ProblemError(422, "invalid-request", "name a subscription: ?subscription=…")
-    cursors = Cursors(query.subscription)
+    collection = server.catalog.find(name)
+    cursors = Cursors(collection, query.subscription)
     last = headers.get(b"last-event-id", b"").decode("latin-1")
     if last:
         cursors.restore(last)
-    return server.catalog.find(name), cursors, query.payloads
+    return collection, cursors, query.payloads
 
 
 async def _serve(
@@ -95,7 +96,7 @@ async def _serve(
 ) -> int:
     """Send and receive until one side ends; returns the code to close with."""
     tasks = [
-        asyncio.create_task(_send_deliveries(collection, cursors, payloads, send)),
+        asyncio.create_task(_send_deliveries(cursors, payloads, send)),
         asyncio.create_task(_receive_acks(server, collection, cursors, receive)),
         asyncio.create_task(server.streams.ending.wait()),
     ]
@@ -118,10 +119,8 @@ async def _serve(
     return 1000
 
 
-async def _send_deliveries(
-    collection: OpenCollection, cursors: Cursors, payloads: bool, send: Any
-) -> None:
-    async for delivery in follow(collection.pubsub, cursors, payloads, BEAT_SECONDS):
+async def _send_deliveries(cursors: Cursors, payloads: bool, send: Any) -> None:
+    async for delivery in follow(cursors, payloads, BEAT_SECONDS):
         if delivery is not None:
             text = _encode(describe_delivery(delivery)).decode()
             await send({"type": "websocket.send", "text": text})

@@ -36,6 +36,7 @@ from tamis.matcher.storage.manifest import (
     Manifest,
     Settings,
     StoredView,
+    draw_identity,
     read_manifest,
     write_manifest,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "is_name_of_leftover",
     "lock_directory",
     "open_manifest",
+    "read_identity",
     "read_settings",
     "remove_abandoned_folders",
     "remove_superfluous_files",
@@ -78,6 +80,13 @@ def read_settings(folder: Path) -> Settings:
         It holds no stored rules, or cannot be read.
     """
     return open_manifest(folder).settings
+
+
+def read_identity(folder: Path) -> str:
+    """The identity of a directory of rules; empty if it has none."""
+    with suppress(StorageError):
+        return open_manifest(folder).identity
+    return ""
 
 
 def open_manifest(folder: Path) -> Manifest:
@@ -237,7 +246,12 @@ def _write_first_files(
         views = (StoredView(name, np.empty(0, np.int32)),)
     create_log(folder / file_name(LOG, number))
     documents = newest_number(folder, DOCUMENTS)
-    write_manifest(folder, Manifest(settings, views, number, number + 1, documents))
+    write_manifest(
+        folder,
+        Manifest(
+            settings, views, number, number + 1, documents, revision=0, identity=draw_identity()
+        ),
+    )
 
 
 def lock_directory(folder: Path) -> Lock:

@@ -100,6 +100,8 @@ class EventLog:
         hold_during_forks(self._lock, rank=2)
         self._indexes: OrderedDict[int, SegmentIndex] = OrderedDict()
         self._reach = Reach()
+        self.identity = ""
+        """That of the collection; empty if it is not known."""
         self.on_end: Callable[[], None] = lambda: None
         """Called when a file has ended."""
         self._is_stale = False
@@ -255,18 +257,24 @@ class EventLog:
 
     # --- Reading: any thread ---
 
-    def refresh(self) -> bool:
-        """Read what a writer has appended since; returns whether there was something."""
+    def refresh(self, from_scratch: bool = False) -> bool:
+        """Read what a writer has appended since; returns whether there was something.
+
+        With `from_scratch` nothing that was read before counts: the folder is another one.
+        """
         if not self._read_only:
             return False
         before = self.latest, self.earliest
         with self._lock:
+            if from_scratch:
+                self._last, self._reach = None, Reach()
+                self._indexes.clear()
             self._look_again()
             kept = {file.first for file in self._files}
             self._reach.forget_files(kept)
             for first in self._indexes.keys() - kept:
                 del self._indexes[first]
-        return (self.latest, self.earliest) != before
+        return from_scratch or (self.latest, self.earliest) != before
 
     def _look_again(self) -> None:
         """List the files of a writer, and read what is new in the last one."""
@@ -283,6 +291,8 @@ class EventLog:
                     raise
             else:
                 self._files = files
+                if not files:
+                    self._last = None
                 return
 
     def read(self, after: int = 0, limit: int | None = None) -> Iterator[EventRecord]:

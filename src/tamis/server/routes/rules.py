@@ -15,7 +15,8 @@ from tamis.matcher.matcher import AddReport, Matcher
 from tamis.matcher.rule import Rule, RuleId, read_integer_id, read_weights
 from tamis.matcher.selection import tagged
 from tamis.server.bulk import choose_media, read_items, write_rules, write_rules_table
-from tamis.server.conditions import check_conditions, check_revision, make_etag
+from tamis.server.catalog import OpenCollection
+from tamis.server.conditions import check_conditions, check_revision, make_etag, tag_revision
 from tamis.server.operation import Call, Operation, Reply
 from tamis.server.problems import ProblemError
 from tamis.server.routes.workbench import count_activity
@@ -33,6 +34,7 @@ from tamis.wire.messages import (
     RulePage,
     RuleRecord,
 )
+from tamis.wire.pubsub import Cursor
 
 __all__ = ["OPERATIONS", "find_id"]
 
@@ -173,7 +175,7 @@ def list_rules(call: Call) -> RulePage:
     if query.order != "added":
         return _list_first(call, query)
     matcher = call.collection.matcher
-    revision, start = matcher.revision, _find_start(matcher, query.after)
+    revision, start = matcher.revision, _find_start(call.collection, query.after)
     found: list[RuleRecord] = []
     last: Rule | None = None
     scanned = 0
@@ -185,7 +187,9 @@ def list_rules(call: Call) -> RulePage:
             found.append(RuleRecord.of(rule, rule_to_json(rule)))
     end = start + scanned
     more = last is not None and end < len(matcher)
-    return RulePage(found, _write_cursor(end, last.id) if more and last else None, revision)
+    return RulePage(
+        found, _write_cursor(call.collection, end, last.id) if more and last else None, revision
+    )
 
 
 def _list_first(call: Call, query: ListQuery) -> RulePage:
@@ -220,27 +224,30 @@ def _fits(rule: Rule, query: ListQuery) -> bool:
     return not search or search in rule.text.casefold() or search in str(rule.id).casefold()
 
 
-def _write_cursor(position: int, last: RuleId) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode([position, last])).decode()
+def _write_cursor(collection: OpenCollection, position: int, last: RuleId) -> str:
+    cursor = [position, last, collection.pubsub.identity]
+    return base64.urlsafe_b64encode(msgspec.json.encode(cursor)).decode()
 
 
-def _find_start(matcher: Matcher, cursor: str | None) -> int:
+def _find_start(collection: OpenCollection, cursor: str | None) -> int:
     """The position after the rule that a cursor names, wherever that rule is by now."""
     if cursor is None:
         return 0
+    matcher = collection.matcher
     try:
         data = base64.b64decode(cursor, altchars=b"-_", validate=True)
-        position, last = msgspec.json.decode(data, type=tuple[int, str | int])
+        position, last, identity = msgspec.json.decode(data, type=tuple[int, str | int, str])
         if not 0 < position < 2**40:
             raise ValueError(position)
     except (ValueError, msgspec.MsgspecError):
         raise ProblemError(422, "invalid-request", "after= takes the `next` of a page") from None
-    at = next(matcher.rules(position - 1), None)
-    if at is not None and at.id == last:
-        return position
-    for number, id in enumerate(matcher, 1):
-        if id == last:
-            return number
+    if identity == collection.pubsub.identity:
+        at = next(matcher.rules(position - 1), None)
+        if at is not None and at.id == last:
+            return position
+        for number, id in enumerate(matcher, 1):
+            if id == last:
+                return number
     raise ProblemError(
         410, "page-gone", "the last rule of that page was removed or replaced; list from the start"
     )
@@ -279,7 +286,7 @@ def add_rules(call: Call) -> BulkReport:
     rules = read_items(call.body, call.server.limits.batch)
     with call.collection.writing(None):
         report = matcher.add_many(rules, on_error=query.on_error, replace=query.replace)
-    return _report(report, matcher.revision)
+    return _report(call, report, matcher.revision)
 
 
 def replace_rules(call: Call) -> Reply:
@@ -291,12 +298,14 @@ def replace_rules(call: Call) -> Reply:
         check_revision(call, matcher.revision)
         report = matcher.replace_all(rules, on_error=query.on_error)
         revision = matcher.revision
-    return Reply(_report(report, revision), headers={"ETag": f'"{revision}"'})
+    headers = {"ETag": tag_revision(call.collection, revision)}
+    return Reply(_report(call, report, revision), headers=headers)
 
 
-def _report(report: AddReport, revision: int) -> BulkReport:
+def _report(call: Call, report: AddReport, revision: int) -> BulkReport:
     bad = [BadRuleLine(one.id, one.position, one.message) for one in report.bad[:_MOST_BAD]]
-    return BulkReport(report.added, len(report.bad), bad, revision)
+    version = call.collection.mark(revision)
+    return BulkReport(report.added, len(report.bad), bad, revision, version)
 
 
 class ExportQuery(msgspec.Struct, frozen=True):
@@ -315,8 +324,13 @@ def export_rules(call: Call) -> Reply:
     if query.tag:
         only = tagged(*query.tag)
         rules = (rule for rule in rules if only.fits(rule.tags))
+    headers = {
+        "Tamis-Revision": str(revision),
+        "ETag": tag_revision(call.collection, revision),
+        "Tamis-Cursor": call.collection.mark(revision),
+    }
     write = write_rules_table if media == ARROW else write_rules
-    return Reply(pieces=write(rules), media=media, headers={"Tamis-Revision": str(revision)})
+    return Reply(pieces=write(rules), media=media, headers=headers)
 
 
 # --- Changes ---
@@ -325,9 +339,9 @@ def export_rules(call: Call) -> Reply:
 class ChangesQuery(msgspec.Struct, frozen=True):
     """Which changes to read."""
 
-    after: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
-    """A revision: changes after it. By default, and for a stream without ``Last-Event-ID``, those
-    to come."""
+    after: Cursor | None = None
+    """The ``cursor`` of a page, the ``version`` of a collection, or a revision: changes after it.
+    By default, and for a stream without ``Last-Event-ID``, those to come."""
     limit: Limit = 1000
     wait: Annotated[float, Meta(ge=0, le=60)] = 0
     """How many seconds to wait for a change, if there is none."""
@@ -349,14 +363,17 @@ async def read_changes(call: Call) -> Any:
         if changes.is_closed:
             raise ProblemError(404, "collection-not-found", "the collection was removed meanwhile")
         found = changes.read(after, query.limit)
-    return ChangePage([ChangeRecord.of(change) for change in found], matcher.revision)
+    cursor = call.collection.mark(found[-1].revision if found else after)
+    return ChangePage([ChangeRecord.of(change) for change in found], matcher.revision, cursor)
 
 
 def _choose_revision(call: Call, query: ChangesQuery) -> int:
     last = call.header(b"last-event-id")
-    if last is not None and last.isascii() and last.isdigit() and len(last) < 20:
-        return int(last)
-    return call.collection.matcher.revision if query.after is None else query.after
+    if last:
+        return call.collection.read_position(last)
+    if query.after is not None:
+        return call.collection.read_position(query.after)
+    return call.collection.matcher.revision
 
 
 async def _stream_changes(call: Call, after: int) -> AsyncIterator[bytes]:
@@ -366,7 +383,7 @@ async def _stream_changes(call: Call, after: int) -> AsyncIterator[bytes]:
         found = changes.read(after, 1000)
         for change in found:
             after = change.revision
-            yield format_event(ChangeRecord.of(change), str(after), "change")
+            yield format_event(ChangeRecord.of(change), call.collection.mark(after), "change")
         if not found and not await changes.bell.wait(seen, BEAT_SECONDS):
             yield b""
 
