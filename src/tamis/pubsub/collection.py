@@ -674,6 +674,8 @@ class Collection:
             "earliest": self.log.earliest,
             "latest": self.log.latest,
             "log_bytes": self.log.stored_bytes,
+            "clock_jumps": self.log.clock.jumps,
+            "clock_ahead": self.log.clock.ahead,
         }
 
     def close(self) -> None:

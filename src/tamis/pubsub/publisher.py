@@ -132,7 +132,6 @@ class Publisher:
         self._waiting = threading.Condition()
         self._is_closed = False
         self._next_upkeep = 0.0
-        self._last_time = log.last_time
         self._thread = threading.Thread(target=self._run, name="tamis-publisher", daemon=True)
         self._thread.start()
 
@@ -232,7 +231,7 @@ class Publisher:
             # Each event sees all before it, also those of its own group.
             self._catch_up(group, load=True)
         matches = self._find_deliveries(request)
-        moment = self._last_time = max(time.time_ns() // 1000, self._last_time)
+        moment = self._log.clock.stamp()
         record = EventRecord(
             group.following,
             moment,

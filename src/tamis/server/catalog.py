@@ -282,6 +282,8 @@ class Catalog:
             yield "subscriptions", collection.name, len(collection.pubsub.subscriptions)
             yield "events", collection.name, collection.pubsub.log.latest
             yield "log_bytes", collection.name, collection.pubsub.log.stored_bytes
+            yield "clock_jumps", collection.name, collection.pubsub.log.clock.jumps
+            yield "clock_ahead_seconds", collection.name, collection.pubsub.log.clock.ahead
 
     def close(self) -> None:
         """Close all collections."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from array import array
 from bisect import bisect_right
 from collections import OrderedDict
@@ -35,6 +36,7 @@ from tamis.matcher.storage.atomic import (
 )
 from tamis.matcher.storage.file_names import remove_file
 from tamis.matcher.storage.log import EMPTY_LENGTH, Log, report_torn
+from tamis.pubsub.log.clock import LogClock, find_last
 from tamis.pubsub.log.columns import PastLog
 from tamis.pubsub.log.log_files import (
     SIDE,
@@ -114,6 +116,8 @@ class EventLog:
         else:
             self._files = list_files(folder) or [create_file(folder, 1)]
             self._open_last()
+        self.clock = LogClock(0 if read_only else self.last_time)
+        """Gives events their times."""
 
     def _open_last(self) -> None:
         path, first = self._files[-1]
@@ -213,29 +217,49 @@ class EventLog:
 
     def find_outdated(self) -> list[LogFile]:
         """The oldest files, which retention no longer keeps. The last one is always kept."""
-        files, retention = self._files, self.retention
-        horizon = None
-        if retention.age is not None:
-            horizon = int((retention.clock() - retention.age) * 1e6)
+        horizon, retention = self._find_horizon(), self.retention
         excess = 0 if retention.bytes is None else self.stored_bytes - retention.bytes
-        outdated = []
-        for file in files[:-1]:
-            if excess <= 0 and not (horizon is not None and self._ended_before(file, horizon)):
-                break
-            excess -= size_of(file.path)
-            outdated.append(file)
+        outdated: list[LogFile] = []
+        undecided: list[LogFile] = []
+        latest = 0
+        for file in self._files[:-1]:
+            undecided.append(file)
+            if excess <= 0:
+                end = None if horizon is None else self._find_end(self.read_index(file))
+                if horizon is None or max(latest, end or 0) >= horizon:
+                    break
+                latest = max(latest, end or 0)
+                if end is None:
+                    # No time in it can be right: it is as old as what follows.
+                    continue
+            excess -= sum(size_of(one.path) for one in undecided)
+            outdated += undecided
+            undecided = []
         return outdated
 
-    def _ended_before(self, file: LogFile, horizon: int) -> bool:
-        index = self.read_index(file)
-        return not len(index) or index.times[-1] < horizon
+    def _now(self) -> int:
+        # A clock of the user's own says what the time is.
+        clock = self.retention.clock
+        return self.clock.look() if clock is time.time else int(clock() * 1e6)
+
+    def _find_horizon(self) -> int | None:
+        """Events before this time are past their age; None if that cannot be said now."""
+        age = self.retention.age
+        if age is None or (self.retention.clock is time.time and not self.clock.is_trusted(age)):
+            return None
+        return self._now() - int(age * 1e6)
+
+    def _find_end(self, index: SegmentIndex) -> int | None:
+        """The last time in a file that can be right; None if none can."""
+        return find_last(index.times, self._now())
 
     def end_old_file(self) -> None:
         """Begin a new file if all events of the last one are past their age."""
-        last, age = self._last, self.retention.age
-        if last is None or not len(last) or age is None:
+        last, horizon = self._last, self._find_horizon()
+        if last is None or not len(last) or horizon is None:
             return
-        if last.times[-1] < int((self.retention.clock() - age) * 1e6):
+        end = self._find_end(last)
+        if end is not None and end < horizon:
             self._begin_file()
 
     def remove(self, files: Sequence[LogFile]) -> None:
