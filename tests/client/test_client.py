@@ -106,6 +106,42 @@ def test_errors_are_those_of_a_matcher(client: Client, served: Served) -> None:
     assert failed.value.status == 404
 
 
+@pytest.mark.parametrize(
+    "id", ["..", ".", "", "a/b", "../..", "%2E", "%", "ü/\u0667", "a?b#c", "7", "007", 7, -(2**63)]
+)
+def test_client_reaches_the_rule_with_just_this_id(served: Served, id: str | int) -> None:
+    others: list[str | int] = [one for one in ("", "7", 7, "seven") if one != id]
+    with Client(served.url, "ids") as client:
+        client.drop() if "ids" in [one.name for one in client.collections()] else None
+        client.create()
+        client.add_many([{"id": one, "rule": "x = 0"} for one in others])
+        client.add(id, "x = 1")
+        assert (client.rule(id).id, client.rule(id).rule) == (id, "x = 1")
+        client.add(id, "x = 2", replace=True)
+        assert client.match({"x": 2}) == [id]
+        client.remove(id)
+        assert [one.id for one in client.list_rules().rules] == others
+        with pytest.raises(tamis.UnknownRuleError):
+            client.remove(id)
+
+
+@pytest.mark.parametrize("name", ["..", ".", "", "a/b", "%2E"])
+def test_client_with_a_strange_name_drops_nothing(served: Served, name: str) -> None:
+    before = {one.name for one in served.server.catalog.list()}
+    with Client(served.url, name) as client, pytest.raises(RequestError) as caught:
+        client.drop()
+    assert caught.value.status in (404, 405)
+    assert {one.name for one in served.server.catalog.list()} == before
+
+
+def test_client_refuses_what_is_no_id(client: Client) -> None:
+    for bad in ("\ud800", 7.0, True, 2**63):
+        with pytest.raises(tamis.RuleError):
+            client.remove(bad)  # type: ignore[arg-type]  # what it refuses
+    with pytest.raises(RequestError, match="surrogate"):
+        client.read("\ud800")
+
+
 def test_publish_and_receive(client: Client) -> None:
     client.add("r", "x > 0")
     client.put_subscription("ann", rules=["r"], attributes={"tier": 2})
@@ -152,7 +188,7 @@ def test_both_clients_have_every_call() -> None:
         if inspect.isfunction(value)
         and value.__module__ == described.__name__
         and not name.startswith("_")
-        and name not in ("document", "list_collections")
+        and name not in ("document", "list_collections", "make_path")
     }
     for kind in (Client, AsyncClient):
         assert names <= vars(kind).keys()

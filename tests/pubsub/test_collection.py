@@ -47,7 +47,7 @@ def test_an_event_reaches_the_subscriptions_that_own_matching_rules(c: Collectio
     (delivery,) = c.read("by-tag", payloads=True)
     assert delivery.event == {"price": 22}
     assert delivery.payloads == {"cheap": {"send": "mail"}}
-    assert delivery.id == "by-tag.1"
+    assert delivery.id == f"by-tag.1.{c.identity}"
     assert c.read("nothing") == []
 
 

@@ -29,7 +29,7 @@ class Served:
         self.url = f"http://127.0.0.1:{runner.port}"
         self.http = httpx2.Client(base_url=f"{self.url}/v1/collections", timeout=30)
 
-    def make(self, name: str, rules: dict[str, Any] | None = None) -> str:
+    def make(self, name: str, rules: dict[Any, Any] | None = None) -> str:
         """Create a collection with these rules, and return its path."""
         made = self.http.put(f"/{name}", json={})
         assert made.status_code == 201, made.text

@@ -46,7 +46,7 @@ def test_from_publish_to_acknowledgement(served: Served, name: str) -> None:
     publish(served, path, {"price": 99})
     read = served.http.get(f"{path}/subscriptions/ann/deliveries").json()["deliveries"]
     assert [(one["sequence"], one["event"]["title"], one["id"]) for one in read] == [
-        (1, "Emma", "ann.1")
+        (1, "Emma", f"ann.1.{served.server.catalog.find(name).identity}")
     ]
     ack = served.http.post(f"{path}/subscriptions/ann/ack", json={"sequence": 1})
     assert ack.json() == {"acknowledged": 1}

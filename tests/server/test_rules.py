@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from typing import Any
+from urllib.parse import quote
 
 import httpx2
 import pyarrow as pa
@@ -70,6 +71,75 @@ def test_an_integer_id_stays_one(served: Served, name: str) -> None:
     assert served.http.get(f"{path}/rules/7").json()["id"] == 7
     wrong = served.http.put(f"{path}/rules/8", json={"id": 7, "rule": "x = 1"})
     assert wrong.status_code == 422
+
+
+@pytest.mark.parametrize("other", ["007", "+7", "7 ", "\u0667", "\uff17", "-0", "7.0", "1_0"])
+def test_spelling_of_an_integer_names_no_other_rule(served: Served, name: str, other: str) -> None:
+    path = served.make(f"spelling{other.encode().hex()}", {7: "x = 1", 10: "x = 2", 0: "x = 0"})
+    place = f"{path}/rules/{quote(other, safe='')}"
+    assert served.http.get(place).status_code == 404
+    assert served.http.delete(place).status_code == 404
+    assert served.http.put(place, json={"rule": "x = 3"}).status_code == 201
+    matcher = served.server.catalog.find(path[1:]).matcher
+    assert list(matcher) == [7, 10, 0, other]
+    assert [rule.text for rule in matcher.rules()] == ["x = 1", "x = 2", "x = 0", "x = 3"]
+
+
+@pytest.mark.parametrize("id", [-(2**63), 2**63 - 1, -1, 0, -(10**18) - 1])
+def test_path_reaches_every_integer_id(served: Served, id: int) -> None:
+    path = served.make(f"reach{abs(id)}", {id: "x = 1"})
+    assert served.http.get(f"{path}/rules/{id}").json()["id"] == id
+    assert served.http.delete(f"{path}/rules/{id}").status_code == 204
+    beyond = served.http.get(f"{path}/rules/{2**63}", params={"id_type": "integer"})
+    assert (beyond.status_code, beyond.json()["type"]) == (400, "urn:tamis:problem:not-an-id")
+
+
+def test_path_that_names_two_rules_is_refused(served: Served, name: str) -> None:
+    path = served.make(name, {7: "x = 1", "7": "x = 2"})
+    for method in ("GET", "PUT", "DELETE"):
+        answer = served.http.request(method, f"{path}/rules/7", json={"rule": "x = 3"})
+        assert (answer.status_code, answer.json()["type"]) == (
+            400,
+            "urn:tamis:problem:ambiguous-id",
+        )
+    for kind, id, rule in (("integer", 7, "x = 1"), ("text", "7", "x = 2")):
+        found = served.http.get(f"{path}/rules/7", params={"id_type": kind}).json()
+        assert (found["id"], found["rule"]) == (id, rule)
+    served.http.delete(f"{path}/rules/7", params={"id_type": "text"})
+    assert list(served.server.catalog.find(name).matcher) == [7]
+
+
+def test_path_of_bytes_that_are_no_text_is_refused(served: Served, name: str) -> None:
+    path = served.make(name, {"\ufffd": "x = 1"})
+    for bad in ("%FF", "%FE", "%C3"):
+        assert served.http.get(f"{path}/rules/{bad}").status_code == 400
+    assert served.http.get(f"{path}/rules/%EF%BF%BD").json()["id"] == "\ufffd"
+
+
+def test_id_of_dots_does_not_name_the_collection(served: Served, name: str) -> None:
+    path = served.make(name, {"..": "x = 1", ".": "x = 1", "": "x = 1"})
+    # What a browser or httpx makes of rules/..
+    assert served.http.delete(f"{path}/").status_code == 404
+    for dots in ("%2E%2E", "%2E"):
+        assert served.http.delete(f"{path}/rules/{dots}").status_code == 204
+    assert list(served.server.catalog.find(name).matcher) == [""]
+
+
+@pytest.mark.parametrize(
+    "number", ["\u0667", "1_000", " 7", "+7", "007", "7 ", "0x7", "", "-1", "nan"]
+)
+def test_number_in_a_query_is_spelt_in_one_way(served: Served, number: str) -> None:
+    if "/numbers" not in {f"/{one.name}" for one in served.server.catalog.list()}:
+        served.make("numbers", {"a": "x = 1"})
+        served.http.put("/numbers/subscriptions/ann", json={})
+    for place in (
+        "log?after=",
+        "log?limit=",
+        "changes?after=",
+        "subscriptions/ann/deliveries?wait=",
+    ):
+        answer = served.http.get(f"/numbers/{place}{quote(number, safe='')}")
+        assert answer.status_code == 422, (place, number)
 
 
 def test_a_refused_rule_comes_back_with_position_and_caret(served: Served, name: str) -> None:

@@ -19,6 +19,7 @@ import pytest
 import websockets.sync.client as websockets
 from websockets.exceptions import InvalidStatus
 
+from tamis.errors import CorruptFileError, LockedError, StorageError
 from tamis.server.keys import KEYS_FILE, KeyFile, Right
 from tamis.server.routes import OPERATIONS
 from tamis.server.run import ServerError, make_runner
@@ -394,6 +395,23 @@ def test_logs_have_no_secrets(guarded: Served, keys: Keys) -> None:
     assert secret.split("_")[1] in log
     for private in (secret.rpartition("_")[2], "private-words", "private-event"):
         assert private not in log
+
+
+@pytest.mark.parametrize("kind", [CorruptFileError, LockedError, StorageError])
+def test_damaged_file_is_reported_without_its_path(
+    served: Served, kind: type[StorageError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = served.make(f"damaged{kind.__name__}")
+    collection = served.server.catalog.find(path[1:])
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise kind("the log is damaged", path="/secret/place")
+
+    monkeypatch.setattr(collection.pubsub.log, "read", fail)
+    answer = served.http.get(f"{path}/log")
+    assert answer.status_code in (500, 503)
+    assert answer.json()["detail"] == "the log is damaged"
+    assert "secret" not in answer.text
 
 
 def test_failures_tell_nothing_about_the_machine(

@@ -35,6 +35,14 @@ async function check(response) {
 export const path = (collection, rest) =>
   `/v1/collections/${encodeURIComponent(collection)}${rest ? `/${rest}` : ""}`;
 
+export function rulePath(collection, id) {
+  // However they are written, a browser takes them out of an address: another rule would be meant.
+  if (id === "." || id === "..") {
+    throw new Problem({ detail: `A browser cannot name the rule ${id}; the Python client can.` });
+  }
+  return path(collection, `rules/${encodeURIComponent(id)}`);
+}
+
 export async function get(url, signal) {
   const response = await check(await fetch(url, { headers: headers({}), signal }));
   return response.json();

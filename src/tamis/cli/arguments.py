@@ -21,7 +21,7 @@ from tamis.matcher.analysis.near_names import find_near, list_near
 from tamis.matcher.matcher import Matcher
 from tamis.matcher.published.address import is_address
 from tamis.matcher.published.layout import is_published
-from tamis.matcher.rule import Rule, RuleId
+from tamis.matcher.rule import Rule, RuleId, read_integer_id
 from tamis.matcher.selection import Tagged, tagged
 from tamis.matcher.storage.directory import is_index
 
@@ -262,8 +262,9 @@ def find_rule_id(matcher: Matcher, text: str) -> RuleId:
     """The id written as `text`: that string, or else that integer."""
     if text in matcher:
         return text
-    if text.removeprefix("-").isdecimal() and int(text) in matcher:
-        return int(text)
+    number = read_integer_id(text)
+    if number is not None and number in matcher:
+        return number
     near = list_near(find_near(text, map(str, matcher))) if len(matcher) <= _MOST_NAMES else ""
     raise UnknownRuleError(f"there is no rule {text!r}{near}")
 

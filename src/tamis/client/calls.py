@@ -17,9 +17,10 @@ from urllib.parse import quote
 import msgspec
 import pyarrow as pa
 
+from tamis.client.errors import RequestError
 from tamis.expr.json import to_json
 from tamis.expr.model import And, Atom, Expr, Not, Or, Predicate
-from tamis.matcher.rule import Rule, RuleId, RuleSource
+from tamis.matcher.rule import Rule, RuleId, RuleSource, check_id, read_integer_id
 from tamis.matcher.selection import Tagged
 from tamis.wire.media import ARROW, JSON, JSON_LINES
 from tamis.wire.messages import (
@@ -57,7 +58,7 @@ from tamis.wire.pubsub import (
     SubscriptionRecord,
 )
 
-__all__ = ["Call", "document"]
+__all__ = ["Call", "document", "make_path"]
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -108,8 +109,27 @@ def _nothing(_: bytes) -> None:
     return None
 
 
-def _path(collection: str, *parts: str) -> str:
-    return "/".join(["/v1/collections", quote(collection, safe=""), *parts])
+def make_path(collection: str, *parts: str) -> str:
+    """The path below a collection, where each part is one however it is spelt."""
+    return "/".join(["/v1/collections", *map(_quote, (collection, *parts))])
+
+
+def _quote(text: str) -> str:
+    """A part of a path; a client of HTTP would walk up at ``..``, and leave out ``.``."""
+    if text in {".", ".."}:
+        return text.replace(".", "%2E")
+    try:
+        return quote(text, safe="")
+    except UnicodeEncodeError:
+        raise RequestError(f"{text!r:.200} has an unpaired surrogate; no path does") from None
+
+
+def _rule_path(collection: str, id: RuleId) -> tuple[str, dict[str, str]]:
+    """The path of a rule, and the query that tells ``7`` from ``"7"``."""
+    text = str(check_id(id))
+    is_ambiguous = read_integer_id(text) is not None
+    kind = "integer" if isinstance(id, int) else "text"
+    return make_path(collection, "rules", text), {"id_type": kind} if is_ambiguous else {}
 
 
 def _json(value: Mapping[str, Any]) -> bytes:
@@ -169,22 +189,22 @@ def create(
         As in :class:`tamis.Matcher`.
     """
     body = _json({"logic": logic, "schema": schema})
-    return Call("PUT", _path(collection), _whole(CollectionInfo), body, is_repeatable=False)
+    return Call("PUT", make_path(collection), _whole(CollectionInfo), body, is_repeatable=False)
 
 
 def drop(collection: str) -> Call[None]:
     """Remove the collection with everything in it."""
-    return Call("DELETE", _path(collection), _nothing, is_repeatable=False)
+    return Call("DELETE", make_path(collection), _nothing, is_repeatable=False)
 
 
 def info(collection: str) -> Call[CollectionInfo]:
     """Get the number of rules and the revision of the collection."""
-    return Call("GET", _path(collection), _whole(CollectionInfo))
+    return Call("GET", make_path(collection), _whole(CollectionInfo))
 
 
 def stats(collection: str) -> Call[dict[str, Any]]:
     """Get figures about the rules and the index."""
-    return Call("GET", _path(collection, "stats"), _reader(CollectionInfo, lambda a: a.stats))
+    return Call("GET", make_path(collection, "stats"), _reader(CollectionInfo, lambda a: a.stats))
 
 
 # --- Rules ---
@@ -206,6 +226,7 @@ def add(
     replace: bool = False,
 ) -> Call[RuleRecord]:
     """Add a rule; see :meth:`tamis.Matcher.add`."""
+    path, query = _rule_path(collection, id)
     body = {
         "id": id if isinstance(id, int) else None,
         "rule": _source(rule),
@@ -220,9 +241,10 @@ def add(
     }
     return Call(
         "PUT",
-        _path(collection, "rules", quote(str(id), safe="")),
+        path,
         _whole(RuleRecord),
         _json(body),
+        query=query,
         headers={} if replace else {"If-None-Match": "*"},
         is_repeatable=replace,
     )
@@ -240,7 +262,7 @@ def add_many(
     query = {"on_error": on_error, "replace": str(replace).lower()}
     return Call(
         "POST",
-        _path(collection, "rules"),
+        make_path(collection, "rules"),
         _whole(BulkReport),
         body,
         media,
@@ -254,20 +276,21 @@ def replace_all(
     rules: Any,
     *,
     on_error: Literal["raise", "skip"] = "raise",
-    revision: int | None = None,
+    revision: int | str | None = None,
 ) -> Call[BulkReport]:
     """Replace all rules at once; see :meth:`tamis.Matcher.replace_all`.
 
     Parameters
     ----------
     revision
-        Only if the collection still has this revision.
+        Only if the collection still has this revision: the ``version`` of :meth:`info` or of a
+        report. A number alone is refused if the collection was made again under its name.
     """
     body, media = _encode_rules(rules)
     headers = {} if revision is None else {"If-Match": f'"{revision}"'}
     return Call(
         "PUT",
-        _path(collection, "rules"),
+        make_path(collection, "rules"),
         _whole(BulkReport),
         body,
         media,
@@ -279,15 +302,15 @@ def replace_all(
 
 def remove(collection: str, id: RuleId) -> Call[None]:
     """Remove a rule."""
-    path = _path(collection, "rules", quote(str(id), safe=""))
-    return Call("DELETE", path, _nothing, is_repeatable=False)
+    path, query = _rule_path(collection, id)
+    return Call("DELETE", path, _nothing, query=query, is_repeatable=False)
 
 
 def remove_many(collection: str, ids: Iterable[RuleId]) -> Call[int]:
     """Remove many rules at once: all of them, or none if an id is unknown."""
     return Call(
         "POST",
-        _path(collection, "remove"),
+        make_path(collection, "remove"),
         _reader(Removed, lambda answer: answer.removed),
         _json({"ids": list(ids)}),
         is_repeatable=False,
@@ -296,7 +319,8 @@ def remove_many(collection: str, ids: Iterable[RuleId]) -> Call[int]:
 
 def rule(collection: str, id: RuleId) -> Call[RuleRecord]:
     """Get a rule."""
-    return Call("GET", _path(collection, "rules", quote(str(id), safe="")), _whole(RuleRecord))
+    path, query = _rule_path(collection, id)
+    return Call("GET", path, _whole(RuleRecord), query=query)
 
 
 def list_rules(
@@ -321,21 +345,21 @@ def list_rules(
         How many rules a page has at most.
     """
     query = _given(search=search, tag=list(tags), after=after, limit=limit)
-    return Call("GET", _path(collection, "rules"), _whole(RulePage), query=query)
+    return Call("GET", make_path(collection, "rules"), _whole(RulePage), query=query)
 
 
 def export(collection: str, *, tags: Iterable[str] = ()) -> Call[pa.Table]:
     """Get all rules with all their fields, as an Arrow table that :meth:`add_many` takes."""
     query = {"tag": list(tags)}
-    return Call("GET", _path(collection, "export"), _read_table, accept=ARROW, query=query)
+    return Call("GET", make_path(collection, "export"), _read_table, accept=ARROW, query=query)
 
 
 def changes(
-    collection: str, after: int | None = None, *, limit: int = 1000, wait: float = 0.0
+    collection: str, after: int | str | None = None, *, limit: int = 1000, wait: float = 0.0
 ) -> Call[ChangePage]:
     """Read the changes of rules after a revision; wait for one if there is none."""
     query = _given(after=after, limit=limit, wait=wait)
-    return Call("GET", _path(collection, "changes"), _whole(ChangePage), query=query, wait=wait)
+    return Call("GET", make_path(collection, "changes"), _whole(ChangePage), query=query, wait=wait)
 
 
 def _encode_rules(rules: Any) -> tuple[bytes, str]:
@@ -382,7 +406,9 @@ def match(
 ) -> Call[list[RuleId]]:
     """Find the rules that an event satisfies; see :meth:`tamis.Matcher.match`."""
     body = _question(event, only, at)
-    return Call("POST", _path(collection, "match"), _reader(MatchedIds, lambda a: a.rules), body)
+    return Call(
+        "POST", make_path(collection, "match"), _reader(MatchedIds, lambda a: a.rules), body
+    )
 
 
 def first(
@@ -395,7 +421,9 @@ def first(
 ) -> Call[list[RuleId]]:
     """Find the `n` matching rules of the highest priorities."""
     body = _question(event, only, at, n=n)
-    return Call("POST", _path(collection, "first"), _reader(MatchedIds, lambda a: a.rules), body)
+    return Call(
+        "POST", make_path(collection, "first"), _reader(MatchedIds, lambda a: a.rules), body
+    )
 
 
 def top(
@@ -410,7 +438,7 @@ def top(
     """Find the `n` matching rules of the highest scores."""
     body = _question(event, only, at, n=n, weights=_weights(weights))
     read = _reader(ScoredRules, lambda a: [(one.rule, one.score) for one in a.rules])
-    return Call("POST", _path(collection, "top"), read, body)
+    return Call("POST", make_path(collection, "top"), read, body)
 
 
 def count(
@@ -422,7 +450,7 @@ def count(
 ) -> Call[int]:
     """Count the rules that an event satisfies."""
     body = _question(event, only, at)
-    return Call("POST", _path(collection, "count"), _reader(Count, lambda a: a.count), body)
+    return Call("POST", make_path(collection, "count"), _reader(Count, lambda a: a.count), body)
 
 
 def match_expression(
@@ -435,13 +463,13 @@ def match_expression(
     """Find the rules that a partially known event could satisfy."""
     body = _question(_source(event), only, at)
     read = _reader(MatchedIds, lambda a: a.rules)
-    return Call("POST", _path(collection, "match-expression"), read, body)
+    return Call("POST", make_path(collection, "match-expression"), read, body)
 
 
 def explain(collection: str, id: RuleId, event: Mapping[str, Any]) -> Call[Explained]:
     """Explain why a rule matches an event, or does not."""
     body = _json({"rule": id, "event": event})
-    return Call("POST", _path(collection, "explain"), _whole(Explained), body)
+    return Call("POST", make_path(collection, "explain"), _whole(Explained), body)
 
 
 def why(
@@ -453,7 +481,7 @@ def why(
 ) -> Call[dict[RuleId, Explained]]:
     """Explain each rule that an event satisfies."""
     read = _reader(WhyAnswer, lambda a: {one.rule: one for one in a.rules})
-    return Call("POST", _path(collection, "why"), read, _question(event, only, at))
+    return Call("POST", make_path(collection, "why"), read, _question(event, only, at))
 
 
 def why_not(
@@ -461,7 +489,7 @@ def why_not(
 ) -> Call[Obstructed]:
     """Find the fewest predicates that would have to change for a rule to match."""
     body = _json({"rule": id, "event": event, "at": at})
-    return Call("POST", _path(collection, "why-not"), _whole(Obstructed), body)
+    return Call("POST", make_path(collection, "why-not"), _whole(Obstructed), body)
 
 
 # --- Questions about many events ---
@@ -520,7 +548,7 @@ def _batch(
         query["only"] = [str(id) for id in only]
     if at is not None:
         query["at"] = at.isoformat()
-    path = _path(collection, noun)
+    path = make_path(collection, noun)
     return Call("POST", path, _read_table, body, media, accept=ARROW, query=query)
 
 
@@ -560,7 +588,7 @@ def publish(
         "audience_logic": audience_logic,
         "document_id": id,
     }
-    return Call("POST", _path(collection, "publish"), _whole(Published), _json(body))
+    return Call("POST", make_path(collection, "publish"), _whole(Published), _json(body))
 
 
 def publish_many(
@@ -576,15 +604,15 @@ def publish_many(
     ids = [uuid.uuid4().hex for _ in chosen] if message_ids is None else list(message_ids)
     lines = [{"event": event, "message_id": id} for event, id in zip(chosen, ids, strict=True)]
     query = _given(audience=audience, on_error=on_error)
-    path = _path(collection, "publish-many")
+    path = make_path(collection, "publish-many")
     body = _encoder.encode_lines(lines)
     return Call("POST", path, _whole(PublishedMany), body, JSON_LINES, query=query)
 
 
-def read_log(collection: str, after: int | None = None, *, limit: int = 100) -> Call[LogPage]:
+def read_log(collection: str, after: int | str | None = None, *, limit: int = 100) -> Call[LogPage]:
     """Read published events."""
     query = _given(after=after, limit=limit)
-    return Call("GET", _path(collection, "log"), _whole(LogPage), query=query)
+    return Call("GET", make_path(collection, "log"), _whole(LogPage), query=query)
 
 
 def put_subscription(
@@ -609,32 +637,32 @@ def put_subscription(
         "webhook": {"url": webhook} if isinstance(webhook, str) else webhook,
         "window": window,
     }
-    path = _path(collection, "subscriptions", quote(name, safe=""))
+    path = make_path(collection, "subscriptions", name)
     return Call("PUT", path, _whole(SubscriptionRecord), _json(body))
 
 
 def subscription(collection: str, name: str) -> Call[SubscriptionRecord]:
     """Get a subscription, and where it stands."""
-    path = _path(collection, "subscriptions", quote(name, safe=""))
+    path = make_path(collection, "subscriptions", name)
     return Call("GET", path, _whole(SubscriptionRecord))
 
 
 def subscriptions(collection: str, *, owner: str | None = None) -> Call[list[SubscriptionRecord]]:
     """List subscriptions by name."""
     read = _reader(SubscriptionList, lambda a: a.subscriptions)
-    return Call("GET", _path(collection, "subscriptions"), read, query=_given(owner=owner))
+    return Call("GET", make_path(collection, "subscriptions"), read, query=_given(owner=owner))
 
 
 def delete_subscription(collection: str, name: str) -> Call[None]:
     """Delete a subscription."""
-    path = _path(collection, "subscriptions", quote(name, safe=""))
+    path = make_path(collection, "subscriptions", name)
     return Call("DELETE", path, _nothing, is_repeatable=False)
 
 
 def read(
     collection: str,
     subscription: str,
-    after: int | None = None,
+    after: int | str | None = None,
     *,
     limit: int = 100,
     wait: float = 0.0,
@@ -642,27 +670,27 @@ def read(
 ) -> Call[list[DeliveryRecord]]:
     """Read the next messages of a subscription; wait for one if there is none."""
     query = _given(after=after, limit=limit, wait=wait, payloads=str(payloads).lower())
-    path = _path(collection, "subscriptions", quote(subscription, safe=""), "deliveries")
+    path = make_path(collection, "subscriptions", subscription, "deliveries")
     read_answer = _reader(Deliveries, lambda a: a.deliveries)
     return Call("GET", path, read_answer, query=query, wait=wait)
 
 
-def acknowledge(collection: str, subscription: str, sequence: int) -> Call[int]:
-    """Acknowledge all messages of a subscription up to a sequence number."""
-    path = _path(collection, "subscriptions", quote(subscription, safe=""), "ack")
+def acknowledge(collection: str, subscription: str, sequence: int | str) -> Call[int]:
+    """Acknowledge all messages of a subscription up to a sequence number, or a cursor."""
+    path = make_path(collection, "subscriptions", subscription, "ack")
     read_answer = _reader(Acknowledged, lambda a: a.acknowledged)
     return Call("POST", path, read_answer, _json({"sequence": sequence}))
 
 
 def dead_letters(collection: str, subscription: str) -> Call[list[DeadLetterRecord]]:
     """List the messages that the webhook of a subscription did not take."""
-    path = _path(collection, "subscriptions", quote(subscription, safe=""), "dead-letters")
+    path = make_path(collection, "subscriptions", subscription, "dead-letters")
     return Call("GET", path, _reader(DeadLetters, lambda a: a.dead_letters))
 
 
 def replay(collection: str, subscription: str, sequences: Iterable[int] | None = None) -> Call[int]:
     """Send dead letters to the webhook again; all of them by default."""
-    path = _path(collection, "subscriptions", quote(subscription, safe=""), "replay")
+    path = make_path(collection, "subscriptions", subscription, "replay")
     body = _json({"sequences": None if sequences is None else list(sequences)})
     read_answer = _reader(Replayed, lambda a: a.replayed)
     return Call("POST", path, read_answer, body, is_repeatable=False)
@@ -690,14 +718,14 @@ def backtest(
         "bins": bins,
         "samples": samples,
     }
-    return Call("POST", _path(collection, "backtest"), _whole(BacktestReport), _json(body))
+    return Call("POST", make_path(collection, "backtest"), _whole(BacktestReport), _json(body))
 
 
 def lint(collection: str, *, single_valued: bool = False) -> Call[list[FindingRecord]]:
     """Find rules that never match, always match, or are covered by another."""
     query = {"single_valued": str(single_valued).lower()}
     read_answer = _reader(Findings, lambda a: a.findings)
-    return Call("POST", _path(collection, "lint"), read_answer, query=query)
+    return Call("POST", make_path(collection, "lint"), read_answer, query=query)
 
 
 def similar(
@@ -707,7 +735,7 @@ def similar(
     source = rule if isinstance(rule, int) and not isinstance(rule, bool) else _source(rule)
     body = _json({"rule": source, "n": n, "seed": seed})
     return Call(
-        "POST", _path(collection, "similar"), _reader(SimilarRules, lambda a: a.rules), body
+        "POST", make_path(collection, "similar"), _reader(SimilarRules, lambda a: a.rules), body
     )
 
 
@@ -716,4 +744,4 @@ def ratify(
 ) -> Call[RatifyReport]:
     """Compare the index with the definition of the language, on difficult events."""
     body = _json({"sample": sample, "seconds": seconds, "seed": seed})
-    return Call("POST", _path(collection, "ratify"), _whole(RatifyReport), body)
+    return Call("POST", make_path(collection, "ratify"), _whole(RatifyReport), body)

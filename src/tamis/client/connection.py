@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
-from urllib.parse import quote
 
 import httpx2
 
 import tamis
-from tamis.client.calls import Call
+from tamis.client.calls import Call, make_path
 from tamis.wire.media import EVENT_STREAM
 
 __all__ = ["Settings", "find_key", "request_options", "stream_options"]
@@ -73,7 +72,7 @@ def stream_options(
     query = {"subscription": list(subscriptions), "payloads": str(payloads).lower()}
     return {
         "method": "GET",
-        "url": f"/v1/collections/{quote(collection, safe='')}/stream",
+        "url": make_path(collection, "stream"),
         "params": query,
         "headers": headers,
         "timeout": httpx2.Timeout(30.0, read=_SILENCE),

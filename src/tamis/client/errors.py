@@ -69,6 +69,7 @@ _ERRORS: Final[dict[str, Callable[[Problem], TamisError]]] = {
     "schema-violated": _plain(SchemaError),
     "subscription-not-found": _plain(UnknownSubscriptionError),
     "subscription-refused": _plain(SubscriptionError),
+    "other-collection": lambda problem: GoneError(problem.detail, earliest=problem.earliest or 0),
     "messages-gone": lambda problem: GoneError(problem.detail, earliest=problem.earliest or 0),
 }
 

@@ -151,6 +151,17 @@ class Publishing:
         store = self._matcher._store
         return "memory" if store is None else store.folder
 
+    def draw_identity(self) -> None:
+        """Give the directory an identity, if it has none."""
+        if self._matcher._store is not None:
+            self._matcher._store.draw_identity()
+
+    @property
+    def identity(self) -> str:
+        """That of the directory, which no other one has had; empty if it is not known."""
+        store = self._matcher._store
+        return "" if store is None else store.identity
+
     def check_writable(self) -> None:
         """Raise `StorageError` if the directory takes no changes."""
         if self._matcher._store is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -44,6 +45,7 @@ __all__ = [
     "check_subscription",
     "check_tags",
     "make_rule",
+    "read_integer_id",
     "read_texts",
     "read_weights",
     "rule_of_fields",
@@ -68,6 +70,7 @@ OPTIONAL_FIELDS: Final = (
 )
 """What the complete form of a rule may have besides ``id`` and ``rule``."""
 
+_INTEGER: Final = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 
@@ -390,6 +393,14 @@ def check_id(id: Any) -> RuleId:
             raise RuleError(f"the rule id {id} does not fit in 64 bits")
         return id
     raise RuleError(f"a rule's id is a string or an integer, not {type(id).__name__} {id!r}")
+
+
+def read_integer_id(text: str) -> int | None:
+    """The integer id that is written so, and in no other way; None if there is none."""
+    if not _INTEGER.fullmatch(text):
+        return None
+    id = int(text)
+    return id if _INT64_MIN <= id <= _INT64_MAX else None
 
 
 def _check_source(source: Any) -> str | Expr:

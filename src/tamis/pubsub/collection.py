@@ -8,9 +8,10 @@ import os
 import threading
 import time
 import weakref
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Collection as Collection_
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
@@ -39,6 +40,7 @@ from tamis.pubsub.log.documents import encode_document
 from tamis.pubsub.log.event_log import EventLog
 from tamis.pubsub.log.message_ids import MessageIds
 from tamis.pubsub.log.retention import LogRetention
+from tamis.pubsub.marks import ForeignMarkError, read_mark, read_position
 from tamis.pubsub.publisher import Publisher, Request, load_documents
 from tamis.pubsub.subscriptions.audience import read_audience
 from tamis.pubsub.subscriptions.subscriptions import Subscriptions
@@ -112,6 +114,9 @@ class Collection:
         self._publishing = publishing
         sizes = {} if segment_bytes is None else {"segment_bytes": segment_bytes}
         self.log = EventLog(folder, read_only=read_only, retention=retention, sync=sync, **sizes)
+        publishing.draw_identity()
+        self.log.identity = publishing.identity
+        self._place = _identify(folder)
         self.subscriptions = Subscriptions(
             folder,
             read_only=read_only,
@@ -125,6 +130,8 @@ class Collection:
             self.webhooks = Webhooks(self.log, self.subscriptions, webhooks)
         wake = _wake(self._waiters, self.webhooks)
         self.subscriptions.on_change = lambda name: wake([name])
+        self.is_closed = False
+        """Whether it was closed: no message comes any more."""
         self._closing: Callable[[], Any] = lambda: None
         self._publisher: Publisher | None = None
         if read_only:
@@ -231,6 +238,15 @@ class Collection:
         except BaseException:
             matcher.close()
             raise
+
+    @property
+    def identity(self) -> str:
+        """Drawn when the directory was created; empty if an older Tamis created it.
+
+        Numbers of events and revisions belong to it: a collection that is removed and made again
+        has the same numbers once more, and another identity.
+        """
+        return self.log.identity
 
     # --- Publish ---
 
@@ -386,7 +402,7 @@ class Collection:
     def read(
         self,
         subscription: str,
-        after: int | None = None,
+        after: int | str | None = None,
         *,
         limit: int = 100,
         wait: float = 0.0,
@@ -400,7 +416,8 @@ class Collection:
             Its name.
         after
             A sequence number: messages with higher ones are read. By default the last one that
-            was acknowledged.
+            was acknowledged. The ``cursor`` of a delivery has the same effect, and is refused if
+            the collection is not the one of that delivery.
         limit
             How many messages to read at most. A subscription's window limits them, too: of the
             messages that are not acknowledged, only so many are read.
@@ -430,7 +447,7 @@ class Collection:
         with self._waiters.waiting([subscription], woken.set):
             while not (found := self._read_now(subscription, after, limit, payloads)):
                 left = end - time.monotonic()
-                if left <= 0 or not woken.wait(left):
+                if left <= 0 or self.is_closed or not woken.wait(left):
                     break
                 woken.clear()
         return found
@@ -438,13 +455,14 @@ class Collection:
     async def read_async(
         self,
         subscription: str,
-        after: int | None = None,
+        after: int | str | None = None,
         *,
         limit: int = 100,
         wait: float = 0.0,
         payloads: bool = False,
     ) -> list[Delivery]:
         """As :meth:`read`, for a coroutine."""
+        await self.prepare_async([subscription])
         found = self._read_now(subscription, after, limit, payloads)
         if found or wait <= 0:
             return found
@@ -459,6 +477,8 @@ class Collection:
         end = loop.time() + wait
         with self._waiters.waiting([subscription], wake):
             while not (found := self._read_now(subscription, after, limit, payloads)):
+                if self.is_closed:
+                    break
                 try:
                     await asyncio.wait_for(woken.wait(), end - loop.time())
                 except TimeoutError:
@@ -466,9 +486,26 @@ class Collection:
                 woken.clear()
         return found
 
+    async def prepare_async(self, subscriptions: Iterable[str]) -> None:
+        """Read the files of the log that have their next messages, beside the event loop.
+
+        Afterwards they are in memory, and :meth:`read` and :meth:`read_any` take microseconds.
+
+        Raises
+        ------
+        UnknownSubscriptionError
+            There is no such subscription.
+        """
+        for name in subscriptions:
+            subscription, state = self.subscriptions.get(name), self.subscriptions.state(name)
+            floor = max(state.acknowledged, state.start)
+            if self.log.needs_files(name, floor):
+                find = self.log.find_deliveries
+                await asyncio.to_thread(find, name, floor, subscription.window)
+
     def read_any(
         self,
-        subscriptions: Mapping[str, int | None] | Iterable[str],
+        subscriptions: Mapping[str, int | str | None] | Mapping[str, int | None] | Iterable[str],
         *,
         limit: int = 100,
         payloads: bool = False,
@@ -511,8 +548,11 @@ class Collection:
             priority, head = self.subscriptions.get(name).priority, waiting[-1]
             heapq.heappush(heads, (-priority, -head.score, head.sequence, name, waiting))
 
-    def acknowledge(self, subscription: str, sequence: int) -> int:
+    def acknowledge(self, subscription: str, sequence: int | str) -> int:
         """Acknowledge all messages of a subscription up to a sequence number.
+
+        The ``cursor`` of a delivery has the same effect, and is refused if the collection is not
+        the one of that delivery.
 
         Returns
         -------
@@ -526,27 +566,61 @@ class Collection:
         SubscriptionError
             No event has that number yet.
         """
-        return self.subscriptions.acknowledge(subscription, sequence)
+        return self.subscriptions.acknowledge(subscription, self.find_position(sequence))
 
-    def _read_now(self, name: str, after: int | None, limit: int, payloads: bool) -> list[Delivery]:
+    def _read_now(
+        self, name: str, after: int | str | None, limit: int, payloads: bool
+    ) -> list[Delivery]:
         _check_limit(limit)
         subscription, state = self.subscriptions.get(name), self.subscriptions.state(name)
         start = self._check_cursor(name, after)
-        in_window = self.log.find_deliveries(
-            name, max(state.acknowledged, state.start), subscription.window
-        )
-        sequences = self.log.find_deliveries(name, start, limit)
-        if len(in_window) == subscription.window:
-            sequences = [sequence for sequence in sequences if sequence <= in_window[-1]]
+        floor = max(state.acknowledged, state.start)
+        in_window = self.log.find_deliveries(name, floor, subscription.window)
+        sequences = in_window[bisect_right(in_window, start) :][:limit]
+        if start < floor:
+            # Messages that were acknowledged are read again.
+            sequences = self.log.find_deliveries(name, start, limit)
+            if len(in_window) == subscription.window:
+                sequences = sequences[: bisect_right(sequences, in_window[-1])]
         return [
-            make_delivery(record, match, self._find_payloads(match.rules) if payloads else None)
+            make_delivery(
+                record,
+                match,
+                self._find_payloads(match.rules) if payloads else None,
+                self.identity,
+            )
             for record in self.log.read_deliveries(sequences)
             if (match := record.find_match(name)) is not None
         ]
 
-    def _check_cursor(self, name: str, after: int | None) -> int:
+    def find_position(self, cursor: int | str) -> int:
+        """The number that a cursor stands for, of an event in this collection.
+
+        Raises
+        ------
+        GoneError
+            The cursor belongs to another collection, perhaps an earlier one of the same name.
+        SubscriptionError
+            It is no cursor.
+        """
+        if not isinstance(cursor, str):
+            return cursor
+        try:
+            return read_position(read_mark(self.identity, cursor)[0])
+        except ForeignMarkError:
+            raise GoneError(
+                f"{cursor!r:.100} is a position in another collection, perhaps an earlier one of "
+                "this name: read without it",
+                earliest=self.log.earliest,
+            ) from None
+        except ValueError:
+            raise SubscriptionError(f"{cursor!r:.100} is not a cursor") from None
+
+    def _check_cursor(self, name: str, after: int | str | None) -> int:
         """The number after which to read; an error if messages after it were removed."""
         state = self.subscriptions.state(name)
+        if isinstance(after, str):
+            after = self.find_position(after)
         if after is None:
             after = state.acknowledged
         elif not isinstance(after, int) or isinstance(after, bool) or after < 0:
@@ -588,7 +662,10 @@ class Collection:
             return False
         is_new = self.matcher.refresh()
         self.subscriptions.refresh()
-        if self.log.refresh():
+        place, identity = _identify(self.log.folder), self._publishing.identity
+        is_replaced = (place, identity) != (self._place, self.identity)
+        self._place, self.log.identity = place, identity
+        if self.log.refresh(from_scratch=is_replaced):
             is_new = True
             load = _load_documents(self._publishing, self.log)
             self._publishing.load_documents_later(load)
@@ -603,19 +680,20 @@ class Collection:
             "earliest": self.log.earliest,
             "latest": self.log.latest,
             "log_bytes": self.log.stored_bytes,
+            "clock_jumps": self.log.clock.jumps,
+            "clock_ahead": self.log.clock.ahead,
         }
 
     def close(self) -> None:
         """Publish what is queued, and release the directory for other writers."""
-        try:
+        self.is_closed = True
+        with ExitStack() as stack:
+            # Each is done whatever becomes of those below, which come first.
+            stack.callback(self._waiters.wake_all)
+            stack.callback(self.matcher.close)
+            stack.callback(self.log.close)
+            stack.callback(self.subscriptions.close)
             self._closing()
-        finally:
-            try:
-                self.subscriptions.close()
-                self.log.close()
-            finally:
-                self.matcher.close()
-                self._waiters.wake_all()
 
     def __enter__(self) -> Self:
         return self
@@ -628,6 +706,14 @@ class Collection:
             f"<tamis.Collection: {len(self.matcher):,} rules, {len(self.subscriptions):,} "
             f"subscriptions, {len(self.log):,} events, {str(self.path)!r}>"
         )
+
+
+def _identify(folder: Path) -> tuple[int, int] | None:
+    """Which folder has this name now."""
+    with suppress(OSError):
+        found = folder.stat()
+        return found.st_dev, found.st_ino
+    return None
 
 
 def _latest_of(log: EventLog) -> Callable[[], int]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from tamis.matcher.rule import RuleId
 from tamis.pubsub.log.records import EventRecord, Match, to_time
+from tamis.pubsub.marks import make_mark
 
 __all__ = ["Delivery", "Publication", "make_delivery"]
 
@@ -42,15 +43,26 @@ class Delivery(NamedTuple):
     """The publisher's id of the message."""
     payloads: Mapping[RuleId, Any] = MappingProxyType({})
     """The payloads of the rules, as they are now, of those that have one."""
+    identity: str = ""
+    """That of the collection."""
 
     @property
     def id(self) -> str:
         """The same whenever this message is delivered, and no other message has it."""
-        return f"{self.subscription}.{self.sequence}"
+        name = f"{self.subscription}.{self.sequence}"
+        return f"{name}.{self.identity}" if self.identity else name
+
+    @property
+    def cursor(self) -> str:
+        """Where to go on reading after this message: a number that fits this collection only."""
+        return make_mark(self.identity, self.sequence)
 
 
 def make_delivery(
-    record: EventRecord, match: Match, payloads: Mapping[RuleId, Any] | None = None
+    record: EventRecord,
+    match: Match,
+    payloads: Mapping[RuleId, Any] | None = None,
+    identity: str = "",
 ) -> Delivery:
     """The message to the subscription of `match`."""
     return Delivery(
@@ -62,4 +74,5 @@ def make_delivery(
         match.score,
         record.message_id,
         payloads or MappingProxyType({}),
+        identity,
     )

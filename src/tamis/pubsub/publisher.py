@@ -134,7 +134,6 @@ class Publisher:
         self._waiting = threading.Condition()
         self._is_closed = False
         self._next_upkeep = 0.0
-        self._last_time = log.last_time
         self._thread = threading.Thread(target=self._run, name="tamis-publisher", daemon=True)
         self._thread.start()
 
@@ -235,7 +234,7 @@ class Publisher:
             self._catch_up(group, load=True)
             self._matcher.documents.note_event(request.flat)
         matches = self._find_deliveries(request)
-        moment = self._last_time = max(time.time_ns() // 1000, self._last_time)
+        moment = self._log.clock.stamp()
         record = EventRecord(
             group.following,
             moment,
@@ -337,8 +336,9 @@ def load_documents(matcher: Publishing, log: EventLog) -> tuple[list[StoredDocum
     while True:
         # Events pass through retention as when they were published.
         documents = DocumentStore(retention)
-        for record in log.read(after, latest - after):
+        for record in log.read_kept(after):
             documents.append(_stored(record, matcher.read(record.event), retention))
+            latest = record.sequence
         if count is None or after == beginning or len(documents) >= count:
             return documents.stored_documents(), latest + 1
         # Some of the last events have replaced others.

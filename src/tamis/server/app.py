@@ -16,7 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import suppress
 from typing import Any, Final, TypeAlias, get_origin
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
 
@@ -36,7 +36,7 @@ from tamis.server.streams import Streams
 from tamis.server.workers import Workers
 from tamis.wire.media import ARROW, JSON, JSON_LINES, PROBLEM
 
-__all__ = ["App", "Server", "make_app", "read_query"]
+__all__ = ["App", "Server", "make_app", "read_path", "read_query"]
 
 _logger = logging.getLogger("tamis.server")
 
@@ -164,7 +164,7 @@ class App:
         found: Found | None = None
         call: Call | None = None
         try:
-            found = self._router.find(scope["method"], scope["path"])
+            found = self._router.find(scope["method"], read_path(scope))
             key = self.server.guard.check(found.operation, found.collection, headers)
             call = Call(self.server, found.operation, found.names, headers, key)
             call.receive, call.send = receive, answer.send
@@ -345,6 +345,23 @@ def _run_timed(call: Call) -> Any:
     result = call.operation.handler(call)
     call.collection.note_time(time.thread_time() - started)
     return result
+
+
+def read_path(scope: Scope) -> str:
+    """The path of a request; bytes that are no UTF-8 would name what others name, too.
+
+    Raises
+    ------
+    ProblemError
+        It has such bytes (400).
+    """
+    raw = scope.get("raw_path")
+    if raw is None or b"%" not in raw:
+        return str(scope["path"])
+    try:
+        return unquote_to_bytes(raw.partition(b"?")[0]).decode()
+    except UnicodeDecodeError:
+        raise ProblemError(400, "malformed-path", "the path is not valid UTF-8") from None
 
 
 _decoders: dict[str, msgspec.json.Decoder[Any]] = {}

@@ -31,6 +31,7 @@ class Changes:
         self._matcher = matcher
         self._kept: deque[RuleChange] = deque(maxlen=_MOST)
         self.bell = Bell()
+        self.is_closed = False
         self._start = matcher.revision
         """Changes after this revision are kept, or were."""
         matcher.watch(self.append)
@@ -42,6 +43,11 @@ class Changes:
             self._kept.clear()
             self._start = change.revision - 1
         self._kept.append(change)
+        self.bell.ring()
+
+    def close(self) -> None:
+        """End all that wait for changes: there will be no more."""
+        self.is_closed = True
         self.bell.ring()
 
     def note_refresh(self) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from tamis.server.operation import Call
 from tamis.server.problems import ProblemError
 
-__all__ = ["check_conditions", "check_revision", "make_etag"]
+if TYPE_CHECKING:
+    from tamis.server.catalog import OpenCollection
+
+__all__ = ["check_conditions", "check_revision", "make_etag", "tag_revision"]
 
 
 def make_etag(fields: dict[str, Any]) -> str:
@@ -35,8 +38,15 @@ def check_conditions(call: Call, current: str | None) -> None:
         _refuse("the id is taken", current, kind)
 
 
+def tag_revision(collection: OpenCollection, revision: int) -> str:
+    """The ETag of a collection."""
+    return f'"{collection.mark(revision)}"'
+
+
 def check_revision(call: Call, revision: int) -> None:
     """Check the condition on a collection.
+
+    A number alone counts only where no other collection has had the name.
 
     Raises
     ------
@@ -44,12 +54,14 @@ def check_revision(call: Call, revision: int) -> None:
         The collection has another revision (412).
     """
     wanted = call.header(b"if-match")
-    if wanted is not None and not _includes(wanted, f'"{revision}"'):
+    etag = tag_revision(call.collection, revision)
+    etags = {etag} if call.collection.has_predecessor else {etag, f'"{revision}"'}
+    if wanted is not None and not any(_includes(wanted, one) for one in etags):
         raise ProblemError(
             412,
             "condition-failed",
-            f"the collection is at revision {revision} by now",
-            {"ETag": f'"{revision}"'},
+            f"the collection is at revision {revision} by now, whose ETag is {etag}",
+            {"ETag": etag},
             revision=revision,
         )
 

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from tamis.pubsub import Collection, Delivery
+from tamis.pubsub.marks import read_position
+from tamis.server.catalog import OpenCollection
 from tamis.server.problems import ProblemError
 from tamis.wire.pubsub import DeliveryRecord
 
@@ -27,6 +29,7 @@ def describe_delivery(delivery: Delivery) -> DeliveryRecord:
         delivery.score,
         delivery.message_id,
         {str(id): payload for id, payload in delivery.payloads.items()},
+        delivery.cursor,
     )
 
 
@@ -34,15 +37,18 @@ class Cursors:
     """How far a connection has read each of its subscriptions.
 
     As text it is the id of an event of a stream: ``12`` for one subscription, ``ann=12,bob=7`` for
-    several. A client that comes back sends it as ``Last-Event-ID``.
+    several, as a mark of the collection. A client that comes back sends it as ``Last-Event-ID``.
 
     Parameters
     ----------
+    collection
+        The collection.
     names
         The subscriptions. Each begins after its last acknowledged message.
     """
 
-    def __init__(self, names: list[str]) -> None:
+    def __init__(self, collection: OpenCollection, names: list[str]) -> None:
+        self.collection = collection
         self.after: dict[str, int | None] = dict.fromkeys(names)
 
     def restore(self, text: str) -> None:
@@ -51,17 +57,19 @@ class Cursors:
         Raises
         ------
         ProblemError
-            `text` is not the id of an event of such a stream (422).
+            `text` is not the id of an event of such a stream (422), or that of another collection
+            (410).
         """
+        text = self.collection.read_mark(text)
         try:
             if len(self.after) == 1 and "=" not in text:
                 (name,) = self.after
-                self.after[name] = _read_number(text)
+                self.after[name] = read_position(text)
                 return
             for part in text.split(","):
                 name, _, number = part.partition("=")
                 if name in self.after:
-                    self.after[name] = _read_number(number)
+                    self.after[name] = read_position(number)
         except ValueError:
             raise ProblemError(
                 422, "invalid-request", "Last-Event-ID is not the id of a message"
@@ -69,27 +77,23 @@ class Cursors:
 
     def __str__(self) -> str:
         if len(self.after) == 1:
-            return str(next(iter(self.after.values())))
-        return ",".join(
-            f"{name}={after}" for name, after in self.after.items() if after is not None
-        )
-
-
-def _read_number(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > 19:
-        raise ValueError(text)
-    return int(text)
+            return self.collection.mark(next(iter(self.after.values())))
+        known = [f"{name}={after}" for name, after in self.after.items() if after is not None]
+        return self.collection.mark(",".join(known))
 
 
 async def follow(
-    collection: Collection, cursors: Cursors, payloads: bool, seconds: float
+    cursors: Cursors, payloads: bool, seconds: float
 ) -> AsyncIterator[Delivery | None]:
     """Yield the messages of subscriptions as they come, and None after `seconds` without one.
 
     Of messages that wait, those of a higher priority go first, then those of a higher score. The
-    next ones are read only when these were taken, so a slow reader costs no memory.
+    next ones are read only when these were taken, so a slow reader costs no memory. Ends when the
+    collection is closed: the one of its name is another one from then on.
     """
-    while True:
+    collection = cursors.collection.pubsub
+    while not collection.is_closed:
+        await collection.prepare_async(cursors.after)
         found = collection.read_any(cursors.after, limit=_AT_ONCE, payloads=payloads)
         for delivery in found:
             cursors.after[delivery.subscription] = delivery.sequence

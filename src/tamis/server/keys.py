@@ -1,7 +1,7 @@
 """API keys: who may do what in which collection, and until when.
 
-A key is ``tamis_ID_SECRET``. The file ``keys.json`` in the served directory has the id, a name, the
-scope and the SHA-256 of the secret: 256 random bits need no slower hash, and no file that leaks
+A key is ``tamis_ID_SECRET``. The file ``.keys.json`` in the served directory has the id, a name,
+the scope and the SHA-256 of the secret: 256 random bits need no slower hash, and no file that leaks
 opens a door. A comparison takes the same time whether or not the id exists and however much of the
 secret is right.
 """
@@ -24,6 +24,7 @@ from typing import Final, Literal, TypeAlias, get_args
 import msgspec
 
 from tamis.errors import StorageError, TamisError
+from tamis.matcher.storage.atomic import sync_folder
 
 __all__ = ["ALL", "KEYS_FILE", "Key", "KeyFile", "Right", "UnknownKeyError"]
 
@@ -36,7 +37,11 @@ RIGHTS: Final[tuple[Right, ...]] = get_args(Right)
 ALL: Final = "*"
 """Stands for every collection."""
 
-KEYS_FILE: Final = "keys.json"
+KEYS_FILE: Final = ".keys.json"
+"""No collection has such a name."""
+
+_OLD_FILE: Final = "keys.json"
+"""Where older versions have the keys. They move with the first change."""
 
 _TOKEN: Final = re.compile(r"tamis_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 _NO_HASH: Final = "0" * 64
@@ -86,6 +91,7 @@ class KeyFile:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / KEYS_FILE
+        self._old_path = folder / _OLD_FILE
         self._keys: dict[str, Key] = {}
         self._stamp: tuple[int, int, int] | None = None
         self._next_look = 0.0
@@ -154,22 +160,26 @@ class KeyFile:
 
     def _make_stamp(self) -> tuple[int, int, int] | None:
         try:
-            found = self.path.stat()
+            found = self._find_file().stat()
         except FileNotFoundError:
             return None
         return found.st_ino, found.st_mtime_ns, found.st_size
 
+    def _find_file(self) -> Path:
+        # A collection may have the old name.
+        is_old = not self.path.exists() and self._old_path.is_file()
+        return self._old_path if is_old else self.path
+
     def _read(self) -> dict[str, Key]:
+        path = self._find_file()
         try:
-            data = self.path.read_bytes()
+            data = path.read_bytes()
         except FileNotFoundError:
             return {}
         try:
             return {key.id: key for key in msgspec.json.decode(data, type=list[Key])}
         except msgspec.MsgspecError as error:
-            raise StorageError(f"the file of keys is damaged: {error}", path=str(self.path)) from (
-                error
-            )
+            raise StorageError(f"the file of keys is damaged: {error}", path=str(path)) from error
 
     def _write(self, keys: dict[str, Key]) -> None:
         unfinished = self.path.with_suffix(".new")
@@ -180,6 +190,7 @@ class KeyFile:
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(self.path)
+        sync_folder(self.path.parent)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -189,6 +200,8 @@ class KeyFile:
         fd = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
+            if self._find_file() == self._old_path:
+                self._old_path.rename(self.path)
             yield
         finally:
             os.close(fd)

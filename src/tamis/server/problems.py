@@ -120,6 +120,9 @@ def to_problem(error: BaseException) -> ProblemError:
 
 
 def _spell(error: TamisError) -> str:
+    if isinstance(error, StorageError):
+        # Where the files are is the operator's business.
+        return error.message
     return error.summary if isinstance(error, RuleSyntaxError) else str(error)
 
 
@@ -139,8 +142,7 @@ def _members(error: TamisError) -> dict[str, Any]:
 def _storage_problem(error: StorageError) -> ProblemError:
     if error.is_full:
         return _full_disk()
-    # The message without the path: where the files are is the operator's business.
-    return ProblemError(500, "storage-failed", error.message)
+    return ProblemError(500, "storage-failed", _spell(error))
 
 
 def _full_disk() -> ProblemError:

@@ -79,7 +79,9 @@ class Router:
         if path.startswith(_PREFIX):
             collection, _, below = path[len(_PREFIX) :].partition("/")
             noun, slash, rest = below.partition("/")
-            for known in self._below.get(noun, ()):
+            # A client makes of an id of two dots the path of the collection, with a slash.
+            is_path = bool(below) or not path.endswith("/")
+            for known in self._below.get(noun, ()) if is_path else ():
                 found = known.pattern.fullmatch(slash + rest)
                 if found is not None:
                     return known.methods, collection, found.groups()

@@ -36,7 +36,7 @@ class Acknowledgement(Body):
     """What a client sends."""
 
     subscription: str
-    sequence: int
+    sequence: int | str
 
 
 _decode = msgspec.json.Decoder(Acknowledgement).decode
@@ -49,6 +49,7 @@ async def serve_socket(server: Server, scope: Any, receive: Any, send: Any) -> N
     await receive()
     try:
         collection, cursors, payloads = _open(server, scope)
+        await collection.pubsub.prepare_async(cursors.after)
         collection.pubsub.read_any(cursors.after, limit=1)
         opened = server.streams.opened()
         opened.__enter__()
@@ -65,22 +66,24 @@ async def serve_socket(server: Server, scope: Any, receive: Any, send: Any) -> N
 
 
 def _open(server: Server, scope: Any) -> tuple[OpenCollection, Cursors, bool]:
-    from tamis.server.app import read_query
+    from tamis.server.app import read_path, read_query
     from tamis.server.routes.subscriptions import StreamQuery
 
-    name, _, rest = scope["path"].removeprefix(f"{COLLECTIONS}/").partition("/")
-    if rest != "socket" or not scope["path"].startswith(f"{COLLECTIONS}/"):
+    path = read_path(scope)
+    name, _, rest = path.removeprefix(f"{COLLECTIONS}/").partition("/")
+    if rest != "socket" or not path.startswith(f"{COLLECTIONS}/"):
         raise ProblemError(404, "no-such-path", "there is no WebSocket at this path")
     headers = dict(scope["headers"])
     server.guard.check(_RIGHT, name, headers)
     query = read_query(scope["query_string"], StreamQuery)
     if not query.subscription:
         raise ProblemError(422, "invalid-request", "name a subscription: ?subscription=…")
-    cursors = Cursors(query.subscription)
+    collection = server.catalog.find(name)
+    cursors = Cursors(collection, query.subscription)
     last = headers.get(b"last-event-id", b"").decode("latin-1")
     if last:
         cursors.restore(last)
-    return server.catalog.find(name), cursors, query.payloads
+    return collection, cursors, query.payloads
 
 
 async def _serve(
@@ -93,7 +96,7 @@ async def _serve(
 ) -> int:
     """Send and receive until one side ends; returns the code to close with."""
     tasks = [
-        asyncio.create_task(_send_deliveries(collection, cursors, payloads, send)),
+        asyncio.create_task(_send_deliveries(cursors, payloads, send)),
         asyncio.create_task(_receive_acks(server, collection, cursors, receive)),
         asyncio.create_task(server.streams.ending.wait()),
     ]
@@ -116,13 +119,12 @@ async def _serve(
     return 1000
 
 
-async def _send_deliveries(
-    collection: OpenCollection, cursors: Cursors, payloads: bool, send: Any
-) -> None:
-    async for delivery in follow(collection.pubsub, cursors, payloads, BEAT_SECONDS):
+async def _send_deliveries(cursors: Cursors, payloads: bool, send: Any) -> None:
+    async for delivery in follow(cursors, payloads, BEAT_SECONDS):
         if delivery is not None:
             text = _encode(describe_delivery(delivery)).decode()
             await send({"type": "websocket.send", "text": text})
+    raise ProblemError(404, "collection-not-found", "the collection was closed or removed")
 
 
 async def _receive_acks(

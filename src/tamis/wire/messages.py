@@ -166,6 +166,8 @@ class BulkReport(Answer):
     bad: list[BadRuleLine]
     """The first refused rules, at most 1,000."""
     revision: int
+    version: str = ""
+    """As that of a collection."""
 
 
 class ChangeRecord(Answer):
@@ -189,6 +191,8 @@ class ChangePage(Answer):
     changes: list[ChangeRecord]
     revision: int
     """The revision of the collection now."""
+    cursor: str = ""
+    """Pass it as ``after`` to go on after these changes."""
 
 
 # --- Questions ---
@@ -414,6 +418,9 @@ class CollectionInfo(Answer):
     rules: int
     revision: int
     stats: dict[str, Any] = {}
+    version: str = ""
+    """The revision as a text that no other collection of this name has had: for ``If-Match``, and
+    for ``after`` where changes are read."""
 
 
 class CollectionList(Answer):

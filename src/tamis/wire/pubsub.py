@@ -13,6 +13,7 @@ from tamis.wire.messages import Answer, Body, Id
 __all__ = [
     "AckBody",
     "Acknowledged",
+    "Cursor",
     "DeadLetterRecord",
     "DeadLetters",
     "Deliveries",
@@ -36,6 +37,8 @@ __all__ = [
 
 MessageId: TypeAlias = Annotated[str, Meta(min_length=1, max_length=1024)]
 Sequence: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Cursor: TypeAlias = Annotated[str, Meta(min_length=1, max_length=100)]
+"""A position: a number, or what the API gives as ``cursor``."""
 
 
 class PublishBody(Body):
@@ -95,6 +98,8 @@ class LogPage(Answer):
     earliest: int
     """The number of the first event that is kept."""
     latest: int
+    cursor: str = ""
+    """Pass it as ``after`` to go on after these events."""
 
 
 class EventLine(Body):
@@ -169,6 +174,9 @@ class DeliveryRecord(Answer):
     message_id: str | None
     payloads: dict[str, Any]
     """The payloads of the rules that have one, by their ids."""
+    cursor: str = ""
+    """Read on after this message by it, or acknowledge by it in place of `sequence`: no other
+    collection of this name takes it for its own."""
 
 
 class Deliveries(Answer):
@@ -180,7 +188,8 @@ class Deliveries(Answer):
 class AckBody(Body):
     """Up to where messages are done with."""
 
-    sequence: Sequence
+    sequence: Sequence | Cursor
+    """The number of a message, or its cursor."""
 
 
 class Acknowledged(Answer):

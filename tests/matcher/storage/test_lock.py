@@ -193,7 +193,7 @@ def test_what_a_killed_saver_left_is_removed(tmp_path: Path) -> None:
     path = tmp_path / "index"
     for _ in range(2):
         subprocess.run([sys.executable, "-c", KILLED_SAVER, str(path)], check=False)
-        assert len(list(tmp_path.glob(f"index{UNFINISHED}-*"))) == 1
+        assert len(list(tmp_path.glob(f".index{UNFINISHED}-*"))) == 1
     alive = tmp_path / f"index{UNFINISHED}-0123456789abcdef"
     alive.mkdir()
     lock = FolderLock(alive)
@@ -204,6 +204,11 @@ def test_what_a_killed_saver_left_is_removed(tmp_path: Path) -> None:
     lock.release()
     tamis.open(path).close()
     assert sorted(tmp_path.iterdir()) == [path, foreign]
+    # Somebody's rules, whatever their name.
+    rules = tmp_path / alive.name
+    Matcher().save(rules)
+    tamis.open(path).close()
+    assert sorted(tmp_path.iterdir()) == [path, rules, foreign]
     remove_abandoned_folders(tmp_path / "missing" / "index")
 
 

@@ -1,6 +1,6 @@
 // Write: an editor for a rule, with what the rule means, its relatives and its past under it.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { asCurl, asPython, get, path, post, send } from "../api.js";
+import { asCurl, asPython, get, path, post, rulePath, send } from "../api.js";
 import { RuleEditor } from "../editor.js";
 import { html } from "../html.js";
 import { Copy, ErrorBox, count, shorten } from "../parts.js";
@@ -47,7 +47,8 @@ export function Write() {
     if (!parameters.value.rule) return;
     // The address has a draft that is not saved: everything else is as saved.
     const unsaved = parameters.value.text;
-    get(path(c, `rules/${encodeURIComponent(parameters.value.rule)}`)).then((rule) => {
+    const find = async () => get(rulePath(c, parameters.value.rule));
+    find().then((rule) => {
       setSaved(rule);
       const tests = rule.payload?.tests ?? {};
       const lines = (events) => (events ?? []).map((event) => JSON.stringify(event)).join("\n");
@@ -103,7 +104,7 @@ export function Write() {
   const save = async (event) => {
     event?.preventDefault();
     try {
-      const rule = await send("PUT", path(c, `rules/${encodeURIComponent(id)}`), body());
+      const rule = await send("PUT", rulePath(c, id), body());
       setSaved(rule);
       setProblem(null);
       setMessage(`Saved as ${id}.`);
@@ -115,7 +116,7 @@ export function Write() {
   const remove = async () => {
     if (!confirm(`Remove the rule ${id}?`)) return;
     try {
-      await send("DELETE", path(c, `rules/${encodeURIComponent(id)}`));
+      await send("DELETE", rulePath(c, id));
       go("rules");
     } catch (error) {
       setProblem(error);
@@ -159,7 +160,7 @@ export function Write() {
       ${saved && !readOnly.value && html`<button type="button" class="danger" onClick=${remove}>Remove</button>`}
       <${Copy}
         items=${{
-          curl: () => asCurl("PUT", path(c, `rules/${encodeURIComponent(id)}`), body()),
+          curl: () => asCurl("PUT", rulePath(c, id), body()),
           Python: () => asPython(c, "add", id, draft.rule),
         }}
       />

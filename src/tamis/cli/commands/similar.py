@@ -15,6 +15,7 @@ from tamis.cli.arguments import (
     open_rules,
 )
 from tamis.cli.console import print_error, print_json, print_line, progress
+from tamis.matcher.rule import read_integer_id
 
 __all__ = ["find_similar"]
 
@@ -33,7 +34,7 @@ def find_similar(
     """Find the rules that match much the same events as a given one."""
     with progress() as show:
         matcher = open_rules(rules, None, logic, skip_bad_rules, show)
-    is_number = rule.removeprefix("-").isdecimal()
+    is_number = read_integer_id(rule) is not None
     found = matcher.similar(find_rule_id(matcher, rule) if is_number else rule, n)
     if as_json:
         print_json([similar._asdict() for similar in found])

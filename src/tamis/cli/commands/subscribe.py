@@ -43,6 +43,6 @@ def receive_messages(
             print_json(delivery)
             sys.stdout.flush()
             if acknowledge:
-                client.acknowledge(delivery.subscription, delivery.sequence)
+                client.acknowledge(delivery.subscription, delivery.cursor or delivery.sequence)
             if number == count:
                 return

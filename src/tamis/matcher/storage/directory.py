@@ -36,6 +36,7 @@ from tamis.matcher.storage.manifest import (
     Manifest,
     Settings,
     StoredView,
+    draw_identity,
     read_manifest,
     write_manifest,
 )
@@ -44,13 +45,19 @@ from tamis.matcher.storage.segment_file import write_segment
 __all__ = [
     "create_directory",
     "is_index",
+    "is_name_of_leftover",
     "lock_directory",
     "open_manifest",
+    "read_identity",
     "read_settings",
     "remove_abandoned_folders",
     "remove_superfluous_files",
     "replace_directory",
 ]
+
+_ASIDE: Final = re.escape(f"{UNFINISHED}-") + "[0-9a-f]{16}"
+_LEFTOVER: Final = re.compile(f".+{_ASIDE}", re.DOTALL)
+"""How folders are named in which a directory is written before it gets its own name."""
 
 _NEW_MODE: Final = 0o700
 """The mode of a new directory: rules and payloads are their owner's."""
@@ -73,6 +80,13 @@ def read_settings(folder: Path) -> Settings:
         It holds no stored rules, or cannot be read.
     """
     return open_manifest(folder).settings
+
+
+def read_identity(folder: Path) -> str:
+    """The identity of a directory of rules; empty if it has none."""
+    with suppress(StorageError):
+        return open_manifest(folder).identity
+    return ""
 
 
 def open_manifest(folder: Path) -> Manifest:
@@ -118,8 +132,12 @@ def create_directory(
     """
     remove_abandoned_folders(folder)
     with storage_errors(folder):
-        unfinished, lock = _create_unfinished(folder)
+        mode = stat.S_IMODE(folder.stat().st_mode) if folder.is_dir() else _NEW_MODE
+        aside, lock = _create_aside(folder)
         try:
+            unfinished = aside / folder.name
+            unfinished.mkdir()
+            unfinished.chmod(mode)
             (unfinished / LOCK).touch(choose_file_mode(unfinished))
             if write_more is not None:
                 write_more(unfinished)
@@ -127,32 +145,38 @@ def create_directory(
             # A rename replaces an empty directory, and nothing else.
             unfinished.rename(folder)
         finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
+            shutil.rmtree(aside, ignore_errors=True)
             lock.release()
         sync_folder(folder.absolute().parent)
 
 
-def _create_unfinished(folder: Path) -> tuple[Path, FolderLock]:
-    """Create a folder beside `folder` that no other process or thread has, and lock it.
+def _create_aside(folder: Path) -> tuple[Path, FolderLock]:
+    """Create a hidden folder beside `folder` that no other process or thread has, and lock it.
 
     The lock says that its process is alive; see `remove_abandoned_folders`.
     """
-    mode = stat.S_IMODE(folder.stat().st_mode) if folder.is_dir() else _NEW_MODE
     while True:
-        unfinished = folder.with_name(f"{folder.name}{UNFINISHED}-{secrets.token_hex(8)}")
-        unfinished.mkdir(_NEW_MODE, parents=True)
+        aside = folder.with_name(f".{folder.name}{UNFINISHED}-{secrets.token_hex(8)}")
+        aside.mkdir(_NEW_MODE, parents=True)
         # Another process may take it for an abandoned one before it is locked.
         with suppress(BlockingIOError, FileNotFoundError):
-            lock = FolderLock(unfinished)
+            lock = FolderLock(aside)
             if lock.is_held():
-                unfinished.chmod(mode)
-                return unfinished, lock
+                return aside, lock
             lock.release()
 
 
+def is_name_of_leftover(name: str) -> bool:
+    """Whether older versions of Tamis named folders so that were not finished yet."""
+    return _LEFTOVER.fullmatch(name) is not None
+
+
 def remove_abandoned_folders(folder: Path) -> None:
-    """Remove what killed processes have left of directories that were to become `folder`."""
-    name = re.compile(re.escape(f"{folder.name}{UNFINISHED}-") + "[0-9a-f]{16}")
+    """Remove what killed processes have left of directories that were to become `folder`.
+
+    Older versions did not hide them.
+    """
+    name = re.compile(rf"\.?{re.escape(folder.name)}{_ASIDE}")
     with suppress(OSError):
         for path in list(folder.absolute().parent.iterdir()):
             if name.fullmatch(path.name) and not path.is_symlink():
@@ -161,7 +185,8 @@ def remove_abandoned_folders(folder: Path) -> None:
 
 def _remove_if_abandoned(folder: Path) -> None:
     with suppress(OSError):
-        if folder.stat().st_uid != os.geteuid():
+        # A finished directory of such a name is somebody's rules.
+        if folder.stat().st_uid != os.geteuid() or is_index(folder):
             return
         # If this raises, the process that writes it is alive.
         lock = FolderLock(folder)
@@ -221,7 +246,12 @@ def _write_first_files(
         views = (StoredView(name, np.empty(0, np.int32)),)
     create_log(folder / file_name(LOG, number))
     documents = newest_number(folder, DOCUMENTS)
-    write_manifest(folder, Manifest(settings, views, number, number + 1, documents))
+    write_manifest(
+        folder,
+        Manifest(
+            settings, views, number, number + 1, documents, revision=0, identity=draw_identity()
+        ),
+    )
 
 
 def lock_directory(folder: Path) -> Lock:

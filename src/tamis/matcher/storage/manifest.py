@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -14,7 +15,7 @@ from tamis.errors import CorruptFileError
 from tamis.matcher.storage.array_file import map_sections, write_sections
 from tamis.matcher.storage.file_names import MANIFEST
 
-__all__ = ["Manifest", "Settings", "StoredView", "read_manifest", "write_manifest"]
+__all__ = ["Manifest", "Settings", "StoredView", "draw_identity", "read_manifest", "write_manifest"]
 
 _KIND: Final = "manifest"
 
@@ -49,6 +50,14 @@ class Manifest(NamedTuple):
     """There is a file of documents with this number or a higher one; 0 if there may be none."""
     revision: int = 0
     """How many changes of rules led to this state; 0 where an older Tamis wrote it."""
+    identity: str = ""
+    """Drawn when the directory is created, so that numbers of another of its name are not taken for
+    its own; empty where an older Tamis wrote it."""
+
+
+def draw_identity() -> str:
+    """An identity that no other directory has."""
+    return secrets.token_hex(8)
 
 
 class _About(msgspec.Struct, frozen=True):
@@ -58,6 +67,7 @@ class _About(msgspec.Struct, frozen=True):
     next_number: int
     documents: int = 0
     revision: int = 0
+    identity: str = ""
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
@@ -69,6 +79,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
         manifest.next_number,
         manifest.documents,
         manifest.revision,
+        manifest.identity,
     )
     removed = {f"removed.{i}": view.removed for i, view in enumerate(manifest.views)}
     write_sections(folder / MANIFEST, _KIND, msgspec.to_builtins(about), removed)
@@ -99,4 +110,5 @@ def read_manifest(folder: Path) -> Manifest:
         about.next_number,
         about.documents,
         about.revision,
+        about.identity,
     )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -36,7 +36,13 @@ from tamis.matcher.storage.file_names import (
     newest_number,
 )
 from tamis.matcher.storage.log import EMPTY_LENGTH, Log, create_log, read_log, report_torn
-from tamis.matcher.storage.manifest import Manifest, StoredView, write_manifest
+from tamis.matcher.storage.manifest import (
+    Manifest,
+    Settings,
+    StoredView,
+    draw_identity,
+    write_manifest,
+)
 from tamis.matcher.storage.segment_file import map_segment, write_segment
 from tamis.matcher.tail import NO_TAIL
 from tamis.matcher.write.builder import SegmentBuilder
@@ -52,6 +58,10 @@ _CHECKPOINT_BYTES = 4 << 20
 
 _TRIES: Final = 20
 """How often a reader tries again when a writer replaces files while it reads."""
+
+
+Stamp: TypeAlias = tuple[int, int, int, int]
+"""Device, inode, time and size of a file. A file that is mapped keeps its inode."""
 
 
 class _ReplayedLog(NamedTuple):
@@ -71,6 +81,8 @@ class _Loaded(NamedTuple):
     state: State
     segments: dict[str, Segment]
     """By file, those that are in memory as they are stored."""
+    stamps: dict[str, Stamp]
+    """Which file it was, for each of them."""
     logs: list[_ReplayedLog]
     revision: int
 
@@ -103,6 +115,7 @@ class Store:
         self.verify = verify
         self._pid = os.getpid()
         self._is_closed = False
+        self._stamps: dict[str, Stamp] = {}
         self._lock = None if read_only else lock_directory(folder)
         self._log: Log | None = None
         self.close_documents: weakref.WeakMethod[Callable[[], None]] | None = None
@@ -135,6 +148,9 @@ class Store:
     def _remember(self, loaded: _Loaded, fingerprint: tuple[object, ...]) -> None:
         self.revision = loaded.revision
         """The number of the last change that was read."""
+        self.identity = loaded.manifest.identity
+        """That of the directory; empty if an older Tamis created it."""
+        self._manifest = loaded.manifest
         self._settings = loaded.manifest.settings
         self._documents = loaded.manifest.documents
         """As in the manifest: no file of documents with a lower number is the newest."""
@@ -146,6 +162,7 @@ class Store:
         self._files = weakref.WeakKeyDictionary(
             {segment: file for file, segment in loaded.segments.items()}
         )
+        self._stamps = loaded.stamps
         self._last_fingerprint = fingerprint
 
     # --- The journal ---
@@ -240,14 +257,27 @@ class Store:
         views = tuple(self._store_view(view) for view in snapshot.frozen_views if view.size)
         self._settings = msgspec.structs.replace(self._settings, engine=self.builder.engine.name)
         documents = max(self._documents, newest_number(self.folder, DOCUMENTS))
+        identity = self.identity or draw_identity()
         manifest = Manifest(
-            self._settings, views, number, self._next_number, documents, snapshot.revision
+            self._settings, views, number, self._next_number, documents, snapshot.revision, identity
         )
         self.check_writable()
         write_manifest(self.folder, manifest)
+        self.identity = identity
         self._has_other_engine = False
         self._documents = documents
         remove_superfluous_files(self.folder, manifest)
+
+    def draw_identity(self) -> None:
+        """Give the directory of an older Tamis an identity, before its rules change."""
+        if self.identity or self.read_only:
+            return
+        # Without one it is what it was: a full disk keeps nobody from reading rules.
+        with suppress(StorageError):
+            self.check_writable()
+            manifest = self._manifest._replace(identity=draw_identity())
+            write_manifest(self.folder, manifest)
+            self.identity = manifest.identity
 
     def _store_view(self, view: View) -> StoredView:
         """Write the segment of a view, unless a file holds it already."""
@@ -280,8 +310,18 @@ class Store:
         if not self.read_only or fingerprint == self._last_fingerprint:
             return None
         loaded = self._load({file: segment for segment, file in self._files.items()})
+        self._check_same_kind(loaded.manifest.settings)
         self._remember(loaded, fingerprint)
         return loaded.state
+
+    def _check_same_kind(self, settings: Settings) -> None:
+        """Refuse a directory of other rules that has taken the place of this one."""
+        before = self._settings
+        if (settings.logic, settings.schema) != (before.logic, before.schema):
+            raise StorageError(
+                "it was replaced by one with another logic or schema; open it again",
+                path=str(self.folder),
+            )
 
     def _fingerprint(self) -> tuple[object, ...]:
         """A value that differs whenever the directory does."""
@@ -308,14 +348,17 @@ class Store:
     def _load_once(self, known: Mapping[str, Segment]) -> _Loaded:
         """Map the segments that the manifest names, and replay the logs on top of them.
 
-        Segments in memory, which are `known` by file, are not mapped again.
+        Segments in memory, which are `known` by file, are not mapped again, unless another file has
+        got that name: the directory may have been replaced.
         """
         manifest = open_manifest(self.folder)
         views: list[View] = []
         segments: dict[str, Segment] = {}
+        stamps: dict[str, Stamp] = {}
         for file, removed in manifest.views:
             path = self.folder / file
-            segment = known.get(file)
+            stamps[file] = stamp = _stamp(path)
+            segment = known.get(file) if stamp == self._stamps.get(file) else None
             if segment is None:
                 stored = map_segment(path, self.builder.engine, self.builder.schema, self.verify)
                 _check_removed(removed, len(stored.segment), path)
@@ -333,7 +376,7 @@ class Store:
             raise StorageError(
                 f"a stored rule is refused: {error}", path=str(self.folder)
             ) from error
-        return _Loaded(manifest, state, segments, logs, manifest.revision + len(changes))
+        return _Loaded(manifest, state, segments, stamps, logs, manifest.revision + len(changes))
 
     def _read_logs(self, manifest: Manifest) -> tuple[list[Change], list[_ReplayedLog]]:
         """The changes in all logs that the manifest does not make superfluous."""
@@ -392,6 +435,12 @@ def _check_removed(removed: NDArray[np.int32], size: int, path: Path) -> None:
         raise CorruptFileError(
             "the manifest removes rules that are not in it", path=str(path)
         ) from error
+
+
+def _stamp(path: Path) -> Stamp:
+    with storage_errors(path):
+        found = path.stat()
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _view(segment: Segment, removed: NDArray[np.int32]) -> View:

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tamis.encode.arrow_arrays import to_numpy
-from tamis.errors import TamisError
+from tamis.errors import GoneError, TamisError
 from tamis.expr.event import FlatEvent, flatten, has_unreadable, list_sizes
 from tamis.matcher.analysis.backtest import PastChunk
 from tamis.matcher.storage.atomic import write_atomically
@@ -79,12 +79,19 @@ class PastLog:
         for file in self._log.files:
             if file.first > latest:
                 break
-            stored = _map_columns(file, exact) if attributes else None
-            if stored is not None:
-                yield from self._read_stored(file, stored, attributes)
-            else:
-                last = self._log.read_index(file).following - 1
-                yield from self._read_rows(range(file.first, min(last, latest) + 1))
+            # Of a file that retention removes meanwhile, the rest is left out.
+            with suppress(GoneError):
+                yield from self._read_file(file, latest, attributes, exact)
+
+    def _read_file(
+        self, file: LogFile, latest: int, attributes: frozenset[str], exact: frozenset[str]
+    ) -> Iterator[PastChunk]:
+        stored = _map_columns(file, exact) if attributes else None
+        if stored is not None:
+            yield from self._read_stored(file, stored, attributes)
+        else:
+            last = self._log.read_index(file).following - 1
+            yield from self._read_rows(range(file.first, min(last, latest) + 1))
 
     def _read_stored(
         self, file: LogFile, stored: pa.Table, attributes: frozenset[str]

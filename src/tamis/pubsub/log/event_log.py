@@ -13,9 +13,13 @@ from __future__ import annotations
 
 import os
 import threading
+import time
+from array import array
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +36,7 @@ from tamis.matcher.storage.atomic import (
 )
 from tamis.matcher.storage.file_names import remove_file
 from tamis.matcher.storage.log import EMPTY_LENGTH, Log, report_torn
+from tamis.pubsub.log.clock import LogClock, find_last
 from tamis.pubsub.log.columns import PastLog
 from tamis.pubsub.log.log_files import (
     SIDE,
@@ -41,6 +46,7 @@ from tamis.pubsub.log.log_files import (
     remove_unfinished,
     size_of,
 )
+from tamis.pubsub.log.reach import Reach, Waiting
 from tamis.pubsub.log.records import EventRecord, decode_record, encode_records
 from tamis.pubsub.log.retention import LogRetention
 from tamis.pubsub.log.segment_index import SegmentIndex
@@ -95,27 +101,31 @@ class EventLog:
         """Held for each look at the files and their indexes."""
         hold_during_forks(self._lock, rank=2)
         self._indexes: OrderedDict[int, SegmentIndex] = OrderedDict()
+        self._reach = Reach()
+        self.identity = ""
+        """That of the collection; empty if it is not known."""
         self.on_end: Callable[[], None] = lambda: None
         """Called when a file has ended."""
         self._is_stale = False
         """Whether an exception came while the index of the last file was extended."""
         self._log: Log | None = None
-        self._files = list_files(folder)
-        if not self._files and not read_only:
-            self._files = [create_file(folder, 1)]
-        self._open_last()
+        self._files: list[LogFile] = []
+        self._last: SegmentIndex | None = None
+        if read_only:
+            self._look_again()
+        else:
+            self._files = list_files(folder) or [create_file(folder, 1)]
+            self._open_last()
+        self.clock = LogClock(0 if read_only else self.last_time)
+        """Gives events their times."""
 
     def _open_last(self) -> None:
-        if not self._files:
-            self._last: SegmentIndex | None = None
-            return
         path, first = self._files[-1]
         self._last = SegmentIndex(path, first)
-        if not self._read_only:
-            if self._last.is_torn:
-                report_torn(path, self._last.length)
-            self._log = Log(path, self._last.length, self._sync)
-            remove_unfinished(self.folder)
+        if self._last.is_torn:
+            report_torn(path, self._last.length)
+        self._log = Log(path, self._last.length, self._sync)
+        remove_unfinished(self.folder)
 
     # --- What is there ---
 
@@ -184,6 +194,7 @@ class EventLog:
         self._log.close()
         with self._lock:
             self._open_last()
+            self._reach.forget_waiting()
         self._is_stale = False
 
     def _begin_file(self) -> None:
@@ -197,6 +208,7 @@ class EventLog:
         previous = self._log
         with self._lock:
             self._indexes[ended.first] = ended
+            self._reach.note_file(ended)
             self._files = [*self._files, file]
             self._last, self._log = index, log
             self._forget_indexes()
@@ -205,30 +217,49 @@ class EventLog:
 
     def find_outdated(self) -> list[LogFile]:
         """The oldest files, which retention no longer keeps. The last one is always kept."""
-        files, retention = self._files, self.retention
-        horizon = None
-        if retention.age is not None:
-            horizon = int((retention.clock() - retention.age) * 1e6)
+        horizon, retention = self._find_horizon(), self.retention
         excess = 0 if retention.bytes is None else self.stored_bytes - retention.bytes
-        outdated = []
-        for file in files[:-1]:
-            if excess <= 0 and not (horizon is not None and self._ended_before(file, horizon)):
-                break
-            excess -= size_of(file.path)
-            outdated.append(file)
+        outdated: list[LogFile] = []
+        undecided: list[LogFile] = []
+        latest = 0
+        for file in self._files[:-1]:
+            undecided.append(file)
+            if excess <= 0:
+                end = None if horizon is None else self._find_end(self.read_index(file))
+                if horizon is None or max(latest, end or 0) >= horizon:
+                    break
+                latest = max(latest, end or 0)
+                if end is None:
+                    # No time in it can be right: it is as old as what follows.
+                    continue
+            excess -= sum(size_of(one.path) for one in undecided)
+            outdated += undecided
+            undecided = []
         return outdated
 
-    def _ended_before(self, file: LogFile, horizon: int) -> bool:
-        with self._lock:
-            index = self._index(file)
-        return not len(index) or index.times[-1] < horizon
+    def _now(self) -> int:
+        # A clock of the user's own says what the time is.
+        clock = self.retention.clock
+        return self.clock.look() if clock is time.time else int(clock() * 1e6)
+
+    def _find_horizon(self) -> int | None:
+        """Events before this time are past their age; None if that cannot be said now."""
+        age = self.retention.age
+        if age is None or (self.retention.clock is time.time and not self.clock.is_trusted(age)):
+            return None
+        return self._now() - int(age * 1e6)
+
+    def _find_end(self, index: SegmentIndex) -> int | None:
+        """The last time in a file that can be right; None if none can."""
+        return find_last(index.times, self._now())
 
     def end_old_file(self) -> None:
         """Begin a new file if all events of the last one are past their age."""
-        last, age = self._last, self.retention.age
-        if last is None or not len(last) or age is None:
+        last, horizon = self._last, self._find_horizon()
+        if last is None or not len(last) or horizon is None:
             return
-        if last.times[-1] < int((self.retention.clock() - age) * 1e6):
+        end = self._find_end(last)
+        if end is not None and end < horizon:
             self._begin_file()
 
     def remove(self, files: Sequence[LogFile]) -> None:
@@ -236,6 +267,7 @@ class EventLog:
         with self._lock:
             gone = {file.first for file in files}
             self._files = [file for file in self._files if file.first not in gone]
+            self._reach.forget_files({file.first for file in self._files})
             for first in gone:
                 self._indexes.pop(first, None)
         for file in files:
@@ -249,21 +281,43 @@ class EventLog:
 
     # --- Reading: any thread ---
 
-    def refresh(self) -> bool:
-        """Read what a writer has appended since; returns whether there was something."""
+    def refresh(self, from_scratch: bool = False) -> bool:
+        """Read what a writer has appended since; returns whether there was something.
+
+        With `from_scratch` nothing that was read before counts: the folder is another one.
+        """
         if not self._read_only:
             return False
         before = self.latest, self.earliest
         with self._lock:
-            files = list_files(self.folder)
-            if self._last is not None and files and files[-1].first == self._last.first:
-                self._last.read_more()
-            elif files:
-                self._last = SegmentIndex(*files[-1])
-            self._files = files
-            for first in self._indexes.keys() - {file.first for file in files}:
+            if from_scratch:
+                self._last, self._reach = None, Reach()
+                self._indexes.clear()
+            self._look_again()
+            kept = {file.first for file in self._files}
+            self._reach.forget_files(kept)
+            for first in self._indexes.keys() - kept:
                 del self._indexes[first]
-        return (self.latest, self.earliest) != before
+        return from_scratch or (self.latest, self.earliest) != before
+
+    def _look_again(self) -> None:
+        """List the files of a writer, and read what is new in the last one."""
+        for number in range(_TRIES):
+            files = list_files(self.folder)
+            try:
+                if self._last is not None and files and files[-1].first == self._last.first:
+                    self._last.read_more()
+                elif files:
+                    self._last = SegmentIndex(*files[-1])
+            except MissingFileError:
+                # The writer has gone on meanwhile, and removed what was the last file.
+                if number == _TRIES - 1:
+                    raise
+            else:
+                self._files = files
+                if not files:
+                    self._last = None
+                return
 
     def read(self, after: int = 0, limit: int | None = None) -> Iterator[EventRecord]:
         """Read events in order.
@@ -290,6 +344,16 @@ class EventLog:
             yield from self._read_records(index, range(following, until + 1))
             following = until + 1
 
+    def read_kept(self, after: int = 0) -> Iterator[EventRecord]:
+        """As `read`, without the events that are removed before they are read."""
+        latest = self.latest
+        while after < latest:
+            after = max(after, self.earliest - 1)
+            with suppress(GoneError):
+                for record in self.read(after, latest - after):
+                    yield record
+                    after = record.sequence
+
     def find(self, sequence: int) -> EventRecord:
         """The event with a sequence number.
 
@@ -303,16 +367,54 @@ class EventLog:
         return next(self._read_records(index, [sequence]))
 
     def find_deliveries(self, subscription: str, after: int, limit: int) -> list[int]:
-        """The first sequence numbers after `after` that reached a subscription."""
+        """The first sequence numbers after `after` that reached a subscription.
+
+        What was found is remembered: to ask again costs no look into a file.
+        """
+        known = self._reach.find_waiting(subscription, after)
+        if known is None:
+            return self._scan(subscription, after, limit)[0]
+        missing = limit - len(known.sequences)
+        if missing > 0 and known.until < self.latest:
+            more, until = self._scan(subscription, known.until, missing)
+            known = Waiting(known.after, until, known.sequences + array("Q", more))
+        self._reach.remember(subscription, known)
+        return known.take(self.earliest, limit)
+
+    def needs_files(self, subscription: str, after: int) -> bool:
+        """Whether `find_deliveries` has to read a file first."""
+        known = self._reach.find_waiting(subscription, after)
+        following = (after if known is None else known.until) + 1
+        with self._lock:
+            return any(
+                not self._reach.knows_file(file.first) and file.first not in self._indexes
+                for file, next_file in pairwise(self._files)
+                if next_file.first > following
+            )
+
+    def _scan(self, subscription: str, after: int, limit: int) -> tuple[list[int], int]:
+        """The first events after `after` that reached a subscription, and up to where all are."""
         found: list[int] = []
-        latest = self.latest
-        following = max(after + 1, self.earliest)
+        following, latest = after + 1, self.latest
         while following <= latest and len(found) < limit:
-            index = self._index_with(following)
-            with self._lock:
-                found += index.find_deliveries(subscription, after, limit - len(found))
-                following = index.following
-        return found
+            following = max(following, self.earliest)
+            # Retention may remove files meanwhile.
+            with suppress(GoneError):
+                some, following = self._scan_file(subscription, following, limit - len(found))
+                found += some
+        return found, following - 1
+
+    def _scan_file(self, subscription: str, start: int, limit: int) -> tuple[list[int], int]:
+        """As `_scan`, in the file that has the event `start`; and the event to go on with."""
+        with self._lock:
+            file = self._file_with(start)
+            end = self._reach.end_without(file.first, subscription, start)
+        if end is not None:
+            return [], end
+        index = self._index_with(start)
+        with self._lock:
+            found = list(index.find_deliveries(subscription, start - 1, limit))
+            return found, found[-1] + 1 if len(found) == limit else index.following
 
     def read_chunks(self, attributes: frozenset[str], exact: frozenset[str]) -> Iterator[PastChunk]:
         """Read all events for a backtest; see `tamis.matcher.analysis.backtest.PastEvents`."""
@@ -332,17 +434,21 @@ class EventLog:
         return records
 
     def read_index(self, file: LogFile) -> SegmentIndex:
-        """The index of a file, for those that need all of its records."""
-        with self._lock:
-            return self._index(file)
+        """The index of a file, for those that need all of its records.
+
+        Raises
+        ------
+        GoneError
+            It was removed.
+        """
+        return self._index_with(file.first)
 
     def recent_indexes(self, events: int) -> list[SegmentIndex]:
         """The indexes of the newest files that have the last `events` events, newest first."""
         found: list[SegmentIndex] = []
         wanted = self.latest - events
         for file in reversed(self._files):
-            with self._lock:
-                found.append(self._index(file))
+            found.append(self.read_index(file))
             if file.first <= wanted:
                 break
         return found
@@ -363,29 +469,34 @@ class EventLog:
     def _index_with(self, sequence: int) -> SegmentIndex:
         """The index of the file that has an event."""
         for _ in range(_TRIES):
-            self._check_kept(sequence - 1)
             with self._lock:
-                last = self._last
-                if last is not None and sequence >= last.first:
-                    return last
-                file = next(file for file in reversed(self._files) if file.first <= sequence)
-                # Retention may remove the file meanwhile.
-                with suppress(MissingFileError):
-                    return self._index(file)
+                file = self._file_with(sequence)
+                if self._last is not None and file.first == self._last.first:
+                    return self._last
+                index = self._indexes.get(file.first)
+                if index is not None:
+                    self._indexes.move_to_end(file.first)
+                    return index
+            # Retention may remove the file meanwhile.
+            with suppress(MissingFileError):
+                # Without the lock, because it takes long. The file has ended.
+                return self._add_index(SegmentIndex(*file))
             self.refresh()
         raise CorruptFileError("the file of the log is missing", path=str(file.path))
 
-    def _index(self, file: LogFile) -> SegmentIndex:
-        """The index of a file; with the lock."""
-        if self._last is not None and file.first == self._last.first:
-            return self._last
-        index = self._indexes.get(file.first)
-        if index is None:
-            index = SegmentIndex(*file)
-            self._check_whole(index)
-            self._indexes[file.first] = index
-            self._forget_indexes()
-        self._indexes.move_to_end(file.first)
+    def _file_with(self, sequence: int) -> LogFile:
+        """The file that has an event; with the lock."""
+        self._check_kept(sequence - 1)
+        return self._files[bisect_right(self._files, sequence, key=_first) - 1]
+
+    def _add_index(self, index: SegmentIndex) -> SegmentIndex:
+        """Remember the index of a file that has ended."""
+        with self._lock:
+            if any(file.first == index.first for file in self._files):
+                self._check_whole(index)
+                self._indexes[index.first] = index
+                self._reach.note_file(index)
+                self._forget_indexes()
         return index
 
     def _check_whole(self, index: SegmentIndex) -> None:
@@ -410,6 +521,8 @@ class EventLog:
             with storage_errors(index.path):
                 fd = open_regular(index.path, os.O_RDONLY)
         except MissingFileError:
+            # Retention may have removed it, also that of another process.
+            self.refresh()
             self._check_kept(sequences[0] - 1)
             raise
         try:
@@ -417,6 +530,10 @@ class EventLog:
                 yield from _read_some(fd, index, sequences[at : at + _RECORDS_AT_ONCE])
         finally:
             close_file(fd)
+
+
+def _first(file: LogFile) -> int:
+    return file.first
 
 
 def _read_some(

@@ -39,7 +39,8 @@ class EventRecord(msgspec.Struct, array_like=True, frozen=True):
     sequence: int
     """1 for the first event; each has the next number."""
     time: int
-    """When it was published, in microseconds since 1970. Never less than that of the one before."""
+    """When it was published, in microseconds since 1970. Not less than that of the one before,
+    unless the clock was wrong then; see `clock.py`."""
     document: msgspec.Raw
     """The event as `encode_document` gives it."""
     matches: tuple[Match, ...] = ()

@@ -276,7 +276,7 @@ class Webhooks:
         match = record.find_match(name)
         if match is None:
             raise GoneError(f"event {sequence} did not reach {name!r}", earliest=self._log.earliest)
-        return make_delivery(record, match)
+        return make_delivery(record, match, identity=self._log.identity)
 
     def _set_timer(self, due: Sequence[float], now: float) -> None:
         assert self._loop is not None

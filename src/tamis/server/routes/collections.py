@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from tamis.server.catalog import OpenCollection
+from tamis.server.conditions import tag_revision
 from tamis.server.operation import Call, Operation, Reply
 from tamis.wire.messages import CollectionInfo, CollectionList, CollectionSettings, Revision
 
-__all__ = ["OPERATIONS", "quote_revision"]
+__all__ = ["OPERATIONS"]
 
 
 def list_collections(call: Call) -> CollectionList:
@@ -50,19 +51,15 @@ def reload_collection(call: Call) -> Revision:
     return Revision(call.collection.matcher.revision)
 
 
-def quote_revision(revision: int) -> str:
-    """The ETag of a collection."""
-    return f'"{revision}"'
-
-
 def _reply(collection: OpenCollection, status: int) -> Reply:
     info = _describe(collection, {})
-    return Reply(info, status, {"ETag": quote_revision(info.revision)})
+    return Reply(info, status, {"ETag": tag_revision(collection, info.revision)})
 
 
 def _describe(collection: OpenCollection, stats: dict[str, Any]) -> CollectionInfo:
     matcher = collection.matcher
-    return CollectionInfo(collection.name, len(matcher), matcher.revision, stats)
+    revision = matcher.revision
+    return CollectionInfo(collection.name, len(matcher), revision, stats, collection.mark(revision))
 
 
 def _without_paths(stats: dict[str, Any]) -> dict[str, Any]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Annotated, Literal
+from itertools import islice
+from typing import Literal
 
 import msgspec
-from msgspec import Meta
 
 from tamis.errors import EventError, SchemaError
 from tamis.pubsub import Publication
@@ -17,6 +17,7 @@ from tamis.server.problems import ProblemError
 from tamis.wire.media import JSON_LINES
 from tamis.wire.messages import Limit
 from tamis.wire.pubsub import (
+    Cursor,
     EventLine,
     EventOfLog,
     LogPage,
@@ -93,8 +94,9 @@ def _check_line(call: Call, query: PublishManyQuery, line: EventLine, number: in
 class LogQuery(msgspec.Struct, frozen=True):
     """Which events of the log to read."""
 
-    after: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
-    """A sequence number: events after it; all that are kept by default."""
+    after: Cursor | None = None
+    """The ``cursor`` of a page, or a sequence number: events after it; all that are kept by
+    default."""
     limit: Limit = 100
 
 
@@ -102,9 +104,10 @@ def read_log(call: Call) -> LogPage:
     """Read published events."""
     query: LogQuery = call.query or LogQuery()
     log = call.collection.pubsub.log
-    after = log.earliest - 1 if query.after is None else query.after
-    if after > log.latest:
+    after = None if query.after is None else call.collection.read_position(query.after)
+    if after is not None and after > log.latest:
         raise ProblemError(422, "invalid-request", f"the last event is {log.latest}")
+    found = log.read_kept() if after is None else log.read(after, query.limit)
     events = [
         EventOfLog(
             record.sequence,
@@ -113,9 +116,10 @@ def read_log(call: Call) -> LogPage:
             record.message_id,
             _list_reached(record.matches),
         )
-        for record in log.read(after, query.limit)
+        for record in islice(found, query.limit)
     ]
-    return LogPage(events, log.earliest, log.latest)
+    last = events[-1].sequence if events else log.latest if after is None else after
+    return LogPage(events, log.earliest, log.latest, call.collection.mark(last))
 
 
 def _describe(publication: Publication) -> Published:

@@ -12,10 +12,11 @@ from msgspec import Meta
 
 from tamis.files import rule_to_json
 from tamis.matcher.matcher import AddReport, Matcher
-from tamis.matcher.rule import Rule, RuleId, read_weights
+from tamis.matcher.rule import Rule, RuleId, read_integer_id, read_weights
 from tamis.matcher.selection import tagged
 from tamis.server.bulk import BulkReader, choose_media, write_rules, write_rules_table
-from tamis.server.conditions import check_conditions, check_revision, make_etag
+from tamis.server.catalog import OpenCollection
+from tamis.server.conditions import check_conditions, check_revision, make_etag, tag_revision
 from tamis.server.operation import Call, Operation, Reply
 from tamis.server.problems import ProblemError
 from tamis.server.routes.workbench import count_activity
@@ -33,6 +34,7 @@ from tamis.wire.messages import (
     RulePage,
     RuleRecord,
 )
+from tamis.wire.pubsub import Cursor
 
 __all__ = ["OPERATIONS", "find_id"]
 
@@ -72,7 +74,7 @@ def put_rule(call: Call) -> Reply:
 def get_rule(call: Call) -> Reply:
     """Get a rule with everything that belongs to it."""
     matcher = call.collection.matcher
-    reply = _reply(matcher.rule(find_id(matcher, call.names[0])), 200)
+    reply = _reply(matcher.rule(_find_id(call)), 200)
     unwanted = call.header(b"if-none-match")
     if unwanted is not None and reply.headers["ETag"] in unwanted:
         return Reply(status=304, headers=reply.headers)
@@ -82,7 +84,7 @@ def get_rule(call: Call) -> Reply:
 def delete_rule(call: Call) -> Reply:
     """Remove a rule."""
     matcher = call.collection.matcher
-    id = find_id(matcher, call.names[0])
+    id = _find_id(call)
     with call.collection.writing([id]):
         current = _find(matcher, id)
         check_conditions(call, None if current is None else make_etag(rule_to_json(current)))
@@ -90,18 +92,48 @@ def delete_rule(call: Call) -> Reply:
     return Reply(status=204)
 
 
-def find_id(matcher: Matcher, text: str) -> RuleId:
-    """The id that a path names: that text, or else that integer."""
-    if text not in matcher and text.removeprefix("-").isdecimal() and len(text) < 20:
-        return int(text) if int(text) in matcher else text
-    return text
+class IdQuery(msgspec.Struct, frozen=True):
+    """What kind of an id the path has."""
+
+    id_type: Literal["text", "integer"] | None = None
+    """By default the id is that of the rule that there is, whatever its kind."""
+
+
+def find_id(matcher: Matcher, text: str, kind: str | None = None) -> RuleId:
+    """The id that a path or a query names: that text, or the integer that is written so.
+
+    Raises
+    ------
+    ProblemError
+        Rules have both (400), or it is no integer although it is said to be (400).
+    """
+    number = None if kind == "text" else read_integer_id(text)
+    if kind == "integer":
+        if number is None:
+            raise ProblemError(400, "not-an-id", f"{text!r} is not how an integer id is written")
+        return number
+    if number is None or number not in matcher:
+        return text
+    if text in matcher:
+        raise ProblemError(
+            400,
+            "ambiguous-id",
+            f"there are rules with the text {text!r} and with the integer {number} as their id; "
+            "say which is meant by id_type=text or id_type=integer",
+        )
+    return number
+
+
+def _find_id(call: Call) -> RuleId:
+    query: IdQuery = call.query or IdQuery()
+    return find_id(call.collection.matcher, call.names[0], query.id_type)
 
 
 def _choose_id(call: Call) -> RuleId:
     text = call.names[0]
     given: RuleId | None = call.body.id
     if given is None:
-        return find_id(call.collection.matcher, text)
+        return _find_id(call)
     if str(given) != text:
         raise ProblemError(
             422, "invalid-request", f"the path names the rule {text!r}, and the body {given!r}"
@@ -143,7 +175,7 @@ def list_rules(call: Call) -> RulePage:
     if query.order != "added":
         return _list_first(call, query)
     matcher = call.collection.matcher
-    revision, start = matcher.revision, _find_start(matcher, query.after)
+    revision, start = matcher.revision, _find_start(call.collection, query.after)
     found: list[RuleRecord] = []
     last: Rule | None = None
     scanned = 0
@@ -155,7 +187,9 @@ def list_rules(call: Call) -> RulePage:
             found.append(RuleRecord.of(rule, rule_to_json(rule)))
     end = start + scanned
     more = last is not None and end < len(matcher)
-    return RulePage(found, _write_cursor(end, last.id) if more and last else None, revision)
+    return RulePage(
+        found, _write_cursor(call.collection, end, last.id) if more and last else None, revision
+    )
 
 
 def _list_first(call: Call, query: ListQuery) -> RulePage:
@@ -190,27 +224,30 @@ def _fits(rule: Rule, query: ListQuery) -> bool:
     return not search or search in rule.text.casefold() or search in str(rule.id).casefold()
 
 
-def _write_cursor(position: int, last: RuleId) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode([position, last])).decode()
+def _write_cursor(collection: OpenCollection, position: int, last: RuleId) -> str:
+    cursor = [position, last, collection.pubsub.identity]
+    return base64.urlsafe_b64encode(msgspec.json.encode(cursor)).decode()
 
 
-def _find_start(matcher: Matcher, cursor: str | None) -> int:
+def _find_start(collection: OpenCollection, cursor: str | None) -> int:
     """The position after the rule that a cursor names, wherever that rule is by now."""
     if cursor is None:
         return 0
+    matcher = collection.matcher
     try:
         data = base64.b64decode(cursor, altchars=b"-_", validate=True)
-        position, last = msgspec.json.decode(data, type=tuple[int, str | int])
+        position, last, identity = msgspec.json.decode(data, type=tuple[int, str | int, str])
         if not 0 < position < 2**40:
             raise ValueError(position)
     except (ValueError, msgspec.MsgspecError):
         raise ProblemError(422, "invalid-request", "after= takes the `next` of a page") from None
-    at = next(matcher.rules(position - 1), None)
-    if at is not None and at.id == last:
-        return position
-    for number, id in enumerate(matcher, 1):
-        if id == last:
-            return number
+    if identity == collection.pubsub.identity:
+        at = next(matcher.rules(position - 1), None)
+        if at is not None and at.id == last:
+            return position
+        for number, id in enumerate(matcher, 1):
+            if id == last:
+                return number
     raise ProblemError(
         410, "page-gone", "the last rule of that page was removed or replaced; list from the start"
     )
@@ -249,7 +286,7 @@ def add_rules(call: Call) -> BulkReport:
     rules = BulkReader(call.body, call.server.limits).rules()
     with call.collection.writing(None):
         report = matcher.add_many(rules, on_error=query.on_error, replace=query.replace)
-    return _report(report, matcher.revision)
+    return _report(call, report, matcher.revision)
 
 
 def replace_rules(call: Call) -> Reply:
@@ -261,12 +298,14 @@ def replace_rules(call: Call) -> Reply:
         check_revision(call, matcher.revision)
         report = matcher.replace_all(rules, on_error=query.on_error)
         revision = matcher.revision
-    return Reply(_report(report, revision), headers={"ETag": f'"{revision}"'})
+    headers = {"ETag": tag_revision(call.collection, revision)}
+    return Reply(_report(call, report, revision), headers=headers)
 
 
-def _report(report: AddReport, revision: int) -> BulkReport:
+def _report(call: Call, report: AddReport, revision: int) -> BulkReport:
     bad = [BadRuleLine(one.id, one.position, one.message) for one in report.bad[:_MOST_BAD]]
-    return BulkReport(report.added, len(report.bad), bad, revision)
+    version = call.collection.mark(revision)
+    return BulkReport(report.added, len(report.bad), bad, revision, version)
 
 
 class ExportQuery(msgspec.Struct, frozen=True):
@@ -285,8 +324,13 @@ def export_rules(call: Call) -> Reply:
     if query.tag:
         only = tagged(*query.tag)
         rules = (rule for rule in rules if only.fits(rule.tags))
+    headers = {
+        "Tamis-Revision": str(revision),
+        "ETag": tag_revision(call.collection, revision),
+        "Tamis-Cursor": call.collection.mark(revision),
+    }
     write = write_rules_table if media == ARROW else write_rules
-    return Reply(pieces=write(rules), media=media, headers={"Tamis-Revision": str(revision)})
+    return Reply(pieces=write(rules), media=media, headers=headers)
 
 
 # --- Changes ---
@@ -295,9 +339,9 @@ def export_rules(call: Call) -> Reply:
 class ChangesQuery(msgspec.Struct, frozen=True):
     """Which changes to read."""
 
-    after: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
-    """A revision: changes after it. By default, and for a stream without ``Last-Event-ID``, those
-    to come."""
+    after: Cursor | None = None
+    """The ``cursor`` of a page, the ``version`` of a collection, or a revision: changes after it.
+    By default, and for a stream without ``Last-Event-ID``, those to come."""
     limit: Limit = 1000
     wait: Annotated[float, Meta(ge=0, le=60)] = 0
     """How many seconds to wait for a change, if there is none."""
@@ -316,25 +360,30 @@ async def read_changes(call: Call) -> Any:
     found = changes.read(after, query.limit)
     if not found and query.wait:
         await changes.bell.wait(seen, query.wait)
+        if changes.is_closed:
+            raise ProblemError(404, "collection-not-found", "the collection was removed meanwhile")
         found = changes.read(after, query.limit)
-    return ChangePage([ChangeRecord.of(change) for change in found], matcher.revision)
+    cursor = call.collection.mark(found[-1].revision if found else after)
+    return ChangePage([ChangeRecord.of(change) for change in found], matcher.revision, cursor)
 
 
 def _choose_revision(call: Call, query: ChangesQuery) -> int:
     last = call.header(b"last-event-id")
-    if last is not None and last.isascii() and last.isdigit() and len(last) < 20:
-        return int(last)
-    return call.collection.matcher.revision if query.after is None else query.after
+    if last:
+        return call.collection.read_position(last)
+    if query.after is not None:
+        return call.collection.read_position(query.after)
+    return call.collection.matcher.revision
 
 
 async def _stream_changes(call: Call, after: int) -> AsyncIterator[bytes]:
     changes = call.collection.changes
-    while True:
+    while not changes.is_closed:
         seen = changes.bell.rings
         found = changes.read(after, 1000)
         for change in found:
             after = change.revision
-            yield format_event(ChangeRecord.of(change), str(after), "change")
+            yield format_event(ChangeRecord.of(change), call.collection.mark(after), "change")
         if not found and not await changes.bell.wait(seen, BEAT_SECONDS):
             yield b""
 
@@ -343,6 +392,7 @@ _RULES = "/v1/collections/{collection}/rules"
 _RULE = f"{_RULES}/{{id}}"
 _MATCH = {"If-Match": "The rule has this ETag, or * for any.", "If-None-Match": "* for no rule."}
 _UNMET = {412: "A condition does not hold."}
+_NOT_ONE = {400: "The path does not name one rule."}
 _BULK = {
     400: "The body is malformed.",
     409: "An id is taken.",
@@ -393,9 +443,10 @@ OPERATIONS = (
         get_rule,
         "read",
         answer=RuleRecord,
+        query=IdQuery,
         place="loop",
         headers={"If-None-Match": "The rule has another ETag than this one."},
-        more_statuses={304: "The rule has that ETag."},
+        more_statuses={**_NOT_ONE, 304: "The rule has that ETag."},
         answer_headers=("ETag",),
     ),
     Operation(
@@ -405,11 +456,12 @@ OPERATIONS = (
         put_rule,
         "write",
         answer=RuleRecord,
+        query=IdQuery,
         body=RuleBody,
         writes=True,
         headers=_MATCH,
         answer_headers=("ETag",),
-        more_statuses={201: "The rule is new.", 422: "The rule is refused.", **_UNMET},
+        more_statuses={**_NOT_ONE, 201: "The rule is new.", 422: "The rule is refused.", **_UNMET},
     ),
     Operation(
         "DELETE",
@@ -417,10 +469,11 @@ OPERATIONS = (
         "Remove a rule",
         delete_rule,
         "write",
+        query=IdQuery,
         status=204,
         writes=True,
         headers={"If-Match": "The rule has this ETag."},
-        more_statuses=_UNMET,
+        more_statuses={**_NOT_ONE, **_UNMET},
     ),
     Operation(
         "POST",

@@ -19,12 +19,12 @@ from tamis.wire.messages import Limit
 from tamis.wire.pubsub import (
     AckBody,
     Acknowledged,
+    Cursor,
     DeadLetterRecord,
     DeadLetters,
     Deliveries,
     ReplayBody,
     Replayed,
-    Sequence,
     SubscriptionBody,
     SubscriptionList,
     SubscriptionRecord,
@@ -98,8 +98,9 @@ def _describe(call: Call, one: Subscription, shows_secret: bool = False) -> Subs
 class ReadQuery(msgspec.Struct, frozen=True):
     """Which messages to read."""
 
-    after: Sequence | None = None
-    """A sequence number: messages after it; by default those after the last acknowledged one."""
+    after: Cursor | None = None
+    """The cursor of a message, or a sequence number: messages after it; by default those after the
+    last acknowledged one."""
     limit: Limit = 100
     wait: Annotated[float, Meta(ge=0, le=60)] = 0
     """How many seconds to wait for a message, if there is none."""
@@ -113,11 +114,13 @@ async def read_deliveries(call: Call) -> Deliveries:
     with call.server.streams.opened():
         found = await call.collection.pubsub.read_async(
             call.names[0],
-            query.after,
+            None if query.after is None else call.collection.read_position(query.after),
             limit=query.limit,
             wait=query.wait,
             payloads=query.payloads,
         )
+    if call.collection.pubsub.is_closed:
+        raise ProblemError(404, "collection-not-found", "the collection was removed meanwhile")
     return Deliveries([describe_delivery(delivery) for delivery in found])
 
 
@@ -134,17 +137,18 @@ async def stream_deliveries(call: Call) -> None:
     query: StreamQuery = call.query or StreamQuery()
     if not query.subscription:
         raise ProblemError(422, "invalid-request", "name a subscription: ?subscription=…")
-    cursors = Cursors(query.subscription)
+    cursors = Cursors(call.collection, query.subscription)
     last = call.header(b"last-event-id")
     if last:
         cursors.restore(last)
     # An error has to come before the stream begins.
+    await call.collection.pubsub.prepare_async(cursors.after)
     call.collection.pubsub.read_any(cursors.after, limit=1)
-    await send_events(call, _format_deliveries(call, cursors, query.payloads))
+    await send_events(call, _format_deliveries(cursors, query.payloads))
 
 
-async def _format_deliveries(call: Call, cursors: Cursors, payloads: bool) -> AsyncIterator[bytes]:
-    async for delivery in follow(call.collection.pubsub, cursors, payloads, BEAT_SECONDS):
+async def _format_deliveries(cursors: Cursors, payloads: bool) -> AsyncIterator[bytes]:
+    async for delivery in follow(cursors, payloads, BEAT_SECONDS):
         if delivery is None:
             yield b""
         else:

@@ -225,9 +225,8 @@ def count_activity(call: Call) -> Activity:
     log = call.collection.pubsub.log
     matches: Counter[str | int] = Counter()
     last: dict[str | int, datetime] = {}
-    after = max(log.earliest - 1, log.latest - _ACTIVE_EVENTS)
     events = 0
-    for record in log.read(after, _ACTIVE_EVENTS):
+    for record in log.read_kept(log.latest - _ACTIVE_EVENTS):
         events += 1
         for rule in {rule for match in record.matches for rule in match.rules}:
             matches[rule] += 1
@@ -255,8 +254,7 @@ def examine_index(call: Call) -> IndexFigures:
 def measure_costs(call: Call) -> CostFigures:
     """Measure what searches cost, over the last published events."""
     log = call.collection.pubsub.log
-    after = max(log.earliest - 1, log.latest - _COST_EVENTS)
-    events = [record.event for record in log.read(after, _COST_EVENTS)]
+    events = [record.event for record in log.read_kept(log.latest - _COST_EVENTS)]
     found = call.collection.matcher.costs(events or None)
     return CostFigures(
         "log" if events else "drawn",
