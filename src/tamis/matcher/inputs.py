@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from tamis.encode.arrow_values import is_string
+from tamis.encode.arrow_layouts import is_string
 from tamis.encode.json.texts import JsonTexts
 from tamis.errors import EventError
 
