@@ -1,7 +1,7 @@
 """Random Arrow data of every type, each beside the events that it stands for.
 
-A value is drawn as a *token*, which a kind builds into an array and shows as Python's value. Neither
-reads the other's result, so that Arrow's own conversions are no part of what is expected.
+A value is drawn as a *token*, which a kind builds into an array and shows as Python's value.
+Neither reads the other's result, so that Arrow's own conversions are no part of what is expected.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tamis.errors import RuleError
 from tamis.expr.model import value_of_literal
 from tests.randoms import Attribute
 
-__all__ = ["Column", "draw_column", "draw_table", "LEAVES"]
+__all__ = ["LEAVES", "UNREADABLE", "Column", "Kind", "build", "draw_kind", "draw_table"]
 
 UNREADABLE: Final = b"no kind can hold this"
 """Stands in events for every value that no kind can hold."""
@@ -204,6 +204,11 @@ def _leaves() -> Iterator[Leaf]:
 
 
 _VALID: Final = list(_leaves())
+_EXTENDED: Final = [leaf for leaf in _VALID if leaf.make is _extended]
+_PLAIN: Final = [leaf for leaf in _VALID if leaf not in _EXTENDED]
+"""What runs are made of: Arrow checks that strings in them are valid, and ends the process where a
+slice of an extension is among them."""
+
 _MIXED: Final = [(b"a", "a"), (b"\xff", UNREADABLE), (b"ab", "ab")]
 
 LEAVES: Final = [
@@ -325,7 +330,7 @@ class Map(Kind):
         return tuple((random.randrange(3), self.inner.draw(random)) for _ in range(count))
 
     def build(self, random: Random, tokens: list[Any]) -> pa.Array:
-        lists = [((0, self.inner.draw(random)),) * (t is None) if not t else t for t in tokens]
+        lists = [((0, self.inner.draw(random)),) if t is None else t for t in tokens]
         entries = [entry for items in lists for entry in items]
         offsets: Any = np.cumsum([0, *map(len, lists)]).tolist()
         keys = build(random, self.key, [number for number, _ in entries])
@@ -363,7 +368,7 @@ class Union(Kind):
         return number, self.kinds[number].draw(random)
 
     def build(self, random: Random, tokens: list[Any]) -> pa.Array:
-        filled = [self.draw(random) if token is None else token for token in tokens]
+        filled = [(0, None) if token is None else token for token in tokens]
         codes = pa.array([number for number, _ in filled], pa.int8())
         if self.is_dense:
             counts = [0] * len(self.kinds)
@@ -484,7 +489,7 @@ def draw_kind(random: Random, depth: int, leaves: Sequence[Kind] = LEAVES) -> Ki
         return random.choice(leaves)
     choice = random.randrange(8)
     if choice == 6:
-        leaves = _VALID  # Arrow checks what it encodes as runs
+        leaves = _PLAIN
     inner = draw_kind(random, depth - 1, leaves)
     match choice:
         case 0 | 1:
@@ -502,8 +507,8 @@ def draw_kind(random: Random, depth: int, leaves: Sequence[Kind] = LEAVES) -> Ki
             return Dictionary(inner, index)
         case 6:
             return Runs(inner, random.choice((pa.int16(), pa.int32(), pa.int64())))
-    if isinstance(inner, Extension) or (isinstance(inner, Leaf) and inner.make is _extended):
-        return inner  # Arrow ends the process on some extensions of extensions
+    if leaves is _PLAIN or isinstance(inner, Extension) or inner in _EXTENDED:
+        return inner  # Arrow lacks extensions of extensions
     return Extension(inner)
 
 

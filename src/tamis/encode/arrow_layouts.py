@@ -201,8 +201,10 @@ def _deep(values: pa.Array) -> pa.Array:
     kind = values.type
     if is_union(kind):
         children = [_deep(values.field(number)) for number in range(kind.num_fields)]
-        codes, offsets = map(to_arrow, _codes_and_offsets(values))
-        return pa.UnionArray.from_dense(codes, offsets, children, type_codes=kind.type_codes)
+        codes, offsets = _codes_and_offsets(values)
+        return pa.UnionArray.from_dense(
+            to_arrow(codes), to_arrow(offsets), children, None, kind.type_codes
+        )
     null = values.is_null()
     if pa.types.is_struct(kind):
         fields = [_deep(values.field(number)) for number in range(kind.num_fields)]

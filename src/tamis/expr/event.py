@@ -117,8 +117,9 @@ def flatten(event: Event) -> FlatEvent:
         `event` is not a mapping, or a key of it is not a valid name.
     """
     if not isinstance(event, Mapping):
+        hint = "; give its to_dict()" if hasattr(event, "to_dict") else ""
         raise EventError(
-            f"an event is a mapping of attributes to values, not {type(event).__name__}"
+            f"an event is a mapping of attributes to values, not {type(event).__name__}{hint}"
         )
     flat = _Flattened()
     for name, item in event.items():
@@ -315,6 +316,8 @@ def value_of_item(path: str, item: Any) -> Value | None:
         return item
     if hasattr(item, "tolist"):  # NumPy scalars and arrays; both unwrap to Python values
         return _unwrap(path, item)
+    if type(item).__name__ == "NAType":  # pandas' missing value
+        return None
     raise EventError(
         f"attribute {path!r} holds a value of type {type(item).__name__}; expected a string, "
         "an integer, a double, a decimal, a boolean, a datetime, or a list of them"
