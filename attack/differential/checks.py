@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 import tamis
 from attack.case import Case
 from attack.differential.apply import apply_script, build_matcher
+from attack.differential.arrow import check_arrow
 from attack.differential.containers import CONTAINERS, to_table
 from attack.differential.draw import events_of_expression
 from attack.oracle import Oracle, as_written, flatten, read_literal, score
@@ -444,5 +445,6 @@ CHECKS: Final[dict[str, Callable[[Case], str | None]]] = {
     "command": check_command,
     "expression": check_expression,
     "text": check_text,
+    "arrow": check_arrow,
 }
 """What is wrong with a case, or None."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import tamis
 from attack.case import Case
+from attack.differential.arrow import arrow
 from attack.differential.containers import COLUMNAR
 from tamis.expr.functions.conditions import CONDITIONS
 from tamis.expr.model import And, Expr, Op, Or, Predicate, predicates
@@ -321,5 +322,6 @@ DRAW: Final[dict[str, Callable[[Random, float], Case]]] = {
     "command": command,
     "expression": expression,
     "text": text,
+    "arrow": arrow,
 }
 """For each check, what draws a case of a given size."""

@@ -23,6 +23,7 @@ ROUND: Final = (
     "command",
     "expression",
     "text",
+    "arrow",
 )
 """The checks in the order in which they take turns; batches decide the most in a second."""
 

@@ -50,6 +50,9 @@ _DAY: Final = 86_400
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 """The first day of year 1 and the last day of year 9999, in days since 1970."""
 
+_TOO_HIGH: Final = 10**MAX_DIGITS >> 64
+"""From here on, the upper half of a decimal may mean too many digits."""
+
 _PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
@@ -111,7 +114,7 @@ def readable(path: str, values: pa.Array, rows: NDArray[np.int64] | None) -> pa.
     elif pa.types.is_date(kind):
         _check_dates(path, values, rows)
     elif pa.types.is_decimal(kind):
-        if kind.precision > MAX_DIGITS:
+        if _may_be_too_long(values):
             _check_digits(path, values, rows)
     elif not (pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         raise UnreadableValues(
@@ -183,6 +186,15 @@ def _is_zone(name: str) -> bool:
     except Exception:  # of several types, some of packages that may be absent
         return False
     return True
+
+
+def _may_be_too_long(values: pa.Array) -> bool:
+    """Whether decimals may have too many digits: of 128 bits, DuckDB's do against their type."""
+    if values.type.precision < MAX_DIGITS or pa.types.is_decimal256(values.type):
+        return bool(values.type.precision > MAX_DIGITS)
+    words = np.frombuffer(values.buffers()[1], np.int64)[1::2]
+    high = words[values.offset : values.offset + len(values)]
+    return bool((high >= _TOO_HIGH).any() or (high < -_TOO_HIGH).any())
 
 
 def _check_digits(path: str, values: pa.Array, rows: NDArray[np.int64] | None) -> None:
