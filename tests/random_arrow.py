@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
 from random import Random
 from typing import Any, Final
 from uuid import UUID
@@ -29,6 +29,7 @@ UNREADABLE: Final = b"no kind can hold this"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST: Final = datetime.min.replace(tzinfo=UTC)
 _LAST: Final = datetime.max.replace(tzinfo=UTC)
+_EXACT: Final = Context(prec=100)
 _NAMES: Final = ("x", "y", "b c")
 _WORDS: Final = ("", "a", "ab", "A", "é", "a b", "🙂", "zzz")
 
@@ -141,7 +142,7 @@ def _floats(kind: pa.DataType, form: Any, make: Any = _array) -> Leaf:
 
 def _decimals(kind: pa.DataType, *texts: str) -> Leaf:
     values = [Decimal(text) for text in texts]
-    shown = [v if len(v.normalize().as_tuple().digits) <= 38 else UNREADABLE for v in values]
+    shown = [v if len(v.normalize(_EXACT).as_tuple().digits) <= 38 else UNREADABLE for v in values]
     return Leaf(kind, list(zip(values, shown, strict=True)), _array)
 
 
