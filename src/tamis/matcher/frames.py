@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from tamis.errors import EventError
@@ -95,7 +96,7 @@ def _read_polars(frame: Any, polars: Any) -> pa.Table | Rows:
             return pa.table(frame)
     except pa.ArrowInvalid:  # integers of 128 bits
         pass
-    return Rows([(name, frame[name].to_list()) for name in frame.columns], frame.height)
+    return Rows([(name, _lists(frame[name].to_list())) for name in frame.columns], frame.height)
 
 
 def _read_pandas(frame: Any) -> pa.Table | Rows:
@@ -140,8 +141,12 @@ def _to_objects(column: Any) -> list[Any]:
     if hasattr(column, "sparse"):
         column = column.sparse.to_dense()
     items = column.astype(object)
-    listed = items.where(items.notna(), None).tolist()
-    return [item.tolist() if type(item).__name__ == "ndarray" else item for item in listed]
+    return _lists(items.where(items.notna(), None).tolist())
+
+
+def _lists(items: list[Any]) -> list[Any]:
+    """The same items, with lists for NumPy's arrays."""
+    return [item.tolist() if isinstance(item, np.ndarray) else item for item in items]
 
 
 def _is_uniform(items: list[Any]) -> bool:
