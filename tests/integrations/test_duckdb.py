@@ -118,7 +118,7 @@ def test_events_are_rows_structs_maps_or_json_texts() -> None:
         register(database, matcher)
         for event in ("{'a': 1}", "MAP {'a': 1}", "'{\"a\": 1}'", "'{\"a\": 1}'::JSON"):
             assert database.execute(f"SELECT tamis_match({event})").fetchall() == [(["r"],)]
-        assert database.execute("SELECT tamis_match(NULL)").fetchall() == [(["none"],)]
+        assert database.execute("SELECT tamis_match(NULL::VARCHAR)").fetchall() == [(["none"],)]
         for wrong in ("1", "{'a': 1}, 2", ""):
             with pytest.raises(duckdb.Error):
                 database.execute(f"SELECT tamis_count({wrong})")

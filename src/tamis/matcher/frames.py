@@ -128,12 +128,18 @@ def _to_array(column: Any) -> pa.Array | pa.ChunkedArray | None:
     if hasattr(column, "sparse"):
         column = column.sparse.to_dense()
     objects = column.cat.categories if hasattr(column, "cat") else column
-    if objects.dtype == object and not _is_uniform(_to_objects(objects)):
+    if objects.dtype == object and not _has_one_kind(objects):
         return None
     try:
         return pa.array(column, from_pandas=True)
     except _REFUSALS:
         return None
+
+
+def _has_one_kind(column: Any) -> bool:
+    """Whether all objects of a column are of one kind; most columns have nothing but strings."""
+    inferred = sys.modules["pandas"].api.types.infer_dtype(column, skipna=True)
+    return inferred == "string" or _is_uniform(_to_objects(column))
 
 
 def _to_objects(column: Any) -> list[Any]:
