@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 import tamis
 from attack.case import Case
 from attack.differential.apply import apply_script, build_matcher
+from attack.differential.arrow import check_arrow
 from attack.differential.containers import CONTAINERS, to_table
 from attack.differential.documents import check_documents
 from attack.differential.draw import events_of_expression
@@ -448,5 +449,6 @@ CHECKS: Final[dict[str, Callable[[Case], str | None]]] = {
     "text": check_text,
     "json": check_json,
     "documents": check_documents,
+    "arrow": check_arrow,
 }
 """What is wrong with a case, or None."""

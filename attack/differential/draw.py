@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import tamis
 from attack.case import Case
+from attack.differential.arrow import arrow
 from attack.differential.containers import COLUMNAR
 from attack.differential.documents import draw_documents
 from attack.differential.json_texts import draw_json
@@ -403,5 +404,6 @@ DRAW: Final[dict[str, Callable[[Random, float], Case]]] = {
     "text": text,
     "json": draw_json,
     "documents": draw_documents,
+    "arrow": arrow,
 }
 """For each check, what draws a case of a given size."""

@@ -26,6 +26,7 @@ ROUND: Final = (
     "json",
     "documents",
     "documents",
+    "arrow",
 )
 """The checks in the order in which they take turns; batches decide the most in a second."""
 

@@ -96,6 +96,8 @@ class RuleTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]  #
 
     def _read(self, X: Any, is_first: bool) -> tuple[Any, int]:
         """The events, and how many they are."""
+        if isinstance(X, pa.RecordBatchReader):
+            X = X.read_all()
         if hasattr(X, "columns") or hasattr(X, "schema") or _has_mappings(X):
             return X, len(X)
         values = check_array(X, dtype="numeric", ensure_all_finite="allow-nan")

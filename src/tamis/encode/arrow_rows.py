@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from tamis.encode.arrow_layouts import plain
 from tamis.encode.arrow_values import (
     EVENT,
     UnreadableValues,
+    check_depth,
     columns_of,
-    is_list,
-    list_lengths,
-    map_columns,
+    parts_of,
     readable,
     rows_of,
-    within,
 )
 
 __all__ = ["read_rows"]
@@ -52,12 +50,15 @@ def read_rows(
         if name not in wanted.columns:
             continue
         try:
+            check_depth(name, column)
             values = _python_values(name, column, None, wanted)
         except UnreadableValues as unreadable:
             raise unreadable.error(first) from None
         for row, value in zip(rows, values, strict=True):
-            for key, item in (value or {}).items() if name == EVENT else [(name, value)]:
-                _add_item(row, key, item)
+            if name == EVENT:
+                _add_event(row, value)
+            else:
+                _add_item(row, name, value)
     return rows
 
 
@@ -69,6 +70,16 @@ class _Wanted(NamedTuple):
     """The columns, structs and maps that may have these attributes."""
 
 
+def _add_event(row: dict[str, Any], value: Any) -> None:
+    """Add the attributes of a whole event, or of a list of such."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _add_item(row, key, item)
+    elif isinstance(value, list):
+        for part in value:
+            _add_event(row, part)
+
+
 def _add_item(row: dict[str, Any], key: str, item: Any) -> None:
     row[key] = [row[key], item] if key in row else item
 
@@ -77,34 +88,27 @@ def _python_values(
     path: str, values: pa.Array, rows: NDArray[np.int64] | None, wanted: _Wanted
 ) -> list[Any]:
     """The values of a column as Python's, without the attributes that are not wanted."""
-    kind = values.type
-    if pa.types.is_dictionary(kind) and pa.types.is_nested(kind.value_type):
-        values = values.dictionary_decode()
-        kind = values.type
     result: list[Any] = [None] * len(values)
     if path not in wanted.columns:
         return result
-    if pa.types.is_struct(kind):
-        result = [{} for _ in result]
-        for field, child in zip(kind, values.flatten(), strict=True):
-            name = within(path, field.name)
-            for row, item in zip(result, _python_values(name, child, rows, wanted), strict=True):
-                _add_item(row, field.name, item)
-    elif pa.types.is_map(kind):
-        result = [{} for _ in result]
-        lengths = list_lengths(values)
-        owners = np.repeat(np.arange(len(values)), lengths)
-        inner = np.repeat(rows_of(values, rows), lengths)
-        for name, items, places in map_columns(path, values, inner, wanted.columns):
-            key = name[len(path) + 1 :] if path else name
-            found = _python_values(name, items, inner[places], wanted)
-            for owner, item in zip(owners[places].tolist(), found, strict=True):
+    values = plain(values)
+    kind = values.type
+    if not pa.types.is_nested(kind):
+        if path in wanted.attributes:
+            result = readable(path, values, rows).to_pylist()
+        return result
+    for name, inner, places, in_list in parts_of(path, values, rows, wanted.columns):
+        at = rows if places is None else rows_of(values, rows)[places]
+        items = _python_values(name, inner, at, wanted)
+        key = None if name == path else name[len(path) + 1 :] if path else name
+        owners = range(len(values)) if places is None else places.tolist()
+        for owner, item in zip(owners, items, strict=True):
+            if in_list:
+                result[owner] = [] if result[owner] is None else result[owner]
+                result[owner].append(item)
+            elif key is None:
+                result[owner] = item
+            else:
+                result[owner] = {} if result[owner] is None else result[owner]
                 _add_item(result[owner], key, item)
-    elif is_list(kind):
-        lengths = list_lengths(values)
-        inner = np.repeat(rows_of(values, rows), lengths)
-        items = iter(_python_values(path, values.flatten(), inner, wanted))
-        result = [list(islice(items, length)) for length in lengths.tolist()]
-    elif path in wanted.attributes:
-        result = readable(path, values, rows).to_pylist()
     return result

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from decimal import Decimal
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,22 +13,34 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tamis.encode.arrow_arrays import to_arrow, to_numpy
+from tamis.encode.arrow_layouts import (
+    is_list,
+    is_string,
+    is_union,
+    nesting_depth,
+    plain,
+    split_list,
+    split_map,
+    split_struct,
+    split_union,
+    take,
+)
 from tamis.errors import EventError, combine_errors
+from tamis.expr.event import MAX_DEPTH
+from tamis.expr.names import is_computed
 from tamis.expr.numbers import MAX_DIGITS, number_of_decimal
 
 __all__ = [
     "EVENT",
+    "Part",
     "UnreadableValues",
+    "check_depth",
     "columns_of",
     "count_sizes",
-    "is_list",
-    "is_string",
-    "list_lengths",
-    "map_columns",
+    "parts_of",
     "readable",
     "rows_of",
     "within",
-    "without_views",
 ]
 
 EVENT: Final = ""
@@ -37,6 +49,9 @@ EVENT: Final = ""
 _DAY: Final = 86_400
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 """The first day of year 1 and the last day of year 9999, in days since 1970."""
+
+_TOO_HIGH: Final = 10**MAX_DIGITS >> 64
+"""From here on, the upper half of a decimal may mean too many digits."""
 
 _PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
@@ -61,28 +76,22 @@ def columns_of(attributes: Iterable[str]) -> frozenset[str]:
 
 
 def within(path: str, name: str) -> str:
-    """The name of an attribute inside another; inside a whole event, its own."""
-    return f"{path}.{name}" if path else name
+    """The name of an attribute inside another; inside a whole event, its own.
 
-
-def is_string(kind: pa.DataType) -> bool:
-    """Whether values of a type are strings, or come from a dictionary of strings."""
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    return bool(
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    )
-
-
-def is_list(kind: pa.DataType) -> bool:
-    """Whether values of a type are lists, other than maps."""
-    return bool(
-        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    )
+    Raises
+    ------
+    EventError
+        An event may have no attribute of that name.
+    """
+    if path:
+        return f"{path}.{name}"
+    if is_computed(name):
+        raise EventError(f"the attribute {name!r} begins with a control character")
+    return name
 
 
 def readable(path: str, values: pa.Array, rows: NDArray[np.int64] | None) -> pa.Array:
-    """The values of an attribute, with times in UTC and microseconds.
+    """The plain values of an attribute, with times in UTC and microseconds.
 
     Raises
     ------
@@ -94,22 +103,18 @@ def readable(path: str, values: pa.Array, rows: NDArray[np.int64] | None) -> pa.
         return pa.nulls(len(values))
     if pa.types.is_dictionary(kind):
         try:
-            distinct = readable(path, values.dictionary, None)
+            _check_unicode(path, values.dictionary, None)
         except UnreadableValues:
             # It names a place in the dictionary, and perhaps no row has that value.
             return readable(path, values.dictionary_decode(), rows)
-        if pa.types.is_null(distinct.type):
-            return pa.nulls(len(values))
-        return pa.DictionaryArray.from_arrays(values.indices, distinct)
-    if is_string(kind):
-        values = without_views(values)
+    elif is_string(kind):
         _check_unicode(path, values, rows)
     elif pa.types.is_timestamp(kind):
         values = _read_times(path, values, rows)
     elif pa.types.is_date(kind):
         _check_dates(path, values, rows)
     elif pa.types.is_decimal(kind):
-        if kind.precision > MAX_DIGITS:
+        if _may_be_too_long(values):
             _check_digits(path, values, rows)
     elif not (pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         raise UnreadableValues(
@@ -183,6 +188,15 @@ def _is_zone(name: str) -> bool:
     return True
 
 
+def _may_be_too_long(values: pa.Array) -> bool:
+    """Whether decimals may have too many digits: of 128 bits, DuckDB's do against their type."""
+    if values.type.precision < MAX_DIGITS or pa.types.is_decimal256(values.type):
+        return bool(values.type.precision > MAX_DIGITS)
+    words = np.frombuffer(values.buffers()[1], np.int64)[1::2]
+    high = words[values.offset : values.offset + len(values)]
+    return bool((high >= _TOO_HIGH).any() or (high < -_TOO_HIGH).any())
+
+
 def _check_digits(path: str, values: pa.Array, rows: NDArray[np.int64] | None) -> None:
     """Refuse decimals of too many digits."""
     encoded = pc.dictionary_encode(values)
@@ -207,13 +221,17 @@ def _rows_where(is_bad: pa.Array, rows: NDArray[np.int64] | None) -> list[int]:
     return bad
 
 
-def without_views(values: pa.Array) -> pa.Array:
-    """`values` with string views cast to strings, since few functions of Arrow accept views."""
-    if pa.types.is_string_view(values.type):
-        return values.cast(pa.large_string())
-    if pa.types.is_dictionary(values.type) and pa.types.is_string_view(values.type.value_type):
-        return pa.DictionaryArray.from_arrays(values.indices, without_views(values.dictionary))
-    return values
+def check_depth(path: str, values: pa.Array) -> None:
+    """Refuse a column whose type is nested deeper than events may be.
+
+    Raises
+    ------
+    UnreadableValues
+        It is.
+    """
+    if nesting_depth(values.type) > MAX_DEPTH:
+        message = f"column {path!r} is nested more than {MAX_DEPTH} levels deep"
+        raise UnreadableValues(list(range(len(values))), message)
 
 
 def rows_of(values: pa.Array, rows: NDArray[np.int64] | None) -> NDArray[np.int64]:
@@ -221,19 +239,87 @@ def rows_of(values: pa.Array, rows: NDArray[np.int64] | None) -> NDArray[np.int6
     return np.arange(len(values)) if rows is None else rows
 
 
-def list_lengths(values: pa.Array) -> NDArray[np.int64]:
-    """How many items each list or map has."""
-    if pa.types.is_map(values.type):
-        values = as_list(values)
-    lengths = pc.fill_null(pc.list_value_length(values), 0)
-    result: NDArray[np.int64] = to_numpy(lengths).astype(np.int64)
-    return result
+class Part(NamedTuple):
+    """Values that lie in others."""
+
+    name: str
+    values: pa.Array
+    places: NDArray[np.int64] | None
+    """The value that each of them lies in, rising; None if value i lies in i."""
+    in_list: bool = False
 
 
-def as_list(values: pa.MapArray) -> pa.Array:
-    """A map array as a list array of its keys and items."""
-    entry = pa.struct([("key", pa.string()), ("item", values.type.item_type)])
-    return values.cast(pa.list_(entry))
+def parts_of(
+    path: str, values: pa.Array, rows: NDArray[np.int64] | None, columns: Collection[str]
+) -> Iterator[Part]:
+    """What lies in the values of a nested type, by name; only what is among `columns`.
+
+    Raises
+    ------
+    UnreadableValues
+        The keys of a map are no names.
+    EventError
+        A field of a whole event has a name that events may not use.
+    """
+    kind = values.type
+    if pa.types.is_struct(kind):
+        for name, child, places in split_struct(values):
+            inner = within(path, name)
+            if inner in columns:
+                yield Part(inner, child, places)
+    elif pa.types.is_map(kind):
+        yield from _map_parts(path, values, rows, columns)
+    elif is_union(kind):
+        for child, places in split_union(values):
+            yield Part(path, child, places)
+    else:
+        lengths, items = split_list(values)
+        yield Part(path, items, np.repeat(np.arange(len(values)), lengths), True)
+
+
+def _map_parts(
+    path: str, values: pa.MapArray, rows: NDArray[np.int64] | None, columns: Collection[str]
+) -> Iterator[Part]:
+    """The items under each key of a map."""
+    lengths, keys, items = split_map(values)
+    if not len(keys):
+        return
+    owners = np.repeat(np.arange(len(values)), lengths)
+    distinct = _read_keys(path, plain(keys), rows_of(values, rows)[owners])
+    items = plain(items)
+    numbers = to_numpy(distinct.indices)
+    if len(distinct.dictionary) < 1 << 16:
+        numbers = numbers.astype(np.uint16)  # NumPy sorts these in linear time
+    order = np.argsort(numbers, kind="stable")
+    ends = np.cumsum(np.bincount(numbers, minlength=len(distinct.dictionary)))
+    begin = 0
+    for key, end in zip(distinct.dictionary.to_pylist(), ends.tolist(), strict=True):
+        here, begin, name = order[begin:end], end, within(path, key)
+        if name in columns:
+            yield Part(name, take(items, to_arrow(here)), owners[here])
+
+
+def _read_keys(path: str, keys: pa.Array, rows: NDArray[np.int64]) -> pa.DictionaryArray:
+    """The keys of maps, distinct; integers become texts.
+
+    Raises
+    ------
+    UnreadableValues
+        They are neither strings nor integers.
+    """
+    kind = keys.type
+    if pa.types.is_integer(kind):
+        keys = keys.cast(pa.string())
+    elif not is_string(kind):
+        message = (
+            f"column {path!r} has maps with keys of the type {kind}, and names of attributes are "
+            "strings; cast the keys to strings"
+        )
+        raise UnreadableValues(np.unique(rows).tolist(), message)
+    read = readable(path, keys, rows)
+    if pa.types.is_dictionary(read.type):
+        read = read.dictionary_decode()
+    return pc.dictionary_encode(read)
 
 
 def count_sizes(batch: pa.RecordBatch) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -243,39 +329,31 @@ def count_sizes(batch: pa.RecordBatch) -> tuple[NDArray[np.int64], NDArray[np.in
     pending = [(column, np.arange(batch.num_rows)) for column in batch.columns]
     while pending:
         array, rows = pending.pop()
+        array = plain(array)
         kind = array.type
-        if pa.types.is_dictionary(kind):
-            array = array.dictionary_decode()
-            kind = array.type
         if pa.types.is_struct(kind):
-            pending += [(child, rows) for child in array.flatten()]
-        elif pa.types.is_map(kind) or is_list(kind):
-            inner = np.repeat(rows, list_lengths(array))
-            items = as_list(array).flatten().field(1) if pa.types.is_map(kind) else array.flatten()
-            pending.append((items, inner))
+            parts = [(child, places) for _, child, places in split_struct(array)]
+            pending += [(part, rows if at is None else rows[at]) for part, at in parts]
+        elif is_union(kind):
+            pending += [(child, rows[places]) for child, places in split_union(array)]
+        elif pa.types.is_map(kind):
+            lengths, _, items = split_map(array)
+            pending.append((items, np.repeat(rows, lengths)))
+        elif is_list(kind):
+            lengths, items = split_list(array)
+            pending.append((items, np.repeat(rows, lengths)))
         else:
             valid = to_numpy(array.is_valid())
             np.add.at(values, rows[valid], 1)
             if is_string(kind):
-                lengths = pc.utf8_length(without_views(array)).fill_null(0)
-                np.add.at(characters, rows, to_numpy(lengths))
+                np.add.at(characters, rows, _text_lengths(array))
     return values, characters
 
 
-def map_columns(
-    path: str, values: pa.MapArray, rows: NDArray[np.int64], columns: Collection[str]
-) -> Iterator[tuple[str, pa.Array, NDArray[np.int64]]]:
-    """The items under each key of a map that is among `columns`: name, items and their places."""
-    keys, items = as_list(values).flatten().flatten()
-    items = without_views(items)
-    keys = pc.dictionary_encode(readable(path, keys, rows))
-    numbers = to_numpy(keys.indices)
-    if len(keys.dictionary) < 1 << 16:
-        numbers = numbers.astype(np.uint16)  # NumPy sorts these in linear time
-    order = np.argsort(numbers, kind="stable")
-    ends = np.cumsum(np.bincount(numbers, minlength=len(keys.dictionary)))
-    begin = 0
-    for key, end in zip(keys.dictionary.to_pylist(), ends.tolist(), strict=True):
-        here, begin, name = order[begin:end], end, within(path, key)
-        if name in columns:
-            yield name, items.take(to_arrow(here)), here
+def _text_lengths(values: pa.Array) -> NDArray[np.int64]:
+    """How many characters each string has."""
+    if pa.types.is_dictionary(values.type):
+        lengths = pc.utf8_length(values.dictionary).take(values.indices)
+    else:
+        lengths = pc.utf8_length(values)
+    return to_numpy(lengths.fill_null(0)).astype(np.int64)

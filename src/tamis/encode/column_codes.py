@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tamis.encode.arrow_arrays import to_arrow, to_numpy
-from tamis.encode.arrow_values import is_string
+from tamis.encode.arrow_layouts import is_string
 from tamis.encode.dictionary import Axis
 from tamis.expr.numbers import MAX_DIGITS, number_of_decimal
 

@@ -12,18 +12,15 @@ from numpy.typing import NDArray
 
 from tamis.encode.arrays import NO_DOUBLES, NO_INT32, NO_INT64, Events
 from tamis.encode.arrow_arrays import to_arrow, to_numpy
+from tamis.encode.arrow_layouts import is_string, plain
 from tamis.encode.arrow_rows import read_rows
 from tamis.encode.arrow_values import (
     UnreadableValues,
+    check_depth,
     columns_of,
-    is_list,
-    is_string,
-    list_lengths,
-    map_columns,
+    parts_of,
     readable,
     rows_of,
-    within,
-    without_views,
 )
 from tamis.encode.column_codes import codes_of_array
 from tamis.encode.derived import DerivedAttribute, DerivedAttributes
@@ -223,6 +220,8 @@ class ColumnEncoder:
             attribute = self._plain.get(name)
             column = None if attribute is None else NumberColumn.of(attribute, values)
             if column is None:
+                if name in self._columns:
+                    check_depth(name, values)
                 for leaf in self._walk(name, values, None):
                     found = self._number_column(leaf)
                     if found is None:
@@ -236,38 +235,26 @@ class ColumnEncoder:
             raise AttributeConflict
         return numbers, sorted(leaves, key=lambda leaf: leaf.attribute)
 
-    def _walk(self, path: str, values: pa.Array, rows: NDArray[np.int64] | None) -> Iterator[_Leaf]:
-        kind = values.type
-        if pa.types.is_dictionary(kind) and pa.types.is_nested(kind.value_type):
-            values = values.dictionary_decode()
-            kind = values.type
+    def _walk(
+        self, path: str, values: pa.Array, rows: NDArray[np.int64] | None, in_list: bool = False
+    ) -> Iterator[_Leaf]:
+        """The values of each attribute at or below `path`."""
         if path not in self._columns:
             return
-        if pa.types.is_struct(kind):
-            for field, child in zip(kind, values.flatten(), strict=True):
-                yield from self._walk(within(path, field.name), child, rows)
-        elif pa.types.is_map(kind):
-            yield from self._walk_map(path, values, rows)
-        elif is_list(kind):
-            inner = np.repeat(rows_of(values, rows), list_lengths(values))
-            yield from self._walk(path, values.flatten(), inner)
+        values = plain(values)
+        if pa.types.is_nested(values.type):
+            for name, inner, places, is_list in parts_of(path, values, rows, self._columns):
+                at = rows if places is None else rows_of(values, rows)[places]
+                yield from self._walk(name, inner, at, in_list or is_list)
         elif path in self._attributes:
             read = readable(path, values, rows)
             is_empty = pa.types.is_null(read.type)
             if self._conform is not None:
                 # The type of a column may contradict the schema although no row has a value.
-                column = without_views(values) if is_empty else read
-                read = self._conform(path, column, rows is not None)
+                read = self._conform(path, values if is_empty else read, in_list)
             if not is_empty:
                 leaf = _Leaf(self._attributes[path], read, rows)
                 yield leaf if rows is None else _drop_repeats(leaf)
-
-    def _walk_map(
-        self, path: str, values: pa.MapArray, rows: NDArray[np.int64] | None
-    ) -> Iterator[_Leaf]:
-        inner = np.repeat(rows_of(values, rows), list_lengths(values))
-        for name, items, places in map_columns(path, values, inner, self._columns):
-            yield from self._walk(name, items, inner[places])
 
     def _number_column(self, leaf: _Leaf) -> NumberColumn | None:
         """`leaf` as a column of plain numbers, if it is one and nothing derives from it."""

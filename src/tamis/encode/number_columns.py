@@ -27,12 +27,12 @@ from tamis.encode.kernel import kernel, part
 __all__ = ["NumberColumn", "NumberEncoder", "count_numbers", "fill_numbers"]
 
 _INT32, _INT64, _DOUBLE = range(3)
-_KINDS: Final[dict[pa.DataType, tuple[int, int]]] = {
-    pa.int32(): (_INT32, 4),
-    pa.int64(): (_INT64, 8),
-    pa.float64(): (_DOUBLE, 8),
+_KINDS: Final[dict[int, tuple[int, int]]] = {
+    pa.int32().id: (_INT32, 4),
+    pa.int64().id: (_INT64, 8),
+    pa.float64().id: (_DOUBLE, 8),
 }
-"""The types of values that kernels take, and the bytes of a value."""
+"""The types of values that kernels take, by their ids, and the bytes of a value."""
 
 _VALUES, _VALID, _OFFSET, _ATTRIBUTE, _KIND, _POINTS, _EQUALS, _CODES, _BELOW = (
     0, 2, 4, 5, 6, 7, 9, 11, 13,
@@ -63,12 +63,12 @@ class NumberColumn(NamedTuple):
     @classmethod
     def of(cls, attribute: int, values: pa.Array) -> NumberColumn | None:
         """The column of an Arrow array; None unless it has plain numbers that kernels can read."""
-        found = _KINDS.get(values.type)
+        found = _KINDS.get(values.type.id)
         if found is None:
             wanted = _wanted_type(values.type)
             if wanted is None:
                 return None
-            values, found = values.cast(wanted), _KINDS[wanted]
+            values, found = values.cast(wanted), _KINDS[wanted.id]
         kind, size = found
         offset, valid, valid_size = values.offset, 0, 0
         validity, data = values.buffers()
@@ -84,7 +84,7 @@ class NumberColumn(NamedTuple):
 
 def _wanted_type(kind: pa.DataType) -> pa.DataType | None:
     """The type that kernels take for another type of numbers; None if it is no plain one."""
-    if pa.types.is_floating(kind):
+    if pa.types.is_float32(kind):
         return pa.float64()
     return pa.int64() if pa.types.is_integer(kind) and not pa.types.is_uint64(kind) else None
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from enum import IntEnum
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from tamis.expr.names import is_computed
 from tamis.expr.numbers import INT_MAX, INT_MIN, MAX_DIGITS, LongDecimal, number_of_decimal
 
 __all__ = [
+    "MAX_DEPTH",
     "Event",
     "FlatEvent",
     "Kind",
@@ -71,7 +72,8 @@ class _Flattened(dict[str, list[Value]]):
         self.unreadable: list[_Unreadable] = []
 
 
-_MAX_DEPTH = 200
+MAX_DEPTH: Final = 200
+"""How many levels deep an event may be nested."""
 _SCALARS = (str, bytes, bytearray, memoryview)
 """Sequences that are values, not lists of values."""
 
@@ -115,8 +117,9 @@ def flatten(event: Event) -> FlatEvent:
         `event` is not a mapping, or a key of it is not a valid name.
     """
     if not isinstance(event, Mapping):
+        hint = "; give its to_dict()" if hasattr(event, "to_dict") else ""
         raise EventError(
-            f"an event is a mapping of attributes to values, not {type(event).__name__}"
+            f"an event is a mapping of attributes to values, not {type(event).__name__}{hint}"
         )
     flat = _Flattened()
     for name, item in event.items():
@@ -243,8 +246,8 @@ def derived_values(event: FlatEvent) -> dict[str, list[Value]]:
 
 
 def _collect(path: str, item: Any, flat: _Flattened, depth: int, in_list: bool) -> None:
-    if depth > _MAX_DEPTH:
-        message = f"the event is nested more than {_MAX_DEPTH} levels deep"
+    if depth > MAX_DEPTH:
+        message = f"the event is nested more than {MAX_DEPTH} levels deep"
         flat.unreadable.append(_Unreadable(path, True, message))
     elif isinstance(item, Mapping):
         for name, inner in item.items():
@@ -313,6 +316,8 @@ def value_of_item(path: str, item: Any) -> Value | None:
         return item
     if hasattr(item, "tolist"):  # NumPy scalars and arrays; both unwrap to Python values
         return _unwrap(path, item)
+    if type(item).__name__ == "NAType":  # pandas' missing value
+        return None
     raise EventError(
         f"attribute {path!r} holds a value of type {type(item).__name__}; expected a string, "
         "an integer, a double, a decimal, a boolean, a datetime, or a list of them"

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tamis.deadline import limit_time
 from tamis.encode.arrays import Events
 from tamis.encode.arrow_arrays import to_arrow
+from tamis.encode.arrow_layouts import take
 from tamis.encode.arrow_rows import read_rows
 from tamis.encode.json.texts import JsonTexts
 from tamis.encode.json.warm_up import are_worth_it
@@ -122,10 +123,13 @@ class ChunkEncoder:
                 bad = error.refused
                 if not bad and isinstance(chunk, list | JsonTexts):
                     raise
-                if not bad:
-                    # A whole column contradicts the schema; its rows may not all do.
+            if not bad:
+                # A whole column contradicts the schema; its rows may not all do.
+                try:
                     chunk = read_rows(chunk, self._attributes())
                     continue
+                except EventError as error:
+                    bad = error.refused
             skipped.add({int(numbers[row]): reason for row, reason in bad.items()})
             good = np.ones(len(numbers), np.bool_)
             good[list(bad)] = False
@@ -143,9 +147,6 @@ def _keep(chunk: EventChunk | JsonTexts, good: NDArray[np.bool_]) -> EventChunk 
         return chunk.keep(good)
     if isinstance(chunk, list):
         return [chunk[row] for row in np.flatnonzero(good).tolist()]
-    try:
-        return chunk.filter(to_arrow(good))
-    except pa.ArrowNotImplementedError:  # for the strings of polars
-        ends = np.flatnonzero(np.diff(good.astype(np.int8), prepend=0, append=0)).tolist()
-        runs = [chunk.slice(a, b - a) for a, b in zip(ends[::2], ends[1::2], strict=True)]
-        return pa.concat_batches(runs or [chunk.slice(0, 0)])
+    places = to_arrow(np.flatnonzero(good))
+    columns = [take(column, places) for column in chunk.columns]
+    return pa.RecordBatch.from_arrays(columns, chunk.schema.names)

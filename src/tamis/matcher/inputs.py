@@ -9,9 +9,11 @@ from typing import Any, NamedTuple, TypeAlias
 import pyarrow as pa
 
 from tamis.deadline import check_time
-from tamis.encode.arrow_values import is_string
+from tamis.encode.arrow_layouts import is_string, plain
+from tamis.encode.arrow_values import EVENT
 from tamis.encode.json.texts import JsonTexts
 from tamis.errors import EventError
+from tamis.matcher.frames import Rows, read_frame, read_series
 
 __all__ = [
     "EventChunk",
@@ -43,18 +45,16 @@ _DICTS = 8_192
 """How many mappings are encoded at a time."""
 
 
-def to_arrow(data: Any) -> pa.Table | pa.RecordBatchReader | None:
-    """Convert a table, batch, reader, pandas or polars frame to Arrow; None for anything else."""
+def to_arrow(data: Any) -> pa.Table | pa.RecordBatchReader | Rows | None:
+    """Read a table, batch, reader or frame; None for anything else.
+
+    A frame with a column of mixed kinds is read row by row.
+    """
     if isinstance(data, pa.Table | pa.RecordBatchReader):
         return data
     if isinstance(data, pa.RecordBatch):
         return pa.Table.from_batches([data])
-    if hasattr(data, "__arrow_c_stream__") or hasattr(data, "__dataframe__"):
-        try:
-            return pa.table(data)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
-            raise EventError(f"the frame cannot be converted to Arrow: {error}") from None
-    return None
+    return read_frame(data)
 
 
 def to_json_texts(events: Any) -> Iterator[JsonTexts] | None:
@@ -63,26 +63,28 @@ def to_json_texts(events: Any) -> Iterator[JsonTexts] | None:
     Raises
     ------
     EventError
-        The column holds no texts.
+        The column holds no texts, and no events.
     """
     if isinstance(events, JsonTexts):
         return iter((events,))
-    if not isinstance(events, pa.Array | pa.ChunkedArray) or pa.types.is_struct(events.type):
+    if not isinstance(events, pa.Array | pa.ChunkedArray):
         return None
-    if not holds_texts(events.type):
+    chunks = events.chunks if isinstance(events, pa.ChunkedArray) else [events]
+    kind = plain(chunks[0].slice(0, 0)).type if chunks else events.type
+    if pa.types.is_nested(kind) or pa.types.is_null(kind):
+        return None
+    texts = [read for chunk in chunks if (read := JsonTexts.of_arrow(chunk)) is not None]
+    if len(texts) < len(chunks):
         raise EventError(
             f"expected a column of JSON texts, not of {events.type}; "
             "give columns of attributes as a table"
         )
-    chunks = events.chunks if isinstance(events, pa.ChunkedArray) else [events]
-    return filter(None, map(JsonTexts.of_arrow, chunks))
+    return iter(texts)
 
 
 def holds_texts(kind: pa.DataType) -> bool:
     """Whether a column of this type may hold JSON: strings or bytes."""
-    tests = pa.types
-    is_binary = tests.is_binary(kind) or tests.is_large_binary(kind)
-    return bool(is_binary or (is_string(kind) and not tests.is_dictionary(kind)))
+    return is_string(kind) or bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
 def split_chunks(events: Any) -> Iterator[EventChunk | JsonTexts]:
@@ -93,6 +95,7 @@ def split_chunks(events: Any) -> Iterator[EventChunk | JsonTexts]:
     EventError
         `events` is not a container of events.
     """
+    events = read_series(events)
     texts = to_json_texts(events)
     if texts is None:
         yield from split_events(events)
@@ -111,7 +114,7 @@ def split_events(events: Any) -> Iterator[EventChunk]:
     EventError
         `events` is not a container of events, or a JSON text is not an object.
     """
-    for chunk in _split(events):
+    for chunk in _split(read_series(events)):
         check_time()
         yield chunk
 
@@ -128,16 +131,18 @@ def _split(events: Any) -> Iterator[EventChunk]:
     if isinstance(events, EventStream):
         yield from events.chunks
         return
+    if isinstance(events, pa.Array | pa.ChunkedArray):
+        events = pa.Table.from_arrays([events], [EVENT])
     arrow = to_arrow(events)
     if isinstance(arrow, pa.Table):
-        for batch in arrow.to_batches(max_chunksize=_ROWS):
-            yield batch
+        yield from arrow.to_batches(max_chunksize=_ROWS)
         return
-    if arrow is not None:
+    if isinstance(arrow, pa.RecordBatchReader):
         for batch in arrow:
             for start in range(0, batch.num_rows, _ROWS):
                 yield batch.slice(start, _ROWS)
         return
+    events = events if arrow is None else arrow
     if isinstance(events, Mapping | str | bytes) or not isinstance(events, Iterable):
         raise EventError(
             "expected a list of events, an Arrow table, a pandas or a polars frame, or an Arrow "

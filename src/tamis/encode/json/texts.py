@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tamis.encode.arrow_arrays import to_numpy
-from tamis.encode.arrow_values import without_views
+from tamis.encode.arrow_layouts import plain
 from tamis.encode.hashes import read_only
 from tamis.errors import EventError, SchemaError, combine_errors
 
@@ -34,7 +34,9 @@ class JsonTexts(NamedTuple):
     @classmethod
     def of_arrow(cls, column: pa.Array) -> JsonTexts | None:
         """The texts of a column of strings or bytes; None for a column of another type."""
-        column = without_views(column)
+        column = plain(column)
+        if pa.types.is_dictionary(column.type):
+            column = column.dictionary_decode()
         kind = column.type
         if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
             offset_type: np.dtype[Any] = np.dtype(np.int64)

@@ -16,6 +16,7 @@ from tamis.deadline import check_time
 from tamis.encode.arrow_arrays import to_numpy
 from tamis.errors import RuleError, SchemaError, refusal_of
 from tamis.expr.model import LOGICS, Logic
+from tamis.matcher.frames import Rows
 from tamis.matcher.ids import Ids
 from tamis.matcher.inputs import to_arrow
 from tamis.matcher.rule import (
@@ -101,8 +102,8 @@ def read_rules(
     """
     table = to_arrow(rules)
     collector = _Collector(logic, bad, limits)
-    if table is None:
-        items = iter(_iterate(rules))
+    if table is None or isinstance(table, Rows):
+        items = iter(_iterate(rules if table is None else table))
         first = list(islice(items, FEW_RULES + 1))
         if len(first) <= FEW_RULES:
             return collector.read_items(first)
