@@ -44,7 +44,7 @@ _WRITING: Final = tuple(
 )
 """How the names of modules begin whose functions fail when they are called."""
 
-_CHANGES: Final = 24
+_CHANGES: Final = 8
 _ENGINES: Final = ("tiles", "scan", "shared")
 _SECONDS: Final = 120
 """An operation that takes longer waits for a lock that is never released."""

@@ -502,7 +502,7 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "a rename comes too early": Mutant(_renamed_before_synced, power_cut.run, 0.3, 3),
     "errors are raw": Mutant(_raw_errors, failing_disk.run, 0.3, 1),
     "a short write is taken": Mutant(_half_written, failing_disk.run, 0.3, 4),
-    "a failed record is kept": Mutant(_failed_record_kept, memory.run, 0.2, 3),
+    "a failed record is kept": Mutant(_failed_record_kept, memory.run, 0.5, 4),
     "a read is stale": Mutant(_stale_reads, threads.run, 1, 20),
     "a batch is torn": Mutant(_torn_batch, threads.run, 1, 300),
     "events are kept": Mutant(_events_kept, leaks.run, 0.02, 1),

@@ -18,7 +18,7 @@ SMOKE = {
     "kills": Budget(1, rounds=1, size=0.1),
     "power_cut": Budget(1, rounds=1, size=0.12),
     "failing_disk": Budget(1, rounds=1, size=0.15),
-    "memory": Budget(1, rounds=3, size=0.15),
+    "memory": Budget(1, rounds=3, size=0.3),
     "lines": Budget(1, rounds=1, size=0.1),
     "threads": Budget(1, rounds=24, size=1),
     "leaks": Budget(1, rounds=1, size=0.01),
