@@ -212,6 +212,19 @@ def test_documents_of_a_wrong_clock_are_forgotten(tmp_path: Path, by: str | None
     assert left == []
 
 
+def test_a_closed_matcher_takes_a_clock_that_has_gone_back(tmp_path: Path) -> None:
+    now = [1e10]
+    retention = tamis.Retention(age=60, clock=lambda: now[0])
+    m = tamis.open(tmp_path / "index", documents=retention)
+    m.add("any", "EXISTS (SELECT 1 FROM seen d)")
+    m.publish({})
+    m.close()
+    now[0] = 1000.0
+    assert m.match({}) == ["any"]
+    now[0] = 1061.0
+    assert m.match({}) == []
+
+
 def test_a_directory_knows_the_newest_time(tmp_path: Path) -> None:
     retention = tamis.Retention(age=60, by="at")
     with tamis.open(tmp_path / "index", documents=retention) as m:

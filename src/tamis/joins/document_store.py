@@ -70,13 +70,16 @@ class StoredDocument(NamedTuple):
 class DocumentJournal(Protocol):
     """Makes changes of a `DocumentStore` durable."""
 
-    def record_added(self, documents: Sequence[StoredDocument], removed: Sequence[int]) -> None:
-        """Record documents that are new or changed, and the numbers of those that are removed.
+    def record_added(self, document: StoredDocument, removed: list[int]) -> None:
+        """Record a new document and the numbers of those that are removed, maybe its own.
 
-        A new document may be among the removed ones. If it raises, nothing changes.
+        If it raises, nothing changes.
         """
 
-    def record_removed(self, numbers: Sequence[int]) -> None:
+    def record_changed(self, documents: Sequence[StoredDocument]) -> None:
+        """Record that documents have other times."""
+
+    def record_removed(self, numbers: list[int]) -> None:
         """Record that documents were removed."""
 
     def confirm(self) -> None:
@@ -234,7 +237,7 @@ class DocumentStore:
             added = added._replace(came=self._ages.stamp(document, added.came))
         is_kept, removed = self._find_displaced(added, document)
         if self._journal is not None:
-            self._journal.record_added([added], removed if is_kept else [*removed, added.number])
+            self._journal.record_added(added, removed if is_kept else [*removed, added.number])
         following = added.number + 1
         self._change = _Change(removed, added if is_kept else None, following)
         self._drop_all(removed)
@@ -651,7 +654,7 @@ class DocumentStore:
             later = ages.find_later(now)
             if self._journal is not None:
                 changed = [self._stored(number)._replace(came=now) for number in later]
-                self._journal.record_added(changed, ())
+                self._journal.record_changed(changed)
                 self._journal.confirm()
             ages.set_back(now, later, map(self.document, ages.came))
         return ages.find_past(now)

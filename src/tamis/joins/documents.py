@@ -145,6 +145,8 @@ class Documents:
         ``evaluated`` counts predicates that were evaluated over documents; ``spared`` those that
         were not, since nothing depended on them; ``ruled_out`` those that no event can satisfy now,
         and ``ruled_out_rules`` the rules that no event with single values can satisfy now.
+        ``clock_faults`` counts how often the clock had gone back, or a document's own time lay too
+        far ahead of it.
         """
         return self._store.stats()
 

@@ -17,7 +17,7 @@ import pytest
 
 import tamis
 from tamis import Matcher
-from tamis.joins import document_store, ordered_index, prefilter, selected_documents
+from tamis.joins import ages, document_store, ordered_index, prefilter, selected_documents
 from tamis.matcher.storage import atomic, directory, document_file, log, store
 from tamis.matcher.write import writer
 from tests.matcher.matchers import copy_as_killed
@@ -218,7 +218,7 @@ def test_documents_after_an_exception_at_any_line(
 
 IN_MEMORY = frozenset(
     str(module.__file__)
-    for module in (document_store, ordered_index, prefilter, selected_documents)
+    for module in (ages, document_store, ordered_index, prefilter, selected_documents)
 )
 JOINS = {
     "same": "EXISTS (SELECT 1 FROM seen d WHERE d.x = x)",
@@ -234,7 +234,11 @@ def observe(matcher: Matcher) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("kind", DOCUMENT_WRITES)
-@pytest.mark.parametrize("retention", [tamis.Retention(count=3), tamis.Retention(age=1e9)])
+@pytest.mark.parametrize(
+    "retention",
+    [tamis.Retention(count=3), tamis.Retention(age=1e9), tamis.Retention(age=3, by="x")],
+    ids=["count", "age", "by"],
+)
 def test_documents_in_memory_after_an_exception_at_any_line(
     kind: str, retention: tamis.Retention
 ) -> None:
@@ -263,6 +267,31 @@ def test_documents_in_memory_after_an_exception_at_any_line(
         assert found[1:] == observe(fresh)[1:], line
         matcher.documents.add({"x": 7, "kind": "a"}, id="later")
         matcher.documents.remove("later")
+        if not interrupter.has_raised:
+            break
+    assert line > 5
+
+
+def test_a_clock_has_gone_back_also_after_an_exception_at_any_line(tmp_path: Path) -> None:
+    now = [0.0]
+    retention = tamis.Retention(age=60, clock=lambda: now[0])
+    line = 0
+    while True:
+        line += 1
+        now[0] = 1e10
+        folder = tmp_path / str(line)
+        with tamis.open(folder, documents=retention) as matcher:
+            for x in (1, 2):
+                matcher.documents.add({"x": x})
+            now[0] = 1_000.0
+            with interrupted_at(line, IN_MEMORY) as interrupter:
+                matcher.documents.expire()
+            assert matcher.documents.expire() == 0
+            now[0] = 1_060.0
+            assert (matcher.documents.expire(), list(matcher.documents)) == (0, [0, 1])
+        now[0] = 1_061.0
+        with tamis.open(folder, documents=retention) as matcher:
+            assert len(matcher.documents) == 0
         if not interrupter.has_raised:
             break
     assert line > 5

@@ -213,13 +213,17 @@ class DocumentFile:
             self._rewrite()  # so that the retention is known before any document comes
         _remove_old_files(folder)
 
-    def record_added(self, documents: Sequence[StoredDocument], removed: Sequence[int]) -> None:
-        """Record new or changed documents, and the numbers of those that were removed."""
+    def record_added(self, document: StoredDocument, removed: list[int]) -> None:
+        """Record a new document, and the numbers of those that were removed, maybe its own."""
         if self._is_closed:
             raise StorageError("nothing can be changed: it was closed", path=str(self._folder))
-        self._append(_Added(tuple(documents), tuple(removed)))
+        self._append(_Added((document,), tuple(removed)))
 
-    def record_removed(self, numbers: Sequence[int]) -> None:
+    def record_changed(self, documents: Sequence[StoredDocument]) -> None:
+        """Record that documents have other times."""
+        self._append(_Added(tuple(documents)))
+
+    def record_removed(self, numbers: list[int]) -> None:
         """Record that documents were removed."""
         self._append(_Removed(tuple(numbers)))
 
