@@ -20,6 +20,11 @@ class Received(NamedTuple):
     body: bytes
     status: int
 
+    @property
+    def message(self) -> str:
+        """The id of the message, without the identity of the collection: ``ann.12``."""
+        return self.headers["webhook-id"].rpartition(".")[0]
+
 
 class Receiver:
     """What a receiver got, and how it answers."""
@@ -31,8 +36,8 @@ class Receiver:
 
     @property
     def taken(self) -> list[str]:
-        """The ids of the messages that it took."""
-        return [r.headers["webhook-id"] for r in self.requests if 200 <= r.status < 300]
+        """The messages that it took, such as ``ann.12``."""
+        return [r.message for r in self.requests if 200 <= r.status < 300]
 
 
 @contextmanager

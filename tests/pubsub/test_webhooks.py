@@ -63,7 +63,7 @@ def test_a_message_that_is_not_taken_is_tried_again_and_later_ones_go_on(
     failures = {"s.2": 2}
 
     def answer(request: Any) -> int:
-        id = request.headers["webhook-id"]
+        id = request.message
         if failures.get(id, 0):
             failures[id] -= 1
             return 500
@@ -75,7 +75,7 @@ def test_a_message_that_is_not_taken_is_tried_again_and_later_ones_go_on(
         c.publish_many([{"n": n} for n in range(4)])
         wait_until(lambda: len(receiver.taken) == 4)
         assert sorted(receiver.taken) == ["s.1", "s.2", "s.3", "s.4"]
-        tried = [r.headers["webhook-id"] for r in receiver.requests]
+        tried = [r.message for r in receiver.requests]
         assert tried.count("s.2") == 3
         wait_until(lambda: not c.subscriptions.state("s").retries)
         assert c.webhooks is not None
