@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -414,7 +415,7 @@ def test_a_process_ends_although_a_thread_does_not(
         assert code == 1
         ended.set()
 
-    monkeypatch.setattr(run.os, "_exit", leave)
+    monkeypatch.setattr(os, "_exit", leave)
     monkeypatch.setattr(run, "_CLOSING_SECONDS", 0.05)
     hold = threading.Event()
     with serving(tmp_path, drain_seconds=1) as served:

@@ -84,12 +84,11 @@ class BulkReader:
             first = next(batches, None)
             if first is None:
                 return ()
-            table: pa.RecordBatchReader = pa.RecordBatchReader.from_batches(
+            rows: Iterable[Any] = pa.RecordBatchReader.from_batches(
                 first.schema, chain([first], batches)
             )
-            return table
-        lines: Iterator[Any] = chain.from_iterable(self.objects())
-        return lines
+            return rows
+        return chain.from_iterable(self.objects())
 
     def objects(self) -> Iterator[list[Any]]:
         """The objects of JSON lines, some at a time; empty lines count as none."""

@@ -30,6 +30,7 @@ _ALWAYS: Final = {
     413: "The body is too large.",
     415: "The body has an unknown media type or encoding.",
     422: "A value is not allowed.",
+    429: "Too much work of this key is waiting.",
     500: "The server failed.",
     503: "Too much work is waiting.",
     504: "It took too long.",
