@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import io
 import json
 import logging
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 import tamis.cli.commands
 from tamis.cli import app
 from tamis.files.unprintable import PrintableFormatter, escape_json, escape_unprintable
+from tamis.server.access_log import AccessLog
 from tests.cli.command import parse_lines, run, write
 
 # Of C0, DEL, C1 (CSI and NEL), overrides and isolates of direction, a separator, a tag.
@@ -124,3 +126,10 @@ def find_direct_prints() -> Iterator[str]:
 def test_commands_print_through_the_console() -> None:
     """`doctor` styles its lines, and escapes what it styles."""
     assert set(find_direct_prints()) <= {"doctor.py"}
+
+
+def test_access_log_is_escaped() -> None:
+    stream = io.StringIO()
+    AccessLog(stream).event(NASTY, request=NASTY)
+    assert find_unprintable(stream.getvalue()) == set()
+    assert json.loads(stream.getvalue())["message"] == NASTY
