@@ -127,6 +127,15 @@ def test_runs_of_extensions_are_unpacked() -> None:
         find(rules, pa.table({"f": ids}))
 
 
+def test_lists_repeat_half_floats_and_decimals() -> None:
+    for kind, one in ((pa.float16(), np.float16(1.5)), (pa.decimal128(5, 2), Decimal("1.5"))):
+        items = pa.array([one, one, None, one], kind)
+        lists = pa.ListArray.from_arrays(pa.array([0, 3, 3, 4], pa.int32()), items)
+        rules = {"r": "n = 1.5", "sum": "n + 1 = 2.5"}
+        expected = [(row, rule) for row in (0, 2) for rule in rules]
+        assert find(rules, pa.table({"n": lists})) == expected
+
+
 def test_decimals_are_checked_against_what_their_type_promises() -> None:
     # DuckDB passes integers of 128 bits so.
     words = np.array([[0, 2**63 - 1], [5, 0]], np.int64)
