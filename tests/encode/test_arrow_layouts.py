@@ -15,7 +15,11 @@ import pytest
 import tamis
 from attack.differential.arrow import arrow, check_arrow
 from tamis.encode.arrow_layouts import nesting_depth, plain, take
-from tests.random_arrow import LEAVES, UNREADABLE, build, draw_kind
+from tamis.encode.arrow_rows import to_mappings
+from tamis.expr.event import Kind, flatten
+from tamis.matcher.analysis.observed import ObservedEvents
+from tamis.matcher.schema import Schema
+from tests.random_arrow import LEAVES, UNREADABLE, build, draw_kind, draw_table
 
 
 def find(rules: dict[str, str], table: Any) -> list[tuple[int, Any]]:
@@ -123,6 +127,15 @@ def test_runs_of_extensions_are_unpacked() -> None:
         find(rules, pa.table({"f": ids}))
 
 
+def test_lists_repeat_half_floats_and_decimals() -> None:
+    for kind, one in ((pa.float16(), np.float16(1.5)), (pa.decimal128(5, 2), Decimal("1.5"))):
+        items = pa.array([one, one, None, one], kind)
+        lists = pa.ListArray.from_arrays(pa.array([0, 3, 3, 4], pa.int32()), items)
+        rules = {"r": "n = 1.5", "sum": "n + 1 = 2.5"}
+        expected = [(row, rule) for row in (0, 2) for rule in rules]
+        assert find(rules, pa.table({"n": lists})) == expected
+
+
 def test_decimals_are_checked_against_what_their_type_promises() -> None:
     # DuckDB passes integers of 128 bits so.
     words = np.array([[0, 2**63 - 1], [5, 0]], np.int64)
@@ -190,3 +203,54 @@ def test_json_texts_lie_in_any_layout(encode: str) -> None:
     assert find({"none": "a IS NULL"}, pa.nulls(2)) == [(0, "none"), (1, "none")]
     with pytest.raises(tamis.EventError, match="expected a column of JSON texts, not of int64"):
         find({"r": "a = 2"}, pa.array([1]))
+
+
+def drawn_table(seed: int) -> tuple[pa.Table, list[dict[str, Any]], set[str]]:
+    random = Random(f"rows {seed}")
+    table, events, attributes = draw_table(random, 12, 3, 3)
+    return table, events, {one.name for one in attributes}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_rows_as_mappings_hold_what_events_hold(seed: int) -> None:
+    table, events, _ = drawn_table(seed)
+    rows = [row for batch in table.to_batches() for row in to_mappings(batch)]
+    for row, event in zip(rows, events, strict=True):
+        found, expected = flatten(row), flatten(event)
+        assert found == expected
+        refused = [{one[0] for one in flat.unreadable} for flat in (found, expected)]  # type: ignore[attr-defined]  # of a class of its own
+        assert refused[0] == refused[1]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_checks_of_events_see_the_same_kinds_in_rows_and_mappings(seed: int) -> None:
+    table, events, names = drawn_table(seed)
+    seen = [ObservedEvents(frozenset(names), Schema({})) for _ in range(2)]
+    for batch in table.to_batches():
+        seen[0].add(batch)
+    seen[1].add(events)
+    for name in names:
+        # A column has its type's kind even if no kind can hold one of its values.
+        more = seen[0].kinds(name) - seen[1].kinds(name)
+        assert seen[0].kinds(name) >= seen[1].kinds(name)
+        assert more <= {Kind.TIMESTAMP, Kind.STRING}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_analyses_of_rules_read_tables_of_any_type(seed: int) -> None:
+    table, events, names = drawn_table(seed)
+    with tamis.Matcher() as matcher:
+        matcher.add_many({n: f"`{name}` IS NULL" for n, name in enumerate(sorted(names))})
+        matcher.add("other", "nothing IS NULL")
+        good = [row for row, event in enumerate(events) if can_match(matcher, event)]
+        matcher.check(table)
+        for row in good:
+            assert matcher.similar("other", events=table.slice(row, 1)) is not None
+
+
+def can_match(matcher: tamis.Matcher, event: dict[str, Any]) -> bool:
+    try:
+        matcher.match(event)
+    except tamis.EventError:
+        return False
+    return True

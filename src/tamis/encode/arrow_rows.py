@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tamis.encode.arrow_layouts import plain
 from tamis.encode.arrow_values import (
     EVENT,
+    EVERYTHING,
     UnreadableValues,
     check_depth,
     columns_of,
@@ -20,7 +21,26 @@ from tamis.encode.arrow_values import (
     rows_of,
 )
 
-__all__ = ["read_rows"]
+__all__ = ["UnreadableValue", "read_rows", "to_mappings"]
+
+
+class UnreadableValue:
+    """Stands for a value that no kind can hold."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+
+    def __repr__(self) -> str:
+        return f"<{self._reason}>"
+
+
+def to_mappings(batch: pa.RecordBatch) -> list[dict[str, Any]]:
+    """The rows of a batch as mappings, with all attributes.
+
+    Where `to_pylist` gives pairs for a map, or fails, this gives what rules mean by the row. Values
+    that no kind can hold are there, too: they matter only to a rule that mentions them.
+    """
+    return _read(batch, _Wanted(EVERYTHING, EVERYTHING), 0)
 
 
 def read_rows(
@@ -44,7 +64,10 @@ def read_rows(
     EventError
         One of these attributes has a value that no kind can hold.
     """
-    wanted = _Wanted(frozenset(attributes), columns_of(attributes))
+    return _read(batch, _Wanted(frozenset(attributes), columns_of(attributes)), first)
+
+
+def _read(batch: pa.RecordBatch, wanted: _Wanted, first: int) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = [{} for _ in range(batch.num_rows)]
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         if name not in wanted.columns:
@@ -95,7 +118,7 @@ def _python_values(
     kind = values.type
     if not pa.types.is_nested(kind):
         if path in wanted.attributes:
-            result = readable(path, values, rows).to_pylist()
+            result = _leaf_values(path, values, rows, wanted.attributes is EVERYTHING)
         return result
     for name, inner, places, in_list in parts_of(path, values, rows, wanted.columns):
         at = rows if places is None else rows_of(values, rows)[places]
@@ -112,3 +135,28 @@ def _python_values(
                 result[owner] = {} if result[owner] is None else result[owner]
                 _add_item(result[owner], key, item)
     return result
+
+
+def _leaf_values(
+    path: str, values: pa.Array, rows: NDArray[np.int64] | None, with_unreadable: bool
+) -> list[Any]:
+    """Values that are not nested; those that cannot be read are an error, or stand for themselves.
+
+    Raises
+    ------
+    UnreadableValues
+        Some of them cannot be read.
+    """
+    try:
+        found: list[Any] = readable(path, values, rows).to_pylist()
+        return found
+    except UnreadableValues as unreadable:
+        if not with_unreadable:
+            raise
+        if len(values) == 1:
+            return [UnreadableValue(str(unreadable))]
+    return [
+        item
+        for place in range(len(values))
+        for item in _leaf_values(path, values.slice(place, 1), None, True)
+    ]

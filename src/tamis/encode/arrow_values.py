@@ -32,6 +32,7 @@ from tamis.expr.numbers import MAX_DIGITS, number_of_decimal
 
 __all__ = [
     "EVENT",
+    "EVERYTHING",
     "Part",
     "UnreadableValues",
     "check_depth",
@@ -54,6 +55,17 @@ _TOO_HIGH: Final = 10**MAX_DIGITS >> 64
 """From here on, the upper half of a decimal may mean too many digits."""
 
 _PER_SECOND: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+
+
+class _Everything(frozenset[str]):
+    """All names."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+EVERYTHING: Final = _Everything()
+"""In place of the names to read: all of them."""
 
 
 class UnreadableValues(Exception):

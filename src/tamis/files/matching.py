@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tamis.encode.arrow_arrays import to_arrow, to_numpy
+from tamis.encode.arrow_rows import to_mappings
 from tamis.encode.json.texts import JsonTexts
 from tamis.errors import EventError, InputFileError, SchemaError
 from tamis.files.details import Details
@@ -65,7 +66,7 @@ class Query:
             case "top":
                 search = partial(matcher.top_many, n=self.n)
             case "publish":
-                rows = events.events() if isinstance(events, JsonTexts) else events.to_pylist()
+                rows = events.events() if isinstance(events, JsonTexts) else to_mappings(events)
                 found = [self._publish(matcher, *row, skipped) for row in enumerate(rows)]
                 return _build_table(found)
         return search(events, only=self.only, at=self.at, on_error=on_error, skipped=skipped)

@@ -20,6 +20,7 @@ from tamis.cli.arguments import (
     reject_if,
 )
 from tamis.cli.console import print_json, print_line, progress
+from tamis.encode.arrow_rows import to_mappings
 from tamis.files import STDIN, read_events
 from tamis.files.source import find_files
 
@@ -71,4 +72,4 @@ def _stream_events(paths: list[str]) -> Any:
 
 
 def _to_objects(events: list[Mapping[str, Any]] | pa.RecordBatch) -> list[Mapping[str, Any]]:
-    return events if isinstance(events, list) else events.to_pylist(maps_as_pydicts="strict")
+    return events if isinstance(events, list) else list(to_mappings(events))

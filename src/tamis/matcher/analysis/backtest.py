@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from tamis.encode.arrow_arrays import to_numpy
+from tamis.encode.arrow_rows import to_mappings
 from tamis.errors import EventError, RuleError
 from tamis.expr.functions.derive import bases_of
 from tamis.expr.html import draw_bars, write_box, write_table
@@ -330,7 +331,7 @@ class _Searched:
     def _publish(self, events: EventChunk) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         rows: list[int] = []
         rules: list[Any] = []
-        mappings = events if isinstance(events, list) else events.to_pylist()
+        mappings = events if isinstance(events, list) else to_mappings(events)
         for number, event in enumerate(mappings):
             for matcher in self._matchers:
                 found = matcher.publish(event)
@@ -460,8 +461,7 @@ def _read_event(chunk: PastChunk, place: int) -> Mapping[str, Any]:
         return chunk.read(place)
     if isinstance(chunk.events, list):
         return chunk.events[place]
-    row: Mapping[str, Any] = chunk.events.slice(place, 1).to_pylist()[0]
-    return row
+    return to_mappings(chunk.events.slice(place, 1))[0]
 
 
 def _read_chunks(events: Any, searched: _Searched) -> Iterator[PastChunk]:

@@ -8,8 +8,10 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tamis.encode.arrow_layouts import nesting_depth, plain
+from tamis.encode.arrow_values import EVERYTHING, UnreadableValues, parts_of, readable
 from tamis.errors import EventError
-from tamis.expr.event import Kind, kind_of, value_of_item
+from tamis.expr.event import MAX_DEPTH, Kind, kind_of, value_of_item
 from tamis.expr.model import Value
 from tamis.matcher.inputs import EventChunk
 from tamis.matcher.schema import Schema
@@ -19,8 +21,6 @@ __all__ = ["ObservedAttribute", "ObservedEvents"]
 _MOST_NAMES: Final = 10_000
 """How many attributes are remembered that no rule mentions: events may have ids as keys."""
 
-_MAX_DEPTH: Final = 200
-_LISTS: Final = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 _SCALARS: Final = (str, bytes, bytearray, memoryview)
 
 
@@ -90,7 +90,8 @@ class ObservedEvents:
             self.size += len(chunk)
             return
         for name, column in zip(chunk.schema.names, chunk.columns, strict=True):
-            self._add_column(name, column)
+            if nesting_depth(column.type) <= MAX_DEPTH:
+                self._add_column(name, column)
         self.size += chunk.num_rows
 
     def kinds(self, name: str) -> frozenset[Kind]:
@@ -116,7 +117,7 @@ class ObservedEvents:
             self._add_item(_join(path, str(key)), inner, depth + 1)
 
     def _add_item(self, path: str, item: Any, depth: int) -> None:
-        if item is None or depth > _MAX_DEPTH:
+        if item is None or depth > MAX_DEPTH:
             return
         if isinstance(item, Mapping):
             self._add_object(path, item, depth)
@@ -129,25 +130,16 @@ class ObservedEvents:
                 observed.add_item(path, item)
 
     def _add_column(self, path: str, values: pa.Array) -> None:
-        kind = values.type
-        if values.null_count == len(values) or pa.types.is_null(kind):
-            return
-        if pa.types.is_dictionary(kind):
+        values = plain(values)
+        if pa.types.is_nested(values.type):
+            try:
+                for part in parts_of(path, values, None, EVERYTHING):
+                    self._add_column(part.name, part.values)
+            except UnreadableValues:
+                return  # a map whose keys are no names
+        elif pa.types.is_dictionary(values.type):
             self._add_column(path, values.dictionary.take(values.indices.unique().drop_null()))
-        elif pa.types.is_struct(kind):
-            for field, child in zip(kind, values.flatten(), strict=True):
-                self._add_column(_join(path, field.name), child)
-        elif pa.types.is_map(kind):
-            for pairs in values.to_pylist():
-                for key, item in pairs or ():
-                    self._add_item(_join(path, str(key)), item, 1)
-        elif (
-            pa.types.is_list(kind)
-            or pa.types.is_large_list(kind)
-            or pa.types.is_fixed_size_list(kind)
-        ):
-            self._add_column(path, values.flatten())
-        else:
+        elif values.null_count < len(values):
             self._add_leaf(path, values)
 
     def _add_leaf(self, path: str, values: pa.Array) -> None:
@@ -158,9 +150,11 @@ class ObservedEvents:
         observed = self._find(path)
         kind = _kind_of_type(values.type)
         if observed is not None and kind is not None and kind not in observed.examples:
-            # A timestamp in nanoseconds or beyond year 9999 has no Python value.
-            example = None if kind is Kind.TIMESTAMP else values.drop_null()[0].as_py()
-            observed.examples[kind] = example
+            try:
+                (example,) = readable(path, values.drop_null().slice(0, 1), None).to_pylist()
+            except UnreadableValues:
+                example = None
+            observed.examples[kind] = None if kind is Kind.TIMESTAMP else example
 
 
 def _join(path: str, name: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from tamis.encode.arrow_rows import to_mappings
 from tamis.expr.analysis.prove import Prover
 from tamis.expr.evaluate import evaluate_flat
 from tamis.expr.model import Expr
@@ -98,7 +99,7 @@ def _count_shares(matcher: Matcher, rule: Rule, events: Any, schema: Schema) -> 
     expr = schema.adapt_rule(rule.bound_expr)
     own, sizes, both = 0, Counter[RuleId](), Counter[RuleId]()
     for chunk in split_events(events):
-        rows = chunk if isinstance(chunk, list) else chunk.to_pylist()
+        rows = chunk if isinstance(chunk, list) else to_mappings(chunk)
         holds = [bool(evaluate_flat(expr, schema.read(row), rule.logic)) for row in rows]
         own += sum(holds)
         matches = matcher.match_many(chunk)
