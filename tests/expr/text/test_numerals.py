@@ -120,6 +120,26 @@ def test_numeral_without_exponent_is_refused_and_nothing_else(text: str) -> None
     assert len(matcher) == 98
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = " + "1" * 200_000 + "y",
+        "x IN (" + "1" * 200_000 + "y)",
+        "x IN (1, " * 50_000,
+        "x = '" + "a''" * 900 + "b" * 200_000,
+        "x" * 200_000 + " y",
+        "a." * 100_000 + "1",
+    ],
+)
+def test_long_texts_are_refused_in_linear_time(text: str) -> None:
+    """In quadratic time each of them would take minutes."""
+    assert read_predicate(text) is None
+    with pytest.raises(RuleError):
+        Shapes().parse(text[:4_000])
+    with pytest.raises(RuleError):
+        tamis.parse(text)
+
+
 def test_words_do_not_run_into_operators() -> None:
     for text in ("xIN (1)", "xIS NULL", "xBETWEEN 1 AND 2", "x NOTIN (1)", "xLIKE 'a'"):
         assert read_predicate(text) is None

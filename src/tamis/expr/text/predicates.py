@@ -94,8 +94,13 @@ def _parse_predicate(text: str) -> Predicate | None:
 
 def _split_list(listed: str) -> list[str]:
     """The literals between commas; none if anything else is between them."""
-    is_whole = listed[-1:] not in (",", " ") and not _ITEM.sub("", listed)
-    return _ITEM.findall(listed) if is_whole else []
+    sources: list[str] = []
+    at, find = 0, _ITEM.match
+    while item := find(listed, at):
+        sources.append(item[1])
+        at = item.end()
+    is_whole = at == len(listed) and listed[-1:] not in (",", " ")
+    return sources if is_whole else []
 
 
 def is_half_between(text: str) -> bool:
