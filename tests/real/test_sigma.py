@@ -11,10 +11,12 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow as pa
 import pytest
 
 import tamis
 from tamis.expr.model import Expr
+from tamis.files.matching import Query, match_file
 from tests.real.neutral import (
     UNSUPPORTED,
     build_sigma_rule,
@@ -23,6 +25,7 @@ from tests.real.neutral import (
     list_operators,
     read_lines,
 )
+from tests.roads import count_roads, set_thresholds
 from tests.thorough import share
 
 
@@ -64,6 +67,34 @@ def test_every_event_raises_exactly_the_known_alerts(sigma: Sigma, engine: str) 
     assert {event: sorted(rules) for event, rules in found.items()} == {
         event: sorted(rules) for event, rules in sigma.hits.items()
     }
+
+
+@pytest.mark.parametrize("function", ["", "length(EventID) > 99", "length(Image) > 9999"])
+def test_texts_of_json_raise_exactly_the_known_alerts(
+    sigma: Sigma, tmp_path: Path, function: str
+) -> None:
+    """As a column, as bytes and as a file of lines; functions make Python read an attribute."""
+    alerting = set().union(*sigma.hits.values())
+    others = sorted(sigma.rules.keys() - alerting)
+    matcher = tamis.Matcher(logic="weak")
+    matcher.add_many({id: sigma.rules[id] for id in sorted(alerting.union(others[::6]))})
+    if function:
+        matcher.add("never", function)
+        matcher.optimize()
+    texts = [json.dumps(event) for event in sigma.events]
+    with set_thresholds("low", "encode.json"), count_roads() as taken:
+        for column in (pa.array(texts), pa.array(texts, pa.binary())):
+            found = group_by_event(matcher.match_many(column))
+            assert {event: set(rules) for event, rules in found.items()} == sigma.hits
+        path = tmp_path / "events.jsonl"
+        path.write_text("".join(f"{text}\n" for text in texts))
+        found = {}
+        for part in match_file(matcher, str(path), Query()):
+            for event, rules in group_by_event(part.table).items():
+                found[int(part.keys[event])] = rules
+        assert {event: set(rules) for event, rules in found.items()} == sigma.hits
+    assert taken["JSON by kernels"]
+    assert bool(taken["JSON, captured"]) is bool(function)
 
 
 def test_direct_evaluation_agrees(sigma: Sigma) -> None:

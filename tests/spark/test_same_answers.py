@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -21,11 +22,16 @@ from typer.testing import CliRunner
 import tamis
 from tamis import spark as ts
 from tamis.cli import app
+from tamis.expr.evaluate import evaluate_flat
+from tamis.expr.event import flatten
 from tamis.files.rule_reader import load_rules
 from tamis.spark.job.config import read_config
 from tamis.spark.job.pipeline import run_pipeline
+from tests.json_spelling import spell_events
+from tests.road_cases import OF_NUMBERS, draw_event, draw_guarded, draw_rule, to_json_event
 from tests.spark.cluster import environment
 from tests.spark.connect_port import connect_port
+from tests.spark.indexes import publish_rules
 
 Pairs: TypeAlias = list[tuple[int, str]]
 
@@ -561,3 +567,56 @@ def test_bad_columns_say_how_to_leave_them_out(spark: SparkSession, tmp_path: Pa
         ts.match(events, tmp_path / "index", at="when")
     with pytest.raises(tamis.EventError, match="has to hold timestamps"):
         ts.match(events, tmp_path / "index", at="x")
+
+
+JSON_ROWS = 1_100
+"""More texts than a worker reads without kernels."""
+
+
+@pytest.fixture(scope="module")
+def json_events(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index and 1,100 events of one partition, as JSON texts; each is spelled in its own way."""
+    folder, random = tmp_path_factory.mktemp("texts"), Random(41)
+    rules = [(n, draw_guarded(random, OF_NUMBERS)) for n in range(40)]
+    rules += [(n, draw_rule(random)) for n in range(40, 50)]
+    publish_rules(folder / "index", rules, shards=2)
+    events = [to_json_event(draw_event(random)) for _ in range(JSON_ROWS)]
+    texts = [text.decode() for text in spell_events(events)]
+    columns = {"id": range(JSON_ROWS), "doc": texts, "raw": [text.encode() for text in texts]}
+    pq.write_table(pa.table(columns), folder / "events.parquet")
+    matches = [
+        (number, id)
+        for number, flat in enumerate(map(flatten, events))
+        for id, rule in [(id, tamis.parse(text)) for id, text in rules]
+        if evaluate_flat(rule, flat, "strong") is True
+    ]
+    (folder / "expected.json").write_text(json.dumps(sorted(matches)))
+    return folder
+
+
+@pytest.mark.parametrize("column", ["doc", "raw"])
+@pytest.mark.parametrize("road", ["table", "sharded", "sql", "files"])
+def test_texts_of_json_match_the_same_rules(
+    spark: SparkSession, json_events: Path, road: str, column: str
+) -> None:
+    path, index = json_events / "events.parquet", json_events / "index"
+    options: dict[str, Any] = {"events": column, "keys": "id"}
+    events = spark.read.parquet(str(path)).coalesce(1)
+    if road == "files":
+        found = ts.match_files(spark, path, index, **options)
+    elif road == "sql":
+        events.createOrReplaceTempView("texts")
+        ts.register(spark, index, "match_texts", events=column, keys="id BIGINT")
+        found = spark.sql(f"SELECT * FROM match_texts(TABLE(SELECT id, {column} FROM texts))")
+    else:
+        found = ts.match(events, index, plan="sharded" if road == "sharded" else "whole", **options)
+    expected = json.loads((json_events / "expected.json").read_text())
+    assert len(expected) > JSON_ROWS
+    assert sorted([row["id"], row["rule"]] for row in found.collect()) == expected
+
+
+def test_a_column_of_numbers_is_no_event_in_sql(spark: SparkSession, json_events: Path) -> None:
+    ts.register(spark, json_events / "index", "match_numbers", events="id", keys="id BIGINT")
+    spark.range(3).createOrReplaceTempView("numbers")
+    with pytest.raises((PySparkException, tamis.TamisError), match="events='id' has the type"):
+        spark.sql("SELECT * FROM match_numbers(TABLE(numbers))").collect()

@@ -12,7 +12,7 @@ from tamis.encode.arrow_values import is_string
 from tamis.encode.json.texts import JsonTexts
 from tamis.errors import EventError
 
-__all__ = ["EventChunk", "split_chunks", "split_events", "to_arrow", "to_json_texts"]
+__all__ = ["EventChunk", "holds_texts", "split_chunks", "split_events", "to_arrow", "to_json_texts"]
 
 EventChunk: TypeAlias = pa.RecordBatch | list[Mapping[str, Any]]
 
@@ -52,7 +52,7 @@ def to_json_texts(events: Any) -> Iterator[JsonTexts] | None:
         return iter((events,))
     if not isinstance(events, pa.Array | pa.ChunkedArray) or pa.types.is_struct(events.type):
         return None
-    if not _holds_texts(events.type):
+    if not holds_texts(events.type):
         raise EventError(
             f"expected a column of JSON texts, not of {events.type}; "
             "give columns of attributes as a table"
@@ -61,7 +61,8 @@ def to_json_texts(events: Any) -> Iterator[JsonTexts] | None:
     return filter(None, map(JsonTexts.of_arrow, chunks))
 
 
-def _holds_texts(kind: pa.DataType) -> bool:
+def holds_texts(kind: pa.DataType) -> bool:
+    """Whether a column of this type may hold JSON: strings or bytes."""
     tests = pa.types
     is_binary = tests.is_binary(kind) or tests.is_large_binary(kind)
     return bool(is_binary or (is_string(kind) and not tests.is_dictionary(kind)))

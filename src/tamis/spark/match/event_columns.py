@@ -37,7 +37,7 @@ from tamis.spark.match.options import Names
 from tamis.spark.match.packed_columns import Packing
 from tamis.spark.match.worker import Shape
 
-__all__ = ["EventColumns", "choose_columns", "choose_keys"]
+__all__ = ["EventColumns", "choose_columns", "choose_keys", "no_event_message"]
 
 _READABLE = (
     BooleanType,
@@ -177,10 +177,14 @@ def _choose_whole(
             return EventColumns(
                 keys, "columns", place, tuple(enumerate(fields)), StructType(fields)
             )
-    raise EventError(
-        f"events={name!r} has the type {data_type.simpleString()}; a column of events holds "
-        "structs, maps from strings, or JSON texts; if columns are attributes, pass "
-        f"events=[{name!r}, …]"
+    raise EventError(no_event_message(name, data_type.simpleString()))
+
+
+def no_event_message(name: str, kind: str) -> str:
+    """What to say of a column that cannot hold events, because of its type."""
+    return (
+        f"events={name!r} has the type {kind}; a column of events holds structs, maps from "
+        f"strings, or JSON texts; if columns are attributes, pass events=[{name!r}, …]"
     )
 
 

@@ -14,8 +14,10 @@ from pyspark.sql.types import StructType
 from pyspark.sql.udtf import UserDefinedTableFunction
 
 from tamis.errors import EventError
+from tamis.matcher.inputs import holds_texts
 from tamis.spark.index.layout import PathLike
 from tamis.spark.match.arrow_types import to_arrow_schema
+from tamis.spark.match.event_columns import no_event_message
 from tamis.spark.match.explanations import RULE, ExplainTask, check_style
 from tamis.spark.match.options import Ask, Explain, MatchOptions, Names, Only, Output, Style
 from tamis.spark.match.query import attributes_of, check_names, choose_version, make_task
@@ -118,9 +120,12 @@ class _TableTask:
         else:
             names = self.events or [name for name in table.schema.names if name not in given]
             event = pa.StructArray.from_arrays([_column(table, name) for name in names], names)
-        is_text = pa.types.is_string(event.type) or pa.types.is_large_string(event.type)
-        is_json = is_text and self.task.shape == "columns"
-        task = replace(self.task, shape="json") if is_json else self.task
+        task = self.task
+        if task.shape == "columns" and isinstance(self.events, str):
+            if holds_texts(event.type):
+                task = replace(task, shape="json")
+            elif not (pa.types.is_struct(event.type) or pa.types.is_map(event.type)):
+                raise EventError(no_event_message(self.events, str(event.type)))
         rules = [rule.cast(self.task.answers.field(RULE).type) for rule in given.values()]
         names = [*key_names(len(keys)), *given, EVENT]
         batch = pa.RecordBatch.from_arrays([*keys, *rules, event], names)
