@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from contextlib import chdir
+from contextlib import chdir, nullcontext
 from functools import cache
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ from attack.differential.containers import CONTAINERS, to_table
 from attack.differential.draw import events_of_expression
 from attack.differential.json_texts import check_json
 from attack.oracle import Oracle, as_written, flatten, read_literal, score
+from tests.roads import set_thresholds
 
 __all__ = ["CHECKS", "find_fault"]
 
@@ -68,7 +70,9 @@ def _unpack(rows: list[int], width: int) -> NDArray[Any]:
 def _compare_batch(case: Case, rules: list[dict[str, Any]], expected: NDArray[Any]) -> str | None:
     container = CONTAINERS[case.options.get("container", "list")]
     places = {rule["id"]: place for place, rule in enumerate(rules)}
-    with build_matcher(case) as matcher:
+    seed = case.options.get("thresholds")
+    limits = nullcontext() if seed is None else set_thresholds(Random(seed))
+    with limits, build_matcher(case) as matcher:
         found = _read(matcher.match_many(container(case.events)))
         counts = _read(matcher.count_many(container(case.events)))
     ids = found["rule"].to_numpy(zero_copy_only=False)

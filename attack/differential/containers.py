@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from tests.json_spelling import spell_events
+
 __all__ = ["COLUMNAR", "CONTAINERS", "to_table"]
 
 Events = Sequence[dict[str, Any]]
@@ -73,6 +75,11 @@ def _to_pandas(events: Events) -> Any:
     return to_table(events).to_pandas(types_mapper=pd.ArrowDtype)
 
 
+def _to_json(events: Events) -> pa.Array:
+    """JSON texts, each spelled in its own way."""
+    return pa.array([text.decode() for text in spell_events(events)])
+
+
 CONTAINERS: Final[dict[str, Callable[[Events], Any]]] = {
     "list": list,
     "arrow": to_table,
@@ -81,8 +88,9 @@ CONTAINERS: Final[dict[str, Callable[[Events], Any]]] = {
     "reader": _to_reader,
     "polars": _to_polars,
     "pandas": _to_pandas,
+    "JSON": _to_json,
 }
 """How events are passed, by the names that cases use."""
 
-COLUMNAR: Final = tuple(name for name in CONTAINERS if name != "list")
+COLUMNAR: Final = tuple(name for name in CONTAINERS if name not in ("list", "JSON"))
 """The containers in which all values of an attribute have one type."""

@@ -101,18 +101,23 @@ def _options(random: Random, **more: Any) -> dict[str, Any]:
 
 def batch(random: Random, size: float) -> Case:
     """Many rules and many events, for `match_many` and `count_many`."""
-    container = random.choice(("list", "list", *COLUMNAR))
-    among = ONE_KIND if container in COLUMNAR else EVERY_KIND + WIDE + MONEY
+    container = random.choice(("list", "list", "JSON", *COLUMNAR))
+    is_columnar = container != "list"
+    among = ONE_KIND if is_columnar else EVERY_KIND + WIDE + MONEY
+    if container == "JSON":
+        among = SQL_COLUMNS  # JSON has no times
     among = random.sample(among, random.randint(3, len(among)))
     rules = _plain_rules(random, among, int(4_000 * size) + 5)
     several = random.choice((0, 0, 0.3, 0.9))
     events = [
         _columnar_event(random, among, several)
-        if container in COLUMNAR
+        if is_columnar
         else randoms.event(random, among, random.choice((0.3, 0.7, 1.0)), several)
         for _ in range(int(5_000 * size) + 5)
     ]
-    return Case("batch", rules, events, _options(random, container=container))
+    thresholds = random.choice((None, random.getrandbits(32)))
+    options = _options(random, container=container, thresholds=thresholds)
+    return Case("batch", rules, events, options)
 
 
 def _columnar_event(random: Random, among: Sequence[Attribute], several: float) -> dict[str, Any]:
