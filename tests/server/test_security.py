@@ -407,7 +407,7 @@ def test_damaged_file_is_reported_without_its_path(
     def fail(*_: Any, **__: Any) -> None:
         raise kind("the log is damaged", path="/secret/place")
 
-    monkeypatch.setattr(collection.pubsub.log, "read", fail)
+    monkeypatch.setattr(collection.pubsub.log, "read_kept", fail)
     answer = served.http.get(f"{path}/log")
     assert answer.status_code in (500, 503)
     assert answer.json()["detail"] == "the log is damaged"

@@ -13,7 +13,7 @@ from tamis.matcher.storage.manifest import read_manifest, write_manifest
 from tamis.pubsub import Collection
 
 
-def make(folder: Path, rules: dict[str, str], **settings: str) -> Path:
+def make(folder: Path, rules: dict[str, str], **settings: dict[str, str]) -> Path:
     with tamis.open(folder, **settings) as made:  # type: ignore[arg-type]  # only texts here
         made.add_many(rules)
     return folder
@@ -50,9 +50,9 @@ def test_reader_has_the_rules_of_the_directory_that_took_the_place(
         assert list(reader) == [f"new{n}" for n in range(100)]
 
 
-def test_reader_of_other_settings_has_to_open_again(tmp_path: Path) -> None:
+def test_reader_of_another_schema_has_to_open_again(tmp_path: Path) -> None:
     folder = make(tmp_path / "index", {"r": "x = 1"})
-    other = make(tmp_path / "other", {"r": "x = 1"}, logic="weak")
+    other = make(tmp_path / "other", {"r": "x = 1"}, schema={"x": "double"})
     with tamis.open(folder, read_only=True) as reader:
         replace(folder, other)
         with pytest.raises(StorageError, match="replaced"):

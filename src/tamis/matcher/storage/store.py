@@ -316,10 +316,10 @@ class Store:
 
     def _check_same_kind(self, settings: Settings) -> None:
         """Refuse a directory of other rules that has taken the place of this one."""
-        before = self._settings
-        if (settings.logic, settings.schema) != (before.logic, before.schema):
+        # Each rule has its own logic, and any engine can read it.
+        if settings.schema != self._settings.schema:
             raise StorageError(
-                "it was replaced by one with another logic or schema; open it again",
+                "it was replaced by one with another schema; open it again",
                 path=str(self.folder),
             )
 
