@@ -15,6 +15,7 @@ import pytest
 import tamis
 from tamis.client import AsyncClient, Client, RequestError
 from tamis.client import calls as described
+from tamis.client.connection import Settings
 from tamis.client.retries import may_retry
 from tests.server.servers import Served, serving
 
@@ -255,3 +256,9 @@ def test_no_server_is_an_error_that_names_it() -> None:
 def test_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TAMIS_KEY", "tamis_x")
     assert Client("http://x", "c")._http.headers["authorization"] == "Bearer tamis_x"
+
+
+def test_client_asks_for_answers_that_are_not_compressed() -> None:
+    """What reads them knows only the first member of gzip."""
+    options = Settings("http://localhost", None, 1.0, 0).for_http()
+    assert options["headers"]["accept-encoding"] == "identity"

@@ -180,7 +180,7 @@ SYSTEMS: dict[str, tuple[dict[str, Make], list[Callable[[Any], Any]]]] = {
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_importers_grow_with_documents(system: str) -> None:
     cases, readers = SYSTEMS[system]
-    for (case, make), read, size in product(cases.items(), readers, (12, 60)):
+    for (case, make), read, size in product(cases.items(), readers, (6, 12, 60)):
 
         def prepare(
             size: int, make: Make = make, read: Callable[[Any], Any] = read
