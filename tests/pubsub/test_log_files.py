@@ -35,9 +35,11 @@ def test_readers_of_the_log_close_its_files(tmp_path: Path) -> None:
     descriptors = Path("/proc/self/fd")
     if not descriptors.exists():
         pytest.skip("the system does not list descriptors")
-    with fill(tmp_path / "c") as collection:
+    fill(tmp_path / "c").close()
+    # The writer's own threads open files, too.
+    with Collection.open(tmp_path / "c", read_only=True) as collection:
         assert len(list(collection.log.read(0, 1_000))) == 100
         before = len(list(descriptors.iterdir()))
         for _ in range(3):
             assert len(list(collection.log.read(0, 1_000))) == 100
-        assert len(list(descriptors.iterdir())) <= before
+        assert len(list(descriptors.iterdir())) == before
