@@ -94,3 +94,11 @@ def test_single_values() -> None:
     cuts: list[Value] = ["a", "a\0", 1, hour, hour + timedelta(microseconds=1), True]
     singles = [s.first for line in LINES for s in line.cut(cuts) if s.is_single]
     assert singles == [False, True, 1, "a", "a\0", hour, hour + timedelta(microseconds=1)]
+
+
+def test_whole_numbers_beyond_38_digits_have_a_next_one() -> None:
+    """There all numbers are whole, and the last one has nothing after it."""
+    for number in (1e300, -1e300):
+        assert INTEGERS.after(number) is not None
+        assert INTEGERS.after(number) == NUMBERS.after(number)
+    assert INTEGERS.after(sys.float_info.max) is None
