@@ -117,9 +117,9 @@ def flatten(event: Event) -> FlatEvent:
         `event` is not a mapping, or a key of it is not a valid name.
     """
     if not isinstance(event, Mapping):
-        hint = "; give its to_dict()" if hasattr(event, "to_dict") else ""
         raise EventError(
-            f"an event is a mapping of attributes to values, not {type(event).__name__}{hint}"
+            f"an event is a mapping of attributes to values, not {type(event).__name__}"
+            + ("; give its to_dict()" if hasattr(event, "to_dict") else "")
         )
     flat = _Flattened()
     for name, item in event.items():
