@@ -210,7 +210,11 @@ def _rows_where(is_bad: pa.Array, rows: NDArray[np.int64] | None) -> list[int]:
 def without_views(values: pa.Array) -> pa.Array:
     """`values` with string views cast to strings, since few functions of Arrow accept views."""
     if pa.types.is_string_view(values.type):
-        return values.cast(pa.large_string())
+        try:
+            return values.cast(pa.large_string())
+        except pa.ArrowNotImplementedError:  # PyArrow 17 casts no views.
+            texts = values.view(pa.binary_view()).to_pylist()
+            return pa.array(texts, pa.large_binary()).view(pa.large_string())
     if pa.types.is_dictionary(values.type) and pa.types.is_string_view(values.type.value_type):
         return pa.DictionaryArray.from_arrays(values.indices, without_views(values.dictionary))
     return values
