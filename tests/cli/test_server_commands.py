@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from typer.testing import CliRunner
 
 from tamis.cli import app
 from tests.server.servers import Served, serving
+from tests.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -87,16 +87,18 @@ def test_play_shows_files_and_changes_nothing(tmp_path: Path) -> None:
             assert refused.status_code in (403, 405, 409)
     finally:
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=600)
     assert "broken" in errors
 
 
 def wait_for(http: httpx2.Client, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and process.poll() is None:
+    """Wait until the page is there; it may have kernels to compile before."""
+
+    def is_there() -> bool:
+        assert process.poll() is None, "the command has ended"
         try:
-            if http.get("/health").status_code == 200:
-                return
+            return http.get("/health").status_code == 200
         except httpx2.TransportError:
-            time.sleep(0.1)
-    raise AssertionError("the page did not come up")
+            return False
+
+    wait_until(is_there, 600)
