@@ -44,8 +44,8 @@ LOWEST: Final = ("numpy", "numba", "pyarrow", "pandas", "pyspark", "msgspec", "s
 
 FAST: Final = (
     *(
-        "tests/test_patterns.py",
-        "tests/test_public.py",
+        "tests/repo/test_patterns.py",
+        "tests/repo/test_public.py",
         "tests/expr/text",
         "tests/expr/test_model.py",
     ),

@@ -49,8 +49,7 @@ class _SearchDeadline(_Deadline):
 
     def error(self) -> BaseException:
         return TimeLimitError(
-            f"the search took longer than {self.milliseconds:g} ms for an event, "
-            "the limit milliseconds"
+            f"the search exceeded Limits.milliseconds ({self.milliseconds:g} ms per event)"
         )
 
 
@@ -92,7 +91,7 @@ def _until(deadline: _Deadline) -> Iterator[None]:
 
 @contextmanager
 def limit_time(milliseconds: float | None, events: int = 1) -> Iterator[None]:
-    """Let the steps of a search take so many milliseconds for each event; None sets no limit."""
+    """Limit the steps of a search to this time for each event; None sets no limit."""
     if milliseconds is None:
         yield
         return

@@ -52,7 +52,7 @@ class WarmupProgress(NamedTuple):
     step: str
     """What it compiles kernels for."""
     number: int
-    """The number of that step, from 1 on."""
+    """The number of that step; the first is 1."""
     steps: int
     """How many steps there are. Those whose kernels are on disk take no time."""
     kernel: str | None

@@ -33,12 +33,7 @@ def run_both(scheduler: Scheduler, *works: Callable[[], object]) -> None:
     scheduler.join([scheduler.create(work, f"thread {n}") for n, work in enumerate(works)])
 
 
-_BESIDE_RETENTION = pytest.mark.xfail(
-    reason="who reads the log beside retention gets errors of its files", strict=False
-)
-
-
-@pytest.mark.parametrize("number", [1, 2, 7, 10, 11, 12, pytest.param(13, marks=_BESIDE_RETENTION)])
+@pytest.mark.parametrize("number", [1, 2, 7, 10, 11, 12, 13])
 def test_round_finds_nothing(number: int) -> None:
     _, session = run_round(_SEED, number)
     assert session.failures == []

@@ -16,7 +16,7 @@ __all__ = ["Settings", "find_key", "request_options", "stream_options"]
 
 KEY_VARIABLE: Final = "TAMIS_KEY"
 _SILENCE: Final = 45.0
-"""A stream that says nothing for so many seconds is broken: the server beats every 15."""
+"""A stream that is silent for this number of seconds is broken: the server beats every 15."""
 
 
 class Settings(NamedTuple):

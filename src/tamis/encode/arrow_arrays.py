@@ -26,7 +26,7 @@ def to_arrow(array: NDArray[Any]) -> pa.Array:
 
 
 def new_integers(size: int) -> NDArray[np.int64]:
-    """An array of so many integers with any contents, in memory of Arrow's pool.
+    """An array of integers with any contents, in memory of Arrow's pool.
 
     The pool keeps the memory of large arrays that were freed. NumPy gives it back to the system,
     which clears every page that it hands out again; that takes longer than to fill it.

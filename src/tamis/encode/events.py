@@ -47,7 +47,7 @@ _ONE_ROW = [np.array([0, size], np.int64) for size in range(64)]
 """`Events.start` of a single event, by its number of entries: the case that must be fast."""
 
 _UNSEEN = 256
-"""After so many values that no rule can see, what rules mention is selected from events first."""
+"""After this number of values that no rule can see, only what rules mention is looked up."""
 
 _FEW = 16
 """Fewer codes of an attribute than this are added to lists, more as an array."""

@@ -22,7 +22,7 @@ __all__ = ["and_code", "compact_forms", "expand_scores", "or_code", "owner_array
 
 _IMPLIED = ScoreArrays(NO_INT64, NO_INT32, NO_INT32, NO_DOUBLES, depth=1)
 _SHARED = 8
-"""Conjunctions stay shared if more than one rule in so many shares one."""
+"""Conjunctions stay shared if more than one rule in this number shares one."""
 
 
 def and_code(operands: int) -> int:

@@ -33,7 +33,7 @@ BUFFER = 1 << 20
 _LEAST_ROWS, _MOST_ROWS = 512, 8192
 """The fewest and the most events of one task; fewer events than the first run in one thread."""
 _LEAST_MATCHES = 1 << 16
-"""With so many matches, fewer events make a task."""
+"""From this number of matches on, a task has fewer events."""
 
 
 class Matches(NamedTuple):
@@ -536,7 +536,7 @@ def _size(events: Events) -> int:
 def _rows_per_task(size: int, expected: int = 0) -> int:
     """How many of `size` events make one task, so that every thread gets a share.
 
-    An event is expected to have so many matches.
+    `expected` is how many matches an event is likely to have.
     """
     least = min(_LEAST_ROWS, max(1, _LEAST_MATCHES // max(expected, 1)))
     return max(least, min(_MOST_ROWS, -(-size // thread_count())))

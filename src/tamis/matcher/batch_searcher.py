@@ -132,7 +132,7 @@ class BatchSearcher:
     def _match_places(
         self, events: Sequence[Events], selection: Selection, expected: int
     ) -> list[Matches]:
-        """The matches in each segment; an event is expected to have so many in all of them."""
+        """The matches in each segment; an event is likely to have `expected` in all of them."""
         each = expected // max(len(self._views), 1)
         return [
             view.segment.engine.match(part, view.mask(selection), each)
@@ -214,7 +214,7 @@ def schema_of_matches(form: Form, ids: pa.DataType) -> pa.Schema:
 
 
 def _affordable_rows(matches: int, rows: int) -> int:
-    """How many events to match next, after `rows` events had so many matches."""
+    """How many events to match next, after `rows` events had `matches` matches."""
     return max(1, min(_MOST_ROWS, rows * _MATCHES // max(matches, 1)))
 
 

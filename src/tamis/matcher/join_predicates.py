@@ -60,7 +60,7 @@ class CostModel:
     """
 
     _PROBE = 64
-    """One event in so many has constants first regardless, to keep the estimate up to date."""
+    """One event in this number has constants first regardless, to keep the estimate up to date."""
 
     def __init__(self, joins: float, rules: int) -> None:
         self._joins = joins
@@ -76,7 +76,7 @@ class CostModel:
         return joins_first, attributes * self._log_rules + left
 
     def constants_first(self, attributes: int, documents: int) -> bool:
-        """Whether constants first is likely cheaper, for an event of so many attributes."""
+        """Whether constants first is likely cheaper, for an event with `attributes` attributes."""
         self._events += 1
         joins_first, constants_first = self.estimate(attributes, documents)
         return constants_first < joins_first or self._events % self._PROBE == 0

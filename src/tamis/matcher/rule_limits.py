@@ -27,7 +27,7 @@ class RuleLimits:
         return cls(limits)
 
     def allow_texts(self, longest: int) -> bool:
-        """Whether all texts of at most so many bytes pass, since none can have more nodes."""
+        """Whether all texts up to a size pass, since none can have more nodes than bytes."""
         return all(limit is None or longest <= limit for limit in (self._bytes, self._nodes))
 
     def check(self, rule: Rule) -> None:

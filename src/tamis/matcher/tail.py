@@ -51,20 +51,20 @@ RIPE_WITHOUT_TREE = 32
 would become a segment that every search looks into."""
 
 RIPE = 4096
-"""From so many rules on, the background thread freezes a tail with trees although more come."""
+"""From this size on, the background thread freezes a tail with trees although more rules come."""
 
 MOST = 16_384
-"""With so many rules in the tail, a writer freezes it before it adds more."""
+"""A writer freezes a tail of this size before it adds more rules."""
 
 
 _INSERTED_AT_ONCE: Final = 16
 """How many waiting rules an addition inserts into the tree, where events are searched for."""
 
 _LIVELY: Final = 4_096
-"""After a search, so many additions insert into the tree: there may be another search soon."""
+"""How many additions after a search insert into the tree: there may be another one soon."""
 
 MOST_WAITING = 1024
-"""With so many rules waiting, additions insert them although there are no searches."""
+"""When this number of rules waits, additions insert them although there are no searches."""
 
 
 class TailRule(msgspec.Struct, frozen=True, gc=False):

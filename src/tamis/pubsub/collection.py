@@ -420,7 +420,7 @@ class Collection:
             the collection is not the one of that delivery.
         limit
             How many messages to read at most. A subscription's window limits them, too: of the
-            messages that are not acknowledged, only so many are read.
+            messages that are not acknowledged, only those are read.
         wait
             How many seconds to wait for a message if there is none.
         payloads
@@ -777,4 +777,4 @@ def _check_message_id(what: str, id: Any) -> None:
 
 def _check_limit(limit: Any) -> None:
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-        raise SubscriptionError(f"limit= takes a number from 1 on, not {limit!r:.200}")
+        raise SubscriptionError(f"limit must be at least 1, not {limit!r:.200}")

@@ -354,7 +354,7 @@ def _stored(record: EventRecord, flat: FlatEvent, retention: Retention) -> Store
 
 
 def _copy_error(error: BaseException) -> BaseException:
-    """An error of its own for each of several threads that raise it."""
+    """Copy the error so that each waiting thread raises its own instance."""
     if type(error) is StorageError:
         copy = StorageError(error.message, path=error.path)
         copy.__cause__ = error.__cause__

@@ -40,7 +40,7 @@ class Distribution(NamedTuple):
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[int, int]]) -> Self:
-        """Build a distribution from pairs of times and things, in any order."""
+        """Build from (occurrences, item count) pairs in any order."""
         table = np.array(sorted(pairs), np.int64).reshape(-1, 2)
         return cls(table[:, 0], table[:, 1])
 

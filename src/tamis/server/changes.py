@@ -51,7 +51,7 @@ class Changes:
         self.bell.ring()
 
     def note_refresh(self) -> None:
-        """Note that another process has changed rules, which ones is not known."""
+        """Another process changed rules; we cannot tell which, so followers must resync."""
         revision = self._matcher.revision
         self._kept.clear()
         self._start = revision - 1

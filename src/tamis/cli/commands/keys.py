@@ -33,7 +33,7 @@ def create_key(
     ] = None,
     name: Annotated[str, typer.Option(help="What the key is for.")] = "",
     days: Annotated[
-        float | None, typer.Option(help="The key expires after so many days.", show_default="never")
+        float | None, typer.Option(help="Days until the key expires.", show_default="never")
     ] = None,
 ) -> None:
     """Create a key and print it: only its hash is stored, so it cannot be shown again."""

@@ -31,7 +31,7 @@ from tamis.encode.compiler.plain import run_plainly
 __all__ = ["call_when_started", "compile_in_place", "find_code"]
 
 _LARGE = 1_000_000
-"""Plain Python takes about five seconds for so many items, and compiling about as long."""
+"""For this number of items plain Python takes about five seconds, as long as compiling."""
 
 _load_or_compile = CPUDispatcher._compile_for_args
 """What Numba does when a kernel is called with arguments of new types."""

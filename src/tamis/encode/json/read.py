@@ -74,7 +74,7 @@ _LOWER: Final = np.uint8(0x20)
 _CONTROLS_END: Final = np.uint8(0x20)
 
 _MOST_DIGITS: Final = 18
-"""So many digits always fit into 64 bits."""
+"""The digits that always fit into 64 bits."""
 _LONGEST_NUMBER: Final = 256
 _EXACT: Final = 1 << 53
 """Up to here every integer is a double."""

@@ -145,7 +145,7 @@ def _attribute_at(path: str, attributes: Mapping[str, int], captured: Collection
 
 
 def _room(count: int) -> int:
-    """How many slots to have for so many items: a power of two, at least half of them free."""
+    """How many slots a table of `count` items has: a power of two, at least half of them free."""
     return 1 << max(4, (2 * count).bit_length())
 
 

@@ -22,7 +22,7 @@ _HALF: Final = np.uint64(32)
 _NUMBER: Final = np.uint64(0xFFFFFFFF)
 
 _AHEAD: Final = 32
-"""So many pieces are looked up together: what the table has for one is loaded beside the others."""
+"""How many pieces are looked up together, so that their cache misses overlap."""
 
 
 class PieceTable:

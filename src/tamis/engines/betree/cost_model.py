@@ -90,7 +90,7 @@ _LEAST_EVENTS = 64.0
 """How many events must be observed before their attributes count."""
 
 _MOST_EVENTS = 4096.0
-"""When so many were counted, all counts are halved, so that newer events count more."""
+"""At this count, all counts are halved, so that newer events count more."""
 
 _MUCH_MORE = 2.0
 """An expression is misplaced if its exposure is so many times that under its best attribute …"""

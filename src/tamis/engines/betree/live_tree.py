@@ -37,7 +37,7 @@ _MOST = 16
 """The most expressions of the tree for one rule."""
 
 _EVERY = 8
-"""One of so many events is kept to be observed, …"""
+"""One event in this number is kept to be observed, …"""
 
 _SAMPLE = 256
 """… the last of them."""
@@ -122,7 +122,7 @@ class LiveTree:
         return list(dict.fromkeys([owner[expression] for expression in found]))
 
     def adapt(self, least: int = _ENOUGH) -> bool:
-        """Observe the events that were kept, if there are at least so many.
+        """Observe the events that were kept, if there are at least `least`.
 
         Returns whether there were. Many are observed at once: between two short times that one
         thread holds the lock, another one that waits for it often does not get it.

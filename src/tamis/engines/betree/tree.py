@@ -83,7 +83,7 @@ _MOST_RETIRED = 64
 """The most nodes that are recycled after one event."""
 
 _FEW_EVENTS = 64
-"""So many events are observed while other threads wait."""
+"""How many events are observed while other threads wait."""
 
 _FEWEST = 8
 """How many nodes the pools have room for at first."""

@@ -63,7 +63,7 @@ _OTHER_ROW, _SPECIAL_ROW, _ABSENT_ROW = range(_APART)
 """The rows of codes outside of the cuts, of the special code, and of absence."""
 
 _LEAST_WORDS: Final = 1 << 14
-"""There is room for so many words of columns at least."""
+"""The least room for columns, in words."""
 
 _MOST_TOGGLES = 255
 _MOST_AT_ONCE = 15
@@ -678,7 +678,7 @@ def _room_for(words: int) -> tuple[int, int, int]:
 def _copy(
     out: ColumnArrays, at: NDArray[np.int64], columns: int, cuts: int, words: int
 ) -> ColumnArrays:
-    """The columns that were written, with room for so many."""
+    """The columns that were written, with room for as many as were asked for."""
     copied = _allocate(columns, cuts, words)
     sizes = at[[0, 0, 1, 2]].tolist()
     for field, size in zip(ColumnArrays._fields, sizes, strict=True):

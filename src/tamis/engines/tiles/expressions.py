@@ -54,7 +54,7 @@ from tamis.engines.tiles.workspace import (
 __all__ = ["ExpressionRoom", "match_choices", "new_expression_room"]
 
 _MOST_CODES = 64
-"""A column is looked at only if its attribute may have at most so many codes."""
+"""A column is looked at only if its attribute may have no more codes than this."""
 
 
 class ExpressionRoom(NamedTuple):

@@ -83,7 +83,7 @@ LIST, COUNT, IN_ORDER, _MARK = range(4)
 only to be marked."""
 
 _ENTRY_WORDS = 9
-"""The second prefetch of an entry comes so many words after the first."""
+"""How many words after the first prefetch of an entry the second one is."""
 
 _LINE = 16
 """The 32-bit numbers of a cache line."""

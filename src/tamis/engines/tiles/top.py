@@ -67,7 +67,7 @@ _ANY = -1.0
 """A floor below all scores."""
 
 _FEW = 4
-"""So many hits of a tile are bounded one by one."""
+"""Up to this number, hits of a tile are bounded one by one."""
 
 _ROUNDS = 4
 _FALL = 0.8

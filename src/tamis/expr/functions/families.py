@@ -158,7 +158,7 @@ _MOST_COUNTED: Final = 255
 """The most elements of a set, and of an event's list, that are counted in bytes."""
 
 _SPARSE: Final = 32
-"""A byte for each element and set is stored if one in so many says that the element is there."""
+"""A byte for each element and set is stored if at least one in this number is set."""
 
 _NO_PLACES: Final = np.empty(0, np.int64)
 

@@ -45,7 +45,7 @@ SIZE: Final = "size"
 _MAX_LEVELS: Final = 480
 """How many levels of calls a term may have; all functions here rely on this when they recurse.
 
-Stored rules have chains of up to so many signs, from before there was a limit.
+Stored rules may have chains of this length, from before there was a limit.
 """
 
 _BARE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")

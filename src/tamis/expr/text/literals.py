@@ -29,7 +29,7 @@ _MOST_DIGITS: Final = 20
 """Integers of more digits do not."""
 
 _DOUBLE_DIGITS: Final = 15
-"""A decimal of so many digits is the shortest spelling of a double."""
+"""A decimal of up to this number of digits is the shortest spelling of a double."""
 
 _TIMESTAMP: Final = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})"
@@ -61,7 +61,7 @@ def _read_fraction(numeral: str) -> Number:
                 number = number_of_decimal(Decimal(numeral)) or 0.0
             except ValueError:
                 return float(numeral)
-            # With a point it is a double, as far as a double is exact.
+            # With a decimal point: a double if a double represents it exactly, else a decimal.
             return float(number) if number == float(number) else number
     return float(numeral)
 

@@ -58,7 +58,7 @@ class Anatomy(NamedTuple):
     parts: list[tuple[str, int]]
     """The largest arrays of all segments, and their bytes."""
     conjunction_sizes: list[tuple[int, int]]
-    """How many conjunctions have so many predicates."""
+    """How many conjunctions there are of each size."""
     largest: list[LargeRule]
     advice: list[str]
     """What would make the index smaller or faster."""

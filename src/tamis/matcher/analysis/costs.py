@@ -36,20 +36,20 @@ __all__ = ["CostMeter", "Costs", "PartCost", "RuleCost"]
 MOST_EVENTS: Final = 200
 _DRAWN_EVENTS: Final = 64
 _MOST_RULES: Final = 1_024
-"""Of a larger set so many rules are measured: those that compute something first."""
+"""How many rules of a larger set are measured: those that compute something first."""
 _ALONE_EVENTS: Final = 50
 _GROUP: Final = 32
 _SLOWEST_GROUPS: Final = 4
 _SLOWEST_RULES: Final = 10
 _SUSPECTS: Final = 2 * _SLOWEST_RULES
-"""So many rules that seem slow are measured again."""
+"""How many of the rules that seem slow are measured again."""
 _MORE_LOOKS: Final = 3
 """How often they are."""
 _STANDS_OUT: Final = 1.25
-"""Rules that take less than so many times the median are as fast as any."""
+"""Rules that take less than this multiple of the median are as fast as any."""
 _REPEATS: Final = 3
 _MOST_MERGED: Final = 100_000
-"""Up to so many rules a merged copy is built to see how fast it is."""
+"""Up to this number of rules, a merged copy is built to see how fast it is."""
 
 
 class PartCost(NamedTuple):

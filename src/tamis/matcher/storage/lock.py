@@ -145,7 +145,7 @@ class Lock:
             raise StorageError(f"it cannot be locked: {error}", path=str(self._path)) from error
 
     def is_held(self) -> bool:
-        """Whether no other process can have locked the directory of that name since."""
+        """Whether we still hold the lock on the directory at this path."""
         if self._folder is None or not self._folder.is_held():
             return False
         if self._folder.is_exclusive:

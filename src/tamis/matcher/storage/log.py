@@ -336,7 +336,7 @@ class Log:
             statement, self._first = _read_start(path, os.pread(self._fd, EMPTY_LENGTH, 0))
             self._has_statements = statement is not None
             self._safe = 0 if statement is None else min(statement.safe, length)
-            """So many bytes are on the disk for certain."""
+            """How many bytes are on the disk for certain."""
             self._successor = 0 if statement is None else statement.successor
             self._slot = 0
             """Where the next statement is written: they take turns."""

@@ -45,9 +45,9 @@ class Statement(NamedTuple):
     """What a log says about itself."""
 
     safe: int
-    """So many bytes were on the disk."""
+    """How many bytes were on the disk."""
     written: int
-    """So many bytes the operating system had."""
+    """How many bytes the operating system had."""
     boot: bytes
     """Between which boots of which machine, as random bytes."""
     successor: int = 0

@@ -43,7 +43,7 @@ _LEAST_FOR_KERNELS: Final = 10_000
 takes as long as reading so many rules."""
 
 _LEAST_FOR_COMPILER: Final = 500_000
-"""So many rules take longer to read without kernels than it takes to compile these."""
+"""From this number on, reading rules without kernels takes longer than compiling these."""
 
 _NO_WEIGHTS: Final = RuleWeights.of(None, TRUE)
 

@@ -37,7 +37,7 @@ from tamis.matcher.write.responsive import giving_way, take_in_steps
 __all__ = ["FEW_RULES", "NewRules", "read_rules"]
 
 FEW_RULES: Final = 16
-"""Up to so many rules are read as objects, and go to the tail."""
+"""Up to this number, rules are read as objects and go to the tail."""
 
 _MORE_COLUMNS: Final = tuple(name for name in OPTIONAL_FIELDS if name != "logic")
 """What a table of rules may have besides id, rule and logic."""

@@ -20,7 +20,7 @@ _LEAST_RULES: Final = 50_000
 
 
 def release_memory(rules: int) -> None:
-    """Give back what building a segment of so many rules has left, if they are many."""
+    """Give back the memory that building a large segment has left."""
     if rules < _LEAST_RULES:
         return
     pa.default_memory_pool().release_unused()

@@ -65,7 +65,7 @@ from tamis.matcher.write.state import (
 __all__ = ["Writer"]
 
 _SINGLES_BEFORE_TREES = 64
-"""After so many rules that came one by one, the kernels of the tail's trees are worth loading."""
+"""After this number of single additions, the kernels of the tail's trees are worth loading."""
 
 _MOST_SEGMENTS: Final = 24
 """With more segments than this, a writer merges some before it adds more rules."""
@@ -361,7 +361,7 @@ class Writer:
             if self._journal is None or not self._journal.needs_maintenance():
                 return False
             if snapshot.tail:
-                # A checkpoint stores segments. Frozen here, the tail's serves readers, too.
+                # Checkpoints store only segments, so freeze the tail first; readers benefit too.
                 self.freeze_tail(snapshot)
             self._journal.maintain(self._take_snapshot)
             return True

@@ -50,7 +50,7 @@ _EXACT: Final = 2**53
 
 _ROWS: Final = 8_192
 _BLOCK: Final = 500
-"""After so many events, other threads get a turn."""
+"""After this number of events, other threads get a turn."""
 
 _TYPES: Final = {
     "boolean": pa.bool_(),

@@ -67,7 +67,7 @@ class SegmentIndex:
                     record = decode_record(encoded)
                     if record.sequence != self.following:
                         raise msgspec.DecodeError(
-                            f"event {record.sequence} stands where {self.following} should"
+                            f"expected event {self.following} here, found {record.sequence}"
                         )
                     self._add(record, position + at, position + at + len(encoded))
             except msgspec.MsgspecError as error:

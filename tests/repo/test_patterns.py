@@ -10,7 +10,7 @@ import ast
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("attack", "benchmarks", "docs", "examples", "experiments", "scripts", "src", "tests")
 CONSTRUCT = re.compile(r"[+*?}][+]|[(][?]>")
 
