@@ -171,7 +171,9 @@ class Scheduler:
                 sys.settrace(None)
                 task.is_done = True
                 del self._by_thread[threading.get_ident()]
-                self._pass_on(task)
+                # After the end nobody waits for a turn.
+                if not self._is_over:
+                    self._pass_on(task)
 
         threading.Thread(target=work, name=name, daemon=True).start()
         return task

@@ -110,7 +110,7 @@ ROADS: Final = {
     "columns of numbers": "encode.columns:fill_numbers",
     "columns by type": "encode.columns:codes_of_array",
     "columns of lists": "encode.columns:_drop_repeats",
-    "columns of maps": "encode.columns:ColumnEncoder._walk_map",
+    "columns of maps": "encode.arrow_values:split_map",
     "derived by value": "encode.columns:ColumnEncoder._derive",
     "derived by row": "encode.columns:ColumnEncoder._derive_by_row",
     "rows of a table": "encode.columns:ColumnEncoder.rows",

@@ -121,7 +121,7 @@ def matcher_of_all_parts(limits: tamis.Limits) -> tamis.Matcher:
 def test_every_search_ends_when_its_time_is_up() -> None:
     limits = tamis.Limits(milliseconds=1500)
     for search in searches(matcher_of_all_parts(limits), {"s": "aabb1", "n": 1}):
-        with pytest.raises(tamis.TimeLimitError, match="1500 ms for an event, the limit millisec"):
+        with pytest.raises(tamis.TimeLimitError, match=r"Limits.milliseconds \(1500 ms per event"):
             search()
 
 

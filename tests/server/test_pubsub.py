@@ -99,6 +99,19 @@ def test_a_stream_resumes_after_the_last_event(served: Served, name: str) -> Non
         assert read_stream(answer.iter_lines())["event"]["x"] == 1
 
 
+def test_a_stream_ends_with_its_subscription(served: Served, name: str) -> None:
+    path = served.make(name, {"r1": "x > 0"})
+    subscribe(served, path)
+    publish(served, path, {"x": 1})
+    query = {"subscription": "ann"}
+    with served.http.stream("GET", f"{path}/stream", params=query) as answer:
+        lines = answer.iter_lines()
+        assert read_stream(lines)["sequence"] == 1
+        assert served.http.delete(f"{path}/subscriptions/ann").status_code == 204
+        # A connection that breaks off would raise.
+        assert not any(line.startswith("data") for line in lines)
+
+
 def test_one_stream_for_many_subscriptions_takes_the_most_urgent_first(
     served: Served, name: str
 ) -> None:

@@ -19,7 +19,7 @@ from tamis.matcher.published.layout import is_published
 from tamis.matcher.schema import Schema
 from tamis.matcher.storage.directory import create_directory, is_index, read_settings
 from tamis.matcher.storage.document_file import read_documents
-from tamis.matcher.storage.manifest import Settings
+from tamis.matcher.storage.manifest import Settings, draw_identity
 from tamis.matcher.storage.store import Store
 from tamis.matcher.validity import Clock
 from tamis.matcher.write.builder import SegmentBuilder
@@ -160,7 +160,7 @@ def open_stored(
         name = load_engine(engine or "auto").name
         first = Settings(name, check_logic(logic or "strong"), Schema(schema or {}).types)
         try:
-            create_directory(folder, first)
+            create_directory(folder, first, identity=draw_identity())
         except StorageError:
             # Another process may have created it at the same time.
             if not is_index(folder):

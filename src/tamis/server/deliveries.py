@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
+from tamis.errors import UnknownSubscriptionError
 from tamis.pubsub import Collection, Delivery
 from tamis.pubsub.marks import read_position
 from tamis.server.catalog import OpenCollection
@@ -88,18 +90,19 @@ async def follow(
     """Yield the messages of subscriptions as they come, and None after `seconds` without one.
 
     Of messages that wait, those of a higher priority go first, then those of a higher score. The
-    next ones are read only when these were taken, so a slow reader costs no memory. Ends when the
-    collection is closed: the one of its name is another one from then on.
+    next ones are read only when these were taken, so a slow reader costs no memory. Ends when a
+    subscription is deleted, or the collection closed: one of its name is another one from then on.
     """
     collection = cursors.collection.pubsub
-    while not collection.is_closed:
-        await collection.prepare_async(cursors.after)
-        found = collection.read_any(cursors.after, limit=_AT_ONCE, payloads=payloads)
-        for delivery in found:
-            cursors.after[delivery.subscription] = delivery.sequence
-            yield delivery
-        if not found and not await _wait(collection, cursors, seconds):
-            yield None
+    with suppress(UnknownSubscriptionError):
+        while not collection.is_closed:
+            await collection.prepare_async(cursors.after)
+            found = collection.read_any(cursors.after, limit=_AT_ONCE, payloads=payloads)
+            for delivery in found:
+                cursors.after[delivery.subscription] = delivery.sequence
+                yield delivery
+            if not found and not await _wait(collection, cursors, seconds):
+                yield None
 
 
 async def _wait(collection: Collection, cursors: Cursors, seconds: float) -> bool:

@@ -111,6 +111,7 @@ def create_directory(
     settings: Settings,
     segment: Segment | None = None,
     write_more: Callable[[Path], None] | None = None,
+    identity: str = "",
 ) -> None:
     """Create a directory with the rules of `segment`: complete, or not at all.
 
@@ -124,6 +125,9 @@ def create_directory(
         The rules, if there are any.
     write_more
         Writes other files into the directory.
+    identity
+        What tells its changes from those of others. Rules that are only stored have none, so that
+        equal rules make equal files; whoever changes them draws one.
 
     Raises
     ------
@@ -141,7 +145,7 @@ def create_directory(
             (unfinished / LOCK).touch(choose_file_mode(unfinished))
             if write_more is not None:
                 write_more(unfinished)
-            _write_first_files(unfinished, settings, segment, 1)
+            _write_first_files(unfinished, settings, segment, 1, identity)
             # A rename replaces an empty directory, and nothing else.
             unfinished.rename(folder)
         finally:
@@ -224,7 +228,7 @@ def replace_directory(
     try:
         before = read_manifest(folder)
         numbers = [before.next_number, *(number + 1 for number in file_numbers(folder, LOG))]
-        _write_first_files(folder, settings, segment, max(numbers))
+        _write_first_files(folder, settings, segment, max(numbers), draw_identity())
         if write_more is not None:
             write_more(folder)
         remove_superfluous_files(folder, read_manifest(folder))
@@ -233,7 +237,7 @@ def replace_directory(
 
 
 def _write_first_files(
-    folder: Path, settings: Settings, segment: Segment | None, number: int
+    folder: Path, settings: Settings, segment: Segment | None, number: int, identity: str
 ) -> None:
     """Write a segment file and an empty log with this number, then their manifest.
 
@@ -248,9 +252,7 @@ def _write_first_files(
     documents = newest_number(folder, DOCUMENTS)
     write_manifest(
         folder,
-        Manifest(
-            settings, views, number, number + 1, documents, revision=0, identity=draw_identity()
-        ),
+        Manifest(settings, views, number, number + 1, documents, revision=0, identity=identity),
     )
 
 
