@@ -76,7 +76,7 @@ class CostModel:
         return joins_first, attributes * self._log_rules + left
 
     def constants_first(self, attributes: int, documents: int) -> bool:
-        """Whether constants first is likely cheaper, for an event with `attributes` attributes."""
+        """Whether constants first is likely cheaper, by how many attributes an event has."""
         self._events += 1
         joins_first, constants_first = self.estimate(attributes, documents)
         return constants_first < joins_first or self._events % self._PROBE == 0

@@ -678,7 +678,7 @@ def _room_for(words: int) -> tuple[int, int, int]:
 def _copy(
     out: ColumnArrays, at: NDArray[np.int64], columns: int, cuts: int, words: int
 ) -> ColumnArrays:
-    """The columns that were written, with room for as many as were asked for."""
+    """A copy of the columns that were written, with this much room."""
     copied = _allocate(columns, cuts, words)
     sizes = at[[0, 0, 1, 2]].tolist()
     for field, size in zip(ColumnArrays._fields, sizes, strict=True):
