@@ -32,6 +32,8 @@ PAGE: Final = ROOT / "docs" / "release.md"
 BEGIN: Final = "<!-- The table of Pythons; `make test-pythons` writes it. -->"
 END: Final = "<!-- End of the table of Pythons. -->"
 CLONES: Final = ROOT / "build" / "pythons"
+DATA: Final = ROOT.parent / "shared" / "data"
+"""Real rules and events, where they are beside the repository; see tests/real/conftest.py."""
 
 DEBIANS: Final = {(3, 13): "trixie", (3, 14): "sid"}
 """The releases of Debian whose own Python is of a version."""
@@ -223,7 +225,7 @@ def inside(row: Row, clone: Path, command: list[str], *, quiet: bool = False) ->
     if row.debian is not None:
         script = str(ROOT / "scripts" / "inside-debian")
         command = ["bash", script, str(row.debian), str(clone), *command]
-    environment = {**os.environ, "HYPOTHESIS_PROFILE": "ci"}
+    environment = {"TAMIS_DATA": str(DATA), **os.environ, "HYPOTHESIS_PROFILE": "ci"}
     done = subprocess.run(
         command, cwd=clone, env=environment, check=False, stdout=output, stderr=output
     )

@@ -32,8 +32,10 @@ from __future__ import annotations
 
 import errno
 import reprlib
+import signal
 import warnings
 from collections.abc import Mapping
+from traceback import walk_tb
 from types import MappingProxyType
 
 __all__ = [
@@ -308,7 +310,7 @@ def refusal_of(error: Exception, source: object) -> RuleError | SchemaError:
     """
     if isinstance(error, RuleError | SchemaError):
         return error
-    if isinstance(error, TamisError | MemoryError):
+    if isinstance(error, TamisError | MemoryError) or _is_of_signal(error):
         raise error
     text = repr(source[:_QUOTED]) if isinstance(source, str) else reprlib.repr(source)
     refusal = RuleError(
@@ -321,13 +323,21 @@ def refusal_of(error: Exception, source: object) -> RuleError | SchemaError:
 
 def report_defect(error: Exception) -> None:
     """Warn that a fast way failed for a reason that nobody expects; the careful way follows."""
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or _is_of_signal(error):
         raise error
     warnings.warn(
         f"Tamis takes a slower way because of a defect of its own, please report it: {error!r}",
         RuntimeWarning,
         stacklevel=3,
     )
+
+
+def _is_of_signal(error: Exception) -> bool:
+    """Whether a signal handler of the application has raised the error, wherever we were."""
+    handlers = map(signal.getsignal, signal.valid_signals())
+    codes = {getattr(getattr(one, "__func__", one), "__code__", None) for one in handlers}
+    frames = walk_tb(error.__traceback__)
+    return any(frame.f_code in codes for frame, _ in frames)
 
 
 def _excerpt(text: str, position: int) -> str:

@@ -28,7 +28,7 @@ POOL: Final[list[Any]] = [
     pd.Timestamp("2024-01-01", tz="Europe/Paris"), pd.Period("2024"), pd.Interval(0, 1),
     Decimal("1.5"), Decimal("nan"), Decimal("inf"), 2**63, 2**64, 2**70, 1j, UUID(int=1),
     np.float32(0.1), np.int8(1), np.bool_(True), np.str_("a"), np.datetime64("2024"),
-    np.datetime64("NaT"), [1, 2], [1, "a"], [1, True], ["a", b"b"], [[1], 2], [], {}, [None],
+    np.datetime64("NaT", "us"), [1, 2], [1, "a"], [1, True], ["a", b"b"], [[1], 2], [], {}, [None],
     [float("nan"), 1], [pd.NA, 1], (1, 2), {1, 2}, np.array([1, 2]), np.array(["a"]),
     {"x": 1}, {"x": "a"}, {"x": [1, True]}, {1: 2}, [date(2024, 1, 1), NOON],
 ]  # fmt: skip

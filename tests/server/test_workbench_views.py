@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -149,7 +150,10 @@ def test_orders_are_those_of_all_rules(page: Page, served: Served, name: str) ->
 # --- Everywhere ---
 
 
-@pytest.mark.parametrize("kind", ["curl", "Python"])
+_NO_CURL = pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+
+
+@pytest.mark.parametrize("kind", [pytest.param("curl", marks=_NO_CURL), "Python"])
 def test_what_is_copied_runs(browser: Browser, served: Served, name: str, kind: str) -> None:
     served.make(name, {"adults": "age >= 18", "quotes": "who = 'O''Neill'"})
     event = json.dumps({"age": 20, "who": "O'Neill"})

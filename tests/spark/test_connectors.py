@@ -66,4 +66,5 @@ def test_an_iceberg_table_by_its_python_package(spark: Any, tmp_path: Path) -> N
     found = ts.match(events, tmp_path / "index").toArrow()
     tables["matches"].append(found.cast(rows["matches"].schema))
     written = catalog.load_table("db.matches").scan().to_arrow().to_pylist()
+    catalog.engine.dispose()
     assert sorted((row["event_id"], row["rule"]) for row in written) == [(1, "cheap"), (3, "dear")]

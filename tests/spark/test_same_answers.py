@@ -7,7 +7,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from typing import Any, TypeAlias
@@ -31,6 +31,7 @@ from tests.json_spelling import spell_events
 from tests.road_cases import OF_NUMBERS, draw_event, draw_guarded, draw_rule, to_json_event
 from tests.spark.cluster import environment
 from tests.spark.connect_port import connect_port
+from tests.spark.documents import published
 from tests.spark.indexes import publish_rules
 
 Pairs: TypeAlias = list[tuple[int, str]]
@@ -620,3 +621,36 @@ def test_a_column_of_numbers_is_no_event_in_sql(spark: SparkSession, json_events
     spark.range(3).createOrReplaceTempView("numbers")
     with pytest.raises((PySparkException, tamis.TamisError), match="events='id' has the type"):
         spark.sql("SELECT * FROM match_numbers(TABLE(numbers))").collect()
+
+
+@pytest.mark.parametrize(
+    "rules", [published.BY_USER, published.OF_ALL], ids=["by user", "one group"]
+)
+def test_every_road_forgets_the_same_documents(
+    spark: SparkSession, tmp_path: Path, rules: list[tuple[str, str]]
+) -> None:
+    events = published.make_late_events(120)
+    publish_rules(tmp_path / "index", rules, shards=2)
+    table = spark.createDataFrame([tuple(event.values()) for event in events], published.SCHEMA)
+    published.write_files(tmp_path / "events", events, 3)
+    by_time = tamis.Retention(age=600, by="at")
+    plain = published.expect(rules, events)
+    for retention in (tamis.Retention(count=9), by_time, tamis.Retention(7, 600, "at")):
+        expected = published.expect(rules, events, retention)
+        assert expected != plain
+
+        def answers(stream: DataFrame, retention: tamis.Retention = retention) -> DataFrame:
+            return ts.publish(stream, tmp_path / "index", order="id", retention=retention)
+
+        assert published.found(answers(table)) == expected
+        folder = tmp_path / f"{retention.count} {retention.by}"
+        folder.mkdir()
+        (folder / "events").symlink_to(tmp_path / "events")
+        assert published.found(published.run_stream(spark, folder, answers)) == expected
+    # In the order of the times, groups need not see each other.
+    by_user = ("user",) if rules is published.BY_USER else ()
+    in_order = ts.publish(
+        table, tmp_path / "index", order=["at", "id"], retention=by_time, by=by_user
+    )
+    events.sort(key=lambda e: (e["at"] or published.START - timedelta(days=1), e["id"]))
+    assert published.found(in_order) == published.expect(rules, events, by_time)

@@ -58,7 +58,8 @@ def count_weeks(matches: Path, event: str, flights: pa.Table) -> list[tuple[str,
     first = days.min()
     weeks = ((days - first).astype(np.int64) // 7)[rows]
     sums = np.bincount(weeks, weights=counts)
-    return [(f"week of {first + 7 * number}", int(total)) for number, total in enumerate(sums)]
+    begin = first + np.arange(0, 7 * len(sums), 7).astype("timedelta64[D]")
+    return [(f"week of {day}", int(total)) for day, total in zip(begin, sums, strict=True)]
 
 
 def find_overlaps(matches: Path, event: str, alerts: Mapping[str, int]) -> list[Overlap]:

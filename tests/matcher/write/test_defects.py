@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -177,6 +178,22 @@ def test_lack_of_memory_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk, "parse", fail)
     with pytest.raises(MemoryError):
         Matcher().add_many([(1, BAD)], on_error="skip")
+
+
+def test_exception_of_a_signal_handler_is_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class TimeIsUp(Exception):
+        pass
+
+    def end(*arguments: Any) -> None:
+        raise TimeIsUp
+
+    before = signal.signal(signal.SIGUSR1, end)
+    try:
+        monkeypatch.setattr(bulk, "parse", lambda *_: signal.raise_signal(signal.SIGUSR1))
+        with pytest.raises(TimeIsUp):
+            Matcher().add_many([(1, BAD)], on_error="skip")
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 def test_rule_that_is_encoded_in_part_is_never_used(monkeypatch: pytest.MonkeyPatch) -> None:

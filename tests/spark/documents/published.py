@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
 
 import tamis
 
@@ -61,3 +62,29 @@ def write_files(folder: Path, events: list[dict[str, Any]], files: int, first: i
         aside.rename(folder / f"{first + number:04}.parquet")
         modified = START.timestamp() + first + number
         os.utime(folder / f"{first + number:04}.parquet", (modified, modified))
+
+
+def make_late_events(size: int) -> list[dict[str, Any]]:
+    """Events in no order of their times, some without a time, some twice."""
+    random = Random(size)
+    events = make_events(size)
+    for event in events:
+        late = timedelta(minutes=random.choice((0, 0, 5, 15, 60)))
+        event["at"] = None if random.random() < 0.1 else event["at"] - late
+    repeated = random.sample(events, size // 10)
+    return [{**event, "id": id} for id, event in enumerate([*events, *repeated])]
+
+
+def found(answers: DataFrame) -> Counter[tuple[int, str]]:
+    assert answers.columns == ["id", "rule"]
+    return Counter((row["id"], row["rule"]) for row in answers.collect())
+
+
+def run_stream(spark: SparkSession, tmp_path: Path, answers: Any) -> DataFrame:
+    """Run a stream over all files, and read what it wrote."""
+    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+    stream = reader.parquet(str(tmp_path / "events"))
+    writer = answers(stream).writeStream.format("parquet")
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination()
+    return spark.read.parquet(str(tmp_path / "out"))

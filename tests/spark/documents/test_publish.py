@@ -6,7 +6,6 @@ from collections import Counter
 from datetime import UTC, timedelta
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
@@ -20,25 +19,12 @@ from tests.spark.documents.published import (
     SCHEMA,
     START,
     expect,
+    found,
     make_events,
+    run_stream,
     write_files,
 )
 from tests.spark.indexes import publish_rules
-
-
-def found(answers: DataFrame) -> Counter[tuple[int, str]]:
-    assert answers.columns == ["id", "rule"]
-    return Counter((row["id"], row["rule"]) for row in answers.collect())
-
-
-def run_stream(spark: SparkSession, tmp_path: Path, answers: Any) -> DataFrame:
-    """Run a stream over all files, and read what it wrote."""
-    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
-    stream = reader.parquet(str(tmp_path / "events"))
-    writer = answers(stream).writeStream.format("parquet")
-    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
-    writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination()
-    return spark.read.parquet(str(tmp_path / "out"))
 
 
 @pytest.mark.parametrize("rules", [BY_USER, OF_ALL], ids=["by user", "one group"])
@@ -83,48 +69,6 @@ def test_a_table_forgets_events_that_are_too_old(spark: SparkSession, tmp_path: 
     assert found(ts.publish(table, tmp_path / "index", order="id", retention=few)) == expect(
         OF_ALL, events, tamis.Retention(count=7)
     )
-
-
-def make_late_events(size: int) -> list[dict[str, Any]]:
-    """Events in no order of their times, some without a time, some twice."""
-    random = Random(size)
-    events = make_events(size)
-    for event in events:
-        late = timedelta(minutes=random.choice((0, 0, 5, 15, 60)))
-        event["at"] = None if random.random() < 0.1 else event["at"] - late
-    repeated = random.sample(events, size // 10)
-    return [{**event, "id": id} for id, event in enumerate([*events, *repeated])]
-
-
-@pytest.mark.parametrize("rules", [BY_USER, OF_ALL], ids=["by user", "one group"])
-def test_all_roads_forget_the_same_documents(
-    spark: SparkSession, tmp_path: Path, rules: list[tuple[str, str]]
-) -> None:
-    events = make_late_events(120)
-    publish_rules(tmp_path / "index", rules, shards=2)
-    table = spark.createDataFrame([tuple(event.values()) for event in events], SCHEMA)
-    write_files(tmp_path / "events", events, 3)
-    by_time = tamis.Retention(age=600, by="at")
-    plain = expect(rules, events)
-    for retention in (tamis.Retention(count=9), by_time, tamis.Retention(7, 600, "at")):
-        expected = expect(rules, events, retention)
-        assert expected != plain
-
-        def answers(stream: DataFrame, retention: tamis.Retention = retention) -> DataFrame:
-            return ts.publish(stream, tmp_path / "index", order="id", retention=retention)
-
-        assert found(answers(table)) == expected
-        folder = tmp_path / f"{retention.count} {retention.by}"
-        folder.mkdir()
-        (folder / "events").symlink_to(tmp_path / "events")
-        assert found(run_stream(spark, folder, answers)) == expected
-    # In the order of the times, groups need not see each other.
-    by_user = ("user",) if rules is BY_USER else ()
-    in_order = ts.publish(
-        table, tmp_path / "index", order=["at", "id"], retention=by_time, by=by_user
-    )
-    events.sort(key=lambda e: (e["at"] or START - timedelta(days=1), e["id"]))
-    assert found(in_order) == expect(rules, events, by_time)
 
 
 def test_a_stream_forgets_batches_that_are_too_old(spark: SparkSession, tmp_path: Path) -> None:
