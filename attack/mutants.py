@@ -494,7 +494,9 @@ MUTANTS: Final[dict[str, Mutant]] = {
     "captures have own guards": Mutant(_captures_by_themselves, _differential("json"), rounds=40),
     "a long double is cut": Mutant(_long_doubles_cut, _differential("json"), rounds=40),
     "a run stays behind the lists": Mutant(_run_behind_lists, _differential("engine"), 0.1, 30),
-    "an empty range is possible": Mutant(_empty_range_possible, _differential("expression"), 0.3),
+    "an empty range is possible": Mutant(
+        _empty_range_possible, _differential("expression"), 0.3, 40
+    ),
     "the oracle excludes an end": Mutant(_oracle_with_open_ends, _differential("sql")),
     "the oracle sees one value": Mutant(_oracle_with_one_value, _differential("batch")),
     "a log record is lost": Mutant(_record_lost, power_cut.run, 0.2, 2),
