@@ -24,6 +24,7 @@ from attack.differential.containers import COLUMNAR, CONTAINERS, to_table
 from tamis.expr.evaluate import score
 from tamis.expr.model import LOGICS, predicates
 from tamis.files.matching import Query, match_file
+from tamis.matcher.write import writer
 from tests.json_spelling import spell_events
 from tests.road_cases import (
     FUNCTIONS,
@@ -277,16 +278,20 @@ def _kind_of(container: str) -> str:
 
 @contextmanager
 def build(case: Case, work: Workload) -> Iterator[tamis.Matcher]:
-    matcher = tamis.Matcher(engine=case.engine)
-    case.add(matcher, work.rules)
-    yield matcher
-    matcher.close()
+    """The rules as they were added: how far the background has merged must not choose the road."""
+    with patch.object(writer, "find_run_to_merge", lambda *_, **__: None):
+        matcher = tamis.Matcher(engine=case.engine)
+        case.add(matcher, work.rules)
+        yield matcher
+        matcher.close()
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.container}-{case.side}")
 def test_every_road_gives_the_answers_of_evaluate(case: Case) -> None:
     work = draw_workload(_kind_of(case.container), case.seed)
     times = TIMES if case.side == "usual" else 1
+    if case.container == "JSON, chunked":
+        times *= 3  # Each chunk has enough texts for kernels.
     with set_thresholds(case.side), count_roads() as taken, build(case, work) as matcher:
         many = work.events * times
         made = MAKE[case.container](many)
